@@ -1,0 +1,1 @@
+"""AgentForge Harness: durable, resumable sessions for long-running agents."""

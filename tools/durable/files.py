@@ -1,0 +1,193 @@
+"""One file, replaced as a whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from tools.durable.errors import ReadError, WriteError
+from tools.durable.filesystem import CREATE_FLAGS, READ_FLAGS, FileSystem
+
+Chunk = bytes | bytearray | memoryview
+
+_IOV_MAX = 1024
+_READ_PIECE = 1 << 20
+
+
+def _write_all(fs: FileSystem, fd: int, chunks: Sequence[Chunk]) -> None:
+    pending: list[Chunk] = [chunk for chunk in chunks if chunk]
+    while pending:
+        written = fs.writev(fd, pending[:_IOV_MAX])
+        if written <= 0:
+            raise OSError(errno.EIO, "the file system took no byte")
+        done = 0
+        while done < len(pending) and written >= len(pending[done]):
+            written -= len(pending[done])
+            done += 1
+        del pending[:done]
+        if written:
+            pending[0] = memoryview(pending[0])[written:]
+
+
+def temporary_name(name: str) -> str:
+    """Name the file in which a new content of `name` is built.
+
+    One fixed name is enough: a writer holds the directory's lock, so whatever carries this name
+    when it comes was left by a writer that was killed.
+    """
+    return f".{name}.tmp"
+
+
+def create_file(fs: FileSystem, directory_fd: int, name: str, chunks: Sequence[Chunk]) -> None:
+    """Write a new file and sync its content; the caller syncs the directory.
+
+    Raises:
+        OSError: As the system answered; a file that was begun is gone again.
+    """
+    try:
+        fd = fs.open(name, CREATE_FLAGS, 0o600, dir_fd=directory_fd)
+    except FileExistsError:
+        fs.unlink(name, dir_fd=directory_fd)
+        fd = fs.open(name, CREATE_FLAGS, 0o600, dir_fd=directory_fd)
+    try:
+        try:
+            _write_all(fs, fd, chunks)
+            fs.fsync(fd)
+        finally:
+            fs.close(fd)
+    except BaseException:
+        with suppress(OSError):
+            fs.unlink(name, dir_fd=directory_fd)
+        raise
+
+
+def replace_file(
+    fs: FileSystem,
+    directory_fd: int,
+    name: str,
+    chunks: Sequence[Chunk],
+    *,
+    path: Path,
+    previous_fd: int | None = None,
+) -> None:
+    """Replace the content of a file, atomically and durably.
+
+    The order: create a temporary file beside it, write, fsync it, rename it over the old one,
+    fsync the directory. A reader sees the old content or the new, never a mixture; when the call
+    returns, the new content survives a power failure (as far as the disk keeps its word on
+    fsync; Pillai et al., "All File Systems Are Not Created Equal", OSDI 2014, is why each step
+    is there).
+
+    Args:
+        fs: The file system.
+        directory_fd: The directory, open and locked by the caller.
+        name: The file's name in it.
+        chunks: The new content, in pieces.
+        path: The file's path, for messages only.
+        previous_fd: The old file, open for reading; with it, a failure of the last fsync puts the
+            old content back, so that what a reader sees is what the caller is told.
+
+    Raises:
+        WriteError: The old content is untouched (unless `visible` says otherwise) and no temporary
+            file is left behind.
+    """
+    temporary = temporary_name(name)
+    operation = "write"
+    try:
+        create_file(fs, directory_fd, temporary, chunks)
+        operation = "rename"
+        try:
+            fs.rename(temporary, name, src_dir_fd=directory_fd, dst_dir_fd=directory_fd)
+        except OSError:
+            with suppress(OSError):
+                fs.unlink(temporary, dir_fd=directory_fd)
+            raise
+    except OSError as error:
+        raise WriteError(path=path, operation=operation, cause=error) from error
+    try:
+        fs.fsync(directory_fd)
+    except OSError as error:
+        visible = not _put_back(fs, directory_fd, name, previous_fd)
+        raise WriteError(
+            path=path, operation="fsync of the directory", cause=error, visible=visible
+        ) from error
+
+
+def _put_back(fs: FileSystem, directory_fd: int, name: str, previous_fd: int | None) -> bool:
+    """Undo a rename whose directory could not be synced; say whether the old content is back."""
+    try:
+        if previous_fd is None:
+            fs.unlink(name, dir_fd=directory_fd)
+            return True
+        temporary = temporary_name(name)
+        old = read_descriptor(fs, previous_fd, fs.fstat(previous_fd).st_size)
+        create_file(fs, directory_fd, temporary, [old])
+        fs.rename(temporary, name, src_dir_fd=directory_fd, dst_dir_fd=directory_fd)
+    except OSError:
+        return False
+    return True
+
+
+def read_descriptor(fs: FileSystem, fd: int, size: int) -> bytes:
+    """Read `size` bytes (fewer at the end of the file) from the start of an open file."""
+    pieces = []
+    offset = 0
+    while offset < size:
+        piece = fs.pread(fd, min(size - offset, _READ_PIECE), offset)
+        if not piece:
+            break
+        pieces.append(piece)
+        offset += len(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def read_regular_file(
+    fs: FileSystem,
+    name: str,
+    *,
+    path: Path,
+    max_bytes: int,
+    directory_fd: int | None = None,
+) -> bytes | None:
+    """Read a whole file, if it is one.
+
+    Args:
+        fs: The file system.
+        name: The file, relative to `directory_fd` if that is given.
+        path: Its path, for messages.
+        max_bytes: The largest size that is read.
+        directory_fd: The directory it is in, or None.
+
+    Returns:
+        The content, or None if there is no such file.
+
+    Raises:
+        ReadError: It is a link, a directory, a FIFO or a device, is larger than `max_bytes`, or
+            the system would not read it. Never blocks on a FIFO.
+    """
+    try:
+        fd = fs.open(name, READ_FLAGS, dir_fd=directory_fd)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        reason = (
+            "it is a symbolic link, which is not followed" if error.errno == errno.ELOOP else None
+        )
+        raise ReadError(path=path, cause=error, reason=reason) from error
+    try:
+        status = fs.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise ReadError(path=path, reason="it is not a regular file")
+        if status.st_size > max_bytes:
+            raise ReadError(
+                path=path,
+                reason=f"it has {status.st_size:,} bytes, more than the limit of {max_bytes:,}",
+            )
+        return read_descriptor(fs, fd, status.st_size)
+    except OSError as error:
+        raise ReadError(path=path, cause=error) from error
+    finally:
+        fs.close(fd)

@@ -1,0 +1,96 @@
+"""The system calls that durable files stand on, as a port, so that their faults can be injected."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Sequence
+from typing import Protocol
+
+DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class FileSystem(Protocol):
+    """System calls, named and behaving like those of `os`; every method may raise `OSError`."""
+
+    def open(self, path: str, flags: int, mode: int = 0o600, *, dir_fd: int | None = None) -> int:
+        """See `os.open`."""
+        ...
+
+    def close(self, fd: int) -> None:
+        """See `os.close`."""
+        ...
+
+    def writev(self, fd: int, buffers: Sequence[bytes | bytearray | memoryview]) -> int:
+        """See `os.writev`: may write less than it was given."""
+        ...
+
+    def pread(self, fd: int, length: int, offset: int) -> bytes:
+        """See `os.pread`."""
+        ...
+
+    def fsync(self, fd: int) -> None:
+        """See `os.fsync`."""
+        ...
+
+    def fstat(self, fd: int) -> os.stat_result:
+        """See `os.fstat`."""
+        ...
+
+    def stat(self, path: str, *, dir_fd: int | None = None) -> os.stat_result:
+        """See `os.lstat`: never follows a link in the last component."""
+        ...
+
+    def rename(
+        self, source: str, target: str, *, src_dir_fd: int | None, dst_dir_fd: int | None
+    ) -> None:
+        """See `os.rename`."""
+        ...
+
+    def unlink(self, path: str, *, dir_fd: int | None = None) -> None:
+        """See `os.unlink`."""
+        ...
+
+    def rmdir(self, path: str, *, dir_fd: int | None = None) -> None:
+        """See `os.rmdir`."""
+        ...
+
+    def mkdir(self, path: str, mode: int = 0o700, *, dir_fd: int | None = None) -> None:
+        """See `os.mkdir`."""
+        ...
+
+    def listdir(self, fd: int) -> list[str]:
+        """See `os.listdir` of a descriptor."""
+        ...
+
+    def flock(self, fd: int, operation: int) -> None:
+        """See `fcntl.flock`."""
+        ...
+
+
+class OsFileSystem:
+    """The real system calls."""
+
+    open = staticmethod(os.open)
+    close = staticmethod(os.close)
+    writev = staticmethod(os.writev)
+    pread = staticmethod(os.pread)
+    fsync = staticmethod(os.fsync)
+    fstat = staticmethod(os.fstat)
+    rename = staticmethod(os.rename)
+    unlink = staticmethod(os.unlink)
+    rmdir = staticmethod(os.rmdir)
+    mkdir = staticmethod(os.mkdir)
+    flock = staticmethod(fcntl.flock)
+
+    @staticmethod
+    def stat(path: str, *, dir_fd: int | None = None) -> os.stat_result:
+        """Describe `path` itself, never what it links to."""
+        return os.stat(path, dir_fd=dir_fd, follow_symlinks=False)
+
+    @staticmethod
+    def listdir(fd: int) -> list[str]:
+        """Name what the directory open at `fd` holds."""
+        return os.listdir(fd)

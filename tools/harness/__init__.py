@@ -1,0 +1,66 @@
+"""Sessions: durable, resumable work of long-running agents.
+
+from tools.harness import SessionManager
+
+manager = SessionManager()
+session = manager.create(workflow_type="tdflow", initial_phase="red", goal="…")
+manager.advance_phase("green")
+
+manager = SessionManager()              # in another process, after a crash or a context reset
+manager.load(session.session_id)
+print(manager.briefing(max_tokens=1500))
+"""
+
+from tools.harness.errors import (
+    AmbiguousSessionId,
+    HarnessError,
+    NoActiveSession,
+    SessionAlreadyActive,
+    SessionConflict,
+    SessionCorrupted,
+    SessionNotFound,
+    SessionTooLarge,
+    UnsupportedSchema,
+)
+from tools.harness.ports import Clock, PhaseExecutor, PhaseResult, TokenCounter
+from tools.harness.session_domain import (
+    InvalidSession,
+    InvalidSessionId,
+    InvalidStateTransition,
+    SessionArtifact,
+    SessionContext,
+    SessionHistory,
+    SessionState,
+    TokenBudget,
+)
+from tools.harness.session_manager import NoPhaseExecutor, SessionManager
+from tools.harness.session_store import SessionStore, SessionSummary, UnreadableSession
+
+__all__ = [
+    "AmbiguousSessionId",
+    "Clock",
+    "HarnessError",
+    "InvalidSession",
+    "InvalidSessionId",
+    "InvalidStateTransition",
+    "NoActiveSession",
+    "NoPhaseExecutor",
+    "PhaseExecutor",
+    "PhaseResult",
+    "SessionAlreadyActive",
+    "SessionArtifact",
+    "SessionConflict",
+    "SessionContext",
+    "SessionCorrupted",
+    "SessionHistory",
+    "SessionManager",
+    "SessionNotFound",
+    "SessionState",
+    "SessionStore",
+    "SessionSummary",
+    "SessionTooLarge",
+    "TokenBudget",
+    "TokenCounter",
+    "UnreadableSession",
+    "UnsupportedSchema",
+]

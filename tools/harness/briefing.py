@@ -1,0 +1,187 @@
+"""The text that primes the next worker after its context was reset.
+
+It is a function of the session alone: no clock, no disk, no chance. What matters most stands first,
+what happened last before what happened earlier, and it never counts more tokens than it may.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tools.harness.ports import TokenCounter
+from tools.harness.session_domain import SessionContext, SessionHistory, SessionState
+
+DEFAULT_MAX_TOKENS: Final = 2000
+BYTES_PER_TOKEN: Final = 3
+"""How many UTF-8 bytes the default counter takes for a token.
+
+The usual rule of thumb is four characters of English a token (OpenAI, "What are tokens and how to
+count them?"); three bytes leave room for code, paths and other scripts. A runner that knows its
+model's tokenizer passes it and gets an exact count.
+"""
+
+_MAX_DETAIL: Final = 400
+_PROBLEMS: Final = frozenset(
+    {"phase_failed", "session_paused", "session_aborted", "budget_exhausted"}
+)
+_SETTLED_BY: Final = frozenset({"phase_succeeded", "phase_advanced", "session_completed"})
+_ROUTINE: Final = frozenset({"checkpoint", "tokens_recorded"})
+
+
+def estimate_tokens(text: str) -> int:
+    """Estimate how many tokens a model counts in `text`: a token for every 3 bytes of UTF-8."""
+    return -(-len(text.encode()) // BYTES_PER_TOKEN)
+
+
+def brief(
+    session: SessionContext,
+    *,
+    max_tokens: int = DEFAULT_MAX_TOKENS,
+    count_tokens: TokenCounter = estimate_tokens,
+) -> str:
+    """Write the briefing of a session.
+
+    Args:
+        session: What to tell of.
+        max_tokens: The most that the text may count, 1 or more.
+        count_tokens: How tokens are counted; it must not count fewer for a longer text.
+
+    Returns:
+        Markdown. Goal, phase, attempt and budget come first, then what is unsolved, what the
+        current phase did, which phases are done, the files made, and what happened before,
+        newest first. Whatever does not fit is left out from the end of that order, and the text
+        says how much.
+
+    Raises:
+        ValueError: `max_tokens` is less than 1.
+    """
+    if max_tokens < 1:
+        raise ValueError(f"max_tokens: {max_tokens} is less than 1")
+    lines = _lines(session)
+    low, high = 0, len(lines)
+    while low < high:  # the most lines that fit; more lines never count less
+        middle = (low + high + 1) // 2
+        if count_tokens(_join(lines, middle)) <= max_tokens:
+            low = middle
+        else:
+            high = middle - 1
+    if low:
+        return _join(lines, low)
+    return _cut(lines[0], max_tokens, count_tokens)
+
+
+def _join(lines: list[str], count: int) -> str:
+    kept = lines[:count]
+    while kept and kept[-1].startswith("## "):
+        kept.pop()
+    left_out = sum(1 for line in lines[len(kept) :] if not line.startswith("## "))
+    if left_out:
+        kept.append(f"({left_out} more lines are in the session's file.)")
+    return "\n".join(kept)
+
+
+def _cut(line: str, max_tokens: int, count_tokens: TokenCounter) -> str:
+    low, high = 0, len(line)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if count_tokens(line[:middle]) <= max_tokens:
+            low = middle
+        else:
+            high = middle - 1
+    return line[:low]
+
+
+def _lines(session: SessionContext) -> list[str]:
+    """Everything there is to say, the most important first."""
+    budget = session.token_budget
+    workflow = f" ({session.workflow_type})" if session.workflow_type else ""
+    lines = [
+        f"# Session {session.session_id}{workflow}: {session.state.value}",
+        f"Phase: {session.current_phase or 'none'}, attempt {session.attempt_number}",
+        f"Budget: {budget.tokens_remaining:,} of {budget.total_budget:,} tokens left "
+        f"({budget.utilization_percent:.0f} % used)"
+        + (" - NEARLY SPENT" if budget.is_warning and not budget.is_exhausted else "")
+        + (" - SPENT" if budget.is_exhausted else ""),
+    ]
+    if session.goal:
+        lines.insert(1, f"Goal: {_one_line(session.goal, limit=1200)}")
+    problems = _open_problems(session)
+    if problems:
+        lines += ["## Open problems", *map(_entry_line, problems)]
+    shown = set(map(id, problems))
+    current = [
+        entry
+        for entry in reversed(session.history)
+        if entry.phase == session.current_phase
+        and entry.action not in _ROUTINE
+        and id(entry) not in shown
+    ]
+    if session.current_phase and current:
+        lines += [f"## This phase ({session.current_phase}), newest first"]
+        lines += map(_entry_line, current)
+        shown.update(map(id, current))
+    done = _phases_done(session)
+    if done:
+        lines += ["## Phases done, newest first", *done]
+    if session.artifacts:
+        lines += ["## Files made, newest first", *_artifact_lines(session)]
+    earlier = [
+        entry
+        for entry in reversed(session.history)
+        if id(entry) not in shown and entry.action not in _ROUTINE
+    ]
+    if earlier:
+        lines += ["## Before that, newest first", *map(_entry_line, earlier)]
+    return lines
+
+
+def _open_problems(session: SessionContext) -> list[SessionHistory]:
+    """Return what went wrong and nothing settled since, newest first."""
+    problems: list[SessionHistory] = []
+    for entry in reversed(session.history):
+        if entry.action in _SETTLED_BY:
+            break
+        if entry.action == "session_resumed" and session.state is SessionState.ACTIVE:
+            # What the session was paused for is settled; what the phase failed of is not.
+            problems = [p for p in problems if p.action != "session_paused"]
+            continue
+        if entry.action in _PROBLEMS:
+            problems.append(entry)
+    if session.state is SessionState.ACTIVE:
+        problems = [p for p in problems if p.action != "session_paused"]
+    return problems
+
+
+def _phases_done(session: SessionContext) -> list[str]:
+    lines = []
+    for entry in reversed(session.history):
+        if entry.action == "phase_succeeded":
+            told = f": {_one_line(entry.details)}" if entry.details else ""
+            lines.append(f"- {entry.phase or 'no phase'}{told}")
+    return lines
+
+
+def _artifact_lines(session: SessionContext) -> list[str]:
+    seen: set[str] = set()
+    lines = []
+    for artifact in reversed(session.artifacts):
+        if artifact.path not in seen:
+            seen.add(artifact.path)
+            phase = f" in {artifact.phase}" if artifact.phase else ""
+            lines.append(f"- {_one_line(artifact.path)} ({artifact.artifact_type}{phase})")
+    return lines
+
+
+def _entry_line(entry: SessionHistory) -> str:
+    phase = f" [{entry.phase}]" if entry.phase else ""
+    details = f": {_one_line(entry.details)}" if entry.details else ""
+    return f"- {entry.timestamp:%Y-%m-%d %H:%M:%S}{phase} {entry.action}{details}"
+
+
+def _one_line(text: str, *, limit: int = _MAX_DETAIL) -> str:
+    """Put text on one line; of a long one keep the beginning and, with the cause in it, the end."""
+    flat = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    if len(flat) <= limit:
+        return flat
+    head = limit // 3
+    return f"{flat[:head]} … {flat[-(limit - head - 3) :]}"

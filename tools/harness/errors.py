@@ -1,0 +1,169 @@
+"""What can go wrong with a session, as typed errors with fields.
+
+The errors of single values stand beside them in `session_domain`; those of files and disks are
+`tools.durable`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+_SHOWN_FAULTS = 8
+
+
+class HarnessError(Exception):
+    """Base of the harness's errors.
+
+    Attributes:
+        session_id: The session it is about, or None.
+    """
+
+    def __init__(self, message: str, *, session_id: str | None = None) -> None:
+        super().__init__(message)
+        self.session_id = session_id
+
+
+class NoActiveSession(HarnessError):
+    """An operation needs a current session and the manager has none.
+
+    Attributes:
+        operation: What was asked.
+    """
+
+    def __init__(self, operation: str) -> None:
+        super().__init__(
+            f"cannot {operation.replace('_', ' ')}: no session is current. "
+            "Create one or load one first."
+        )
+        self.operation = operation
+
+
+class SessionAlreadyActive(HarnessError):
+    """`create()` while the current session has not ended."""
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(
+            f"session {session_id} is current and has not ended. Complete it, abort it, or let go "
+            "of it with release() first; nothing was changed.",
+            session_id=session_id,
+        )
+
+
+class SessionNotFound(HarnessError):
+    """There is no such session.
+
+    Attributes:
+        path: Where it was looked for.
+    """
+
+    def __init__(self, session_id: str, *, path: Path) -> None:
+        super().__init__(
+            f"there is no session {session_id} in {path}. `agentforge list` shows those that are.",
+            session_id=session_id,
+        )
+        self.path = path
+
+
+class AmbiguousSessionId(HarnessError):
+    """A shortened id fits several sessions.
+
+    Attributes:
+        candidates: The ids it fits.
+    """
+
+    def __init__(self, shortened: str, candidates: Iterable[str]) -> None:
+        self.candidates = tuple(sorted(candidates))
+        shown = ", ".join(self.candidates[:_SHOWN_FAULTS])
+        more = len(self.candidates) - _SHOWN_FAULTS
+        super().__init__(
+            f"{shortened} fits {len(self.candidates)} sessions: {shown}"
+            f"{f' and {more} more' if more > 0 else ''}. Give more of the id.",
+            session_id=shortened,
+        )
+
+
+class SessionConflict(HarnessError):
+    """Somebody else saved (or deleted) the session since it was loaded.
+
+    Attributes:
+        path: Its file.
+        expected_revision: The revision that was loaded.
+        actual_revision: The revision on disk, or None if the session is gone.
+    """
+
+    def __init__(self, session_id: str, *, path: Path, expected: int, actual: int | None) -> None:
+        found = (
+            f"revision {actual} is on disk" if actual is not None else "it was deleted meanwhile"
+        )
+        super().__init__(
+            f"session {session_id} was loaded at revision {expected}, and {found}. "
+            "Nothing was written; load it again and repeat the change.",
+            session_id=session_id,
+        )
+        self.path = path
+        self.expected_revision = expected
+        self.actual_revision = actual
+
+
+class SessionCorrupted(HarnessError):
+    """A session's file can't be read as a session.
+
+    Attributes:
+        path: The file; it was not touched.
+        faults: Everything that is wrong with it, in the order of the file.
+    """
+
+    def __init__(self, *, path: Path, faults: Iterable[str], session_id: str | None = None) -> None:
+        self.path = path
+        self.faults: tuple[str, ...] = tuple(faults)
+        shown = "; ".join(self.faults[:_SHOWN_FAULTS])
+        more = len(self.faults) - _SHOWN_FAULTS
+        super().__init__(
+            f"{path} is not a readable session: {shown}"
+            f"{f'; and {more} more faults' if more > 0 else ''}. The file was left as it is: "
+            "mend it by hand, bring back a copy, or delete the session.",
+            session_id=session_id,
+        )
+
+
+class UnsupportedSchema(SessionCorrupted):
+    """A session's file was written by a newer version.
+
+    Attributes:
+        schema_version: The version that the file says.
+    """
+
+    def __init__(
+        self, *, path: Path, schema_version: int, newest: int, session_id: str | None = None
+    ) -> None:
+        super().__init__(
+            path=path,
+            faults=[
+                f"schema_version: {schema_version} is newer than {newest}, the newest that this "
+                "version of AgentForge Harness reads; upgrade it"
+            ],
+            session_id=session_id,
+        )
+        self.schema_version = schema_version
+
+
+class SessionTooLarge(HarnessError):
+    """A session's file would grow over what is read back.
+
+    Attributes:
+        path: The file; it was not touched.
+        size_bytes: How large it would have become.
+        max_bytes: The limit.
+    """
+
+    def __init__(self, session_id: str, *, path: Path, size_bytes: int, max_bytes: int) -> None:
+        super().__init__(
+            f"session {session_id} would take {size_bytes:,} bytes, more than the limit of "
+            f"{max_bytes:,}. Nothing was written; keep long output in the workspace and name the "
+            "file in the details.",
+            session_id=session_id,
+        )
+        self.path = path
+        self.size_bytes = size_bytes
+        self.max_bytes = max_bytes

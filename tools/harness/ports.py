@@ -1,0 +1,80 @@
+"""The ports of the harness: what it needs from the outside, named by itself.
+
+Nothing in the harness knows who stands behind a port; `tools.bootstrap` connects them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from attrs import field, frozen
+
+Clock = Callable[[], datetime]
+"""Returns the time now, as an aware datetime."""
+
+TokenCounter = Callable[[str], int]
+"""Returns how many tokens a model counts in a text."""
+
+
+@frozen(kw_only=True)
+class PhaseResult:
+    """What became of one execution of phase work.
+
+    Attributes:
+        success: True when the code ran to its end with exit code 0.
+        exit_code: The guest's exit code; None when a limit ended it first.
+        trapped: Which limit ended it ("deadline", "fuel", "memory", "cancelled", …) or None.
+        stdout: What it printed, decoded; `truncated` tells whether some was cut off.
+        stderr: What it printed to standard error, decoded.
+        truncated: True when output went over the executor's limit.
+        duration_s: Wall-clock time of the execution, in seconds.
+        fuel_consumed: WebAssembly fuel used, where the executor knows it.
+        files_created: Workspace-relative paths that exist now and did not before.
+        files_modified: Workspace-relative paths whose file was written to.
+        files_deleted: Workspace-relative paths that are gone.
+        workspace: The host directory that the code saw, or None.
+    """
+
+    success: bool
+    exit_code: int | None = None
+    trapped: str | None = None
+    stdout: str = ""
+    stderr: str = ""
+    truncated: bool = False
+    duration_s: float = 0.0
+    fuel_consumed: int | None = None
+    files_created: tuple[str, ...] = field(default=(), converter=tuple)
+    files_modified: tuple[str, ...] = field(default=(), converter=tuple)
+    files_deleted: tuple[str, ...] = field(default=(), converter=tuple)
+    workspace: Path | None = None
+
+
+@runtime_checkable
+class PhaseExecutor(Protocol):
+    """Runs the untrusted code of a phase.
+
+    Guarantees asked of every implementation: what the code does never raises here (it is in the
+    result); the call returns within `deadline_s` plus a short grace; the code sees no file but
+    those of the session's workspace.
+    """
+
+    def execute(
+        self,
+        code: str,
+        *,
+        session_id: str,
+        deadline_s: float | None = None,
+        fuel: int | None = None,
+    ) -> PhaseResult:
+        """Run `code` in the workspace of `session_id` and say what became of it.
+
+        Args:
+            code: Python source.
+            session_id: Whose workspace the code sees.
+            deadline_s: Wall-clock limit in seconds; None takes the executor's default.
+            fuel: Limit in units of fuel; None takes the executor's default.
+        """
+        ...

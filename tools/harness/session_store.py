@@ -1,0 +1,689 @@
+"""Sessions on disk: one directory each, one readable YAML file in it, replaced whole or not at all.
+
+    {base_path}/
+        .gitkeep
+        {session_id}/
+            session.yaml       the session (this module)
+            workspace/         what the code of its phases sees (the phase executor)
+            {attachment}       files given at its creation, never changed after
+
+A session appears in the base whole (built under a hidden name, then renamed) and disappears whole
+(renamed to a hidden name, then emptied). What a killed process left under a hidden name is removed
+by the next creation or deletion in the same base; a half-written `session.yaml` by the next save.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import stat
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from threading import RLock
+from typing import Final
+
+import structlog
+from attrs import frozen
+
+from tools.durable import (
+    DirectoryLock,
+    FileSystem,
+    OsFileSystem,
+    ReadError,
+    RemovalError,
+    WriteError,
+    discard_tree,
+    make_durable_directory,
+    read_regular_file,
+    replace_file,
+    sweep_discarded,
+)
+from tools.durable.files import create_file
+from tools.durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS
+from tools.durable.trees import DISCARDED_PREFIX
+from tools.harness.errors import (
+    AmbiguousSessionId,
+    SessionConflict,
+    SessionCorrupted,
+    SessionNotFound,
+    SessionTooLarge,
+)
+from tools.harness.session_codec import (
+    END_MARK,
+    HEAD_BYTES,
+    REVISION_BYTES,
+    SessionEncoder,
+    SessionHead,
+    decode_head,
+    decode_revision,
+    decode_session,
+)
+from tools.harness.session_domain import SessionContext, validate_session_id
+
+DEFAULT_BASE_PATH: Final = Path(".agentforge/sessions")
+SESSION_FILE: Final = "session.yaml"
+WORKSPACE: Final = "workspace"
+MAX_FILE_BYTES: Final = 32 * 1024 * 1024
+"""Largest session.yaml that is written or read: some 200,000 entries of ordinary length."""
+
+_ATTACHMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_STAGING: Final = f"{DISCARDED_PREFIX}new-"
+_CACHED_ENCODERS: Final = 16
+_CACHED_PLACES: Final = 1024
+
+_log = structlog.get_logger("agentforge.store")
+
+
+@frozen
+class SessionSummary:
+    """A session as a listing shows it.
+
+    Attributes:
+        head: Its fields, less the artifacts and the history.
+        path: Its file.
+        size_bytes: The file's size.
+    """
+
+    head: SessionHead
+    path: Path
+    size_bytes: int
+
+    @property
+    def session_id(self) -> str:
+        """The session's id."""
+        return self.head.session_id
+
+
+@frozen
+class UnreadableSession:
+    """A session that is there and can't be listed.
+
+    Attributes:
+        session_id: Its directory's name.
+        path: Its file.
+        error: Why.
+    """
+
+    session_id: str
+    path: Path
+    error: SessionCorrupted | ReadError
+
+
+class SessionStore:
+    """Keeps sessions under one directory.
+
+    Guarantees: when `save` returns, the session survives the death of the process and a power
+    failure; when it raises, the file is as it was. A reader sees a whole session or none. Two
+    writers of one session never overwrite each other: the later one gets a `SessionConflict`.
+    No id leads outside the base.
+
+    Not guaranteed: anything about files that other programs write into a session's directory.
+
+    Instances may be shared between threads.
+    """
+
+    def __init__(
+        self,
+        base_path: Path | str | None = None,
+        *,
+        fs: FileSystem | None = None,
+        lock_timeout_s: float = 10.0,
+        max_file_bytes: int = MAX_FILE_BYTES,
+        token: Callable[[], str] | None = None,
+    ) -> None:
+        """Name the place; nothing is read or made yet.
+
+        Args:
+            base_path: Where the sessions are; `.agentforge/sessions` by default.
+            fs: The file system; the real one by default.
+            lock_timeout_s: How long a save waits for another one of the same session, in seconds.
+            max_file_bytes: The largest session file that is written or read.
+            token: Gives fresh random texts for hidden names.
+        """
+        self.base_path = Path(base_path) if base_path is not None else DEFAULT_BASE_PATH
+        self._fs: FileSystem = fs if fs is not None else OsFileSystem()
+        self._lock_timeout_s = lock_timeout_s
+        self._max_file_bytes = max_file_bytes
+        self._token = token if token is not None else lambda: secrets.token_hex(8)
+        self._encoders: OrderedDict[str, SessionEncoder] = OrderedDict()
+        self._places: dict[str, tuple[Path, Path]] = {}
+        self._mutex = RLock()
+
+    # ------------------------------------------------------------------------------- places
+
+    def session_path(self, session_id: str) -> Path:
+        """Return where a session's file is, or would be.
+
+        Raises:
+            InvalidSessionId: It is no id.
+        """
+        return self._place(session_id)[1]
+
+    def _place(self, session_id: str) -> tuple[Path, Path]:
+        """Return a session's directory and file, as paths that are built once."""
+        place = self._places.get(session_id)
+        if place is None:
+            directory = self.base_path / validate_session_id(session_id)
+            place = (directory, directory / SESSION_FILE)
+            if len(self._places) >= _CACHED_PLACES:
+                self._places.clear()
+            self._places[session_id] = place
+        return place
+
+    def workspace_path(self, session_id: str) -> Path:
+        """Return where a session's workspace is, or would be.
+
+        Raises:
+            InvalidSessionId: It is no id.
+        """
+        return self.base_path / validate_session_id(session_id) / WORKSPACE
+
+    def ensure_directory(self) -> None:
+        """Make the base and its `.gitkeep`, durably, if they are missing.
+
+        Raises:
+            WriteError: The system refused.
+        """
+        make_durable_directory(self._fs, self.base_path)
+        keep = str(self.base_path / ".gitkeep")
+        try:
+            try:
+                self._fs.stat(keep)
+            except FileNotFoundError:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+                self._fs.close(self._fs.open(keep, flags, 0o600))
+        except OSError as error:
+            raise WriteError(
+                path=self.base_path / ".gitkeep", operation="create", cause=error
+            ) from error
+
+    # ------------------------------------------------------------------------------- writing
+
+    def save(
+        self, session: SessionContext, *, attachments: Mapping[str, bytes] | None = None
+    ) -> Path:
+        """Make the session on disk what it is in memory.
+
+        Args:
+            session: The session. If it was never saved (revision 0), it is created. Its
+                `revision` goes up by one when, and only when, the save succeeds.
+            attachments: At its creation: files to put beside it, by name. They appear together
+                with the session and are never changed.
+
+        Returns:
+            The path of its file.
+
+        Raises:
+            InvalidSession: It breaks the rules of the domain; nothing was written.
+            SessionConflict: Somebody else saved, created or deleted it; nothing was written.
+            SessionCorrupted: What is on disk can't be read, so it is not overwritten.
+            SessionTooLarge: It would not be read back; nothing was written.
+            WriteError: The disk or its permissions; the old file is untouched, no temporary file
+                is left, and `session` is as it was. Only if the error says `visible` is the new
+                content in place, and `session.revision` with it.
+        """
+        path = self.session_path(session.session_id)
+        with self._mutex:
+            revision = session.revision + 1
+            pieces = self._encoder(session.session_id).encode(session, revision=revision)
+            size = sum(map(len, pieces))
+            if size > self._max_file_bytes:
+                raise SessionTooLarge(
+                    session.session_id,
+                    path=path,
+                    size_bytes=size,
+                    max_bytes=self._max_file_bytes,
+                )
+            try:
+                if session.revision == 0:
+                    self._create(session, pieces, attachments or {}, path)
+                else:
+                    self._replace(session, pieces, path)
+            except WriteError as error:
+                if error.visible:
+                    session.revision = revision
+                raise
+            session.revision = revision
+        return path
+
+    def _replace(
+        self, session: SessionContext, pieces: list[bytes | bytearray], path: Path
+    ) -> None:
+        directory = self._place(session.session_id)[0]
+        lock = DirectoryLock(self._fs, directory, timeout_s=self._lock_timeout_s)
+        try:
+            lock.acquire()
+        except FileNotFoundError:
+            raise SessionConflict(
+                session.session_id, path=path, expected=session.revision, actual=None
+            ) from None
+        previous_fd = -1
+        try:
+            try:
+                previous_fd = self._fs.open(SESSION_FILE, READ_FLAGS, dir_fd=lock.fd)
+            except FileNotFoundError:
+                actual = None
+            except OSError as error:
+                raise WriteError(path=path, operation="read the old file", cause=error) from error
+            else:
+                actual = self._revision(previous_fd, path)
+            if actual != session.revision:
+                raise SessionConflict(
+                    session.session_id, path=path, expected=session.revision, actual=actual
+                )
+            replace_file(
+                self._fs, lock.fd, SESSION_FILE, pieces, path=path, previous_fd=previous_fd
+            )
+        finally:
+            if previous_fd >= 0:
+                self._fs.close(previous_fd)
+            lock.release()
+
+    def _revision(self, fd: int, path: Path) -> int:
+        """Read the revision that is on disk."""
+        try:
+            if not stat.S_ISREG(self._fs.fstat(fd).st_mode):
+                raise SessionCorrupted(path=path, faults=["it is not a regular file"])
+            revision = decode_revision(self._fs.pread(fd, REVISION_BYTES, 0))
+        except OSError as error:
+            raise WriteError(path=path, operation="read the old file", cause=error) from error
+        if revision is not None:
+            return revision
+        session = self._load(path)
+        return 0 if session is None else session.revision
+
+    def _create(
+        self,
+        session: SessionContext,
+        pieces: list[bytes | bytearray],
+        attachments: Mapping[str, bytes],
+        path: Path,
+    ) -> None:
+        for name in attachments:
+            if not _ATTACHMENT.fullmatch(name) or name in {SESSION_FILE, WORKSPACE}:
+                raise ValueError(f"{name!r} can't be the name of an attachment")
+        self.ensure_directory()
+        with self._locked_base() as base_fd:
+            try:
+                found = self._fs.stat(session.session_id, dir_fd=base_fd)
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                raise WriteError(path=path, operation="look for it", cause=error) from error
+            else:
+                self._refuse_existing(session, path, found)
+            self._sweep(base_fd)
+            self._stage(base_fd, session.session_id, pieces, attachments, path)
+
+    def _refuse_existing(self, session: SessionContext, path: Path, found: os.stat_result) -> None:
+        if not stat.S_ISDIR(found.st_mode):
+            raise WriteError(
+                path=path,
+                operation="create the session's directory",
+                cause=FileExistsError("something that is no directory has its name"),
+                advice="Move it away, then try again.",
+            )
+        existing = self._load(path)
+        if existing is None:
+            raise WriteError(
+                path=path,
+                operation="create the session's directory",
+                cause=FileExistsError("a directory without a session has its name"),
+                advice="Move it away, then try again.",
+            )
+        raise SessionConflict(session.session_id, path=path, expected=0, actual=existing.revision)
+
+    def _stage(
+        self,
+        base_fd: int,
+        session_id: str,
+        pieces: list[bytes | bytearray],
+        attachments: Mapping[str, bytes],
+        path: Path,
+    ) -> None:
+        """Build the session's directory under a hidden name, then give it its own."""
+        fs = self._fs
+        staging = f"{_STAGING}{self._token()}"
+        operation = "mkdir"
+        try:
+            fs.mkdir(staging, 0o700, dir_fd=base_fd)
+            try:
+                operation = "open the new directory"
+                fd = fs.open(staging, DIRECTORY_FLAGS, dir_fd=base_fd)
+                try:
+                    operation = "write"
+                    for name, content in attachments.items():
+                        create_file(fs, fd, name, [content])
+                    create_file(fs, fd, SESSION_FILE, pieces)
+                    operation = "fsync of the new directory"
+                    fs.fsync(fd)
+                finally:
+                    fs.close(fd)
+                operation = "rename"
+                fs.rename(staging, session_id, src_dir_fd=base_fd, dst_dir_fd=base_fd)
+            except OSError:
+                self._drop(base_fd, staging)
+                raise
+            operation = "fsync of the base"
+            try:
+                fs.fsync(base_fd)
+            except OSError as error:
+                visible = not self._take_back(base_fd, session_id, staging)
+                raise WriteError(
+                    path=path, operation=operation, cause=error, visible=visible
+                ) from error
+        except OSError as error:
+            raise WriteError(path=path, operation=operation, cause=error) from error
+
+    def _take_back(self, base_fd: int, session_id: str, staging: str) -> bool:
+        try:
+            self._fs.rename(session_id, staging, src_dir_fd=base_fd, dst_dir_fd=base_fd)
+        except OSError:
+            return False
+        self._drop(base_fd, staging)
+        return True
+
+    def _drop(self, base_fd: int, staging: str) -> None:
+        """Remove a directory that was being built; what resists is swept later."""
+        with suppress(OSError):
+            fd = self._fs.open(staging, DIRECTORY_FLAGS, dir_fd=base_fd)
+            try:
+                for name in self._fs.listdir(fd):
+                    with suppress(OSError):
+                        self._fs.unlink(name, dir_fd=fd)
+            finally:
+                self._fs.close(fd)
+            self._fs.rmdir(staging, dir_fd=base_fd)
+
+    def _sweep(self, base_fd: int) -> None:
+        """Finish what killed creations and deletions left; it is in nobody's way if it resists."""
+        try:
+            left = sweep_discarded(self._fs, base_fd, parent=self.base_path)
+        except OSError as error:
+            _log.warning("store.sweep_failed", path=str(self.base_path), error=str(error))
+            return
+        for remaining in left:
+            _log.warning("store.sweep_failed", path=str(remaining.path), error=str(remaining))
+
+    def _locked_base(self) -> _LockedBase:
+        return _LockedBase(
+            DirectoryLock(self._fs, self.base_path, timeout_s=self._lock_timeout_s, follow=True)
+        )
+
+    def _encoder(self, session_id: str) -> SessionEncoder:
+        encoder = self._encoders.get(session_id)
+        if encoder is None:
+            encoder = self._encoders[session_id] = SessionEncoder()
+            if len(self._encoders) > _CACHED_ENCODERS:
+                self._encoders.popitem(last=False)
+        else:
+            self._encoders.move_to_end(session_id)
+        return encoder
+
+    def delete(self, session_id: str, *, expected_revision: int | None = None) -> bool:
+        """Delete a session, with its workspace and everything in its directory.
+
+        Args:
+            session_id: Which.
+            expected_revision: If given, only a session that is at this revision is deleted.
+
+        Returns:
+            True if it was there, False if not.
+
+        Raises:
+            InvalidSessionId: It is no id.
+            SessionConflict: It is at another revision; nothing was deleted.
+            WriteError: It could not be taken out of the base; nothing was deleted.
+            RemovalError: It is out of the base, but some of it could not be deleted.
+        """
+        path = self.session_path(session_id)
+        try:
+            base = self._locked_base()
+            with (
+                base as base_fd,
+                DirectoryLock(
+                    self._fs, path.parent, timeout_s=self._lock_timeout_s
+                ) as session_lock,
+            ):
+                if expected_revision is not None:
+                    self._require_revision(session_lock.fd, session_id, path, expected_revision)
+                self._sweep(base_fd)
+                with self._mutex:
+                    self._encoders.pop(session_id, None)
+                discard_tree(
+                    self._fs, base_fd, session_id, parent=self.base_path, token=self._token
+                )
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _require_revision(
+        self, directory_fd: int, session_id: str, path: Path, expected: int
+    ) -> None:
+        try:
+            fd = self._fs.open(SESSION_FILE, READ_FLAGS, dir_fd=directory_fd)
+        except FileNotFoundError:
+            actual = None
+        except OSError as error:
+            raise ReadError(path=path, cause=error) from error
+        else:
+            try:
+                actual = self._revision(fd, path)
+            finally:
+                self._fs.close(fd)
+        if actual != expected:
+            raise SessionConflict(session_id, path=path, expected=expected, actual=actual)
+
+    # ------------------------------------------------------------------------------- reading
+
+    def load(self, session_id: str) -> SessionContext | None:
+        """Read a session.
+
+        Returns:
+            The session, or None if there is none of this id.
+
+        Raises:
+            InvalidSessionId: It is no id.
+            SessionCorrupted: Its file is no session; the error names every fault.
+            ReadError: Its file is no regular file, is too large, or the system refused.
+        """
+        return self._load(self.session_path(session_id), session_id=session_id)
+
+    def _load(self, path: Path, session_id: str | None = None) -> SessionContext | None:
+        self._refuse_linked_directory(path.parent)
+        data = read_regular_file(self._fs, str(path), path=path, max_bytes=self._max_file_bytes)
+        if data is None:
+            return None
+        encoder = SessionEncoder()
+        session = decode_session(data, path=path, encoder=encoder)
+        if session.session_id != path.parent.name:
+            raise SessionCorrupted(
+                path=path,
+                faults=[
+                    f"session_id: is {session.session_id}, but its directory is {path.parent.name}"
+                ],
+                session_id=session_id,
+            )
+        with self._mutex:
+            self._encoders.pop(session.session_id, None)
+            self._encoder(session.session_id)
+            self._encoders[session.session_id] = encoder
+        return session
+
+    def _refuse_linked_directory(self, directory: Path) -> None:
+        try:
+            if stat.S_ISLNK(self._fs.stat(str(directory)).st_mode):
+                raise ReadError(
+                    path=directory, reason="it is a symbolic link, which is not followed"
+                )
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError as error:
+            raise ReadError(path=directory, cause=error) from error
+
+    def read_attachment(self, session_id: str, name: str) -> bytes | None:
+        """Read a file that was put beside the session at its creation.
+
+        Returns:
+            Its content, or None if there is none of this name.
+
+        Raises:
+            InvalidSessionId: It is no id.
+            ValueError: `name` can't be an attachment's.
+            ReadError: It is no regular file, is too large, or the system refused.
+        """
+        directory = self.session_path(session_id).parent
+        if not _ATTACHMENT.fullmatch(name):
+            raise ValueError(f"{name!r} can't be the name of an attachment")
+        self._refuse_linked_directory(directory)
+        path = directory / name
+        return read_regular_file(self._fs, str(path), path=path, max_bytes=self._max_file_bytes)
+
+    def exists(self, session_id: str) -> bool:
+        """Tell whether there is a session of this id, readable or not.
+
+        Raises:
+            InvalidSessionId: It is no id.
+            ReadError: The system refused to look.
+        """
+        path = self.session_path(session_id)
+        try:
+            return stat.S_ISREG(self._fs.stat(str(path)).st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            raise ReadError(path=path, cause=error) from error
+
+    def list_sessions(self) -> list[str]:
+        """Return the ids of all sessions, readable or not, sorted.
+
+        Raises:
+            ReadError: The base is there and can't be read.
+        """
+        return [name for name in self._names() if self.exists(name)]
+
+    def _names(self) -> list[str]:
+        try:
+            with os.scandir(self.base_path) as entries:
+                names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise ReadError(path=self.base_path, cause=error) from error
+        return sorted(name for name in names if _is_id(name))
+
+    def summaries(self) -> Iterator[SessionSummary | UnreadableSession]:
+        """Go through all sessions by the heads of their files, sorted by id.
+
+        What a session costs here does not grow with its history: a few kilobytes are read. One
+        that can't be read comes as `UnreadableSession` and stops nobody; one that is deleted
+        meanwhile is left out.
+
+        Raises:
+            ReadError: The base is there and can't be read.
+        """
+        base = os.fspath(self.base_path)
+        for name in self._names():
+            found = self._summary(name, f"{base}/{name}/{SESSION_FILE}")
+            if found is not None:
+                yield found
+
+    def _summary(self, name: str, file: str) -> SessionSummary | UnreadableSession | None:
+        fs = self._fs
+        try:
+            fd = fs.open(file, READ_FLAGS)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError:
+            return self._careful_summary(name)
+        try:
+            status = fs.fstat(fd)
+            data = fs.pread(fd, HEAD_BYTES, 0) if stat.S_ISREG(status.st_mode) else b""
+            size = status.st_size
+            tail = data[-4:] if size == len(data) else fs.pread(fd, 4, max(size - 4, 0))
+        except OSError:
+            return self._careful_summary(name)
+        finally:
+            fs.close(fd)
+        head = decode_head(data) if tail == END_MARK else None
+        if head is None or head.session_id != name:
+            return self._careful_summary(name)
+        return SessionSummary(head, Path(file), size)
+
+    def _careful_summary(self, name: str) -> SessionSummary | UnreadableSession | None:
+        """Read a session whole because its head is not as we write it."""
+        path = self.session_path(name)
+        try:
+            session = self._load(path, session_id=name)
+            if session is None:
+                return None
+            return SessionSummary(SessionHead.of(session), path, self._fs.stat(str(path)).st_size)
+        except FileNotFoundError:
+            return None
+        except (SessionCorrupted, ReadError) as error:
+            return UnreadableSession(name, path, error)
+        except OSError as error:
+            return UnreadableSession(name, path, ReadError(path=path, cause=error))
+
+    def resolve(self, shortened: str) -> str:
+        """Return the one id that `shortened` is, begins, ends or is part of.
+
+        Args:
+            shortened: An id, or a part of one. A whole id wins over ids that it is a part of, a
+                beginning over an end, an end over a middle.
+
+        Raises:
+            InvalidSessionId: It could not be a part of an id.
+            SessionNotFound: It fits none.
+            AmbiguousSessionId: It fits several.
+        """
+        if not re.fullmatch(r"[A-Za-z0-9_-]{1,128}", shortened):
+            validate_session_id(shortened or None)
+        ids = self.list_sessions()
+        tests: tuple[Callable[[str], bool], ...] = (
+            lambda known: known == shortened,
+            lambda known: known.startswith(shortened),
+            lambda known: known.endswith(shortened),
+            lambda known: shortened in known,
+        )
+        for test in tests:
+            fitting = [known for known in ids if test(known)]
+            if len(fitting) == 1:
+                return fitting[0]
+            if fitting:
+                raise AmbiguousSessionId(shortened, fitting)
+        raise SessionNotFound(shortened, path=self.base_path)
+
+
+class _LockedBase:
+    """The base directory, locked; entering it gives its descriptor."""
+
+    def __init__(self, lock: DirectoryLock) -> None:
+        self._lock = lock
+
+    def __enter__(self) -> int:
+        return self._lock.acquire().fd
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def _is_id(name: str) -> bool:
+    try:
+        validate_session_id(name)
+    except ValueError:
+        return False
+    return True
+
+
+__all__ = [
+    "DEFAULT_BASE_PATH",
+    "MAX_FILE_BYTES",
+    "RemovalError",
+    "SessionStore",
+    "SessionSummary",
+    "UnreadableSession",
+]
