@@ -1,0 +1,64 @@
+# Two commands on a fresh machine: `make run` and `make test`. Both set everything up first.
+SHELL   := /bin/bash
+PYTHON  ?= python3
+VENV    ?= .venv
+BIN     := $(VENV)/bin
+PIP     := $(BIN)/python -m pip --disable-pip-version-check --quiet
+WORKFLOW ?= .agentforge/workflows/tdflow-scheduler.yaml
+WORKERS ?= 2
+PYTEST  := $(BIN)/python -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check lint types imports format bench soak prune clean
+
+help:  ## say what there is
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+$(VENV)/.run-ready: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install --constraint constraints.txt --editable .
+	touch $@
+
+$(VENV)/.dev-ready: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) install --constraint constraints.txt --editable '.[dev]'
+	touch $@ $(VENV)/.run-ready
+
+run: $(VENV)/.run-ready  ## do the main job: develop a component in a sandboxed TDFLOW session
+	$(BIN)/agentforge setup
+	$(BIN)/agentforge run $(WORKFLOW)
+
+test: $(VENV)/.dev-ready  ## run all tests, the long campaigns with small counts
+	$(BIN)/agentforge setup
+	$(PYTEST) --numprocesses $(WORKERS) --cov --cov-report=term:skip-covered
+
+soak: $(VENV)/.dev-ready  ## run the crash, attack and property campaigns in full
+	$(BIN)/agentforge setup
+	AGENTFORGE_SOAK=1 $(PYTEST) --numprocesses $(WORKERS) --timeout 3600 \
+		tests/crash tests/property tests/security tests/faults
+
+check: lint types imports test  ## everything that must hold before a change lands
+
+lint: $(VENV)/.dev-ready  ## ruff: rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev-ready  ## mypy, strict
+	$(BIN)/mypy
+
+imports: $(VENV)/.dev-ready  ## import-linter: the directions in which imports may point
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev-ready  ## let ruff mend what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.dev-ready  ## measure, as ratios against named references
+	$(BIN)/python -m benchmarks.sessions
+
+prune: $(VENV)/.run-ready  ## delete sessions that ended more than 30 days ago (asks first)
+	$(BIN)/agentforge cleanup --days 30
+
+clean:  ## remove what was built here; sessions stay
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+		.import_linter_cache .coverage .coverage.* htmlcov
