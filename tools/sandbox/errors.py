@@ -1,0 +1,76 @@
+"""The errors of the sandbox.
+
+Every one is the caller's or the machine's doing. What guest code does is never an error here: it
+is told in a `SandboxResult`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+
+class SandboxError(Exception):
+    """The base of every error the sandbox raises on purpose."""
+
+
+class InvalidPolicy(SandboxError, ValueError):
+    """An `ExecutionPolicy` has values that cannot be honoured; nothing was made.
+
+    Attributes:
+        faults: Every fault found, one sentence each, in the order of the policy's fields.
+    """
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        self.faults = tuple(faults)
+        super().__init__(
+            "the execution policy was refused: " + "; ".join(self.faults) + ". "
+            "No sandbox was made; correct the values and build the policy again"
+        )
+
+
+class InvalidExecution(SandboxError, ValueError):
+    """The arguments of one `Sandbox.execute` cannot be honoured; nothing ran.
+
+    Attributes:
+        faults: Every fault found, one sentence each, in the order of the arguments.
+    """
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        self.faults = tuple(faults)
+        super().__init__(
+            "the execution was refused: " + "; ".join(self.faults) + ". "
+            "No code ran and the workspace is untouched; correct the arguments and call again"
+        )
+
+
+class WorkspaceError(SandboxError):
+    """A workspace, or a file in it, cannot be used; no code ran and nothing in it was changed.
+
+    Attributes:
+        path: The host path that was refused.
+        reason: What is wrong with it.
+        remedy: What to do about it.
+    """
+
+    def __init__(self, path: Path, reason: str, remedy: str) -> None:
+        self.path = path
+        self.reason = reason
+        self.remedy = remedy
+        super().__init__(
+            f"workspace {str(path)!r}: {reason}. No code ran and nothing was changed; {remedy}"
+        )
+
+
+class SandboxUnavailable(SandboxError, RuntimeError):
+    """This process or machine cannot run guests now; no code ran.
+
+    Attributes:
+        reason: What stands in the way.
+        remedy: What to do about it.
+    """
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        self.reason = reason
+        self.remedy = remedy
+        super().__init__(f"the sandbox cannot run code: {reason}. No code ran; {remedy}")

@@ -1,0 +1,323 @@
+"""The host's side of a workspace: opening it, looking at it, comparing two looks.
+
+Everything here walks with directory descriptors and follows no symbolic link, so nothing a guest
+leaves in a workspace leads the host out of it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO, Final
+
+from attrs import frozen
+
+from tools.sandbox.errors import WorkspaceError
+
+MAX_ENTRIES: Final = 100_000
+"""The most files and directories one look keeps; past it a comparison says it is incomplete."""
+
+MAX_PATH_BYTES: Final = 4096
+"""The longest workspace-relative path one look keeps: a longer one cannot be opened by name."""
+
+MAX_LISTED_BYTES: Final = 64 << 20
+"""The most bytes of paths one look keeps, so a hostile tree costs the host bounded memory."""
+
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+Stamp = tuple[int, int, int, int]
+"""What identifies one state of a file: inode, size, mtime_ns, ctime_ns."""
+
+
+@frozen(kw_only=True)
+class Snapshot:
+    """One look at a workspace.
+
+    Attributes:
+        files: The stamp of everything that is no directory, by workspace-relative path.
+        complete: False when the tree was too large or changed under the walk.
+        blocking: The first path found whose mere opening may block the host (a named pipe or a
+            device), or None.
+    """
+
+    files: dict[bytes, Stamp]
+    complete: bool
+    blocking: bytes | None
+
+
+@frozen(kw_only=True)
+class Changes:
+    """What differs between two looks at a workspace; each tuple is sorted."""
+
+    created: tuple[str, ...]
+    modified: tuple[str, ...]
+    deleted: tuple[str, ...]
+    complete: bool
+
+
+def ensure_workspace(path: Path) -> Path:
+    """Make a workspace directory if it is missing, and return its absolute path.
+
+    A directory that is made gets mode 0700, and so do missing parents; one that exists is taken
+    as it is. Symbolic links above the workspace are resolved once, here; the workspace itself may
+    not be one.
+
+    Args:
+        path: The workspace directory.
+
+    Raises:
+        WorkspaceError: The path is a symbolic link, no directory, or cannot be made.
+    """
+    try:
+        given = Path(os.path.abspath(path))
+        target = given.parent.resolve() / given.name
+        _make_directories(target)
+        os.close(open_workspace(target))
+    except (OSError, ValueError, RuntimeError) as error:
+        raise WorkspaceError(
+            Path(path),
+            f"it cannot be made or opened ({_words(error)})",
+            "choose a directory this user may create and write",
+        ) from error
+    return target
+
+
+def _make_directories(target: Path) -> None:
+    missing = []
+    here = target  # a dangling link at the target is there, so nothing is made through it
+    while not os.path.lexists(here):
+        missing.append(here)
+        here = here.parent
+    for directory in reversed(missing):
+        try:
+            os.mkdir(directory, 0o700)
+        except FileExistsError:
+            continue  # another process made it meanwhile; opening it decides
+
+
+def open_workspace(path: Path) -> int:
+    """Open a workspace directory without following a link, and return the descriptor.
+
+    Raises:
+        WorkspaceError: There is no directory at the path, or it is a symbolic link.
+    """
+    try:
+        return os.open(path, _DIRECTORY)
+    except OSError as error:
+        if error.errno == errno.ENOENT:
+            raise WorkspaceError(
+                path,
+                "it does not exist",
+                "make it, or create the sandbox again, which makes it",
+            ) from error
+        if error.errno in (errno.ELOOP, errno.ENOTDIR):
+            if os.path.islink(path):
+                raise WorkspaceError(
+                    path,
+                    "it is a symbolic link, which could be pointed elsewhere between two runs",
+                    "name the directory it leads to",
+                ) from error
+            raise WorkspaceError(
+                path, "it is not a directory", "move the file away or choose another path"
+            ) from error
+        raise WorkspaceError(
+            path,
+            f"it cannot be opened ({_words(error)})",
+            "give this user the right to read and search it",
+        ) from error
+
+
+def open_workspace_file(workspace: Path, relative: str) -> BinaryIO:
+    """Open a regular file of a workspace for reading, following no link on the way.
+
+    For what a guest left behind: it may have put a symbolic link where a file is expected.
+
+    Args:
+        workspace: The workspace directory.
+        relative: A workspace-relative posix path, as the lists of a `SandboxResult` hold them.
+
+    Raises:
+        WorkspaceError: The path is absolute or climbs, leads over a link, or is no regular file.
+    """
+    named = workspace / relative
+    parts = PurePosixPath(relative).parts
+    if not parts or relative.startswith("/") or ".." in parts or "\0" in relative:
+        raise WorkspaceError(
+            named, "the name is empty, absolute or climbs", "name a path inside the workspace"
+        )
+    here = open_workspace(workspace)
+    try:
+        try:
+            for part in parts[:-1]:
+                below = os.open(part, _DIRECTORY, dir_fd=here)
+                os.close(here)
+                here = below
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+            fd = os.open(parts[-1], flags, dir_fd=here)
+        except (OSError, UnicodeEncodeError) as error:
+            raise WorkspaceError(
+                named,
+                f"it cannot be opened without following links ({_words(error)})",
+                "name a regular file that is there",
+            ) from error
+    finally:
+        os.close(here)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise WorkspaceError(named, "it is no regular file", "name a regular file")
+    return os.fdopen(fd, "rb")
+
+
+def take_snapshot(
+    root: int,
+    *,
+    max_entries: int = MAX_ENTRIES,
+    max_path_bytes: int = MAX_PATH_BYTES,
+    max_listed_bytes: int = MAX_LISTED_BYTES,
+) -> Snapshot:
+    """Look at a whole workspace.
+
+    The walk holds two descriptors whatever the depth of the tree: it goes down by name and comes
+    back through `..`, checking that it arrives where it left.
+
+    Args:
+        root: A descriptor of the workspace directory; it stays open.
+        max_entries: The most entries visited.
+        max_path_bytes: The longest path kept, in bytes.
+        max_listed_bytes: The most bytes of paths kept in all.
+    """
+    walk = _Walk(max_entries, max_path_bytes, max_listed_bytes)
+    walk.run(root)
+    return Snapshot(files=walk.files, complete=walk.complete, blocking=walk.blocking)
+
+
+class _Walk:
+    """One walk over a tree, depth first, with the limits that bound what it may cost."""
+
+    def __init__(self, max_entries: int, max_path_bytes: int, max_listed_bytes: int) -> None:
+        self.files: dict[bytes, Stamp] = {}
+        self.complete = True
+        self.blocking: bytes | None = None
+        self._entries_left = max_entries
+        self._bytes_left = max_listed_bytes
+        self._max_path_bytes = max_path_bytes
+        self._here = -1
+        # One frame for each directory on the way down: its path with a slash after it, its
+        # identity, and the names in it that are still to be visited.
+        self._frames: list[tuple[bytes, tuple[int, int], Iterator[bytes]]] = []
+
+    def run(self, root: int) -> None:
+        """Visit everything below a directory."""
+        self._here = os.open(".", _DIRECTORY, dir_fd=root)
+        try:
+            self._list(b"")
+            while self._frames:
+                prefix, _, names = self._frames[-1]
+                name = next(names, None)
+                if name is None:
+                    self._frames.pop()
+                    if self._frames and not self._climb():
+                        break
+                elif not self._afford(prefix + name):
+                    break
+                elif len(prefix) + len(name) <= self._max_path_bytes:
+                    self._visit(prefix + name, name)
+        finally:
+            os.close(self._here)
+
+    def _afford(self, path: bytes) -> bool:
+        """Charge one entry; a path too long is charged and passed over, a spent budget ends."""
+        self._entries_left -= 1
+        self._bytes_left -= len(path)
+        if self._entries_left < 0 or self._bytes_left < 0:
+            self.complete = False
+            return False
+        if len(path) > self._max_path_bytes:
+            self.complete = False
+        return True
+
+    def _visit(self, path: bytes, name: bytes) -> None:
+        try:
+            seen = os.stat(name, dir_fd=self._here, follow_symlinks=False)
+            if not stat.S_ISDIR(seen.st_mode):
+                if self.blocking is None and _may_block(seen.st_mode):
+                    self.blocking = path
+                self.files[path] = (
+                    seen.st_ino,
+                    seen.st_size,
+                    seen.st_mtime_ns,
+                    seen.st_ctime_ns,
+                )
+                return
+            below = os.open(name, _DIRECTORY, dir_fd=self._here)
+        except OSError:
+            self.complete = False  # it vanished, or may not be entered
+            return
+        os.close(self._here)
+        self._here = below
+        self._list(path + b"/")
+
+    def _list(self, prefix: bytes) -> None:
+        names: list[bytes] = []
+        try:
+            names = [os.fsencode(name) for name in os.listdir(self._here)]
+        except OSError:
+            self.complete = False
+        self._frames.append((prefix, _identity(self._here), iter(names)))
+
+    def _climb(self) -> bool:
+        """Go up one directory; False when that is not where the walk came from."""
+        try:
+            above = os.open("..", _DIRECTORY, dir_fd=self._here)
+        except OSError:
+            self.complete = False
+            return False
+        os.close(self._here)
+        self._here = above
+        if _identity(above) == self._frames[-1][1]:
+            return True
+        self.complete = False  # something moved while it was walked
+        return False
+
+
+def compare(before: Snapshot, after: Snapshot) -> Changes:
+    """What changed between two looks.
+
+    Where a look is incomplete, only what is certain is listed: nothing counts as created that an
+    incomplete first look may have missed, nor as deleted that an incomplete second one may have.
+    """
+    was, now = before.files, after.files
+    created = [path for path in now if path not in was] if before.complete else []
+    deleted = [path for path in was if path not in now] if after.complete else []
+    modified = [path for path, stamp in now.items() if path in was and was[path] != stamp]
+    return Changes(
+        created=_listed(created),
+        modified=_listed(modified),
+        deleted=_listed(deleted),
+        complete=before.complete and after.complete,
+    )
+
+
+def printable(path: bytes) -> str:
+    """A path as text that every encoder takes; bytes that are no UTF-8 become escapes."""
+    return path.decode("utf-8", "backslashreplace")
+
+
+def _listed(paths: list[bytes]) -> tuple[str, ...]:
+    return tuple(sorted(printable(path) for path in paths))
+
+
+def _identity(directory: int) -> tuple[int, int]:
+    seen = os.fstat(directory)
+    return seen.st_dev, seen.st_ino
+
+
+def _may_block(mode: int) -> bool:
+    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
+
+
+def _words(error: Exception) -> str:
+    return (isinstance(error, OSError) and error.strerror) or str(error)
