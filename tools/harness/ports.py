@@ -5,7 +5,7 @@ Nothing in the harness knows who stands behind a port; `tools.bootstrap` connect
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -17,6 +17,10 @@ Clock = Callable[[], datetime]
 
 TokenCounter = Callable[[str], int]
 """Returns how many tokens a model counts in a text."""
+
+
+def _as_tuple(paths: Iterable[str]) -> tuple[str, ...]:
+    return tuple(paths)
 
 
 @frozen(kw_only=True)
@@ -46,9 +50,9 @@ class PhaseResult:
     truncated: bool = False
     duration_s: float = 0.0
     fuel_consumed: int | None = None
-    files_created: tuple[str, ...] = field(default=(), converter=tuple)
-    files_modified: tuple[str, ...] = field(default=(), converter=tuple)
-    files_deleted: tuple[str, ...] = field(default=(), converter=tuple)
+    files_created: tuple[str, ...] = field(default=(), converter=_as_tuple)
+    files_modified: tuple[str, ...] = field(default=(), converter=_as_tuple)
+    files_deleted: tuple[str, ...] = field(default=(), converter=_as_tuple)
     workspace: Path | None = None
 
 

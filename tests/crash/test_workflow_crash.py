@@ -1,0 +1,274 @@
+"""A workflow whose workers are killed at any instant is finished by those that come after them.
+
+Run as a module, this file is such a worker.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.soak import SOAKING
+from tools.durable import make_durable_directory
+from tools.durable.filesystem import OsFileSystem
+from tools.harness import PhaseResult, SessionManager, SessionState, SessionStore
+from tools.workflows import Input, Phase, RunOutcome, Workflow, WorkflowRunner
+
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
+
+KILLS = 240 if SOAKING else 15
+PHASES = ["red", "green", "refactor", "report"]
+TOKENS = 10
+WORKFLOW = Workflow(
+    name="killed",
+    workflow_type="tdflow",
+    token_budget=TOKENS * len(PHASES),
+    phases=[
+        Phase(name=name, code=name, tokens=TOKENS, artifacts=[f"out/{name}.txt"]) for name in PHASES
+    ],
+    inputs=[Input(target=f"spec/{n}.txt", content=b"spec\n" * 1000) for n in range(4)],
+)
+ROOT = Path(__file__).resolve().parents[2]
+KILLED = -signal.SIGKILL
+
+
+# ------------------------------------------------------------------------------------- the worker
+
+
+class LoggingExecutor:
+    """Runs a phase by writing a file, and says so in a log that no session knows of."""
+
+    def __init__(self, store: SessionStore, log: Path) -> None:
+        self._store = store
+        self._log = log
+
+    def execute(
+        self,
+        code: str,
+        *,
+        session_id: str,
+        deadline_s: float | None = None,
+        fuel: int | None = None,
+    ) -> PhaseResult:
+        with self._log.open("a") as log:
+            log.write(f"{code}\n")
+        out = self._store.workspace_path(session_id) / "out"
+        out.mkdir(exist_ok=True)
+        time.sleep(0.004)
+        (out / f"{code}.txt").write_text(code)
+        return PhaseResult(success=True, exit_code=0, files_created=[f"out/{code}.txt"])
+
+
+def work(base: Path, log: Path) -> RunOutcome | None:
+    """Start the workflow, or go on with its session; return None if it is complete."""
+    store = SessionStore(base)
+    manager = SessionManager(store, executor=LoggingExecutor(store, log))
+    # The worker before was killed a moment ago; the kernel may still be at it.
+    runner = WorkflowRunner(manager, lock_timeout_s=10)
+    ids = store.list_sessions()
+    assert len(ids) <= 1, ids
+    if not ids:
+        return runner.start(WORKFLOW)
+    session = store.load(ids[0])
+    assert session is not None
+    if session.state is SessionState.COMPLETED:
+        return None
+    return runner.resume(ids[0])
+
+
+def serve() -> None:
+    """Fork a worker for each request on standard input, when it is wanted and no sooner.
+
+    Forking spares each worker the start of an interpreter, so that a kill hits the run.
+    """
+    import structlog
+
+    structlog.configure(
+        processors=[structlog.dev.ConsoleRenderer()], logger_factory=structlog.ReturnLoggerFactory()
+    )
+    for line in sys.stdin:
+        base, log = map(Path, line.rstrip("\n").split("\t"))
+        ready, begin = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                os.close(begin)
+                os.read(ready, 1)
+                work(base, log)
+                code = 0
+            except BaseException:
+                import traceback
+
+                traceback.print_exc()
+            finally:
+                os._exit(code)
+        os.close(ready)
+        print(pid, flush=True)
+        sys.stdin.readline()
+        os.close(begin)
+        sys.stdin.readline()  # until then its pid stays its own, dead or not
+        _, status = os.waitpid(pid, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+# --------------------------------------------------------------------------------------- the test
+
+
+class Workers:
+    """The test's hand on the process that forks workers."""
+
+    def __init__(self) -> None:
+        self._server = subprocess.Popen(
+            [sys.executable, "-W", "error", "-m", "tests.crash.test_workflow_crash"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+
+    def _tell(self, line: str) -> None:
+        assert self._server.stdin is not None
+        print(line, file=self._server.stdin, flush=True)
+
+    def _hear(self) -> int:
+        assert self._server.stdout is not None
+        return int(self._server.stdout.readline())
+
+    def run(self, base: Path, log: Path, *, life_s: float | None = None) -> int:
+        """Run a worker, killing it after `life_s` seconds; return how it ended."""
+        self._tell(f"{base}\t{log}")
+        pid = self._hear()
+        self._tell("go")
+        if life_s is not None:
+            time.sleep(life_s)
+            os.kill(pid, signal.SIGKILL)
+        self._tell("collect")
+        return self._hear()
+
+    def stop(self) -> None:
+        self._server.communicate()
+
+
+@pytest.fixture
+def workers() -> Iterator[Workers]:
+    one = Workers()
+    yield one
+    one.stop()
+
+
+class Place:
+    """One session's life: a base and a log of what was executed."""
+
+    def __init__(self, base: Path, log: Path) -> None:
+        self.base = base
+        self.log = log
+        self.store = SessionStore(base)
+
+    def executed(self) -> list[str]:
+        return self.log.read_text().split() if self.log.exists() else []
+
+    def recorded(self) -> list[str | None]:
+        """Name the phases whose success is on disk, as often as it is."""
+        ids = self.store.list_sessions()
+        session = self.store.load(ids[0]) if ids else None
+        history = session.history if session is not None else []
+        return [entry.phase for entry in history if entry.action == "phase_succeeded"]
+
+    def is_complete(self) -> bool:
+        ids = self.store.list_sessions()
+        session = self.store.load(ids[0]) if ids else None
+        return session is not None and session.state is SessionState.COMPLETED
+
+    def check(self) -> None:
+        (session_id,) = self.store.list_sessions()
+        session = self.store.load(session_id)
+        assert session is not None
+        assert session.state is SessionState.COMPLETED
+        assert self.recorded() == PHASES
+        actions = [entry.action for entry in session.history]
+        assert actions == [
+            "session_created",
+            "inputs_placed",
+            *["phase_succeeded", "phase_advanced"] * 3,
+            "phase_succeeded",
+            "session_completed",
+        ]
+        assert session.token_budget.tokens_used == TOKENS * len(PHASES)
+        assert session.attempt_number == 1
+        root = self.store.workspace_path(session_id)
+        assert sorted(str(path.relative_to(root)) for path in root.rglob("*.*")) == sorted(
+            [f"out/{name}.txt" for name in PHASES] + [f"spec/{n}.txt" for n in range(4)]
+        )
+        # Killed creations are swept by the next creation, all else by the next save.
+        left = [path for path in self.base.rglob(".*") if path.name != ".gitkeep"]
+        assert left == []
+
+
+def measure(workers: Workers, place: Callable[[], Place]) -> float:
+    """Return how long an undisturbed run takes, in seconds."""
+    times = []
+    for _ in range(5):
+        one = place()
+        begun = time.monotonic()
+        assert workers.run(one.base, one.log) == 0
+        times.append(time.monotonic() - begun)
+        one.check()
+    return sorted(times)[2]
+
+
+def test_every_phase_is_recorded_once_however_often_its_workers_are_killed(
+    workers: Workers, tmp_path: Path
+) -> None:
+    seed = int(os.environ.get("AGENTFORGE_SEED", "20260301"))
+    rng = random.Random(seed)
+    count = 0
+
+    def place() -> Place:
+        nonlocal count
+        count += 1
+        directory = tmp_path / str(count)
+        make_durable_directory(OsFileSystem(), directory)
+        return Place(directory / "sessions", directory / "log")
+
+    whole_s = measure(workers, place)
+    kills = 0
+    hit: set[int] = set()
+    again = 0
+    while kills < KILLS:
+        one = place()
+        while not one.is_complete():
+            recorded = one.recorded()
+            ran = len(one.executed())
+            # What is left of the run takes a part of the whole; a kill falls anywhere in it.
+            left_s = whole_s * (len(PHASES) - len(recorded) + 1) / (len(PHASES) + 1)
+            code = workers.run(one.base, one.log, life_s=rng.uniform(0, left_s * 1.1))
+            assert code in {0, KILLED}, f"seed {seed}"
+            now = one.recorded()
+            assert now[: len(recorded)] == recorded
+            # Nothing that was recorded before was executed again.
+            assert not set(one.executed()[ran:]) & set(recorded), f"seed {seed}"
+            if code == KILLED:
+                kills += 1
+                hit.add(len(now))
+        one.check()
+        again += len(one.executed()) - len(PHASES)
+    print(
+        f"{kills} kills over {count - 5} sessions, run {whole_s * 1000:.0f} ms; "
+        f"kills with n phases recorded: {sorted(hit)}; {again} executions repeated"
+    )
+    assert len(hit) >= (4 if SOAKING else 2), "the kills did not spread over the run"
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,210 @@
+"""A worker that dies at any of its changes to the disk, and the one that comes after it."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from tests.unit.workflows.fakes import DyingFileSystem, Ground, Killed
+from tools.harness import SessionState, SessionStore
+from tools.workflows import AttemptsExhausted, Input, Phase, Workflow
+
+PLAIN = Workflow(
+    name="plain",
+    workflow_type="tdflow",
+    token_budget=1000,
+    phases=[
+        Phase(name="red", code="append log red.\nexit 1", tokens=10, exit_code=1),
+        Phase(name="green", code="write x/y green", tokens=20, artifacts=["x/y"]),
+        Phase(name="last", code="say done", tokens=30),
+    ],
+    inputs=[Input(target="spec/a", content=b"a"), Input(target="b", content=b"b")],
+)
+FAILING = Workflow(
+    name="failing",
+    workflow_type="tdflow",
+    token_budget=1000,
+    phases=[
+        Phase(name="first", code="say first", tokens=10),
+        Phase(name="second", code="fails-first", tokens=20, max_attempts=9),
+        Phase(name="third", code="say third", tokens=30),
+    ],
+)
+
+
+def never_run_what_succeeded(ground: Ground) -> None:
+    """Let the executor look at the disk before each run."""
+
+    def look(session_id: str) -> None:
+        session = SessionStore(ground.base).load(session_id)
+        assert session is not None
+        assert session.state is SessionState.ACTIVE
+        last = [
+            entry
+            for entry in session.history
+            if entry.action
+            in {
+                "session_created",
+                "phase_advanced",
+                "phase_retried",
+                "phase_succeeded",
+                "phase_failed",
+            }
+        ][-1]
+        assert last.action not in {"phase_succeeded", "phase_failed"}
+
+    ground.executor.before = look
+
+
+def go_on(ground: Ground, workflow: Workflow, fs: DyingFileSystem) -> bool:
+    """Do what a person does who wants it done; say whether it is."""
+    worker = ground.worker(fs=fs)
+    session_id = ground.only_session()
+    if session_id is None:
+        outcome = worker.start(workflow)
+    else:
+        session = SessionStore(ground.base).load(session_id)
+        assert session is not None
+        if session.state is SessionState.COMPLETED:
+            return True
+        outcome = worker.resume(session_id)
+    while outcome.state is SessionState.PAUSED:
+        outcome = worker.resume(outcome.session_id)
+    return True
+
+
+def check(ground: Ground, workflow: Workflow, *, failures: int) -> None:
+    session_id = ground.only_session()
+    assert session_id is not None
+    session = SessionStore(ground.base).load(session_id)
+    assert session is not None
+    assert session.state is SessionState.COMPLETED
+    succeeded = [entry.phase for entry in session.history if entry.action == "phase_succeeded"]
+    assert succeeded == [phase.name for phase in workflow.phases]
+    counts = Counter(entry.action for entry in session.history)
+    assert counts["phase_failed"] == counts["phase_retried"] == failures
+    assert counts["phase_advanced"] == len(workflow.phases) - 1
+    assert counts["session_completed"] == counts["session_created"] == 1
+    assert counts["inputs_placed"] == bool(workflow.inputs)
+    charged = sum(phase.tokens for phase in workflow.phases)
+    charged += failures * sum(phase.tokens for phase in workflow.phases if phase.name == "second")
+    assert session.token_budget.tokens_used == charged
+    root = ground.workspace(session_id)
+    for one in workflow.inputs:
+        assert (root / one.target).read_bytes() == one.content
+    left = [path.name for path in ground.base.rglob(".*") if path.name != ".gitkeep"]
+    assert left == []
+
+
+def changes_of(ground: Ground, workflow: Workflow) -> int:
+    fs = DyingFileSystem()
+    go_on(ground, workflow, fs)
+    ground.wipe()
+    return fs.changes
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize(
+    ("workflow", "failures"), [(PLAIN, 0), (FAILING, 1)], ids=["plain", "failing"]
+)
+def test_wherever_a_worker_dies_the_next_one_finishes_the_session(
+    ground: Ground, workflow: Workflow, failures: int, after: bool
+) -> None:
+    total = changes_of(ground, workflow)
+    assert total > 60
+    never_run_what_succeeded(ground)
+    for die_at in range(total):
+        with pytest.raises(Killed):
+            go_on(ground, workflow, DyingFileSystem(die_at=die_at, after=after))
+        assert go_on(ground, workflow, DyingFileSystem()), die_at
+        check(ground, workflow, failures=failures)
+        ground.wipe()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_worker_after_worker_may_die_and_the_session_is_finished(ground: Ground, seed: int) -> None:
+    rng = random.Random(seed)
+    never_run_what_succeeded(ground)
+    deaths = 0
+    done = False
+    while not done:
+        fs = DyingFileSystem(die_at=rng.randrange(1, 60), after=rng.random() < 0.5)
+        try:
+            done = go_on(ground, FAILING, fs)
+        except Killed:
+            deaths += 1
+    check(ground, FAILING, failures=1)
+    assert deaths
+
+
+def resumed_after(ground: Ground, workflow: Workflow, action: str, count: int = 1) -> str:
+    """Kill a worker right after the save that recorded `action`; return the session."""
+
+    class AtTheSave(DyingFileSystem):
+        def fsync(self, fd: int) -> None:  # type: ignore[override]
+            super().fsync(fd)
+            session_id = ground.only_session()
+            session = SessionStore(ground.base).load(session_id) if session_id else None
+            if session and [e.action for e in session.history].count(action) == count:
+                self.dead = True
+                raise Killed
+
+    with pytest.raises(Killed):
+        ground.worker(fs=AtTheSave()).start(workflow)
+    session_id = ground.only_session()
+    assert session_id is not None
+    assert ground.actions(session_id)[-1][0] == action
+    return session_id
+
+
+def test_killed_after_a_result_and_before_the_advance_does_not_run_the_phase_again(
+    ground: Ground,
+) -> None:
+    session_id = resumed_after(ground, PLAIN, "phase_succeeded")
+    ground.worker().resume(session_id)
+    assert (ground.workspace(session_id) / "log").read_text() == "red."
+    assert len(ground.executor.codes) == 3
+
+
+def test_killed_after_the_last_result_only_completes(ground: Ground) -> None:
+    session_id = resumed_after(ground, PLAIN, "phase_succeeded", count=3)
+    ran = len(ground.executor.codes)
+    outcome = ground.worker().resume(session_id)
+    assert outcome.state is SessionState.COMPLETED
+    assert outcome.phases_done == ("red", "green", "last")
+    assert len(ground.executor.codes) == ran
+
+
+def test_killed_after_the_creation_places_the_inputs(ground: Ground) -> None:
+    session_id = resumed_after(ground, PLAIN, "session_created")
+    assert not (ground.workspace(session_id) / "b").exists()
+    ground.worker().resume(session_id)
+    assert (ground.workspace(session_id) / "b").read_text() == "b"
+
+
+def test_killed_after_a_failure_and_before_the_pause_begins_the_next_attempt_when_resumed(
+    ground: Ground,
+) -> None:
+    session_id = resumed_after(ground, FAILING, "phase_failed")
+    outcome = ground.worker().resume(session_id)
+    assert outcome.state is SessionState.COMPLETED
+    assert outcome.attempts["second"] == 2
+
+
+def test_killed_after_the_last_allowed_failure_is_paused_and_refused_when_resumed(
+    ground: Ground,
+) -> None:
+    workflow = Workflow(
+        name="w", workflow_type="t", phases=[Phase(name="only", code="exit 1", max_attempts=1)]
+    )
+    session_id = resumed_after(ground, workflow, "phase_failed")
+    with pytest.raises(AttemptsExhausted):
+        ground.worker().resume(session_id)
+    assert ground.actions(session_id)[-1] == ("session_paused", "only")
+    before = ground.raw(session_id)
+    with pytest.raises(AttemptsExhausted):
+        ground.worker().resume(session_id)
+    assert ground.raw(session_id) == before
+    assert len(ground.executor.codes) == 1

@@ -1,0 +1,153 @@
+"""The host's hand in a workspace: what it makes durable, what it leaves open, what it refuses."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.unit.workflows.fakes import Ground
+from tools.durable import OsFileSystem, WriteError
+from tools.harness import SessionState, SessionStore
+from tools.workflows import Input, Phase, Workflow
+from tools.workflows.workspace_files import make_workspace, missing_artifacts, place_inputs
+
+INPUTS = [Input(target="a/b/one.txt", content=b"1"), Input(target="two.txt", content=b"2")]
+
+
+class Syncs(OsFileSystem):
+    """Remembers which files and directories were synced; may refuse some."""
+
+    def __init__(self, refuse: str = "") -> None:
+        self.names: list[str] = []
+        self.refuse = refuse
+
+    def fsync(self, fd: int) -> None:  # type: ignore[override]
+        name = Path(os.readlink(f"/proc/self/fd/{fd}")).name
+        if name == self.refuse:
+            raise OSError(errno.EIO, "the disk is gone")
+        self.names.append(name)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    path = tmp_path / "session" / "workspace"
+    path.mkdir(parents=True)
+    return path
+
+
+@pytest.fixture
+def root_fd(root: Path) -> int:  # type: ignore[misc]
+    fd = os.open(root, os.O_RDONLY)
+    yield fd  # type: ignore[misc]
+    os.close(fd)
+
+
+def open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_workspace_is_made_for_its_owner_only_and_durably(tmp_path: Path) -> None:
+    fs = Syncs()
+    before = open_files()
+    make_workspace(fs, tmp_path / "workspace")
+    assert (tmp_path / "workspace").stat().st_mode & 0o777 == 0o700
+    assert fs.names == [tmp_path.name]
+    assert open_files() == before
+
+
+def test_workspace_that_is_there_is_left_as_it_is(root: Path) -> None:
+    root.chmod(0o750)
+    make_workspace(Syncs(), root)
+    assert root.stat().st_mode & 0o777 == 0o750
+
+
+def test_workspace_is_never_made_without_its_session(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        make_workspace(Syncs(), tmp_path / "gone" / "workspace")
+    (tmp_path / "link").symlink_to(tmp_path)
+    with pytest.raises(WriteError):
+        make_workspace(Syncs(), tmp_path / "link" / "workspace")
+    assert not (tmp_path / "workspace").exists()
+
+
+def test_workspace_that_is_not_durable_is_told(tmp_path: Path) -> None:
+    with pytest.raises(WriteError) as caught:
+        make_workspace(Syncs(refuse=tmp_path.name), tmp_path / "workspace")
+    assert caught.value.operation == "fsync of the session's directory"
+    assert caught.value.errno == errno.EIO
+
+
+def test_inputs_and_the_directories_on_their_way_are_durable(root: Path, root_fd: int) -> None:
+    fs = Syncs()
+    before = open_files()
+    place_inputs(fs, root_fd, INPUTS, root=root)
+    assert (root / "a/b/one.txt").read_bytes() == b"1"
+    assert fs.names == ["workspace", "a", ".one.txt.tmp", "b", ".two.txt.tmp", "workspace"]
+    assert open_files() == before
+
+
+def test_inputs_replace_what_an_interrupted_placement_left(root: Path, root_fd: int) -> None:
+    (root / "a").mkdir()
+    (root / "two.txt").write_bytes(b"half")
+    (root / ".two.txt.tmp").write_bytes(b"ha")
+    place_inputs(OsFileSystem(), root_fd, INPUTS, root=root)
+    assert (root / "two.txt").read_bytes() == b"2"
+    assert sorted(path.name for path in root.rglob("*")) == ["a", "b", "one.txt", "two.txt"]
+
+
+@pytest.mark.parametrize("planted", ["link", "file"])
+def test_inputs_go_through_no_link_and_no_file(
+    root: Path, root_fd: int, planted: str, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    (outside / "b").mkdir(parents=True)
+    if planted == "link":
+        (root / "a").symlink_to(outside)
+    else:
+        (root / "a").write_text("no directory")
+    before = open_files()
+    with pytest.raises(WriteError) as caught:
+        place_inputs(OsFileSystem(), root_fd, INPUTS, root=root)
+    assert caught.value.path == root / "a/b/one.txt"
+    assert list((outside / "b").iterdir()) == []
+    assert open_files() == before
+
+
+def test_input_replaces_a_link_and_not_what_it_leads_to(
+    root: Path, root_fd: int, tmp_path: Path
+) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (root / "two.txt").symlink_to(victim)
+    place_inputs(OsFileSystem(), root_fd, INPUTS[1:], root=root)
+    assert victim.read_text() == "mine"
+    assert (root / "two.txt").read_bytes() == b"2"
+
+
+def test_artifacts_that_are_there_are_synced_with_their_directory(root: Path, root_fd: int) -> None:
+    (root / "d").mkdir()
+    (root / "d" / "x").write_text("x")
+    fs = Syncs()
+    before = open_files()
+    assert missing_artifacts(fs, root_fd, ["d/x", "d/y"], root=root) == ["d/y is missing"]
+    assert fs.names == ["x", "d"]
+    assert open_files() == before
+
+
+def test_artifact_that_cannot_be_synced_is_told_and_no_success_recorded(ground: Ground) -> None:
+    phase = Phase(name="only", code="write d/x x", artifacts=["d/x"])
+    workflow = Workflow(name="w", workflow_type="t", phases=[phase])
+    runner = ground.worker()
+    runner._fs = Syncs(refuse="x")
+    with pytest.raises(WriteError) as caught:
+        runner.start(workflow)
+    session_id = ground.diary.session_id
+    assert caught.value.path == ground.workspace(session_id) / "d/x"
+    session = SessionStore(ground.base).load(session_id)
+    assert session is not None
+    assert session.state is SessionState.ACTIVE
+    assert [entry.action for entry in session.history] == ["session_created"]
+    assert ground.worker().resume(session_id).state is SessionState.COMPLETED

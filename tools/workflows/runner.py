@@ -1,0 +1,526 @@
+"""Runs workflows: one phase after the other, in a session that outlives its worker.
+
+All that a run knows stands in the session: which phase it is in, whether that phase's current
+attempt has a result, how many attempts there were. A worker that goes on with a session asks only
+that. So it makes no difference whether the one before ended well, was paused or was killed, and
+between which two saves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from enum import Enum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, Protocol
+
+from attrs import field, frozen
+
+from tools.durable import DirectoryLock, FileSystem, LockTimeout, OsFileSystem
+from tools.harness import (
+    InvalidStateTransition,
+    PhaseResult,
+    SessionContext,
+    SessionManager,
+    SessionNotFound,
+    SessionState,
+    TokenBudget,
+)
+from tools.workflows.errors import (
+    AlreadyRunning,
+    AttemptsExhausted,
+    BudgetTooSmall,
+    NotAWorkflowSession,
+    NothingToRetry,
+    PhaseNotInWorkflow,
+)
+from tools.workflows.workflow_file import SNAPSHOT_NAME, Phase, Workflow
+from tools.workflows.workspace_files import make_workspace, missing_artifacts, place_inputs
+
+INPUTS_PLACED: Final = "inputs_placed"
+"""The history's entry that the inputs are in the workspace, for good."""
+
+_BEGINNINGS: Final = frozenset({"session_created", "phase_advanced", "phase_retried"})
+"""The history's entries that begin an attempt."""
+
+
+class RunObserver(Protocol):
+    """Is told what happens during a run, as soon as it is on disk.
+
+    What it raises ends the run where it is; the session can be resumed.
+    """
+
+    def run_started(self, session_id: str, workflow: Workflow, *, resumed: bool) -> None:
+        """A run begins; one that is refused never does.
+
+        Args:
+            session_id: The session; with it the run can be resumed, whatever happens next.
+            workflow: What is run.
+            resumed: False if the session was created for this run.
+        """
+        ...
+
+    def phase_started(self, phase: Phase, *, attempt: int, position: int, total: int) -> None:
+        """A phase's code is about to run.
+
+        Args:
+            phase: The phase.
+            attempt: Which attempt at it, from 1.
+            position: Where it stands in the workflow, from 1.
+            total: How many phases the workflow has.
+        """
+        ...
+
+    def phase_finished(self, phase: Phase, result: PhaseResult, problem: str | None) -> None:
+        """A phase's result is recorded.
+
+        Args:
+            phase: The phase.
+            result: What became of it, with `success` as it was judged.
+            problem: Why it is no success, or None.
+        """
+        ...
+
+    def budget(self, budget: TokenBudget) -> None:
+        """The budget was charged, or is looked at for the first time in this run."""
+        ...
+
+    def paused(self, reason: str) -> None:
+        """The session is paused; the run ends."""
+        ...
+
+    def completed(self) -> None:
+        """The session is complete; the run ends."""
+        ...
+
+
+class SilentObserver:
+    """Does nothing; a base for observers that want to know some things only."""
+
+    def run_started(self, session_id: str, workflow: Workflow, *, resumed: bool) -> None:
+        """See `RunObserver`."""
+
+    def phase_started(self, phase: Phase, *, attempt: int, position: int, total: int) -> None:
+        """See `RunObserver`."""
+
+    def phase_finished(self, phase: Phase, result: PhaseResult, problem: str | None) -> None:
+        """See `RunObserver`."""
+
+    def budget(self, budget: TokenBudget) -> None:
+        """See `RunObserver`."""
+
+    def paused(self, reason: str) -> None:
+        """See `RunObserver`."""
+
+    def completed(self) -> None:
+        """See `RunObserver`."""
+
+
+def _names(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(values)
+
+
+def _frozen_mapping(value: Mapping[str, int]) -> Mapping[str, int]:
+    return MappingProxyType(dict(value))
+
+
+@frozen(kw_only=True)
+class RunOutcome:
+    """How a run ended.
+
+    Attributes:
+        session_id: The session.
+        state: COMPLETED or PAUSED.
+        phases_done: The phases that succeeded, in this run and before it, in order.
+        reason: Why it is paused, or None.
+        attempts: How many attempts each phase has had that was begun, by its name.
+    """
+
+    session_id: str
+    state: SessionState
+    phases_done: tuple[str, ...] = field(converter=_names)
+    reason: str | None = None
+    attempts: Mapping[str, int] = field(factory=dict, converter=_frozen_mapping, hash=False)
+
+
+class _Standing(Enum):
+    """What the history says of the current attempt."""
+
+    OPEN = "no result is recorded"
+    SUCCEEDED = "it succeeded"
+    FAILED = "it failed"
+
+
+class WorkflowRunner:
+    """Runs and resumes workflows through one manager.
+
+    Guarantees: a phase whose success is recorded is never run again; a phase runs only when all
+    before it have succeeded; a failed phase is run again only when a caller says so (`resume` or
+    `retry`); of one session at most one runner runs phases at a time, on one machine. The code of
+    a phase whose worker was killed before the result was on disk runs again: it runs at least
+    once, its result is recorded exactly once.
+
+    When a call raises, the session can be resumed, unless the error says that it has ended or is
+    gone.
+    """
+
+    def __init__(
+        self,
+        manager: SessionManager,
+        observer: RunObserver | None = None,
+        *,
+        fs: FileSystem | None = None,
+        lock_timeout_s: float = 0.5,
+    ) -> None:
+        """Make a runner.
+
+        Args:
+            manager: Leads the sessions; it needs a phase executor whose code sees
+                `manager.store.workspace_path(session_id)`.
+            observer: Is told what happens; nobody by default.
+            fs: The file system of the workspace; the real one by default.
+            lock_timeout_s: How long to wait for another worker that is just ending, in seconds.
+        """
+        self._manager = manager
+        self._observer: RunObserver = observer if observer is not None else SilentObserver()
+        self._fs: FileSystem = fs if fs is not None else OsFileSystem()
+        self._lock_timeout_s = lock_timeout_s
+
+    # ---------------------------------------------------------------------------- the three words
+
+    def start(self, workflow: Workflow) -> RunOutcome:
+        """Begin a session for a workflow and run it.
+
+        Args:
+            workflow: What to run. A copy of it goes into the session.
+
+        Returns:
+            How it ended: completed, or paused because a phase failed or the budget is too small.
+
+        Raises:
+            InvalidWorkflow: It was built by hand and breaks the rules of the file; nothing was
+                begun.
+            SessionAlreadyActive: The manager leads a session that has not ended.
+            NoPhaseExecutor: The manager can't run phases; the session was begun.
+            SessionConflict: Somebody else changed the session while a phase ran; the phase's
+                result was not recorded.
+            WriteError: The disk or its permissions.
+            KeyboardInterrupt: As it came; what was running is not recorded.
+        """
+        snapshot = workflow.to_snapshot()
+        workflow = Workflow.from_snapshot(snapshot, Path(SNAPSHOT_NAME))
+        session = self._manager.create(
+            workflow.workflow_type,
+            workflow.phases[0].name,
+            workflow.token_budget,
+            goal=workflow.goal,
+            attachments={SNAPSHOT_NAME: snapshot},
+        )
+        self._observer.run_started(session.session_id, workflow, resumed=False)
+        with self._leading(session.session_id, "run") as run:
+            return run.go_on()
+
+    def resume(self, session_id: str) -> RunOutcome:
+        """Go on with a session that was begun by `start`, whatever became of its worker.
+
+        A paused session becomes active. Phases that succeeded are not repeated; a phase that has
+        no result runs (again) as the same attempt; a phase that failed begins its next attempt.
+
+        Args:
+            session_id: The session.
+
+        Returns:
+            How it ended.
+
+        Raises:
+            InvalidSessionId: It is no id.
+            SessionNotFound: There is no such session.
+            InvalidStateTransition: It has ended.
+            NotAWorkflowSession: No workflow began it.
+            AlreadyRunning: Another worker runs it.
+            PhaseNotInWorkflow: It was led into a phase that the workflow does not have.
+            AttemptsExhausted: Its phase failed as often as the workflow allows; it stays paused.
+            BudgetTooSmall: It is paused, and what is left does not cover its next phase; it stays
+                paused.
+            SessionConflict: See `start`; so are the other errors.
+        """
+        with self._leading(session_id, "resume") as run:
+            run.take_up()
+            self._observer.run_started(session_id, run.workflow, resumed=True)
+            return run.go_on()
+
+    def retry(self, session_id: str, reason: str | None = None) -> RunOutcome:
+        """Begin another attempt at a session's failed phase, beyond the workflow's limit too.
+
+        Args:
+            session_id: The session.
+            reason: What is different this time; it goes into the history.
+
+        Returns:
+            How it ended.
+
+        Raises:
+            NothingToRetry: The session's current phase has not failed.
+            BudgetTooSmall: What is left does not cover the phase; it stays paused.
+            SessionNotFound: See `resume`; so are the other errors.
+        """
+        with self._leading(session_id, "retry") as run:
+            run.take_up(retry=True, reason=reason)
+            self._observer.run_started(session_id, run.workflow, resumed=True)
+            return run.go_on()
+
+    # ------------------------------------------------------------------------------------ helpers
+
+    @contextmanager
+    def _leading(self, session_id: str, operation: str) -> Iterator[_Run]:
+        """Hold the session's run lock; what is read under it is what is so."""
+        store = self._manager.store
+        self._require_open(session_id, store.load(session_id), operation)
+        workflow = self._workflow(session_id)
+        workspace = store.workspace_path(session_id)
+        lock = DirectoryLock(self._fs, workspace, timeout_s=self._lock_timeout_s)
+        try:
+            make_workspace(self._fs, workspace)
+            lock.acquire()
+        except FileNotFoundError:
+            raise SessionNotFound(session_id, path=store.base_path) from None
+        except LockTimeout as error:
+            raise AlreadyRunning(session_id) from error
+        try:
+            session = self._require_open(session_id, self._manager.load(session_id), operation)
+            names = [phase.name for phase in workflow.phases]
+            if session.current_phase not in names:
+                raise PhaseNotInWorkflow(session_id, phase=session.current_phase, known=names)
+            yield _Run(
+                manager=self._manager,
+                observer=self._observer,
+                fs=self._fs,
+                session=session,
+                workflow=workflow,
+                workspace=workspace,
+                workspace_fd=lock.fd,
+            )
+        finally:
+            lock.release()
+
+    def _require_open(
+        self, session_id: str, session: SessionContext | None, operation: str
+    ) -> SessionContext:
+        if session is None:
+            raise SessionNotFound(session_id, path=self._manager.store.base_path)
+        if session.state.is_terminal:
+            raise InvalidStateTransition(
+                session_id=session_id, state=session.state, operation=operation
+            )
+        return session
+
+    def _workflow(self, session_id: str) -> Workflow:
+        store = self._manager.store
+        data = store.read_attachment(session_id, SNAPSHOT_NAME)
+        if data is None:
+            raise NotAWorkflowSession(session_id)
+        path = store.session_path(session_id).with_name(SNAPSHOT_NAME)
+        return Workflow.from_snapshot(data, path)
+
+
+@frozen(kw_only=True, eq=False)
+class _Run:
+    """One run of one session, under its lock."""
+
+    manager: SessionManager
+    observer: RunObserver
+    fs: FileSystem
+    session: SessionContext
+    workflow: Workflow
+    workspace: Path
+    workspace_fd: int
+
+    # ---------------------------------------------------------------------- what the session says
+
+    @property
+    def position(self) -> int:
+        """Return where the current phase stands in the workflow, from 0."""
+        names = [phase.name for phase in self.workflow.phases]
+        return names.index(self.session.current_phase or "")
+
+    @property
+    def phase(self) -> Phase:
+        return self.workflow.phases[self.position]
+
+    @property
+    def standing(self) -> _Standing:
+        """Return what is recorded of the current attempt, which is all since it began."""
+        for entry in reversed(self.session.history):
+            if entry.phase == self.session.current_phase:
+                if entry.action == "phase_succeeded":
+                    return _Standing.SUCCEEDED
+                if entry.action == "phase_failed":
+                    return _Standing.FAILED
+            if entry.action in _BEGINNINGS:
+                break
+        return _Standing.OPEN
+
+    def _following(self) -> Phase | None:
+        position = self.position + 1
+        return self.workflow.phases[position] if position < len(self.workflow.phases) else None
+
+    # ----------------------------------------------------------------------------------- the steps
+
+    def take_up(self, *, retry: bool = False, reason: str | None = None) -> None:
+        """Make the session active again, with a new attempt if its phase failed.
+
+        All that speaks against it is looked at before anything is changed.
+        """
+        standing = self.standing
+        phase = self.phase
+        session_id = self.session.session_id
+        if standing is not _Standing.FAILED:
+            if retry:
+                raise NothingToRetry(session_id, phase=phase.name)
+            if self.session.state is SessionState.PAUSED:
+                nearest = self._following() if standing is _Standing.SUCCEEDED else phase
+                if nearest is not None:
+                    self._require_budget(nearest)
+                self.manager.resume()
+            return
+        try:
+            if not retry:
+                self._require_attempt(phase)
+            self._require_budget(phase)
+        except (AttemptsExhausted, BudgetTooSmall):
+            if self.session.state is SessionState.ACTIVE:
+                # A worker died between recording the failure and pausing for it.
+                self.manager.pause(self._failure(phase, "its worker ended before it could pause"))
+            raise
+        if self.session.state is SessionState.PAUSED:
+            self.manager.resume()
+        self.manager.retry_phase(reason)
+
+    def go_on(self) -> RunOutcome:
+        """Run what is left."""
+        self._place_inputs()
+        self.observer.budget(self.session.token_budget)
+        while True:
+            phase = self.phase
+            if self.standing is _Standing.SUCCEEDED:
+                following = self._following()
+                if following is None:
+                    self.manager.complete()
+                    self.observer.completed()
+                    return self._outcome(None)
+                self.manager.advance_phase(following.name)
+                continue
+            if not self.manager.can_continue(phase.tokens):
+                return self._outcome(self._pause(self._too_small(phase)))
+            problem = self._run_phase(phase)
+            if problem is not None:
+                return self._outcome(self._pause(self._failure(phase, problem)))
+
+    def _run_phase(self, phase: Phase) -> str | None:
+        """Run a phase, have its result recorded, and return why it is no success."""
+        problem: str | None = None
+
+        def judge(result: PhaseResult) -> str | None:
+            nonlocal problem
+            problem = self._judge(phase, result)
+            return problem
+
+        self.observer.phase_started(
+            phase,
+            attempt=self.session.attempt_number,
+            position=self.position + 1,
+            total=len(self.workflow.phases),
+        )
+        result = self.manager.run_phase(
+            phase.code,
+            tokens=phase.tokens,
+            deadline_s=phase.deadline_s,
+            fuel=phase.fuel,
+            judge=judge,
+        )
+        self.observer.phase_finished(phase, result, problem)
+        self.observer.budget(self.session.token_budget)
+        return problem
+
+    def _judge(self, phase: Phase, result: PhaseResult) -> str | None:
+        """Say why a result is no success, or None."""
+        if result.trapped is not None:
+            return f"stopped by the limit on {result.trapped}"
+        problems = []
+        if result.exit_code != phase.exit_code:
+            problems.append(f"exit code {result.exit_code}, expected {phase.exit_code}")
+        problems += missing_artifacts(
+            self.fs, self.workspace_fd, phase.artifacts, root=self.workspace
+        )
+        return ", ".join(problems) or None
+
+    def _place_inputs(self) -> None:
+        """Put the inputs into the workspace, once: before the first phase runs, never after.
+
+        A worker that dies before this is recorded leaves it to the next one, which does it again
+        on a workspace that no phase has seen.
+        """
+        inputs = self.workflow.inputs
+        if not inputs or any(entry.action == INPUTS_PLACED for entry in self.session.history):
+            return
+        place_inputs(self.fs, self.workspace_fd, inputs, root=self.workspace)
+        self.manager.add_history(INPUTS_PLACED, ", ".join(one.target for one in inputs))
+
+    def _require_attempt(self, phase: Phase) -> None:
+        if self.session.attempt_number >= phase.max_attempts:
+            raise AttemptsExhausted(
+                self.session.session_id,
+                phase=phase.name,
+                attempts=self.session.attempt_number,
+                max_attempts=phase.max_attempts,
+            )
+
+    def _require_budget(self, phase: Phase) -> None:
+        budget = self.session.token_budget
+        if not budget.can_continue(phase.tokens):
+            raise BudgetTooSmall(
+                self.session.session_id,
+                phase=phase.name,
+                required=phase.tokens,
+                remaining=budget.tokens_remaining,
+            )
+
+    def _failure(self, phase: Phase, problem: str) -> str:
+        attempt = self.session.attempt_number
+        next_one = (
+            "resume begins the next attempt"
+            if attempt < phase.max_attempts
+            else "only retry begins another attempt"
+        )
+        return (
+            f"phase {phase.name!r} failed at attempt {attempt} of {phase.max_attempts}: "
+            f"{problem}; {next_one}"
+        )
+
+    def _too_small(self, phase: Phase) -> str:
+        budget = self.session.token_budget
+        missing = phase.tokens - budget.tokens_remaining
+        return (
+            f"phase {phase.name!r} needs {phase.tokens:,} tokens, and of {budget.total_budget:,} "
+            f"{budget.tokens_remaining:,} are left; extend the budget by {missing:,} or more, "
+            "then resume"
+        )
+
+    def _pause(self, reason: str) -> str:
+        self.manager.pause(reason)
+        self.observer.paused(reason)
+        return reason
+
+    def _outcome(self, reason: str | None) -> RunOutcome:
+        session = self.session
+        done = {entry.phase for entry in session.history if entry.action == "phase_succeeded"}
+        begun = [phase.name for phase in self.workflow.phases[: self.position + 1]]
+        retries = [entry.phase for entry in session.history if entry.action == "phase_retried"]
+        return RunOutcome(
+            session_id=session.session_id,
+            state=session.state,
+            phases_done=[phase.name for phase in self.workflow.phases if phase.name in done],
+            reason=reason,
+            attempts={name: 1 + retries.count(name) for name in begun},
+        )
