@@ -1,0 +1,1 @@
+"""Measurements, as ratios against named references taken in the same run."""

@@ -1,0 +1,277 @@
+"""The processes that are killed, or that race: forked on request, so that a campaign is cheap.
+
+Run as `python -m tests.crash._workers PIPE`. It imports everything once, then reads requests from
+its standard input, a JSON object a line, and answers each with one line: "fork" starts a task in a
+child and gives its process id, "wait" waits for a child and gives its exit code (negative: the
+signal). The children write what they have to tell as JSON lines to the descriptor PIPE, each line
+in one write and shorter than PIPE_BUF, so that lines never mix and none is torn.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.crash import _story
+from tools.durable import OsFileSystem
+from tools.harness import SessionConflict, SessionStore, UnreadableSession
+
+Tell = Callable[..., None]
+
+
+class DyingFileSystem:
+    """The real file system, until the call that is the last: `SIGKILL` before, in or after it.
+
+    "in" is for a write: half of the bytes are written.
+    """
+
+    def __init__(self, last: int | None = None, moment: str = "before") -> None:
+        self._real = OsFileSystem()
+        self._last = last
+        self._moment = moment
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        real = getattr(self._real, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.calls.append(name)
+            if len(self.calls) != self._last:
+                return real(*args, **kwargs)
+            try:
+                if self._moment == "in":
+                    self._write_half(*args)
+                elif self._moment == "after":
+                    real(*args, **kwargs)
+            finally:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        return call
+
+    def _write_half(self, fd: int, buffers: list[bytes]) -> None:
+        content = b"".join(bytes(buffer) for buffer in buffers)
+        self._real.writev(fd, [content[: len(content) // 2]])
+
+
+# -------------------------------------------------------------------------------- tasks of children
+
+
+def one_operation(
+    tell: Tell, *, base: str, operation: str, last: int | None, moment: str = "before"
+) -> None:
+    """Do one thing to the session "victim" and die at one of its system calls."""
+    fs = DyingFileSystem(last, moment)
+    store = SessionStore(base, fs=fs)
+    if operation == "create":
+        store.save(_story.begin("victim"), attachments={"plan.yaml": b"a plan\n" * 100})
+    elif operation == "save":
+        session = SessionStore(base).load("victim")
+        assert session is not None
+        _story.go_on(session)
+        store.save(session)
+    else:
+        assert store.delete("victim")
+    tell(calls=fs.calls)
+
+
+def save_until_killed(tell: Tell, *, base: str, seed: int, ids: list[str]) -> None:
+    """Create, change and delete sessions for ever; say what is done after it is done."""
+    rng = random.Random(seed)
+    store = SessionStore(base)
+    sessions = {found: session for found in ids if (session := store.load(found)) is not None}
+    tell(did="began")
+    while True:
+        chosen = rng.choice(ids)
+        session = sessions.get(chosen)
+        if session is not None and rng.random() < 0.12:
+            tell(did="deleting", id=chosen)
+            store.delete(chosen)
+            del sessions[chosen]
+            tell(did="deleted", id=chosen)
+            continue
+        if session is None:
+            session = sessions[chosen] = _story.begin(chosen)
+        else:
+            _story.go_on(session)
+        store.save(session)
+        tell(did="saved", id=chosen, revision=session.revision, entries=len(session.history))
+
+
+def add_artifacts(tell: Tell, *, base: str, start: float, worker: int, count: int) -> None:
+    """Add artifacts to the session "shared", loading it anew whenever somebody was quicker."""
+    store = SessionStore(base)
+    rng = random.Random(worker)
+    conflicts = 0
+    _sleep_until(start)
+    for number in range(count):
+        while True:
+            session = store.load("shared")
+            assert session is not None
+            session.add_artifact(f"out/{worker}/{number}.txt", "created")
+            try:
+                store.save(session)
+                break
+            except SessionConflict:
+                conflicts += 1
+                time.sleep(rng.uniform(0, 0.004))
+    tell(conflicts=conflicts)
+
+
+def create_sessions(tell: Tell, *, base: str, start: float, worker: int, count: int) -> None:
+    """Create sessions, each with an id of its own."""
+    store = SessionStore(base)
+    _sleep_until(start)
+    for number in range(count):
+        store.save(_story.begin(f"session-{worker}-{number}"), attachments={"plan.yaml": b"plan"})
+    tell(created=count)
+
+
+def create_the_same_session(tell: Tell, *, base: str, start: float, count: int) -> None:
+    """Create sessions that others create too; only one can be the first."""
+    store = SessionStore(base)
+    _sleep_until(start)
+    first = []
+    for number in range(count):
+        try:
+            store.save(_story.begin(f"session-{number}"))
+        except SessionConflict:
+            continue
+        first.append(number)
+    tell(first=first)
+
+
+def save_what_is_there(tell: Tell, *, base: str, start: float, worker: int, stop: str) -> None:
+    """Change whatever session there is, until the file `stop` appears."""
+    store = SessionStore(base)
+    rng = random.Random(worker)
+    acknowledged: dict[str, int] = {}
+    conflicts = 0
+    wrong: list[str] = []
+    _sleep_until(start)
+    while not os.path.exists(stop):
+        names = store.list_sessions()
+        session = store.load(rng.choice(names)) if names else None
+        if session is None:  # it was deleted since it was listed
+            continue
+        wrong += _story.problems(session)
+        _story.go_on(session)
+        try:
+            store.save(session)
+        except SessionConflict:
+            conflicts += 1
+            continue
+        known = acknowledged.get(session.session_id, 0)
+        acknowledged[session.session_id] = max(known, session.revision)
+    tell(acknowledged=acknowledged, conflicts=conflicts, wrong=wrong[:5])
+
+
+def create_and_delete(tell: Tell, *, base: str, start: float, count: int, stop: str) -> None:
+    """Create a session and delete it at a revision that was seen, again and again."""
+    store = SessionStore(base)
+    deleted: dict[str, int] = {}
+    refused = 0
+    _sleep_until(start)
+    for number in range(count):
+        name = f"victim-{number}"
+        store.save(_story.begin(name))
+        time.sleep(0.03)
+        while True:
+            session = store.load(name)
+            assert session is not None
+            try:
+                assert store.delete(name, expected_revision=session.revision)
+            except SessionConflict:
+                refused += 1
+                continue
+            deleted[name] = session.revision
+            break
+    Path(stop).touch()
+    tell(deleted=deleted, refused=refused)
+
+
+def watch(tell: Tell, *, base: str, start: float, stop: str) -> None:
+    """List all sessions until the file `stop` appears; say what no listing may show."""
+    store = SessionStore(base)
+    wrong: list[str] = []
+    listings = 0
+    seen: set[str] = set()
+    _sleep_until(start)
+    while not os.path.exists(stop):
+        for found in store.summaries():
+            if isinstance(found, UnreadableSession):
+                wrong.append(str(found.error))
+            seen.add(found.session_id)
+        for name in store.list_sessions():
+            session = store.load(name)
+            if session is not None:
+                wrong += _story.problems(session)
+                if store.read_attachment(name, "plan.yaml") not in {b"plan", None}:
+                    wrong.append(f"{name} has half an attachment")
+        listings += 1
+    tell(listings=listings, seen=len(seen), wrong=wrong[:5])
+
+
+TASKS: dict[str, Callable[..., None]] = {
+    task.__name__: task
+    for task in (
+        one_operation,
+        save_until_killed,
+        add_artifacts,
+        create_sessions,
+        create_the_same_session,
+        save_what_is_there,
+        create_and_delete,
+        watch,
+    )
+}
+
+
+def _sleep_until(moment: float) -> None:
+    time.sleep(max(0.0, moment - time.monotonic()))
+
+
+# ------------------------------------------------------------------------------------- the nursery
+
+
+def _run(pipe: int, task: str, args: dict[str, Any]) -> int:
+    def tell(**told: Any) -> None:
+        line = json.dumps({"pid": os.getpid(), **told}).encode() + b"\n"
+        assert len(line) <= 4096, "a longer line could be torn"
+        os.write(pipe, line)
+
+    try:
+        TASKS[task](tell, **args)
+    except BaseException:
+        tell(failed=traceback.format_exc()[-2000:])
+        return 1
+    return 0
+
+
+def main() -> None:
+    """Serve requests until the standard input ends."""
+    pipe = int(sys.argv[1])
+    answers = os.dup(1)
+    os.dup2(2, 1)  # what is logged must not look like an answer
+    while request := sys.stdin.readline():
+        asked = json.loads(request)
+        if asked["do"] == "fork":
+            pid = os.fork()
+            if pid == 0:
+                os._exit(_run(pipe, asked["task"], asked["args"]))
+            answer = {"pid": pid}
+        else:
+            _, status = os.waitpid(asked["pid"], 0)
+            answer = {"exit": os.waitstatus_to_exitcode(status)}
+        os.write(answers, json.dumps(answer).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    main()
