@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tools.durable.errors import WriteError
-from tools.durable.filesystem import FileSystem
+from tools.durable.filesystem import FileSystem, close_reader
 
 _FOLLOWING = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
@@ -22,7 +22,7 @@ def sync_directory(fs: FileSystem, path: Path) -> None:
     try:
         fs.fsync(fd)
     finally:
-        fs.close(fd)
+        close_reader(fs, fd)
 
 
 def make_durable_directory(fs: FileSystem, path: Path) -> bool:
@@ -38,16 +38,16 @@ def make_durable_directory(fs: FileSystem, path: Path) -> bool:
     Raises:
         WriteError: Something on the way is not a directory, or the system refused.
     """
-    if path.is_dir():
-        return False
-    missing = [path]
-    while not (parent := missing[-1].parent).is_dir():
-        if parent == missing[-1]:
-            break
-        missing.append(parent)
-    operation = "mkdir"
+    operation = "stat"
     made: list[Path] = []
     try:
+        if path.is_dir():
+            return False
+        missing = [path]
+        while not (parent := missing[-1].parent).is_dir():
+            if parent == missing[-1]:
+                break
+            missing.append(parent)
         for directory in reversed(missing):
             operation = "mkdir"
             try:

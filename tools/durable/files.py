@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tools.durable.errors import ReadError, WriteError
-from tools.durable.filesystem import CREATE_FLAGS, READ_FLAGS, FileSystem
+from tools.durable.filesystem import CREATE_FLAGS, READ_FLAGS, FileSystem, close_reader
 
 Chunk = bytes | bytearray | memoryview
 
@@ -125,8 +125,13 @@ def _put_back(fs: FileSystem, directory_fd: int, name: str, previous_fd: int | N
         temporary = temporary_name(name)
         old = read_descriptor(fs, previous_fd, fs.fstat(previous_fd).st_size)
         create_file(fs, directory_fd, temporary, [old])
+    except OSError:
+        return False
+    try:
         fs.rename(temporary, name, src_dir_fd=directory_fd, dst_dir_fd=directory_fd)
     except OSError:
+        with suppress(OSError):
+            fs.unlink(temporary, dir_fd=directory_fd)
         return False
     return True
 
@@ -190,4 +195,4 @@ def read_regular_file(
     except OSError as error:
         raise ReadError(path=path, cause=error) from error
     finally:
-        fs.close(fd)
+        close_reader(fs, fd)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Protocol
 
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -68,6 +69,16 @@ class FileSystem(Protocol):
     def flock(self, fd: int, operation: int) -> None:
         """See `fcntl.flock`."""
         ...
+
+
+def close_reader(fs: FileSystem, fd: int) -> None:
+    """Close a descriptor that nothing was written through.
+
+    It is closed whatever the system answers, and no data hangs on the answer; so what was done
+    under it is not called a failure because of it.
+    """
+    with suppress(OSError):
+        fs.close(fd)
 
 
 class OsFileSystem:

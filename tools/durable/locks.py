@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from tools.durable.errors import LockTimeout, WriteError
-from tools.durable.filesystem import DIRECTORY_FLAGS, FileSystem
+from tools.durable.filesystem import DIRECTORY_FLAGS, FileSystem, close_reader
 
 _FIRST_PAUSE_S = 0.0005
 _LONGEST_PAUSE_S = 0.02
@@ -76,17 +76,17 @@ class DirectoryLock:
                 if self._still_there(fd, name):
                     self.fd = fd
                     return self
-                self._fs.close(fd)
+                close_reader(self._fs, fd)
                 continue
             except BlockingIOError:
-                self._fs.close(fd)
+                close_reader(self._fs, fd)
             except FileNotFoundError:
                 if fd >= 0:
-                    self._fs.close(fd)
+                    close_reader(self._fs, fd)
                 raise
             except OSError as error:
                 if fd >= 0:
-                    self._fs.close(fd)
+                    close_reader(self._fs, fd)
                 raise WriteError(path=self.path, operation="lock", cause=error) from error
             now = self._monotonic()
             if deadline is None:
@@ -105,7 +105,7 @@ class DirectoryLock:
         """Let go; does nothing when the lock is not held."""
         if self.fd >= 0:
             fd, self.fd = self.fd, -1
-            self._fs.close(fd)
+            close_reader(self._fs, fd)
 
     def __enter__(self) -> Self:
         return self.acquire()

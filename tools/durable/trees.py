@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tools.durable.errors import RemovalError, WriteError
-from tools.durable.filesystem import DIRECTORY_FLAGS, FileSystem
+from tools.durable.filesystem import DIRECTORY_FLAGS, FileSystem, close_reader
 
 DISCARDED_PREFIX = ".discarded-"
 
@@ -90,7 +90,7 @@ def _delete(fs: FileSystem, parent_fd: int, name: str, *, path: Path) -> None:
     except OSError as error:
         raise RemovalError(path=path, cause=error) from error
     finally:
-        fs.close(root_fd)
+        close_reader(fs, root_fd)
     try:
         fs.rmdir(name, dir_fd=parent_fd)
         fs.fsync(parent_fd)
@@ -125,7 +125,7 @@ def _empty(fs: FileSystem, root_fd: int, fd: int, device: int, names: _Names) ->
                 raise OSError(errno.EXDEV, "another file system is mounted there")
             _strip(fs, root_fd, child_fd, device, names, queue, top=False)
         finally:
-            fs.close(child_fd)
+            close_reader(fs, child_fd)
         fs.rmdir(name, dir_fd=root_fd)
 
 

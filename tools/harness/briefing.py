@@ -58,8 +58,11 @@ def brief(
     if max_tokens < 1:
         raise ValueError(f"max_tokens: {max_tokens} is less than 1")
     lines = _lines(session)
-    low, high = 0, len(lines)
-    while low < high:  # the most lines that fit; more lines never count less
+    whole = "\n".join(lines)  # looked at first: it may be shorter than a part that says it is one
+    if count_tokens(whole) <= max_tokens:
+        return whole
+    low, high = 0, len(lines) - 1
+    while low < high:  # the most lines that fit
         middle = (low + high + 1) // 2
         if count_tokens(_join(lines, middle)) <= max_tokens:
             low = middle

@@ -12,10 +12,11 @@ docs/session-format.md is the description of the format for people.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import yaml
 from attrs import frozen
@@ -23,6 +24,7 @@ from attrs import frozen
 from tools.harness.errors import SessionCorrupted, UnsupportedSchema
 from tools.harness.session_domain import (
     ARTIFACT_TYPES,
+    MAX_GOAL_CHARS,
     InvalidSession,
     SessionArtifact,
     SessionContext,
@@ -43,7 +45,9 @@ _HEADER: Final = "# A session of AgentForge Harness. Its fields: docs/session-fo
 
 # ------------------------------------------------------------------------------------- writing
 
-_PLAIN: Final = r"[A-Za-z_][A-Za-z0-9_./()+=]*(?:[ -]+[A-Za-z0-9_./()+=]+)*"
+# Quantifiers of what may be long are possessive: `re` keeps a state of 100 bytes for every turn of
+# a group that it could take back.
+_PLAIN: Final = r"[A-Za-z_][A-Za-z0-9_./()+=]*+(?:[ -]++[A-Za-z0-9_./()+=]++)*+"
 _PLAIN_RE: Final = re.compile(_PLAIN)
 _RESERVED: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "_"})
 """What YAML 1.1 or 1.2, or some reader of them, takes for something other than text."""
@@ -88,8 +92,9 @@ def encode_text(text: str | None, *, indent: int = 6) -> str:
     """
     if text is None:
         return "null"
-    if _PLAIN_RE.fullmatch(text) and text.lower() not in _RESERVED:
-        return text
+    plain = _PLAIN_RE.fullmatch(text)
+    if plain is not None and text.lower() not in _RESERVED:
+        return plain[0]  # and not `text`, which may be of a subclass that formats differently
     if (
         "\n" in text
         and text[0] not in " \t\n"
@@ -105,6 +110,10 @@ def encode_text(text: str | None, *, indent: int = 6) -> str:
     return f'"{_ESCAPED_RE.sub(_escape, text)}"'
 
 
+_encode_name: Final = lru_cache(maxsize=512)(encode_text)
+"""As `encode_text`, remembered: the few names of a session are written at every save."""
+
+
 def encode_time(moment: datetime | None) -> str:
     """Write a time: ISO 8601, to the microsecond, with its offset, quoted; None becomes null."""
     return "null" if moment is None else f'"{moment.isoformat(timespec="microseconds")}"'
@@ -113,17 +122,17 @@ def encode_time(moment: datetime | None) -> str:
 def _encode_artifact(artifact: SessionArtifact) -> str:
     return (
         f"  - path: {encode_text(artifact.path)}\n"
-        f"    artifact_type: {artifact.artifact_type}\n"
+        f"    artifact_type: {_encode_name(artifact.artifact_type)}\n"
         f"    timestamp: {encode_time(artifact.timestamp)}\n"
-        f"    phase: {encode_text(artifact.phase)}\n"
+        f"    phase: {_encode_name(artifact.phase)}\n"
     )
 
 
 def _encode_entry(entry: SessionHistory) -> str:
     return (
         f"  - timestamp: {encode_time(entry.timestamp)}\n"
-        f"    action: {encode_text(entry.action)}\n"
-        f"    phase: {encode_text(entry.phase)}\n"
+        f"    action: {_encode_name(entry.action)}\n"
+        f"    phase: {_encode_name(entry.phase)}\n"
         f"    details: {encode_text(entry.details)}\n"
     )
 
@@ -134,18 +143,18 @@ def encode_head(session: SessionContext, *, revision: int) -> bytes:
     return (
         f"{_HEADER}"
         f"schema_version: {SCHEMA_VERSION}\n"
-        f"session_id: {encode_text(session.session_id)}\n"
+        f"session_id: {_encode_name(session.session_id)}\n"
         f"revision: {revision}\n"
         f"state: {session.state.value}\n"
-        f"workflow_type: {encode_text(session.workflow_type)}\n"
-        f"current_phase: {encode_text(session.current_phase)}\n"
-        f"attempt_number: {session.attempt_number}\n"
+        f"workflow_type: {_encode_name(session.workflow_type)}\n"
+        f"current_phase: {_encode_name(session.current_phase)}\n"
+        f"attempt_number: {int(session.attempt_number)}\n"
         f"created_at: {encode_time(session.created_at)}\n"
         f"updated_at: {encode_time(session.updated_at)}\n"
         f"completed_at: {encode_time(session.completed_at)}\n"
         f"token_budget:\n"
-        f"  total_budget: {budget.total_budget}\n"
-        f"  tokens_used: {budget.tokens_used}\n"
+        f"  total_budget: {int(budget.total_budget)}\n"
+        f"  tokens_used: {int(budget.tokens_used)}\n"
         f"goal: {encode_text(session.goal, indent=2)}\n"
     ).encode()
 
@@ -172,22 +181,23 @@ class _EncodedList(Generic[_T]):
         self._bytes = bytearray(encoded)
 
     def pieces(self, entries: list[_T]) -> list[bytes | bytearray]:
-        known = len(self._entries)
-        if known > len(entries) or entries[:known] != self._entries:
-            self._entries = []
-            self._bytes = bytearray()
-            known = 0
-        if known < len(entries):
-            new = entries[known:]
-            if not all(type(entry) is self._kind for entry in new):
-                raise InvalidSession([f"{self._key}: holds what is no {self._kind.__name__}"])
-            # Built first, kept after: an entry that can't be encoded leaves the cache as it was.
-            encoded = "".join(map(self._encode, new)).encode()
-            self._bytes += encoded
-            self._entries += new
+        new = entries[len(self._entries) :]
+        encoded = self._encoded(new)
+        self._entries += new
+        if self._entries != entries:  # compared in place: a slice would touch every entry
+            self._entries, self._bytes = [], bytearray()
+            encoded = self._encoded(entries)
+            self._entries = entries.copy()
+        self._bytes += encoded
         if not entries:
             return [f"{self._key}: []\n".encode()]
         return [f"{self._key}:\n".encode(), self._bytes]
+
+    def _encoded(self, entries: list[_T]) -> bytes:
+        """Write entries; nothing is kept yet, so one that can't be written changes nothing."""
+        if not all(type(entry) is self._kind for entry in entries):
+            raise InvalidSession([f"{self._key}: holds what is no {self._kind.__name__}"])
+        return "".join(map(self._encode, entries)).encode()
 
 
 class SessionEncoder:
@@ -234,10 +244,10 @@ def encode_session(session: SessionContext) -> bytes:
 
 # ------------------------------------------------------------------ reading what we wrote ourselves
 
-_NAME = f'(?:{_PLAIN}|"(?:[^"\\\\\n]|\\\\.)*")'
-_BLOCK = r"\|[-+]?\n(?:%s[^\n]*\n|\n)+"
-_TIME = r'"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00"'
-_COUNT = r"(?:0|[1-9]\d{0,18})"
+_NAME = f'(?:{_PLAIN}|"[^"\\\\\n]*+(?:\\\\.[^"\\\\\n]*+)*+")'
+_BLOCK = r"\|[-+]?\n(?:%s[^\n]*+\n|\n++)++"
+_TIME = r'"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}\+00:00"'
+_COUNT = r"(?:0|[1-9][0-9]{0,18})"
 _HEAD: Final = (
     re.escape(_HEADER) + r"schema_version: 1\n"
     rf"session_id: ({_NAME})\n"
@@ -254,6 +264,8 @@ _HEAD: Final = (
     rf"  tokens_used: ({_COUNT})\n"
 )
 _HEAD_RE: Final = re.compile(_HEAD)
+_GOAL_SPAN: Final = 20 * MAX_GOAL_CHARS
+"""More than a goal ever takes: ten characters for one at most, and its margin."""
 _GOAL_RE: Final = re.compile(rf"goal: (?:({_NAME})\n|({_BLOCK % '  '}))")
 _ARTIFACT_RE: Final = re.compile(
     rf"  - path: (?:({_NAME})\n|({_BLOCK % '      '}))    artifact_type: (created|modified)\n"
@@ -420,8 +432,33 @@ def _make_head(match: re.Match[str]) -> SessionHead:
     )
 
 
+def _session_of(
+    head: SessionHead,
+    *,
+    artifacts: Sequence[SessionArtifact] = (),
+    history: Sequence[SessionHistory] = (),
+    goal: str | None = None,
+) -> SessionContext:
+    """Build, and so judge, the session that a head begins."""
+    return SessionContext(
+        session_id=head.session_id,
+        state=head.state,
+        created_at=head.created_at,
+        updated_at=head.updated_at,
+        token_budget=TokenBudget(head.total_budget, head.tokens_used),
+        workflow_type=head.workflow_type,
+        current_phase=head.current_phase,
+        attempt_number=head.attempt_number,
+        completed_at=head.completed_at,
+        artifacts=list(artifacts),
+        history=list(history),
+        goal=goal,
+        revision=head.revision,
+    )
+
+
 def decode_head(data: bytes) -> SessionHead | None:
-    """Read the head of a file from its first bytes.
+    """Read the head of a file from its first bytes, and judge it as the whole would be.
 
     Args:
         data: At least `HEAD_BYTES` of the file, or all of it.
@@ -432,9 +469,13 @@ def decode_head(data: bytes) -> SessionHead | None:
     """
     try:
         match = _HEAD_RE.match(data.decode("utf-8", "surrogateescape"))
-        return None if match is None else _make_head(match)
+        if match is None:
+            return None
+        head = _make_head(match)
+        _session_of(head)
     except (_NotOurs, ValueError):
         return None
+    return head
 
 
 _REVISION_RE: Final = re.compile(
@@ -474,8 +515,10 @@ def _decode_ours(data: bytes, text: str) -> tuple[SessionContext, bytes, bytes]:
     if not _is_plain(data, text):
         raise _NotOurs
     match = _HEAD_RE.match(text)
-    goal = None if match is None else _GOAL_RE.match(text, match.end())
-    if match is None or goal is None:
+    if match is None or text.find("\nartifacts:", match.end(), match.end() + _GOAL_SPAN) < 0:
+        raise _NotOurs
+    goal = _GOAL_RE.match(text, match.end())
+    if goal is None:
         raise _NotOurs
     head = _make_head(match)
     quoted, block = goal.groups()
@@ -485,20 +528,11 @@ def _decode_ours(data: bytes, text: str) -> tuple[SessionContext, bytes, bytes]:
     history, third, fourth = _decode_items(text, second, "history", _ENTRY_RE, _make_entry)
     if text[fourth:] != END_MARK.decode():
         raise _NotOurs
-    session = SessionContext(
-        session_id=head.session_id,
-        state=head.state,
-        created_at=head.created_at,
-        updated_at=head.updated_at,
-        token_budget=TokenBudget(head.total_budget, head.tokens_used),
-        workflow_type=head.workflow_type,
-        current_phase=head.current_phase,
-        attempt_number=head.attempt_number,
-        completed_at=head.completed_at,
+    session = _session_of(
+        head,
         artifacts=artifacts,
         history=history,
         goal=_decode_text(quoted) if block is None else _decode_block(block, "  "),
-        revision=head.revision,
     )
     return session, text[first:second].encode(), text[third:fourth].encode()
 
@@ -507,13 +541,16 @@ def _decode_ours(data: bytes, text: str) -> tuple[SessionContext, bytes, bytes]:
 
 _MAX_DEPTH: Final = 4
 _MAX_FAULTS: Final = 100
+_MAX_FIELDS: Final = 64
+"""How many fields of one mapping, and items of a list where there should be none, are looked at."""
 _NULL_RE: Final = re.compile(r"~|null|Null|NULL|")
 _BOOL_RE: Final = re.compile(r"(?i)y|n|yes|no|on|off|true|false")
 _INT_RE: Final = re.compile(r"0|[-+]?[1-9][0-9]*")
 _OTHER_RE: Final = re.compile(
     # What YAML 1.1 takes for a number or a time and is therefore no text.
-    r"[-+]?(0[0-7_]*|0b[01_]+|0x[0-9a-fA-F_]+|[0-9][0-9_]*(:[0-5]?[0-9])*)(\.[0-9_]*)?([eE][-+]?[0-9]+)?"
-    r"|[-+]?\.[0-9_]+([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
+    r"[-+]?(0[0-7_]*+|0b[01_]++|0x[0-9a-fA-F_]++|[0-9][0-9_]*+(?::[0-5]?[0-9])*+)"
+    r"(\.[0-9_]*+)?([eE][-+]?[0-9]++)?"
+    r"|[-+]?\.[0-9_]++([eE][-+]?[0-9]++)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
     r"|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt\s].*)?|=|<<"
 )
 
@@ -533,7 +570,7 @@ class _Mapping:
 
 @frozen
 class _Sequence:
-    items: list[_Node]
+    items: list[Any]
     line: int
 
 
@@ -548,11 +585,30 @@ class _Faults(Exception):
         self.faults = faults
 
 
-def _parse(text: str) -> _Node:
-    """Turn text into nodes, through libyaml's events, refusing what a session never has."""
+_Judge = Callable[[int, "_Node"], object]
+"""Turns an item of a list, given with its index, into what it stands for; remembers its faults."""
+
+
+def _parse(
+    text: str,
+    *,
+    judges: Mapping[str, _Judge],
+    on_version: Callable[[_Node], None],
+) -> _Node:
+    """Turn text into nodes, through libyaml's events, refusing what a session never has.
+
+    However large and hostile the text, it is given up soon after it has shown that it is no
+    session: the items of the two long lists are judged as they come (and are no nodes any more),
+    every other list and mapping ends early.
+
+    Args:
+        text: The file.
+        judges: What judges the items of the top level's lists, by the list's name.
+        on_version: Called with `schema_version` as soon as it is read.
+    """
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
     try:
-        return _compose(loader)
+        return _compose(loader, _Composer(judges, on_version))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}: " if mark is not None else ""
@@ -566,18 +622,30 @@ def _parse(text: str) -> _Node:
 class _Composer:
     """Builds nodes from events."""
 
-    def __init__(self) -> None:
+    def __init__(self, judges: Mapping[str, _Judge], on_version: Callable[[_Node], None]) -> None:
         self.root: _Node | None = None
+        self._judges = judges
+        self._on_version = on_version
+        self._judge: _Judge | None = None
         self._open: list[_Mapping | _Sequence] = []
         self._key: str | None = None
 
     def close(self) -> None:
-        self._open.pop()
+        node = self._open.pop()
         self._key = None
+        if len(self._open) == 1:
+            self._judge = None
+        elif len(self._open) == 2 and self._judge is not None:
+            parent = self._open[1]
+            if isinstance(parent, _Sequence):
+                parent.items[-1] = self._judge(len(parent.items) - 1, node)
 
     def add(self, node: _Node) -> None:
         if not self._open:
             self.root = node
+        elif len(self._open) == 1 and isinstance(node, _Sequence) and self._key is not None:
+            self._judge = self._judges.get(self._key)
+            self._add_to(self._open[0], node)
         elif not self._add_to(self._open[-1], node):
             return
         if isinstance(node, _Scalar):
@@ -589,22 +657,32 @@ class _Composer:
     def _add_to(self, parent: _Mapping | _Sequence, node: _Node) -> bool:
         """Put a node in its parent; say whether it is a value (and not a field's name)."""
         if isinstance(parent, _Sequence):
-            parent.items.append(node)
+            if self._judge is None or len(self._open) != 2:
+                if len(parent.items) >= _MAX_FIELDS:
+                    raise _Faults(f"line {node.line}: a list where a session has none")
+                parent.items.append(node)
+            elif isinstance(node, _Scalar):
+                parent.items.append(self._judge(len(parent.items), node))
+            else:
+                parent.items.append(node)  # judged when it ends
             return True
         if self._key is None:
             if not isinstance(node, _Scalar):
                 raise _Faults(f"line {node.line}: a field's name is not a plain text")
             if node.text in parent.fields:
                 raise _Faults(f"line {node.line}: the field {_short(node.text)!r} stands twice")
+            if len(parent.fields) >= _MAX_FIELDS:
+                raise _Faults(f"line {node.line}: more fields than a session has")
             self._key = node.text
             return False
         parent.fields[self._key] = node
+        if self._key == "schema_version" and len(self._open) == 1:
+            self._on_version(node)
         self._key = None
         return True
 
 
-def _compose(loader: yaml.SafeLoader) -> _Node:
-    composer = _Composer()
+def _compose(loader: yaml.SafeLoader, composer: _Composer) -> _Node:
     next_event: Callable[[], yaml.Event] = loader.get_event
     while not isinstance(event := next_event(), yaml.StreamEndEvent):
         if isinstance(event, yaml.StreamStartEvent | yaml.DocumentEndEvent):
@@ -670,7 +748,7 @@ class _Fields:
                 return None
             if not _BOOL_RE.fullmatch(node.text) and not _OTHER_RE.fullmatch(node.text):
                 return node.text
-            self._fault(name, f"expected text, found {node.text}; put it in quotes", node)
+            self._fault(name, f"expected text, found {_short(node.text)}; put it in quotes", node)
         else:
             self._fault(name, f"expected text, found {_kind(node)}", node)
         return None
@@ -706,7 +784,7 @@ class _Fields:
             self._fault(name, f"expected one of {', '.join(choices)}, found {_kind(node)}", node)
         return choices[0]
 
-    def items(self, name: str) -> list[_Node]:
+    def items(self, name: str) -> list[Any]:
         node = self.node(name)
         if isinstance(node, _Sequence):
             return node.items
@@ -746,14 +824,24 @@ def _build(make: Callable[[], _T], where: str, node: _Node, faults: list[str]) -
 
 def _decode_any(text: str, path: Path) -> SessionContext:
     """Read a file through libyaml, judging every field."""
-    root = _parse(text)
+
+    def refuse_newer(version: _Node) -> None:
+        if isinstance(version, _Scalar) and version.plain and _INT_RE.fullmatch(version.text):
+            number = int(version.text[:20])
+            if number > SCHEMA_VERSION:
+                raise UnsupportedSchema(path=path, schema_version=number, newest=SCHEMA_VERSION)
+
+    of_artifacts: list[str] = []
+    of_history: list[str] = []
+    judges: dict[str, _Judge] = {
+        "artifacts": lambda index, node: _decode_artifact(
+            node, f"artifacts[{index}]", of_artifacts
+        ),
+        "history": lambda index, node: _decode_entry(node, f"history[{index}]", of_history),
+    }
+    root = _parse(text, judges=judges, on_version=refuse_newer)
     if not isinstance(root, _Mapping):
         raise _Faults(f"line {root.line}: expected the fields of a session, found {_kind(root)}")
-    version = root.fields.get("schema_version")
-    if isinstance(version, _Scalar) and version.plain and _INT_RE.fullmatch(version.text):
-        number = int(version.text[:20])
-        if number > SCHEMA_VERSION:
-            raise UnsupportedSchema(path=path, schema_version=number, newest=SCHEMA_VERSION)
     faults: list[str] = []
     fields = _Fields(root, "", faults)
     if fields.count("schema_version") != SCHEMA_VERSION:
@@ -769,16 +857,10 @@ def _decode_any(text: str, path: Path) -> SessionContext:
     completed_at = fields.time("completed_at", optional=True)
     budget = _decode_budget(fields.node("token_budget"), faults)
     goal = fields.text("goal")
-    artifacts = [
-        item
-        for index, node in enumerate(fields.items("artifacts"))
-        if (item := _decode_artifact(node, f"artifacts[{index}]", faults)) is not None
-    ]
-    history = [
-        entry
-        for index, node in enumerate(fields.items("history"))
-        if (entry := _decode_entry(node, f"history[{index}]", faults)) is not None
-    ]
+    artifacts = fields.items("artifacts")
+    faults += of_artifacts
+    history = fields.items("history")
+    faults += of_history
     fields.done()
     if faults:
         raise _Faults(*faults)

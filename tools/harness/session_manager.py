@@ -13,15 +13,16 @@ from pathlib import Path
 from typing import Any, Final
 
 import structlog
-from attrs import evolve, frozen
+from attrs import evolve, fields, frozen
 
-from tools.durable import DurableError, RemovalError, WriteError
+from tools.durable import DurableError, ReadError, RemovalError, WriteError
 from tools.harness.briefing import DEFAULT_MAX_TOKENS, brief, estimate_tokens
 from tools.harness.errors import (
     HarnessError,
     NoActiveSession,
     SessionAlreadyActive,
     SessionConflict,
+    SessionCorrupted,
 )
 from tools.harness.ports import Clock, PhaseExecutor, PhaseResult, TokenCounter
 from tools.harness.session_domain import (
@@ -43,6 +44,10 @@ _OUTPUT_KEPT: Final = 4000
 _FILES_NAMED: Final = 20
 _ARTIFACTS_KEPT: Final = 1000
 """How many files of one run are recorded one by one; of the rest, their number."""
+_RECORD_ATTEMPTS: Final = 5
+"""How often a result is tried to be recorded when others save the session at the same time."""
+_RESULTS: Final = frozenset({"phase_succeeded", "phase_failed"})
+_SESSION_FIELDS: Final = tuple(one.name for one in fields(SessionContext))
 _Ids = list[str]
 _OPEN: Final = (SessionState.ACTIVE, SessionState.PAUSED)
 
@@ -376,8 +381,10 @@ class SessionManager:
             NoActiveSession: There is none.
             InvalidStateTransition: It is not active.
             InvalidSession: `tokens` is no count; nothing was run.
-            SessionConflict: Somebody else saved the session while the code ran; the result was
-                not recorded.
+            SessionConflict: While the code ran, somebody else ended the session, took it to
+                another phase or attempt, or recorded a result; this one was not recorded. What
+                else was saved meanwhile (a budget extended, a pause) is kept, and the result is
+                recorded on top of it.
             WriteError: The result could not be saved.
         """
         if self._executor is None:
@@ -396,25 +403,14 @@ class SessionManager:
         )
         problem = judge(result) if judge is not None else _own_problem(result)
         judged = _with_success(result, problem is None)
-        before = session.token_budget.is_warning, session.token_budget.is_exhausted
-        with self._changing(session):
-            now = self._clock()
-            known = len(session.artifacts)
-            for path, kind in _artifacts_of(result):
-                session.add_artifact(path, kind, now=now)
-            details = _tell(
-                judged,
-                problem,
-                attempt=session.attempt_number,
-                tokens=tokens,
-                recorded=len(session.artifacts) - known,
-            )
-            session.token_budget.record_usage(tokens)
-            session.add_history(
-                "phase_succeeded" if problem is None else "phase_failed",
-                details=details,
-                now=now,
-            )
+        for again in range(_RECORD_ATTEMPTS):
+            before = session.token_budget.is_warning, session.token_budget.is_exhausted
+            try:
+                self._record_result(session, judged, problem, tokens)
+                break
+            except SessionConflict:
+                if again + 1 == _RECORD_ATTEMPTS or not self._catch_up(session):
+                    raise
         self._log.info(
             "phase.succeeded" if problem is None else "phase.failed",
             session_id=session.session_id,
@@ -429,6 +425,51 @@ class SessionManager:
         self._tell_checkpoint(session)
         self._tell_budget(session, *before)
         return judged
+
+    def _record_result(
+        self, session: SessionContext, result: PhaseResult, problem: str | None, tokens: int
+    ) -> None:
+        with self._changing(session):
+            now = self._clock()
+            known = len(session.artifacts)
+            for path, kind in _artifacts_of(result):
+                session.add_artifact(path, kind, now=now)
+            details = _tell(
+                result,
+                problem,
+                attempt=session.attempt_number,
+                tokens=tokens,
+                recorded=len(session.artifacts) - known,
+            )
+            session.token_budget.record_usage(tokens)
+            session.add_history(
+                "phase_succeeded" if problem is None else "phase_failed",
+                details=details,
+                now=now,
+            )
+
+    def _catch_up(self, session: SessionContext) -> bool:
+        """Take over what somebody else saved while a phase ran, if its result still belongs there.
+
+        A budget extended or a session paused meanwhile is no reason to lose the work; another
+        phase or attempt, or an end, is.
+        """
+        try:
+            found = self.store.load(session.session_id)
+        except (ReadError, SessionCorrupted):
+            return False  # the conflict is what the caller is told
+        if (
+            found is None
+            or found.state.is_terminal
+            or found.current_phase != session.current_phase
+            or found.attempt_number != session.attempt_number
+            or found.history[: len(session.history)] != session.history
+            or any(entry.action in _RESULTS for entry in found.history[len(session.history) :])
+        ):
+            return False
+        for name in _SESSION_FIELDS:
+            setattr(session, name, getattr(found, name))
+        return True
 
     def checkpoint_session(self) -> Path:
         """Save the session where it is, with an entry in its history.

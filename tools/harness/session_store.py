@@ -42,7 +42,7 @@ from tools.durable import (
     sweep_discarded,
 )
 from tools.durable.files import create_file
-from tools.durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS
+from tools.durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
 from tools.durable.trees import DISCARDED_PREFIX
 from tools.harness.errors import (
     AmbiguousSessionId,
@@ -278,9 +278,9 @@ class SessionStore:
                 self._fs, lock.fd, SESSION_FILE, pieces, path=path, previous_fd=previous_fd
             )
         finally:
+            lock.release()  # first: nobody need wait while the replaced file is freed
             if previous_fd >= 0:
-                self._fs.close(previous_fd)
-            lock.release()
+                close_reader(self._fs, previous_fd)
 
     def _revision(self, fd: int, path: Path) -> int:
         """Read the revision that is on disk."""
@@ -306,17 +306,30 @@ class SessionStore:
             if not _ATTACHMENT.fullmatch(name) or name in {SESSION_FILE, WORKSPACE}:
                 raise ValueError(f"{name!r} can't be the name of an attachment")
         self.ensure_directory()
-        with self._locked_base() as base_fd:
-            try:
-                found = self._fs.stat(session.session_id, dir_fd=base_fd)
-            except FileNotFoundError:
-                pass
-            except OSError as error:
-                raise WriteError(path=path, operation="look for it", cause=error) from error
-            else:
-                self._refuse_existing(session, path, found)
-            self._sweep(base_fd)
-            self._stage(base_fd, session.session_id, pieces, attachments, path)
+        try:
+            with self._locked_base() as base_fd:
+                self._create_in(base_fd, session, pieces, attachments, path)
+        except FileNotFoundError as error:  # somebody took the base away
+            raise WriteError(path=path, operation="lock the base", cause=error) from error
+
+    def _create_in(
+        self,
+        base_fd: int,
+        session: SessionContext,
+        pieces: list[bytes | bytearray],
+        attachments: Mapping[str, bytes],
+        path: Path,
+    ) -> None:
+        try:
+            found = self._fs.stat(session.session_id, dir_fd=base_fd)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise WriteError(path=path, operation="look for it", cause=error) from error
+        else:
+            self._refuse_existing(session, path, found)
+        self._sweep(base_fd)
+        self._stage(base_fd, session.session_id, pieces, attachments, path)
 
     def _refuse_existing(self, session: SessionContext, path: Path, found: os.stat_result) -> None:
         if not stat.S_ISDIR(found.st_mode):
@@ -361,7 +374,7 @@ class SessionStore:
                     operation = "fsync of the new directory"
                     fs.fsync(fd)
                 finally:
-                    fs.close(fd)
+                    close_reader(fs, fd)
                 operation = "rename"
                 fs.rename(staging, session_id, src_dir_fd=base_fd, dst_dir_fd=base_fd)
             except OSError:
@@ -473,7 +486,7 @@ class SessionStore:
             try:
                 actual = self._revision(fd, path)
             finally:
-                self._fs.close(fd)
+                close_reader(self._fs, fd)
         if actual != expected:
             raise SessionConflict(session_id, path=path, expected=expected, actual=actual)
 
@@ -607,9 +620,9 @@ class SessionStore:
         except OSError:
             return self._careful_summary(name)
         finally:
-            fs.close(fd)
+            close_reader(fs, fd)
         head = decode_head(data) if tail == END_MARK else None
-        if head is None or head.session_id != name:
+        if head is None or head.session_id != name or size > self._max_file_bytes:
             return self._careful_summary(name)
         return SessionSummary(head, Path(file), size)
 

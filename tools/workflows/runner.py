@@ -403,6 +403,9 @@ class _Run:
         self.observer.budget(self.session.token_budget)
         while True:
             phase = self.phase
+            if self.session.state is SessionState.PAUSED:
+                # Somebody paused it while a phase ran; the phase's result is recorded.
+                return self._outcome(self._told_pause())
             if self.standing is _Standing.SUCCEEDED:
                 following = self._following()
                 if following is None:
@@ -414,7 +417,7 @@ class _Run:
             if not self.manager.can_continue(phase.tokens):
                 return self._outcome(self._pause(self._too_small(phase)))
             problem = self._run_phase(phase)
-            if problem is not None:
+            if problem is not None and self.session.state is SessionState.ACTIVE:
                 return self._outcome(self._pause(self._failure(phase, problem)))
 
     def _run_phase(self, phase: Phase) -> str | None:
@@ -506,6 +509,19 @@ class _Run:
             f"{budget.tokens_remaining:,} are left; extend the budget by {missing:,} or more, "
             "then resume"
         )
+
+    def _told_pause(self) -> str:
+        reason = next(
+            (
+                one.details
+                for one in reversed(self.session.history)
+                if one.action == "session_paused"
+            ),
+            None,
+        )
+        told = f"paused while it ran: {reason}" if reason else "paused while it ran"
+        self.observer.paused(told)
+        return told
 
     def _pause(self, reason: str) -> str:
         self.manager.pause(reason)

@@ -1,0 +1,47 @@
+"""What every test may use."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import hypothesis
+import pytest
+from hypothesis.configuration import set_hypothesis_home_dir
+
+from tests.support.clock import FakeClock, FakeTokens
+from tests.support.filesystem import FaultyFileSystem
+from tools.harness import SessionManager, SessionStore
+
+set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "agentforge-hypothesis")
+hypothesis.settings.register_profile(
+    "agentforge", deadline=None, database=None, print_blob=True, derandomize=False
+)
+hypothesis.settings.load_profile("agentforge")
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    """A base directory that is not there yet."""
+    return tmp_path / "sessions"
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def fs() -> FaultyFileSystem:
+    """The real file system, recorded; a test may make it fail."""
+    return FaultyFileSystem()
+
+
+@pytest.fixture
+def store(base: Path, fs: FaultyFileSystem) -> SessionStore:
+    return SessionStore(base, fs=fs, token=FakeTokens(), lock_timeout_s=0.5)
+
+
+@pytest.fixture
+def manager(store: SessionStore, clock: FakeClock) -> SessionManager:
+    return SessionManager(store, clock=clock, token=FakeTokens())

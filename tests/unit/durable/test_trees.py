@@ -1,0 +1,210 @@
+"""Removing a tree: all of it, nothing else, whatever is in it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.filesystem import FaultyFileSystem
+from tests.support.mounts import immutable, mounted_tmpfs
+from tools.durable import OsFileSystem, RemovalError, WriteError, discard_tree, sweep_discarded
+from tools.durable.filesystem import FileSystem
+
+
+@pytest.fixture
+def parent(tmp_path: Path) -> Path:
+    made = tmp_path / "parent"
+    made.mkdir()
+    return made
+
+
+@pytest.fixture
+def canary(tmp_path: Path) -> Iterator[Path]:
+    """Files outside of the tree that must survive whatever links to them."""
+    outside = tmp_path / "outside"
+    (outside / "deeper").mkdir(parents=True)
+    (outside / "deeper" / "canary").write_text("alive")
+    yield outside
+    assert (outside / "deeper" / "canary").read_text() == "alive"
+    assert sorted(p.name for p in outside.rglob("*")) == ["canary", "deeper"]
+
+
+def discard(parent: Path, name: str, fs: FileSystem | None = None) -> None:
+    fd = os.open(parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        discard_tree(fs or OsFileSystem(), fd, name, parent=parent, token=lambda: "0001")
+    finally:
+        os.close(fd)
+
+
+def sweep(parent: Path) -> list[RemovalError]:
+    fd = os.open(parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        return sweep_discarded(OsFileSystem(), fd, parent=parent)
+    finally:
+        os.close(fd)
+
+
+def test_a_tree_goes_with_all_that_is_in_it(parent: Path) -> None:
+    tree = parent / "tree"
+    for number in range(30):
+        deep = tree / f"a{number % 3}" / f"b{number % 5}" / "c"
+        deep.mkdir(parents=True, exist_ok=True)
+        (deep / f"file{number}").write_text("x")
+    (parent / "other").mkdir()
+
+    discard(parent, "tree")
+
+    assert os.listdir(parent) == ["other"]
+
+
+def test_a_tree_of_5_000_levels_goes_with_few_descriptors(parent: Path) -> None:
+    fd = os.open(parent, os.O_RDONLY | os.O_DIRECTORY)
+    for name in ["tree"] + ["d"] * 5_000:
+        os.mkdir(name, dir_fd=fd)
+        below = os.open(name, os.O_RDONLY | os.O_DIRECTORY, dir_fd=fd)
+        os.close(fd)
+        fd = below
+    os.close(fd)
+    most = 0
+    fs = FaultyFileSystem()
+
+    def count(_: object) -> None:
+        nonlocal most
+        most = max(most, len(fs.open_descriptors))
+
+    fs.before = count
+    discard(parent, "tree", fs)
+
+    assert os.listdir(parent) == []
+    assert most <= 3
+    assert fs.open_descriptors == {}
+
+
+def test_no_link_is_ever_followed(parent: Path, canary: Path) -> None:
+    tree = parent / "tree"
+    (tree / "below").mkdir(parents=True)
+    for place in (tree, tree / "below"):
+        (place / "absolute").symlink_to(canary)
+        (place / "relative").symlink_to(os.path.relpath(canary, place))
+        (place / "to a file").symlink_to(canary / "deeper" / "canary")
+        (place / "dangling").symlink_to("nowhere")
+        (place / "loop").symlink_to("loop")
+        (place / "up").symlink_to("..")
+    os.link(canary / "deeper" / "canary", tree / "hard link")
+
+    discard(parent, "tree")
+
+    assert os.listdir(parent) == []
+
+
+def test_a_link_in_the_trees_place_goes_and_not_what_it_links_to(
+    parent: Path, canary: Path
+) -> None:
+    (parent / "tree").symlink_to(canary)
+    discard(parent, "tree")
+    assert os.listdir(parent) == []
+
+
+def test_a_directory_swapped_for_a_link_while_it_is_emptied_leads_nowhere(
+    parent: Path, canary: Path
+) -> None:
+    below = parent / "tree" / "below"
+    below.mkdir(parents=True)
+    fs = FaultyFileSystem()
+
+    def swap(call: object) -> None:
+        hidden = parent / ".discarded-0001" / "below"
+        if getattr(call, "operation", "") == "open" and getattr(call, "path", "").endswith("below"):
+            hidden.rmdir()
+            hidden.symlink_to(canary)
+
+    fs.before = swap
+    with pytest.raises(RemovalError):
+        discard(parent, "tree", fs)
+    fs.before = None
+
+    assert sweep(parent) == []
+    assert os.listdir(parent) == []
+
+
+def test_fifos_sockets_and_odd_names_go_too(parent: Path) -> None:
+    tree = parent / "tree"
+    tree.mkdir()
+    os.mkfifo(tree / "fifo")
+    here = os.open(".", os.O_RDONLY)
+    try:
+        os.chdir(tree)
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind("socket")
+    finally:
+        os.fchdir(here)
+        os.close(here)
+    for name in (b"\xff\xfe", b"new\nline", b"-rf", b" ", b"*", b"x" * 255):
+        os.close(os.open(os.fsencode(tree) + b"/" + name, os.O_CREAT | os.O_WRONLY))
+    (tree / "closed").mkdir(mode=0)
+    (tree / "closed" / "file").touch()
+    assert stat.S_ISFIFO((tree / "fifo").stat().st_mode)
+
+    discard(parent, "tree")
+
+    assert os.listdir(parent) == []
+
+
+def test_a_name_that_is_not_there_is_a_write_error(parent: Path) -> None:
+    with pytest.raises(WriteError) as caught:
+        discard(parent, "nothing")
+    assert caught.value.errno == errno.ENOENT
+    assert caught.value.path == parent / "nothing"
+
+
+def test_what_resists_is_out_of_sight_and_goes_with_the_next_sweep(parent: Path) -> None:
+    tree = parent / "tree"
+    tree.mkdir()
+    (tree / "stubborn").write_text("x")
+    (tree / "other").write_text("x")
+    with immutable(tree / "stubborn"):
+        with pytest.raises(RemovalError) as caught:
+            discard(parent, "tree")
+        assert caught.value.path == parent / ".discarded-0001"
+        assert not tree.exists()
+        [left] = sweep(parent)
+        assert left.path == parent / ".discarded-0001"
+
+    assert sweep(parent) == []
+    assert os.listdir(parent) == []
+
+
+def test_another_file_system_that_is_mounted_inside_is_left_alone(parent: Path) -> None:
+    inside = parent / "tree" / "below" / "mounted"
+    with mounted_tmpfs(inside, options="size=64k"):
+        (inside / "canary").write_text("alive")
+        with pytest.raises(RemovalError):
+            discard(parent, "tree")
+        [canary] = parent.rglob("canary")
+        assert canary.read_text() == "alive"
+        mounted = canary.parent
+        # The fixture unmounts by path; the tree was renamed, so unmount where it is now.
+        subprocess.run(["umount", str(mounted)], check=True, timeout=30)
+    assert sweep(parent) == []
+    assert os.listdir(parent) == []
+
+
+def test_a_sweep_takes_only_what_was_discarded(parent: Path) -> None:
+    for name in (".discarded-1", ".discarded-new-2", "tree", ".hidden", ".gitkeep"):
+        (parent / name).mkdir()
+        (parent / name / "file").write_text("x")
+    (parent / ".discarded-file").write_text("x")
+    (parent / ".discarded-link").symlink_to("tree")
+
+    assert sweep(parent) == []
+
+    assert sorted(os.listdir(parent)) == [".gitkeep", ".hidden", "tree"]
+    assert (parent / "tree" / "file").exists()

@@ -1,0 +1,163 @@
+"""No hostile id ever becomes a path: it is refused before any file system call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.clock import START
+from tests.support.filesystem import ForbiddenFileSystem
+from tools.harness import (
+    InvalidSessionId,
+    SessionContext,
+    SessionManager,
+    SessionState,
+    SessionStore,
+)
+from tools.harness.session_domain import new_session_id, validate_session_id
+
+HOSTILE: tuple[object, ...] = (
+    *("", ".", "..", "...", "../x", "../../etc", "a/../b", "a/b", "/", "/etc/passwd", "//x", "a/"),
+    *("\0", "a\0b", "a\n", "\na", "a\r", "a\tb", " ", " a", "a ", "-rf", "--help", "_x", ".hidden"),
+    *(
+        ".gitkeep",
+        ".discarded-1",
+        "session.yaml",
+        "a.b",
+        "~",
+        "~root",
+        "$HOME",
+        "`id`",
+        "a;b",
+        "a|b",
+    ),
+    *(
+        "*",
+        "a*",
+        "?",
+        "[a]",
+        "{a,b}",
+        "a\\b",
+        "C:\\x",
+        "%2e%2e",
+        "é",
+        "\uff41",
+        "\u0430",
+        "\u0661",
+        "a\u200b",
+        "a\u202eb",
+    ),
+    *("a\ud800", "\ufeffa", "x" * 129, "x" * 100_000, None, 7, 1.5, True, b"session_1", ("a",)),
+    *("session_\u0660", "a\u2028", "a'b", 'a"b', "a:b", "a@b", "a+b", "a=b", "a,b"),
+)
+
+CALLS: dict[str, Callable[[SessionStore, object], object]] = {
+    "session_path": lambda store, given: store.session_path(given),  # type: ignore[arg-type]
+    "workspace_path": lambda store, given: store.workspace_path(given),  # type: ignore[arg-type]
+    "load": lambda store, given: store.load(given),  # type: ignore[arg-type]
+    "delete": lambda store, given: store.delete(given),  # type: ignore[arg-type]
+    "delete at a revision": lambda store, given: store.delete(given, expected_revision=1),  # type: ignore[arg-type]
+    "exists": lambda store, given: store.exists(given),  # type: ignore[arg-type]
+    "read_attachment": lambda store, given: store.read_attachment(given, "plan.yaml"),  # type: ignore[arg-type]
+    "manager.load": lambda store, given: SessionManager(store).load(given),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("given", HOSTILE, ids=lambda given: ascii(given)[:30])
+@pytest.mark.parametrize("call", CALLS)
+def test_a_hostile_id_is_refused_before_any_file_system_call(call: str, given: object) -> None:
+    fs = ForbiddenFileSystem()
+    store = SessionStore(Path("/nowhere/at/all"), fs=fs)
+
+    with pytest.raises(InvalidSessionId) as caught:
+        CALLS[call](store, given)
+
+    assert caught.value.given is given
+    assert len(str(caught.value)) < 300
+    assert fs.trace == []
+
+
+@pytest.mark.parametrize("given", HOSTILE, ids=lambda given: ascii(given)[:30])
+def test_a_session_that_was_given_a_hostile_id_is_not_saved(given: object) -> None:
+    fs = ForbiddenFileSystem()
+    store = SessionStore(Path("/nowhere/at/all"), fs=fs)
+    session = SessionContext.create(session_id="sound")
+    for revision in (0, 3):
+        session.revision = revision
+        session.session_id = given  # type: ignore[assignment]
+        with pytest.raises(InvalidSessionId):
+            store.save(session)
+    assert fs.trace == []
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "../x", "a/b", "/x", ".hidden", "-x", "a\0", "a\n", "é", "x" * 129]
+)
+def test_a_hostile_attachment_name_is_refused_before_any_file_system_call(name: str) -> None:
+    fs = ForbiddenFileSystem()
+    store = SessionStore(Path("/nowhere/at/all"), fs=fs)
+
+    with pytest.raises(ValueError, match="attachment"):
+        store.read_attachment("session_1", name)
+    with pytest.raises(ValueError, match="attachment"):
+        store.save(SessionContext.create(), attachments={name: b""})
+
+    assert fs.trace == []
+
+
+@pytest.mark.parametrize("name", ["session.yaml", "workspace"])
+def test_an_attachment_takes_no_name_that_a_session_uses(name: str) -> None:
+    fs = ForbiddenFileSystem()
+
+    with pytest.raises(ValueError, match="attachment"):
+        SessionStore("/nowhere", fs=fs).save(SessionContext.create(), attachments={name: b""})
+
+    assert fs.trace == []
+
+
+@pytest.mark.parametrize(
+    "given", ["", ".", "../x", "a/b", "\0", "a\nb", "é", " a", "x" * 129, "a*", "..", "a.b"]
+)
+def test_a_hostile_part_of_an_id_is_refused_before_the_base_is_looked_at(given: str) -> None:
+    fs = ForbiddenFileSystem()
+
+    with pytest.raises(InvalidSessionId):
+        SessionStore("/nowhere/at/all", fs=fs).resolve(given)
+
+    assert fs.trace == []
+
+
+@pytest.mark.parametrize("given", ["a", "7", "session_1", "x" * 128, "A-b_C-", "null", "0x1F"])
+def test_a_sound_id_is_one(given: str) -> None:
+    assert validate_session_id(given) == given
+    assert SessionStore("base").session_path(given) == Path("base") / given / "session.yaml"
+
+
+def test_new_ids_are_sound_and_random() -> None:
+    ids = {new_session_id(START) for _ in range(200)}
+    assert len(ids) == 200
+    for given in ids:
+        assert validate_session_id(given) == given
+
+
+def test_a_creation_with_a_hostile_token_touches_nothing() -> None:
+    fs = ForbiddenFileSystem()
+    manager = SessionManager(SessionStore("/nowhere", fs=fs), token=lambda: "/../../x")
+
+    with pytest.raises(ValueError, match="session_id"):
+        manager.create()
+
+    assert manager.current_session is None
+    assert fs.trace == []
+
+
+def test_the_forbidden_file_system_does_refuse_and_remember() -> None:
+    fs = ForbiddenFileSystem()
+
+    with pytest.raises(AssertionError, match="stat"):
+        SessionStore("/nowhere", fs=fs).load("sound")
+
+    assert [call.operation for call in fs.trace] == ["stat"]
+    assert SessionState.ACTIVE.value == "active"

@@ -1,0 +1,232 @@
+"""Commands that run phases: run, resume, retry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tools.cli.context import Cli, cli_of
+from tools.cli.errors import Interrupted
+from tools.cli.exit_codes import ExitCode, exit_code_of
+from tools.cli.options import AsJson, SessionId
+
+if TYPE_CHECKING:
+    from tools.cli.progress import RunView
+    from tools.harness import SessionContext, SessionManager
+    from tools.workflows import RunOutcome, WorkflowRunner
+
+_TROUBLE = frozenset({ExitCode.CONFLICT, ExitCode.STORAGE, ExitCode.SANDBOX, ExitCode.UNEXPECTED})
+"""Ends of a run that say nothing against going on with it later."""
+_SHOWN_LINES = 12
+_SHOWN_ARTIFACTS = 8
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add these commands to the application."""
+    app.command("run")(run)
+    app.command("resume")(resume)
+    app.command("retry")(retry)
+
+
+def run(
+    context: typer.Context,
+    workflow: Annotated[
+        Path,
+        typer.Argument(metavar="WORKFLOW.yaml", help="The workflow file.", show_default=False),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Run a workflow in a new session."""
+    from tools.workflows import load_workflow
+
+    cli = cli_of(context, json=as_json)
+    loaded = load_workflow(workflow)
+    _work(cli, lambda runner: runner.start(loaded))
+
+
+def resume(context: typer.Context, session_id: SessionId, as_json: AsJson = False) -> None:
+    """Go on with a session, whatever became of its last worker."""
+    cli = cli_of(context, json=as_json)
+    whole = cli.store().resolve(session_id)
+    _work(cli, lambda runner: runner.resume(whole))
+
+
+def retry(
+    context: typer.Context,
+    session_id: SessionId,
+    reason: Annotated[
+        str | None,
+        typer.Option(
+            "--reason",
+            "-r",
+            help="What is different this time; it goes into the history.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Begin another attempt at a session's failed phase, beyond the workflow's limit too."""
+    cli = cli_of(context, json=as_json)
+    whole = cli.store().resolve(session_id)
+    _work(cli, lambda runner: runner.retry(whole, reason))
+
+
+# -------------------------------------------------------------------------------------- the work
+
+
+def _work(cli: Cli, act: Callable[[WorkflowRunner], RunOutcome]) -> None:
+    """Run, show what happens, and tell how it ended."""
+    from tools.cli.progress import run_view
+    from tools.harness import SessionState
+    from tools.workflows import WorkflowRunner
+
+    manager = cli.working_manager()
+    view = run_view(manager, cli.output)
+    try:
+        if cli.outside.executor is None:
+            _prepare_sandbox(cli)
+        with view.shown():
+            try:
+                outcome = act(WorkflowRunner(manager, view))
+            finally:
+                view.ended()
+    except KeyboardInterrupt:
+        raise _interrupted(cli, view) from None
+    except Exception as error:
+        if exit_code_of(error) in _TROUBLE and not cli.output.json and _is_open(manager, view):
+            following = cli.command("resume", view.session_id or "")
+            cli.output.remark(f"The session is kept. To go on: {following}")
+        raise
+    session = manager.current_session
+    assert session is not None  # noqa: S101 (a run that returns had one)
+    if cli.output.json:
+        cli.output.document(_document(cli, manager, session, view, outcome))
+    else:
+        _tell(cli, manager, session, view, outcome)
+    if outcome.state is not SessionState.COMPLETED:
+        raise typer.Exit(ExitCode.NOT_DONE)
+
+
+def _prepare_sandbox(cli: Cli) -> None:
+    """Compile the interpreter where that was never done, and say so, because it takes minutes."""
+    from tools.cli.progress import sandbox_progress
+    from tools.sandbox import prepare, runtime_info
+
+    if not runtime_info().cache_warm:
+        with sandbox_progress(cli.output) as tell:
+            prepare(tell)
+
+
+def _is_open(manager: SessionManager, view: RunView) -> bool:
+    """Tell whether there is a session that can be gone on with."""
+    from tools.durable import DurableError
+    from tools.harness import HarnessError
+
+    try:
+        session = manager.store.load(view.session_id) if view.session_id else None
+    except (HarnessError, DurableError):
+        return False
+    return session is not None and not session.state.is_terminal
+
+
+def _interrupted(cli: Cli, view: RunView) -> Interrupted:
+    if view.session_id is None:
+        return Interrupted("interrupted; no phase was begun")
+    return Interrupted(
+        f"interrupted; session {view.session_id} is kept with all that was recorded. "
+        f"To go on: {cli.command('resume', view.session_id)}",
+        session_id=view.session_id,
+    )
+
+
+def _next_command(cli: Cli, session: SessionContext, view: RunView) -> str:
+    """Name the command that a person most likely wants now."""
+    session_id = session.session_id
+    if session.state.is_terminal:
+        return cli.command("artifacts" if session.artifacts else "show", session_id)
+    phases = {phase.name: phase for phase in view.workflow.phases} if view.workflow else {}
+    nearest = next((row for row in view.rows if row.state != "succeeded"), None)
+    if nearest is not None:
+        phase = phases[nearest.name]
+        missing = phase.tokens - session.token_budget.tokens_remaining
+        if missing > 0:
+            return cli.command("budget", session_id, "--extend", str(missing))
+        if nearest.state == "failed" and nearest.attempt >= phase.max_attempts:
+            return cli.command("retry", session_id)
+    return cli.command("resume", session_id)
+
+
+def _document(
+    cli: Cli, manager: SessionManager, session: SessionContext, view: RunView, outcome: RunOutcome
+) -> dict[str, Any]:
+    from tools.cli.documents import artifact_document, state_document
+
+    last = view.last
+    return {
+        **state_document(session, manager.store),
+        "reason": outcome.reason,
+        "phases_done": list(outcome.phases_done),
+        "phases": [
+            {
+                "name": row.name,
+                "state": row.state,
+                "attempt": row.attempt,
+                "duration_s": row.duration_s,
+                "tokens": row.tokens,
+            }
+            for row in view.rows
+        ],
+        "last_result": None
+        if last is None
+        else {
+            "success": last.success,
+            "problem": view.problem,
+            "exit_code": last.exit_code,
+            "trapped": last.trapped,
+            "duration_s": last.duration_s,
+            "stdout": last.stdout,
+            "stderr": last.stderr,
+        },
+        "artifacts": [artifact_document(one) for one in session.artifacts],
+        "next": _next_command(cli, session, view),
+    }
+
+
+def _tell(
+    cli: Cli, manager: SessionManager, session: SessionContext, view: RunView, outcome: RunOutcome
+) -> None:
+    from tools.cli import render
+
+    output = cli.output
+    if view.problem is not None and view.last is not None:
+        for name, text in (("stderr", view.last.stderr), ("stdout", view.last.stdout)):
+            lines = text.rstrip().splitlines()
+            if lines:
+                cut = f" (the last {_SHOWN_LINES} lines)" if len(lines) > _SHOWN_LINES else ""
+                output.line()
+                output.line(f"{name} of {session.current_phase}{cut}:")
+                for line in lines[-_SHOWN_LINES:]:
+                    output.line(f"    {line}")
+    told = [render.field("state", render.state_text(session.state.value))]
+    if outcome.reason:
+        told.append(render.field("reason", render.words(outcome.reason)))
+    store = manager.store
+    told += [
+        render.field("session", render.words(session.session_id)),
+        render.field("file", render.words(store.session_path(session.session_id))),
+        render.field("workspace", render.words(store.workspace_path(session.session_id))),
+    ]
+    paths = list(dict.fromkeys(one.path for one in session.artifacts))
+    if paths:
+        more = len(paths) - _SHOWN_ARTIFACTS
+        named = ", ".join(paths[:_SHOWN_ARTIFACTS]) + (f" and {more} more" if more > 0 else "")
+        told.append(render.field("artifacts", render.words(named)))
+    told += [
+        render.field("budget", render.budget_bar(session.token_budget)),
+        render.field("next", render.words(_next_command(cli, session, view), "bold")),
+    ]
+    output.line()
+    output.show(*told)

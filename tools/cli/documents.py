@@ -1,0 +1,117 @@
+"""Sessions as JSON documents for programs; docs/cli.md describes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tools.harness import (
+        SessionArtifact,
+        SessionContext,
+        SessionHistory,
+        SessionStore,
+        SessionSummary,
+        TokenBudget,
+        UnreadableSession,
+    )
+
+
+def budget_document(budget: TokenBudget) -> dict[str, Any]:
+    """Describe a budget."""
+    return {
+        "total_budget": budget.total_budget,
+        "tokens_used": budget.tokens_used,
+        "tokens_remaining": budget.tokens_remaining,
+        "utilization_percent": round(budget.utilization_percent, 2),
+        "is_warning": budget.is_warning,
+        "is_exhausted": budget.is_exhausted,
+    }
+
+
+def artifact_document(artifact: SessionArtifact) -> dict[str, Any]:
+    """Describe a file made."""
+    return {
+        "path": artifact.path,
+        "artifact_type": artifact.artifact_type,
+        "phase": artifact.phase,
+        "timestamp": artifact.timestamp,
+    }
+
+
+def entry_document(index: int, entry: SessionHistory) -> dict[str, Any]:
+    """Describe an entry of the history; `index` counts from 0 at the oldest."""
+    return {
+        "index": index,
+        "timestamp": entry.timestamp,
+        "action": entry.action,
+        "phase": entry.phase,
+        "details": entry.details,
+    }
+
+
+def session_document(session: SessionContext, store: SessionStore) -> dict[str, Any]:
+    """Describe a session whole."""
+    return {
+        "session_id": session.session_id,
+        "state": session.state,
+        "workflow_type": session.workflow_type,
+        "goal": session.goal,
+        "current_phase": session.current_phase,
+        "attempt_number": session.attempt_number,
+        "token_budget": budget_document(session.token_budget),
+        "created_at": session.created_at,
+        "updated_at": session.updated_at,
+        "completed_at": session.completed_at,
+        "revision": session.revision,
+        "path": store.session_path(session.session_id),
+        "workspace": store.workspace_path(session.session_id),
+        "artifacts": [artifact_document(one) for one in session.artifacts],
+        "history": [entry_document(index, one) for index, one in enumerate(session.history)],
+    }
+
+
+def state_document(session: SessionContext, store: SessionStore) -> dict[str, Any]:
+    """Describe where a session is, without its artifacts and history."""
+    return {
+        "session_id": session.session_id,
+        "state": session.state,
+        "workflow_type": session.workflow_type,
+        "current_phase": session.current_phase,
+        "attempt_number": session.attempt_number,
+        "token_budget": budget_document(session.token_budget),
+        "updated_at": session.updated_at,
+        "completed_at": session.completed_at,
+        "revision": session.revision,
+        "path": store.session_path(session.session_id),
+        "workspace": store.workspace_path(session.session_id),
+    }
+
+
+def summary_document(summary: SessionSummary) -> dict[str, Any]:
+    """Describe a session as a listing does."""
+    from tools.harness import TokenBudget
+
+    head = summary.head
+    return {
+        "session_id": head.session_id,
+        "state": head.state,
+        "workflow_type": head.workflow_type,
+        "current_phase": head.current_phase,
+        "attempt_number": head.attempt_number,
+        "token_budget": budget_document(TokenBudget(head.total_budget, head.tokens_used)),
+        "created_at": head.created_at,
+        "updated_at": head.updated_at,
+        "completed_at": head.completed_at,
+        "revision": head.revision,
+        "path": summary.path,
+        "size_bytes": summary.size_bytes,
+    }
+
+
+def unreadable_document(unreadable: UnreadableSession) -> dict[str, Any]:
+    """Describe a session that can't be read."""
+    return {
+        "session_id": unreadable.session_id,
+        "path": unreadable.path,
+        "error": {"type": type(unreadable.error).__name__, "message": str(unreadable.error)},
+    }

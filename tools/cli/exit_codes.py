@@ -1,0 +1,103 @@
+"""How the command line ends: one table from what went wrong to the exit code.
+
+The table names error classes instead of importing them, so that a command which runs no code never
+loads the packages that can.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Mapping
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Final
+
+
+class ExitCode(IntEnum):
+    """What the exit code of `agentforge` means."""
+
+    OK = 0
+    NOT_DONE = 1
+    USAGE = 2
+    NOT_FOUND = 3
+    AMBIGUOUS = 4
+    CONFLICT = 5
+    REFUSED = 6
+    INVALID_FILE = 7
+    STORAGE = 8
+    SANDBOX = 9
+    UNEXPECTED = 70
+    INTERRUPTED = 130
+
+
+MEANINGS: Final[Mapping[ExitCode, str]] = MappingProxyType(
+    {
+        ExitCode.OK: "done",
+        ExitCode.NOT_DONE: "the work did not end well: a phase failed, a check failed, you said no",
+        ExitCode.USAGE: "the command line is wrong",
+        ExitCode.NOT_FOUND: "there is no such session",
+        ExitCode.AMBIGUOUS: "the shortened id fits several sessions",
+        ExitCode.CONFLICT: "somebody else changed the session, or is running it",
+        ExitCode.REFUSED: "the session's state, attempts or budget do not allow it",
+        ExitCode.INVALID_FILE: "a session or workflow file is not what it should be",
+        ExitCode.STORAGE: "the disk, its permissions or a lock",
+        ExitCode.SANDBOX: "the sandbox can't run code",
+        ExitCode.UNEXPECTED: "a fault in agentforge itself",
+        ExitCode.INTERRUPTED: "interrupted with Ctrl-C",
+    }
+)
+
+ERRORS: Final[Mapping[str, ExitCode]] = MappingProxyType(
+    {
+        "tools.cli.errors.Declined": ExitCode.NOT_DONE,
+        "tools.cli.errors.ConfirmationNeeded": ExitCode.USAGE,
+        "tools.cli.errors.OutputLost": ExitCode.STORAGE,
+        "tools.cli.errors.Interrupted": ExitCode.INTERRUPTED,
+        "tools.harness.session_domain.InvalidSession": ExitCode.USAGE,
+        "tools.harness.session_domain.InvalidStateTransition": ExitCode.REFUSED,
+        "tools.harness.errors.SessionNotFound": ExitCode.NOT_FOUND,
+        "tools.harness.errors.NoActiveSession": ExitCode.NOT_FOUND,
+        "tools.harness.errors.AmbiguousSessionId": ExitCode.AMBIGUOUS,
+        "tools.harness.errors.SessionConflict": ExitCode.CONFLICT,
+        "tools.harness.errors.SessionAlreadyActive": ExitCode.CONFLICT,
+        "tools.harness.errors.SessionTooLarge": ExitCode.REFUSED,
+        "tools.harness.errors.SessionCorrupted": ExitCode.INVALID_FILE,
+        "tools.harness.errors.HarnessError": ExitCode.REFUSED,
+        "tools.workflows.errors.InvalidWorkflow": ExitCode.INVALID_FILE,
+        "tools.workflows.errors.AlreadyRunning": ExitCode.CONFLICT,
+        "tools.workflows.errors.NotAWorkflowSession": ExitCode.REFUSED,
+        "tools.workflows.errors.PhaseNotInWorkflow": ExitCode.REFUSED,
+        "tools.workflows.errors.AttemptsExhausted": ExitCode.REFUSED,
+        "tools.workflows.errors.BudgetTooSmall": ExitCode.REFUSED,
+        "tools.workflows.errors.NothingToRetry": ExitCode.REFUSED,
+        "tools.durable.errors.DurableError": ExitCode.STORAGE,
+        "tools.sandbox.errors.SandboxError": ExitCode.SANDBOX,
+        "builtins.OSError": ExitCode.STORAGE,
+    }
+)
+"""Error classes and the exit codes they lead to; a subclass goes the way of its nearest base."""
+
+
+def exit_code_of(error: BaseException) -> ExitCode:
+    """Return the exit code that `error` leads to."""
+    for kind in type(error).__mro__:
+        name = f"{kind.__module__}.{kind.__qualname__}"
+        if name == "tools.durable.errors.ReadError":
+            return _of_read_error(error)
+        code = ERRORS.get(name)
+        if code is not None:
+            return code
+    return ExitCode.UNEXPECTED
+
+
+def _of_read_error(error: BaseException) -> ExitCode:
+    """Tell a file that is refused for what it is from one that the system would not read."""
+    cause = getattr(error, "cause", None)
+    refused = cause is None or getattr(cause, "errno", None) == errno.ELOOP
+    return ExitCode.INVALID_FILE if refused else ExitCode.STORAGE
+
+
+def epilog() -> str:
+    """Write the exit codes for the end of the help text."""
+    lines = [f"  {code.value:>3}  {meaning}" for code, meaning in MEANINGS.items()]
+    return "\b\nExit codes:\n" + "\n".join(lines)

@@ -1,0 +1,57 @@
+"""Log events of the packages below, on standard error."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import MutableMapping
+from typing import Any, Final
+
+from tools.cli.output import remark
+from tools.cli.text import safe
+
+_TOLD_ANYWAY: Final = frozenset(
+    {"session.unreadable", "session.conflict", "session.save_failed", "session.delete_failed"}
+)
+"""Events that a command tells of itself; they are logged only when all events are."""
+
+
+class _StandardError:
+    """A logger that writes to whatever standard error is now."""
+
+    def msg(self, message: str) -> None:
+        remark(message)
+
+    debug = info = warning = warn = error = critical = exception = fatal = msg
+
+
+def _without_told(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    import structlog
+
+    if event.get("event") in _TOLD_ANYWAY:
+        raise structlog.DropEvent
+    return event
+
+
+def _render(_: object, level: str, event: MutableMapping[str, Any]) -> str:
+    name = event.pop("event", "")
+    fields = " ".join(f"{key}={_value(value)}" for key, value in event.items())
+    return f"{level}: {name} {fields}".rstrip()
+
+
+def _value(value: object) -> str:
+    text = safe(value)
+    return repr(text) if " " in text else text
+
+
+def configure_logs(*, verbose: bool) -> None:
+    """Send events to standard error: all with `verbose`, else from warnings up."""
+    import structlog
+
+    structlog.configure(
+        processors=[_render] if verbose else [_without_told, _render],
+        wrapper_class=structlog.make_filtering_bound_logger(
+            logging.DEBUG if verbose else logging.WARNING
+        ),
+        logger_factory=lambda *_: _StandardError(),
+        cache_logger_on_first_use=False,
+    )

@@ -1,0 +1,186 @@
+"""Where output goes: to a person or to a program, never to both.
+
+In JSON there is one document on standard output (or one a line, when something is followed) and
+nothing else. For people, whatever a session holds goes through `tools.cli.text` first. A reader
+that goes away (`| head`) ends the output, not the work.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TextIO
+
+from tools.cli.errors import ConfirmationNeeded, Declined, OutputLost
+from tools.cli.text import safe, safe_lines
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+Document = Mapping[str, Any]
+
+
+def to_json(payload: object, *, indent: int | None = None) -> str:
+    """Write a JSON document in ASCII, so that no terminal can act on what it holds."""
+    text = json.dumps(payload, indent=indent, default=_jsonable, ensure_ascii=True)
+    return text.replace("\x7f", "\\u007f")
+
+
+def _jsonable(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    return str(value)
+
+
+class Output:
+    """The switch between JSON and text.
+
+    Attributes:
+        json: Whether a program reads.
+        color: Whether colour is allowed.
+        closed: Whether the reader went away.
+    """
+
+    def __init__(self, *, json: bool = False, color: bool = True) -> None:
+        self.json = json
+        self.color = color
+        self.closed = False
+        self._console: Console | None = None
+
+    # ------------------------------------------------------------------------------- programs
+
+    def document(self, payload: Document) -> None:
+        """Write the one document of a command."""
+        self._write(f"{to_json(payload, indent=2)}\n")
+
+    def json_line(self, payload: Document) -> None:
+        """Write one of the documents of a command that follows something."""
+        self._write(f"{to_json(payload)}\n")
+
+    # --------------------------------------------------------------------------------- people
+
+    def line(self, text: str = "") -> None:
+        """Write one line, made safe."""
+        self._write(f"{safe(text)}\n")
+
+    def lines(self, text: str) -> None:
+        """Write text of several lines, made safe."""
+        self._write(f"{safe_lines(text)}\n")
+
+    def show(self, *renderables: RenderableType) -> None:
+        """Write something rich; its text was made safe by whoever built it.
+
+        Text is left to the terminal to wrap, so that what is copied from it has no breaks.
+        """
+        from rich.text import Text
+
+        for one in renderables:
+            soft = isinstance(one, Text)
+            if self.console.is_terminal:
+                self.console.print(one, soft_wrap=soft)
+                continue
+            with self.console.capture() as captured:
+                self.console.print(one, soft_wrap=soft)
+            lines = captured.get().splitlines()
+            self._write("".join(f"{line.rstrip()}\n" for line in lines))
+
+    @property
+    def console(self) -> Console:
+        """The terminal (or pipe) at standard output; made when it is first needed."""
+        if self._console is None:
+            from tools.cli.render import make_console
+
+            self._console = make_console(color=self.color, on_broken_pipe=self.close)
+        return self._console
+
+    @property
+    def interactive(self) -> bool:
+        """Whether a person watches, so that lines may be redrawn."""
+        if self.json or not sys.stdout.isatty():  # colour can be forced into a pipe; this can't
+            return False
+        return self.console.is_terminal and not self.console.is_dumb_terminal
+
+    def remark(self, text: str) -> None:
+        """Say something to a person on standard error, apart from the result."""
+        remark(text)
+
+    def ask(self, question: str, *, operation: str, yes: bool) -> None:
+        """Return if the person says yes, or said so already with `--yes`.
+
+        Raises:
+            ConfirmationNeeded: Nobody can be asked.
+            Declined: The answer was not yes.
+        """
+        if yes:
+            return
+        if self.json or not sys.stdin.isatty():
+            raise ConfirmationNeeded(operation)
+        sys.stderr.write(f"{safe(question)} [y/N] ")
+        sys.stderr.flush()
+        if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+            raise Declined
+
+    # -------------------------------------------------------------------------------- plumbing
+
+    def close(self) -> None:
+        """Send what is still written to nowhere: the reader went away."""
+        self.closed = True
+        discard(sys.stdout)
+
+    def _write(self, text: str) -> None:
+        if self.closed:
+            return
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            self.close()
+        except OSError as error:
+            self.close()
+            raise OutputLost(error) from error
+
+
+def discard(stream: TextIO) -> None:
+    """Send what is still written to `stream`, and what it holds, to nowhere."""
+    with suppress(OSError, ValueError, io.UnsupportedOperation):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(nowhere, stream.fileno())
+        finally:
+            os.close(nowhere)
+
+
+def remark(text: str) -> None:
+    """Say something to a person on standard error, on one line."""
+    try:
+        sys.stderr.write(f"{safe(text)}\n")
+        sys.stderr.flush()
+    except BrokenPipeError:
+        discard(sys.stderr)
+
+
+def public_fields(error: BaseException) -> dict[str, Any]:
+    """Return the fields of an error that a program can use."""
+    found: dict[str, Any] = {}
+    for name, value in vars(error).items():
+        if name.startswith("_"):
+            continue
+        if value is None or isinstance(value, bool | int | float | str):
+            found[name] = value
+        elif isinstance(value, list | tuple):
+            found[name] = [str(item) for item in value]
+        elif isinstance(value, Enum):
+            found[name] = value.value
+        else:
+            found[name] = str(value)
+    return found

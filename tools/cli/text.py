@@ -1,0 +1,49 @@
+"""Text that may come from anybody, made fit for a terminal.
+
+A session's goal, details, paths and names can hold anything: escape sequences that move the cursor
+or set the clipboard, marks that reorder what is read, line breaks that fake a line of our own.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_JOINERS: Final = frozenset("\u200c\u200d")
+"""Zero-width joiners: scripts and emoji need them, and they can't reorder or hide anything."""
+
+_LINE_BREAKS: Final = re.compile("\r\n|\n")
+
+
+def _spell(character: str) -> str:
+    if character.isprintable() or character in _JOINERS:
+        return character
+    code = ord(character)
+    if character.isspace() and code > 0xA0 and character not in "\u2028\u2029":
+        return " "
+    if code == 0xA0:
+        return " "
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def safe(text: object) -> str:
+    """Return `text` on one line, with everything a terminal could act on spelled out.
+
+    Line breaks and tabs become single spaces; control characters, escape sequences, marks that
+    reorder text, lone surrogates and unassigned characters become their escapes in Python.
+    """
+    flat = _LINE_BREAKS.sub(" ", str(text)).replace("\t", " ")
+    return flat if flat.isprintable() else "".join(map(_spell, flat))
+
+
+def safe_lines(text: object) -> str:
+    """Return `text` as `safe` does, but keep its line breaks, and indentation by tabs."""
+    lines = _LINE_BREAKS.split(str(text).expandtabs(4))
+    return "\n".join(map(safe, lines))
+
+
+def shorten(text: str, limit: int) -> str:
+    """Return `text`, cut to `limit` characters with an ellipsis at its end where it is longer."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
