@@ -11,7 +11,6 @@ import errno
 import os
 import stat
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from tools.durable.errors import RemovalError, WriteError
@@ -44,8 +43,10 @@ def discard_tree(
         fs.fsync(parent_fd)
     except OSError as error:
         if operation != "rename":
-            with suppress(OSError):
+            try:
                 fs.rename(hidden, name, src_dir_fd=parent_fd, dst_dir_fd=parent_fd)
+            except OSError:
+                raise RemovalError(path=parent / hidden, cause=error) from error
         raise WriteError(path=parent / name, operation=operation, cause=error) from error
     _delete(fs, parent_fd, hidden, path=parent / hidden)
 

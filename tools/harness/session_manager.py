@@ -166,7 +166,8 @@ class SessionManager:
         Raises:
             SessionAlreadyActive: The current session has not ended.
             InvalidSession: With everything that is wrong with the arguments.
-            WriteError: It could not be saved; there is no new session.
+            WriteError: It could not be saved; there is no new session (unless the error says
+                `visible`: then it is there, and current, but may not survive a power failure).
         """
         if self._current is not None and not self._current.state.is_terminal:
             raise SessionAlreadyActive(self._current.session_id)
@@ -179,8 +180,13 @@ class SessionManager:
             session_id=new_session_id(now, self._token),
             now=now,
         )
-        with self._told_conflicts(session):
-            self.store.save(session, attachments=attachments)
+        try:
+            with self._told_conflicts(session):
+                self.store.save(session, attachments=attachments)
+        except WriteError as error:
+            if error.visible:  # it is there, and had better be led than forgotten
+                self._current = session
+            raise
         self._current = session
         self._log.info(
             "session.created",

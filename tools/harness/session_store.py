@@ -14,6 +14,7 @@ by the next creation or deletion in the same base; a half-written `session.yaml`
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -71,7 +72,7 @@ MAX_FILE_BYTES: Final = 32 * 1024 * 1024
 
 _ATTACHMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _STAGING: Final = f"{DISCARDED_PREFIX}new-"
-_CACHED_ENCODERS: Final = 16
+_CACHED_WRITERS: Final = 16
 _CACHED_PLACES: Final = 1024
 
 _log = structlog.get_logger("agentforge.store")
@@ -148,9 +149,9 @@ class SessionStore:
         self._lock_timeout_s = lock_timeout_s
         self._max_file_bytes = max_file_bytes
         self._token = token if token is not None else lambda: secrets.token_hex(8)
-        self._encoders: OrderedDict[str, SessionEncoder] = OrderedDict()
+        self._writers: OrderedDict[str, _Writer] = OrderedDict()
         self._places: dict[str, tuple[Path, Path]] = {}
-        self._mutex = RLock()
+        self._mutex = RLock()  # for the two caches only; never held while the disk is waited for
 
     # ------------------------------------------------------------------------------- places
 
@@ -226,9 +227,10 @@ class SessionStore:
                 content in place, and `session.revision` with it.
         """
         path = self.session_path(session.session_id)
-        with self._mutex:
+        writer = self._writer(session.session_id)
+        with writer.lock:
             revision = session.revision + 1
-            pieces = self._encoder(session.session_id).encode(session, revision=revision)
+            pieces = writer.encoder.encode(session, revision=revision)
             size = sum(map(len, pieces))
             if size > self._max_file_bytes:
                 raise SessionTooLarge(
@@ -426,15 +428,17 @@ class SessionStore:
             DirectoryLock(self._fs, self.base_path, timeout_s=self._lock_timeout_s, follow=True)
         )
 
-    def _encoder(self, session_id: str) -> SessionEncoder:
-        encoder = self._encoders.get(session_id)
-        if encoder is None:
-            encoder = self._encoders[session_id] = SessionEncoder()
-            if len(self._encoders) > _CACHED_ENCODERS:
-                self._encoders.popitem(last=False)
-        else:
-            self._encoders.move_to_end(session_id)
-        return encoder
+    def _writer(self, session_id: str, encoder: SessionEncoder | None = None) -> _Writer:
+        """Return what writes a session; with `encoder`, one that goes on from what was read."""
+        with self._mutex:
+            writer = self._writers.get(session_id)
+            if writer is None or encoder is not None:
+                writer = _Writer(encoder if encoder is not None else SessionEncoder(), RLock())
+                self._writers[session_id] = writer
+                if len(self._writers) > _CACHED_WRITERS:
+                    self._writers.popitem(last=False)
+            self._writers.move_to_end(session_id)
+            return writer
 
     def delete(self, session_id: str, *, expected_revision: int | None = None) -> bool:
         """Delete a session, with its workspace and everything in its directory.
@@ -465,7 +469,7 @@ class SessionStore:
                     self._require_revision(session_lock.fd, session_id, path, expected_revision)
                 self._sweep(base_fd)
                 with self._mutex:
-                    self._encoders.pop(session_id, None)
+                    self._writers.pop(session_id, None)
                 discard_tree(
                     self._fs, base_fd, session_id, parent=self.base_path, token=self._token
                 )
@@ -506,36 +510,42 @@ class SessionStore:
         return self._load(self.session_path(session_id), session_id=session_id)
 
     def _load(self, path: Path, session_id: str | None = None) -> SessionContext | None:
-        self._refuse_linked_directory(path.parent)
-        data = read_regular_file(self._fs, str(path), path=path, max_bytes=self._max_file_bytes)
+        data = self._read(path)
         if data is None:
             return None
         encoder = SessionEncoder()
         session = decode_session(data, path=path, encoder=encoder)
+        faults = []
         if session.session_id != path.parent.name:
-            raise SessionCorrupted(
-                path=path,
-                faults=[
-                    f"session_id: is {session.session_id}, but its directory is {path.parent.name}"
-                ],
-                session_id=session_id,
+            faults.append(
+                f"session_id: is {session.session_id}, but its directory is {path.parent.name}"
             )
-        with self._mutex:
-            self._encoders.pop(session.session_id, None)
-            self._encoder(session.session_id)
-            self._encoders[session.session_id] = encoder
+        if session.revision < 1:
+            faults.append("revision: is 0, and a session that was saved has 1 or more")
+        if faults:
+            raise SessionCorrupted(path=path, faults=faults, session_id=session_id)
+        self._writer(session.session_id, encoder)
         return session
 
-    def _refuse_linked_directory(self, directory: Path) -> None:
+    def _read(self, path: Path) -> bytes | None:
+        """Read a file of a session's directory, following no link to either."""
+        directory = path.parent
         try:
-            if stat.S_ISLNK(self._fs.stat(str(directory)).st_mode):
-                raise ReadError(
-                    path=directory, reason="it is a symbolic link, which is not followed"
-                )
-        except (FileNotFoundError, NotADirectoryError):
-            pass
+            fd = self._fs.open(str(directory), DIRECTORY_FLAGS)
+        except FileNotFoundError:
+            return None
         except OSError as error:
-            raise ReadError(path=directory, cause=error) from error
+            if error.errno == errno.ENOTDIR and not directory.is_symlink():
+                return None
+            linked = error.errno in {errno.ENOTDIR, errno.ELOOP}
+            reason = "it is a symbolic link, which is not followed" if linked else None
+            raise ReadError(path=directory, cause=error, reason=reason) from error
+        try:
+            return read_regular_file(
+                self._fs, path.name, path=path, max_bytes=self._max_file_bytes, directory_fd=fd
+            )
+        finally:
+            close_reader(self._fs, fd)
 
     def read_attachment(self, session_id: str, name: str) -> bytes | None:
         """Read a file that was put beside the session at its creation.
@@ -551,9 +561,7 @@ class SessionStore:
         directory = self.session_path(session_id).parent
         if not _ATTACHMENT.fullmatch(name):
             raise ValueError(f"{name!r} can't be the name of an attachment")
-        self._refuse_linked_directory(directory)
-        path = directory / name
-        return read_regular_file(self._fs, str(path), path=path, max_bytes=self._max_file_bytes)
+        return self._read(directory / name)
 
     def exists(self, session_id: str) -> bool:
         """Tell whether there is a session of this id, readable or not.
@@ -669,6 +677,14 @@ class SessionStore:
             if fitting:
                 raise AmbiguousSessionId(shortened, fitting)
         raise SessionNotFound(shortened, path=self.base_path)
+
+
+@frozen
+class _Writer:
+    """What writes one session: its encoder, whose pieces are good until it is used again."""
+
+    encoder: SessionEncoder
+    lock: RLock
 
 
 class _LockedBase:

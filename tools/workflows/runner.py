@@ -203,8 +203,9 @@ class WorkflowRunner:
                 begun.
             SessionAlreadyActive: The manager leads a session that has not ended.
             NoPhaseExecutor: The manager can't run phases; the session was begun.
-            SessionConflict: Somebody else changed the session while a phase ran; the phase's
-                result was not recorded.
+            SessionConflict: While a phase ran, somebody else ended the session or led it to
+                another phase or attempt; the phase's result was not recorded. (What a pause or an
+                extended budget changed meanwhile is kept, and the result is recorded on top.)
             WriteError: The disk or its permissions.
             KeyboardInterrupt: As it came; what was running is not recorded.
         """

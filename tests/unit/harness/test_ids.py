@@ -156,8 +156,8 @@ def test_a_creation_with_a_hostile_token_touches_nothing() -> None:
 def test_the_forbidden_file_system_does_refuse_and_remember() -> None:
     fs = ForbiddenFileSystem()
 
-    with pytest.raises(AssertionError, match="stat"):
+    with pytest.raises(AssertionError, match="open"):
         SessionStore("/nowhere", fs=fs).load("sound")
 
-    assert [call.operation for call in fs.trace] == ["stat"]
+    assert [call.operation for call in fs.trace] == ["open"]
     assert SessionState.ACTIVE.value == "active"
