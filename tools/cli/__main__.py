@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from tools.cli.main import main
 
 if __name__ == "__main__":
