@@ -9,12 +9,13 @@ from tools.durable.directories import make_durable_directory
 from tools.durable.errors import DurableError, LockTimeout, ReadError, RemovalError, WriteError
 from tools.durable.files import read_regular_file, replace_file
 from tools.durable.filesystem import FileSystem, OsFileSystem
-from tools.durable.locks import DirectoryLock
+from tools.durable.locks import DirectoryLock, FileLock
 from tools.durable.trees import discard_tree, sweep_discarded
 
 __all__ = [
     "DirectoryLock",
     "DurableError",
+    "FileLock",
     "FileSystem",
     "LockTimeout",
     "OsFileSystem",

@@ -17,7 +17,8 @@ from typing import Final, Protocol
 
 from attrs import field, frozen
 
-from tools.durable import DirectoryLock, FileSystem, LockTimeout, OsFileSystem
+from tools.durable import FileLock, FileSystem, LockTimeout, OsFileSystem, WriteError
+from tools.durable.filesystem import DIRECTORY_FLAGS, close_reader
 from tools.harness import (
     InvalidStateTransition,
     PhaseResult,
@@ -275,35 +276,56 @@ class WorkflowRunner:
 
     @contextmanager
     def _leading(self, session_id: str, operation: str) -> Iterator[_Run]:
-        """Hold the session's run lock; what is read under it is what is so."""
+        """Hold the session's run lock; what is read under it is what is so.
+
+        The lock is on the session's copy of the workflow: saves lock the session's directory, and
+        the workspace belongs to whoever runs code in it.
+        """
         store = self._manager.store
         self._require_open(session_id, store.load(session_id), operation)
         workflow = self._workflow(session_id)
         workspace = store.workspace_path(session_id)
-        lock = DirectoryLock(self._fs, workspace, timeout_s=self._lock_timeout_s)
+        snapshot = store.session_path(session_id).with_name(SNAPSHOT_NAME)
+        lock = FileLock(self._fs, snapshot, timeout_s=self._lock_timeout_s)
         try:
-            make_workspace(self._fs, workspace)
             lock.acquire()
         except FileNotFoundError:
             raise SessionNotFound(session_id, path=store.base_path) from None
         except LockTimeout as error:
             raise AlreadyRunning(session_id) from error
         try:
-            session = self._require_open(session_id, self._manager.load(session_id), operation)
-            names = [phase.name for phase in workflow.phases]
-            if session.current_phase not in names:
-                raise PhaseNotInWorkflow(session_id, phase=session.current_phase, known=names)
-            yield _Run(
-                manager=self._manager,
-                observer=self._observer,
-                fs=self._fs,
-                session=session,
-                workflow=workflow,
-                workspace=workspace,
-                workspace_fd=lock.fd,
-            )
+            with self._workspace(session_id, workspace) as workspace_fd:
+                session = self._require_open(session_id, self._manager.load(session_id), operation)
+                names = [phase.name for phase in workflow.phases]
+                if session.current_phase not in names:
+                    raise PhaseNotInWorkflow(session_id, phase=session.current_phase, known=names)
+                yield _Run(
+                    manager=self._manager,
+                    observer=self._observer,
+                    fs=self._fs,
+                    session=session,
+                    workflow=workflow,
+                    workspace=workspace,
+                    workspace_fd=workspace_fd,
+                )
         finally:
             lock.release()
+
+    @contextmanager
+    def _workspace(self, session_id: str, path: Path) -> Iterator[int]:
+        """Make the workspace if need be, and hold it open."""
+        try:
+            make_workspace(self._fs, path)
+            fd = self._fs.open(str(path), DIRECTORY_FLAGS)
+        except FileNotFoundError:
+            base = self._manager.store.base_path
+            raise SessionNotFound(session_id, path=base) from None
+        except OSError as error:
+            raise WriteError(path=path, operation="open the workspace", cause=error) from error
+        try:
+            yield fd
+        finally:
+            close_reader(self._fs, fd)
 
     def _require_open(
         self, session_id: str, session: SessionContext | None, operation: str

@@ -82,7 +82,8 @@ def test_ctrl_c_keeps_the_session_and_resume_finishes_it(
 
 def test_a_session_that_is_being_run_is_refused(agentforge: Installed, workflows: Path) -> None:
     session_id = json.loads(agentforge("run", "flaky.yaml", "--json").out)["session_id"]
-    fd = os.open(agentforge.store.workspace_path(session_id), os.O_RDONLY)
+    snapshot = agentforge.store.session_path(session_id).with_name("workflow.yaml")
+    fd = os.open(snapshot, os.O_RDONLY)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
         done = agentforge("retry", session_id)

@@ -9,7 +9,7 @@ import pytest
 from attrs import evolve
 
 from tests.unit.workflows.fakes import Ground, Killed
-from tools.durable import DirectoryLock, OsFileSystem
+from tools.durable import DirectoryLock, FileLock, OsFileSystem
 from tools.harness import (
     InvalidSessionId,
     InvalidStateTransition,
@@ -569,12 +569,25 @@ def test_second_worker_is_refused_while_the_first_runs(ground: Ground, word: str
 
 def test_run_lock_does_not_stand_in_the_way_of_saves_and_readers(ground: Ground) -> None:
     session_id = ground.worker().start(FLAKY).session_id
-    with DirectoryLock(OsFileSystem(), ground.workspace(session_id), timeout_s=0):
+    snapshot = ground.workspace(session_id).parent / "workflow.yaml"
+    with FileLock(OsFileSystem(), snapshot, timeout_s=0):
         manager = SessionManager(SessionStore(ground.base, lock_timeout_s=0))
         manager.load(session_id)
         manager.extend_budget(5)
         with pytest.raises(AlreadyRunning):
             ground.worker().resume(session_id)
+
+
+def test_run_lock_leaves_the_workspace_to_whoever_runs_code_in_it(ground: Ground) -> None:
+    taken: list[int] = []
+
+    def take(session_id: str) -> None:
+        with DirectoryLock(OsFileSystem(), ground.workspace(session_id), timeout_s=0) as lock:
+            taken.append(lock.fd)
+
+    ground.executor.before = take
+    assert ground.worker().start(THREE).state is SessionState.COMPLETED
+    assert len(taken) == 3
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError, Killed])
