@@ -35,7 +35,7 @@ test: $(VENV)/.dev-ready  ## run all tests, the long campaigns with small counts
 soak: $(VENV)/.dev-ready  ## run the crash, attack and property campaigns in full
 	$(BIN)/agentforge setup
 	AGENTFORGE_SOAK=1 $(PYTEST) --numprocesses $(WORKERS) --timeout 3600 \
-		tests/crash tests/property tests/security tests/faults
+		tests/crash tests/property tests/security tests/faults tests/corpus
 
 check: lint types imports test  ## everything that must hold before a change lands
 

@@ -244,6 +244,8 @@ def main(word: str, base: str, what: str) -> int:
     import structlog
 
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    # Whoever starts the tests in the background may have told its children to ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     runner = build_runner(base, observer=Teller())
     try:
         runner.start(load_workflow(what)) if word == "start" else runner.resume(what)
