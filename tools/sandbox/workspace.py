@@ -1,4 +1,4 @@
-"""The host's side of a workspace: opening it, looking at it, comparing two looks.
+"""The host's side of a workspace: opening it, looking at it, reading what a guest left in it.
 
 Everything here walks with directory descriptors and follows no symbolic link, so nothing a guest
 leaves in a workspace leads the host out of it.
@@ -6,6 +6,7 @@ leaves in a workspace leads the host out of it.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -38,19 +39,22 @@ class Snapshot:
 
     Attributes:
         files: The stamp of everything that is no directory, by workspace-relative path.
+        special: Those of them that are no regular files: links, pipes, sockets, devices.
+        entries: How many files and directories were seen.
+        depth: How many directories the deepest file or directory seen lies below.
         complete: False when the tree was too large or changed under the walk.
-        blocking: The first path found whose mere opening may block the host (a named pipe or a
-            device), or None.
     """
 
     files: dict[bytes, Stamp]
+    special: frozenset[bytes]
+    entries: int
+    depth: int
     complete: bool
-    blocking: bytes | None
 
 
 @frozen(kw_only=True)
 class Changes:
-    """What differs between two looks at a workspace; each tuple is sorted."""
+    """What one execution did to the files of a workspace; each tuple is sorted."""
 
     created: tuple[str, ...]
     modified: tuple[str, ...]
@@ -191,16 +195,50 @@ def take_snapshot(
     """
     walk = _Walk(max_entries, max_path_bytes, max_listed_bytes)
     walk.run(root)
-    return Snapshot(files=walk.files, complete=walk.complete, blocking=walk.blocking)
+    return Snapshot(
+        files=walk.files,
+        special=frozenset(walk.special),
+        entries=walk.entries,
+        depth=walk.depth,
+        complete=walk.complete,
+    )
+
+
+def list_files(seen: Snapshot) -> list[str]:
+    """The regular files of a look whose names a guest can see."""
+    found = []
+    for path in seen.files:
+        if path not in seen.special:
+            with contextlib.suppress(UnicodeDecodeError):
+                found.append(path.decode("utf-8"))
+    return found
+
+
+def measure_tree(directory: int, *, max_entries: int) -> tuple[int, int]:
+    """The bytes of all regular files below a directory, and how many entries there are.
+
+    Args:
+        directory: A descriptor of it; it stays open.
+        max_entries: Where counting stops; the entries are then one more than this.
+    """
+    walk = _Walk(max_entries, MAX_PATH_BYTES, MAX_LISTED_BYTES, keep=False)
+    walk.run(directory)
+    return walk.regular_bytes, walk.entries
 
 
 class _Walk:
     """One walk over a tree, depth first, with the limits that bound what it may cost."""
 
-    def __init__(self, max_entries: int, max_path_bytes: int, max_listed_bytes: int) -> None:
+    def __init__(
+        self, max_entries: int, max_path_bytes: int, max_listed_bytes: int, *, keep: bool = True
+    ) -> None:
         self.files: dict[bytes, Stamp] = {}
+        self.special: set[bytes] = set()
+        self.entries = 0
+        self.depth = 0
+        self.regular_bytes = 0
         self.complete = True
-        self.blocking: bytes | None = None
+        self._keep = keep
         self._entries_left = max_entries
         self._bytes_left = max_listed_bytes
         self._max_path_bytes = max_path_bytes
@@ -230,8 +268,11 @@ class _Walk:
 
     def _afford(self, path: bytes) -> bool:
         """Charge one entry; a path too long is charged and passed over, a spent budget ends."""
+        self.entries += 1
+        self.depth = max(self.depth, len(self._frames))
         self._entries_left -= 1
-        self._bytes_left -= len(path)
+        if self._keep:
+            self._bytes_left -= len(path)
         if self._entries_left < 0 or self._bytes_left < 0:
             self.complete = False
             return False
@@ -243,14 +284,7 @@ class _Walk:
         try:
             seen = os.stat(name, dir_fd=self._here, follow_symlinks=False)
             if not stat.S_ISDIR(seen.st_mode):
-                if self.blocking is None and _may_block(seen.st_mode):
-                    self.blocking = path
-                self.files[path] = (
-                    seen.st_ino,
-                    seen.st_size,
-                    seen.st_mtime_ns,
-                    seen.st_ctime_ns,
-                )
+                self._note(path, seen)
                 return
             below = os.open(name, _DIRECTORY, dir_fd=self._here)
         except OSError:
@@ -259,6 +293,16 @@ class _Walk:
         os.close(self._here)
         self._here = below
         self._list(path + b"/")
+
+    def _note(self, path: bytes, seen: os.stat_result) -> None:
+        regular = stat.S_ISREG(seen.st_mode)
+        if regular:
+            self.regular_bytes += seen.st_size
+        if not self._keep:
+            return
+        if not regular:
+            self.special.add(path)
+        self.files[path] = (seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
 
     def _list(self, prefix: bytes) -> None:
         names: list[bytes] = []
@@ -283,40 +327,9 @@ class _Walk:
         return False
 
 
-def compare(before: Snapshot, after: Snapshot) -> Changes:
-    """What changed between two looks.
-
-    Where a look is incomplete, only what is certain is listed: nothing counts as created that an
-    incomplete first look may have missed, nor as deleted that an incomplete second one may have.
-    """
-    was, now = before.files, after.files
-    created = [path for path in now if path not in was] if before.complete else []
-    deleted = [path for path in was if path not in now] if after.complete else []
-    modified = [path for path, stamp in now.items() if path in was and was[path] != stamp]
-    return Changes(
-        created=_listed(created),
-        modified=_listed(modified),
-        deleted=_listed(deleted),
-        complete=before.complete and after.complete,
-    )
-
-
-def printable(path: bytes) -> str:
-    """A path as text that every encoder takes; bytes that are no UTF-8 become escapes."""
-    return path.decode("utf-8", "backslashreplace")
-
-
-def _listed(paths: list[bytes]) -> tuple[str, ...]:
-    return tuple(sorted(printable(path) for path in paths))
-
-
 def _identity(directory: int) -> tuple[int, int]:
     seen = os.fstat(directory)
     return seen.st_dev, seen.st_ino
-
-
-def _may_block(mode: int) -> bool:
-    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
 
 
 def _words(error: Exception) -> str:

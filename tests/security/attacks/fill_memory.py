@@ -1,4 +1,5 @@
 # expect: trapped memory
+# policy: memory_bytes=134217728
 """Take all memory."""
 
 print("CONTAINED", flush=True)

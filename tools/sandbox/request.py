@@ -1,0 +1,203 @@
+"""What one execution is asked to do, checked before anything is touched."""
+
+from __future__ import annotations
+
+import json
+import keyword
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from attrs import frozen
+
+from tools.sandbox.cancel import CancelToken
+from tools.sandbox.errors import InvalidExecution
+from tools.sandbox.guest import Script
+from tools.sandbox.policy import (
+    MAX_FUEL,
+    ExecutionPolicy,
+    integer_fault,
+    seconds_fault,
+    shown,
+    text_fault,
+)
+from tools.sandbox.provider import MAX_DEPTH, MAX_GUEST_PATH_BYTES, is_hidden
+
+MAX_CODE_BYTES: Final = 256 << 20
+"""The longest code, and the longest injected variables, in bytes."""
+
+_MAX_NAME_BYTES: Final = 255
+
+
+@frozen(kw_only=True)
+class Request:
+    """One execution, its arguments checked and its limits decided.
+
+    Attributes:
+        script: The code and what it is given.
+        code_bytes: The length of the code.
+        stdin: Its standard input.
+        files: What to put into the workspace before it runs.
+        deadline_s: Wall-clock seconds it may run.
+        fuel: WebAssembly instructions it may execute.
+        callbacks: Who is told of its output as it comes, by stream.
+    """
+
+    script: Script
+    code_bytes: int
+    stdin: bytes
+    files: Mapping[str, bytes]
+    deadline_s: float
+    fuel: int
+    callbacks: Mapping[str, Callable[[str], object]]
+
+
+def checked_request(
+    policy: ExecutionPolicy,
+    *,
+    code: Any,
+    stdin: Any,
+    files: Any,
+    inject: Any,
+    timeout: Any,
+    fuel: Any,
+    argv: Any,
+    on_stdout: Any,
+    on_stderr: Any,
+    cancel: Any,
+    stateful: bool,
+) -> Request:
+    """The arguments of one execution as a request.
+
+    Raises:
+        InvalidExecution: Some are refused; `.faults` names each one that is.
+    """
+    faults = [*_code_faults(code)]
+    faults += _stdin_faults(stdin, stateful)
+    faults += [] if files is None else _files_faults(files)
+    variables, inject_faults = (None, []) if inject is None else _injected(inject)
+    faults += inject_faults
+    limits = [
+        None if timeout is None else seconds_fault("timeout", timeout),
+        None if fuel is None else integer_fault("fuel", fuel, 1, MAX_FUEL, "units of fuel"),
+    ]
+    faults += [fault for fault in limits if fault is not None]
+    faults += _argv_faults(argv)
+    callbacks = {}
+    for name, callback in (("stdout", on_stdout), ("stderr", on_stderr)):
+        if callback is None:
+            continue
+        if not callable(callback):
+            faults.append(f"on_{name} must be callable or None, not {type(callback).__name__}")
+        callbacks[name] = callback
+    if cancel is not None and not isinstance(cancel, CancelToken):
+        faults.append(f"cancel must be a CancelToken or None, not {type(cancel).__name__}")
+    if faults:
+        raise InvalidExecution(faults)
+    return Request(
+        script=Script(source=code, argv=tuple(argv), inject=variables, streams=tuple(callbacks)),
+        code_bytes=len(code.encode("utf-8")),
+        stdin=stdin.encode("utf-8") if isinstance(stdin, str) else bytes(stdin or b""),
+        files={
+            path: data.encode("utf-8") if isinstance(data, str) else bytes(data)
+            for path, data in (files or {}).items()
+        },
+        deadline_s=policy.deadline_s if timeout is None else float(timeout),
+        fuel=policy.fuel_budget if fuel is None else fuel,
+        callbacks=callbacks,
+    )
+
+
+def relative_path_fault(where: str, path: Any) -> str | None:
+    """Why a text is no workspace-relative path of a file, or None when it is one.
+
+    Args:
+        where: How a message names it.
+        path: The text.
+    """
+    fault = text_fault(where, path)
+    if fault is not None:
+        return fault
+    parts = path.split("/")
+    if any(part in ("", ".", "..") for part in parts):
+        return f"{where} {shown(path)} is not a relative path in its simplest form"
+    if any(len(part.encode()) > _MAX_NAME_BYTES for part in parts):
+        return f"{where} {shown(path)} has a name longer than {_MAX_NAME_BYTES} bytes"
+    if len(path.encode()) >= MAX_GUEST_PATH_BYTES or len(parts) > MAX_DEPTH:
+        return (
+            f"{where} {shown(path)} is longer than {MAX_GUEST_PATH_BYTES - 1} bytes or has more "
+            f"than {MAX_DEPTH} names"
+        )
+    if is_hidden(parts[0]):
+        return f"{where} {shown(path)} is the host's own file"
+    return None
+
+
+def _code_faults(code: Any) -> Iterator[str]:
+    fault = text_fault("code", code)
+    if fault is not None:
+        yield fault
+    elif len(code) > MAX_CODE_BYTES:
+        yield f"code is longer than {MAX_CODE_BYTES} characters"
+
+
+def _stdin_faults(stdin: Any, stateful: bool) -> Iterator[str]:
+    if isinstance(stdin, str):
+        fault = None if "\0" in stdin else text_fault("stdin", stdin)
+        if fault is not None:
+            yield fault
+    elif stdin is not None and not isinstance(stdin, (bytes, bytearray, memoryview)):
+        yield f"stdin must be bytes, str or None, not {type(stdin).__name__}"
+        return
+    if stdin and stateful:
+        yield "stdin cannot be given to a sandbox that keeps its interpreter; use files or inject"
+
+
+def _files_faults(files: Any) -> Iterator[str]:
+    if not isinstance(files, Mapping):
+        yield f"files must be a mapping of path to bytes or str, not {type(files).__name__}"
+        return
+    for path, data in files.items():
+        fault = relative_path_fault("the path of an input file", path)
+        if fault is not None:
+            yield fault
+        if isinstance(data, str):
+            try:
+                data.encode("utf-8")
+            except UnicodeEncodeError:
+                yield f"the input file {shown(path)} has a lone surrogate, so it is no UTF-8"
+        elif not isinstance(data, (bytes, bytearray, memoryview)):
+            yield f"the input file {shown(path)} must be bytes or str, not {type(data).__name__}"
+
+
+def _injected(inject: Any) -> tuple[str | None, list[str]]:
+    if not isinstance(inject, Mapping):
+        return None, [f"inject must be a mapping of name to value, not {type(inject).__name__}"]
+    faults = []
+    plain: dict[str, Any] = {}
+    for name, value in inject.items():
+        if (
+            not isinstance(name, str)
+            or not name.isidentifier()
+            or keyword.iskeyword(name)
+            or name.startswith("__")
+        ):
+            faults.append(f"the injected name {shown(name)} is no name of a variable")
+            continue
+        try:
+            plain[name] = json.loads(json.dumps(value, allow_nan=False))
+        except (TypeError, ValueError, RecursionError) as error:
+            faults.append(f"the injected value of {shown(name)} is no JSON: {error}")
+    text = json.dumps(plain)
+    if len(text) > MAX_CODE_BYTES:
+        faults.append(f"the injected values are longer than {MAX_CODE_BYTES} bytes as JSON")
+    return text, faults
+
+
+def _argv_faults(argv: Any) -> Iterator[str]:
+    if isinstance(argv, (str, bytes)) or not isinstance(argv, Sequence):
+        yield f"argv must be a sequence of str, not {type(argv).__name__}"
+        return
+    for i, value in enumerate(argv):
+        fault = text_fault(f"argv[{i}]", value)
+        if fault is not None:
+            yield fault

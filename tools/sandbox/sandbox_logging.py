@@ -1,0 +1,106 @@
+"""The events of sandbox sessions, told to a structlog logger."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import structlog
+
+
+class EventLogger(Protocol):
+    """What a structlog logger offers and the sessions need."""
+
+    def info(self, event: str, **fields: object) -> object:
+        """Tell an event of ordinary life."""
+        ...
+
+    def warning(self, event: str, **fields: object) -> object:
+        """Tell an event somebody should look at."""
+        ...
+
+
+class SandboxLogger:
+    """Tells what happens to sessions, each event with the fields it always has.
+
+    Fields that were bound go into every event, before the event's own. No event holds code,
+    output or the content of a file. docs/sandbox-sessions.md has the table of events.
+    """
+
+    def __init__(self, logger: EventLogger | None = None, **bound: object) -> None:
+        """Wrap a logger.
+
+        Args:
+            logger: Anything with structlog's `info` and `warning`; structlog's own if None.
+            bound: Fields of every event.
+        """
+        self._logger: EventLogger = (
+            structlog.get_logger("agentforge.sandbox") if logger is None else logger
+        )
+        self._bound = bound
+
+    @classmethod
+    def of(cls, logger: SandboxLogger | EventLogger | None) -> SandboxLogger:
+        """The logger itself if it is one of these already, else one around it."""
+        return logger if isinstance(logger, SandboxLogger) else cls(logger)
+
+    def bind(self, **fields: object) -> SandboxLogger:
+        """The same logger with more fields in every event."""
+        return type(self)(self._logger, **{**self._bound, **fields})
+
+    def info(self, event: str, **fields: object) -> None:
+        """Tell an event of ordinary life."""
+        self._logger.info(event, **{**self._bound, **fields})
+
+    def warning(self, event: str, **fields: object) -> None:
+        """Tell an event somebody should look at."""
+        self._logger.warning(event, **{**self._bound, **fields})
+
+    def session_created(self, session_id: str, *, workspace_path: str) -> None:
+        """A workspace was made for a session."""
+        self.info("session.created", session_id=session_id, workspace_path=workspace_path)
+
+    def session_retrieved(self, session_id: str, *, workspace_path: str) -> None:
+        """A sandbox was made over a session's workspace."""
+        self.info("session.retrieved", session_id=session_id, workspace_path=workspace_path)
+
+    def session_deleted(self, session_id: str) -> None:
+        """A session's workspace was deleted."""
+        self.info("session.deleted", session_id=session_id)
+
+    def metadata_created(self, session_id: str, *, created_at: str) -> None:
+        """A session's metadata was written for the first time."""
+        self.info("session.metadata.created", session_id=session_id, created_at=created_at)
+
+    def metadata_updated(self, session_id: str, *, updated_at: str) -> None:
+        """A session's `updated_at` was moved on."""
+        self.info("session.metadata.updated", session_id=session_id, updated_at=updated_at)
+
+    def metadata_repaired(self, session_id: str, *, action: str) -> None:
+        """A session's metadata was made anew because somebody asked for it."""
+        self.info("session.metadata.repaired", session_id=session_id, action=action)
+
+    def metadata_corrupted(self, session_id: str, *, reason: str) -> None:
+        """A session's metadata makes no sense; it was left as it is."""
+        self.warning("session.metadata.corrupted", session_id=session_id, reason=reason)
+
+    def metadata_failed(self, session_id: str, *, operation: str, reason: str) -> None:
+        """A session's metadata could not be written; the session goes on without."""
+        self.warning(
+            "session.metadata.failed", session_id=session_id, operation=operation, reason=reason
+        )
+
+    def files_listed(self, session_id: str, *, pattern: str | None, count: int) -> None:
+        """The files of a session were listed."""
+        self.info("session.file.list", session_id=session_id, pattern=pattern, count=count)
+
+    def file_read(self, session_id: str, *, path: str, size_bytes: int) -> None:
+        """A file of a session was read."""
+        self.info("session.file.read", session_id=session_id, path=path, size_bytes=size_bytes)
+
+    def file_written(self, session_id: str, *, path: str, size_bytes: int) -> None:
+        """A file of a session was written."""
+        self.info("session.file.write", session_id=session_id, path=path, size_bytes=size_bytes)
+
+    def path_deleted(self, session_id: str, *, path: str, recursive: bool) -> None:
+        """A file or directory of a session was deleted."""
+        self.info("session.file.delete", session_id=session_id, path=path, recursive=recursive)

@@ -1,0 +1,463 @@
+"""Sandboxes that belong to sessions: one workspace for each, kept between executions.
+
+    session_id, sandbox = create_session_sandbox(workspace_root=Path("workspace"))
+    sandbox.execute("open('state.txt', 'w').write('1')")
+    ...
+    get_session_sandbox(session_id).execute("print(open('state.txt').read())")
+    delete_session_workspace(session_id)
+
+There is no registry: a session is its directory under the workspace root.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import threading
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final, TypedDict, Unpack
+
+from attrs import evolve, frozen
+from structlog.contextvars import bound_contextvars
+
+from tools.durable import DirectoryLock, DurableError, FileSystem, discard_tree, sweep_discarded
+from tools.durable.filesystem import DIRECTORY_FLAGS
+from tools.durable.trees import DISCARDED_PREFIX
+from tools.sandbox.errors import SandboxError, WorkspaceError
+from tools.sandbox.execution import Sandbox
+from tools.sandbox.factory import create_sandbox
+from tools.sandbox.metadata import (
+    METADATA_NAME,
+    create_metadata,
+    format_time,
+    touch_session_metadata,
+    utc_now,
+)
+from tools.sandbox.policy import ExecutionPolicy, shown
+from tools.sandbox.request import Request
+from tools.sandbox.result import SandboxResult
+from tools.sandbox.sandbox_logging import EventLogger, SandboxLogger
+from tools.sandbox.session_files import (
+    DEFAULT_ROOT,
+    INCOMING_PREFIX,
+    LOCK_TIMEOUT_S,
+    OS_FILES,
+    PathEscapesWorkspace,
+    SessionFileSystem,
+    close_quietly,
+    random_token,
+    validate_session_id,
+)
+from tools.sandbox.workspace import ensure_workspace
+
+ABANDONED_AFTER: Final = timedelta(days=1)
+"""How old something half written in a workspace root is before a deletion sweeps it away."""
+
+_ATTEMPTS: Final = 8
+_TAKEN: Final = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR})
+
+
+class RuntimeType(StrEnum):
+    """The languages a session's code can be in."""
+
+    PYTHON = "python"
+
+
+class UnsupportedRuntime(SandboxError, ValueError):
+    """A session was asked to run a language the sandbox has no interpreter for."""
+
+    def __init__(self, runtime: object) -> None:
+        super().__init__(
+            f"the runtime {shown(runtime)} is not supported; nothing was made. "
+            f"Use one of {', '.join(repr(str(known)) for known in RuntimeType)}"
+        )
+
+
+class SandboxOptions(TypedDict, total=False):
+    """What `create_sandbox` takes beside the workspace and the policy; see there."""
+
+    stateful: bool
+    idle_s: float
+    busy_timeout_s: float | None
+    tools: Sequence[Any]
+    gate: Callable[..., Any] | None
+
+
+class SessionSandbox(Sandbox):
+    """A sandbox over the workspace of a session; made by the functions of this module.
+
+    It does what any `Sandbox` does. Beyond that its results carry `metadata["session_id"]`, its
+    executions are told to the session's logger with the session's id, and every success moves the
+    `updated_at` of the session's metadata on. Whatever events others tell structlog during an
+    execution have the id among their context variables.
+    """
+
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        session_id: str,
+        *,
+        logger: SandboxLogger,
+        clock: Callable[[], datetime],
+        token: Callable[[], str],
+        fs: SessionFileSystem,
+    ) -> None:
+        vars(self).update(vars(sandbox))  # takes the place of one that nobody has used yet
+        self._session_id = session_id
+        self._logger = logger.bind(session_id=session_id)
+        self._clock = clock
+        self._token = token
+        self._fs = fs
+
+    @property
+    def session_id(self) -> str:
+        """The session this sandbox belongs to."""
+        return self._session_id
+
+    def __repr__(self) -> str:
+        return f"SessionSandbox(session_id={self._session_id!r}, sandbox={super().__repr__()})"
+
+    def _execute(self, request: Request, stop: threading.Event) -> SandboxResult:
+        with bound_contextvars(session_id=self._session_id):
+            result = super()._execute(request, stop)
+        return evolve(result, metadata={**result.metadata, "session_id": self._session_id})
+
+    def _execute_in(
+        self, root: int, request: Request, stop: threading.Event, cache: Path | None
+    ) -> SandboxResult:
+        log = self._logger.bind(workspace=str(self.workspace))
+        log.info(
+            "execution.start",
+            code_bytes=request.code_bytes,
+            stdin_bytes=len(request.stdin),
+            deadline_s=request.deadline_s,
+            fuel_budget=request.fuel,
+        )
+        result = super()._execute_in(root, request, stop, cache)
+        log.info(
+            "execution.complete",
+            success=result.success,
+            exit_code=result.exit_code,
+            trapped=result.trapped,
+            duration_s=round(result.duration_s, 4),
+            fuel_consumed=result.fuel_consumed,
+            files_created=len(result.files_created),
+            files_modified=len(result.files_modified),
+            files_deleted=len(result.files_deleted),
+            truncated=result.truncated,
+        )
+        if result.success:
+            touch_session_metadata(
+                self._session_id,
+                self.workspace.parent,
+                logger=self._logger,
+                clock=self._clock,
+                token=self._token,
+                fs=self._fs,
+            )
+        return result
+
+
+def new_session_id() -> str:
+    """A random session id, a UUID of version 4."""
+    return str(uuid.uuid4())
+
+
+def create_session_sandbox(
+    runtime: RuntimeType | str = RuntimeType.PYTHON,
+    policy: ExecutionPolicy | None = None,
+    workspace_root: str | os.PathLike[str] = DEFAULT_ROOT,
+    logger: SandboxLogger | EventLogger | None = None,
+    *,
+    new_id: Callable[[], str] = new_session_id,
+    clock: Callable[[], datetime] = utc_now,
+    token: Callable[[], str] = random_token,
+    fs: SessionFileSystem = OS_FILES,
+    **options: Unpack[SandboxOptions],
+) -> tuple[str, Sandbox]:
+    """Make a session: its workspace with its metadata, and a sandbox over it; nothing runs yet.
+
+    The workspace appears as a whole. If its metadata cannot be written, a warning says so and the
+    session has none.
+
+    Args:
+        runtime: The language of its code.
+        policy: Limits and environment; the default policy if None.
+        workspace_root: The directory the sessions' workspaces are in; made with mode 0700 if
+            missing.
+        logger: Told the events of the session; structlog's own if None.
+        new_id: Gives ids for sessions; one that is taken is passed over.
+        clock: Gives the time.
+        token: Gives a fresh random text for names on the way.
+        fs: The file system.
+        options: What `create_sandbox` takes beside these.
+
+    Returns:
+        The session's id, and the sandbox.
+
+    Raises:
+        UnsupportedRuntime: The runtime is not Python.
+        InvalidSessionId: `new_id` gave one that cannot name a workspace.
+        WorkspaceError: The workspace cannot be made.
+        SandboxError: An option is refused, as by `create_sandbox`; no session was made.
+    """
+    _require_python(runtime)
+    log = SandboxLogger.of(logger)
+    for _ in range(_ATTEMPTS):
+        session_id = validate_session_id(new_id())
+        root = _ensure_root(workspace_root)
+        made = _make_workspace(root, session_id, clock=clock, token=token, fs=fs)
+        if made is not None:
+            sandbox = _sandbox_over(root, session_id, made, policy, log, fs, options)
+            return session_id, SessionSandbox(
+                sandbox, session_id, logger=log, clock=clock, token=token, fs=fs
+            )
+    raise WorkspaceError(
+        Path(workspace_root),
+        f"{_ATTEMPTS} new session ids in a row were taken",
+        "give create_session_sandbox a source of ids that are not in use",
+    )
+
+
+def get_session_sandbox(
+    session_id: str,
+    runtime: RuntimeType | str = RuntimeType.PYTHON,
+    policy: ExecutionPolicy | None = None,
+    workspace_root: str | os.PathLike[str] = DEFAULT_ROOT,
+    logger: SandboxLogger | EventLogger | None = None,
+    *,
+    clock: Callable[[], datetime] = utc_now,
+    token: Callable[[], str] = random_token,
+    fs: SessionFileSystem = OS_FILES,
+    **options: Unpack[SandboxOptions],
+) -> Sandbox:
+    """Make a sandbox over the workspace of a session; nothing runs yet.
+
+    A workspace that is there is taken as it is, and gets no metadata if it has none. One that is
+    missing is made as `create_session_sandbox` makes it.
+
+    Args:
+        session_id: The session.
+        runtime: The language of its code.
+        policy: Limits and environment; the default policy if None.
+        workspace_root: The directory the sessions' workspaces are in.
+        logger: Told the events of the session; structlog's own if None.
+        clock: Gives the time.
+        token: Gives a fresh random text for names on the way.
+        fs: The file system.
+        options: What `create_sandbox` takes beside these.
+
+    Raises:
+        InvalidSessionId: The id cannot name a workspace.
+        UnsupportedRuntime: The runtime is not Python.
+        WorkspaceError: The workspace is a symbolic link, no directory, or cannot be made.
+        SandboxError: An option is refused, as by `create_sandbox`.
+    """
+    validate_session_id(session_id)
+    _require_python(runtime)
+    log = SandboxLogger.of(logger)
+    root = _ensure_root(workspace_root)
+    made = _make_workspace(root, session_id, clock=clock, token=token, fs=fs)
+    sandbox = _sandbox_over(root, session_id, made, policy, log, fs, options)
+    log.session_retrieved(session_id, workspace_path=str(sandbox.workspace))
+    return SessionSandbox(sandbox, session_id, logger=log, clock=clock, token=token, fs=fs)
+
+
+def _require_python(runtime: object) -> None:
+    if runtime != RuntimeType.PYTHON:
+        raise UnsupportedRuntime(runtime)
+
+
+def _ensure_root(workspace_root: str | os.PathLike[str]) -> Path:
+    """The workspace root without links, made if it was missing."""
+    return ensure_workspace(Path(os.path.realpath(workspace_root)))
+
+
+@frozen
+class _Made:
+    """A workspace that was just made: when, and what kept the metadata from being written."""
+
+    at: datetime
+    failure: OSError | None
+
+
+def _sandbox_over(
+    root: Path,
+    session_id: str,
+    made: _Made | None,
+    policy: ExecutionPolicy | None,
+    log: SandboxLogger,
+    fs: SessionFileSystem,
+    options: SandboxOptions,
+) -> Sandbox:
+    """A plain sandbox over a session's workspace; a workspace made for nothing is taken away."""
+    try:
+        sandbox = create_sandbox(workspace=root / session_id, policy=policy, **options)
+    except BaseException:
+        if made is not None:
+            with suppress(OSError):
+                root_fd = fs.open(str(root), DIRECTORY_FLAGS)
+                try:
+                    _take_away(fs, root_fd, session_id)
+                finally:
+                    close_quietly(fs, root_fd)
+        raise
+    if made is not None:
+        log.session_created(session_id, workspace_path=str(root / session_id))
+        if made.failure is None:
+            log.metadata_created(session_id, created_at=format_time(made.at))
+        else:
+            reason = made.failure.strerror or str(made.failure)
+            log.metadata_failed(session_id, operation="create", reason=reason)
+    return sandbox
+
+
+def _make_workspace(
+    root: Path,
+    session_id: str,
+    *,
+    clock: Callable[[], datetime],
+    token: Callable[[], str],
+    fs: SessionFileSystem,
+) -> _Made | None:
+    """Make a session's workspace, with its metadata; None if the name is taken."""
+    try:
+        root_fd = fs.open(str(root), DIRECTORY_FLAGS)
+        try:
+            if _exists(fs, root_fd, session_id):
+                return None
+            now = clock()
+            incoming = f"{INCOMING_PREFIX}{token()}"
+            fs.mkdir(incoming, 0o700, dir_fd=root_fd)
+            try:
+                failure = _furnish(fs, root_fd, incoming, session_id, now)
+                fs.rename(incoming, session_id, src_dir_fd=root_fd, dst_dir_fd=root_fd)
+            except OSError as error:
+                _take_away(fs, root_fd, incoming)
+                if error.errno in _TAKEN:
+                    return None  # somebody else made it meanwhile
+                raise
+        finally:
+            close_quietly(fs, root_fd)
+    except OSError as error:
+        raise WorkspaceError(
+            root / session_id,
+            f"it cannot be made ({error.strerror or error})",
+            "choose a workspace root this user may write to",
+        ) from error
+    return _Made(now, failure)
+
+
+def _exists(fs: FileSystem, directory_fd: int, name: str) -> bool:
+    try:
+        fs.stat(name, dir_fd=directory_fd)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _furnish(
+    fs: SessionFileSystem, root_fd: int, name: str, session_id: str, now: datetime
+) -> OSError | None:
+    """Put the metadata into a new workspace, and return what stood in the way of that."""
+    try:
+        fd = fs.open(name, DIRECTORY_FLAGS, dir_fd=root_fd)
+        try:
+            create_metadata(fs, fd, session_id, now=now)
+        finally:
+            close_quietly(fs, fd)
+    except OSError as error:
+        return error
+    return None
+
+
+def _take_away(fs: FileSystem, root_fd: int, name: str) -> None:
+    """Remove a new workspace that did not get its name."""
+    with suppress(OSError):
+        fd = fs.open(name, DIRECTORY_FLAGS, dir_fd=root_fd)
+        try:
+            with suppress(FileNotFoundError):
+                fs.unlink(METADATA_NAME, dir_fd=fd)
+        finally:
+            close_quietly(fs, fd)
+        fs.rmdir(name, dir_fd=root_fd)
+
+
+def delete_session_workspace(
+    session_id: str,
+    workspace_root: str | os.PathLike[str] = DEFAULT_ROOT,
+    logger: SandboxLogger | EventLogger | None = None,
+    *,
+    clock: Callable[[], datetime] = utc_now,
+    token: Callable[[], str] = random_token,
+    fs: SessionFileSystem = OS_FILES,
+) -> None:
+    """Delete a session's workspace with all it holds; nothing happens if there is none.
+
+    The workspace is renamed out of sight first, so nobody sees half of it. Links in it are
+    deleted, never followed. What processes that died left half done in the workspace root is
+    swept away on this occasion.
+
+    Args:
+        session_id: The session.
+        workspace_root: The directory the sessions' workspaces are in.
+        logger: Told `session.deleted` if there was a workspace.
+        clock: Gives the time.
+        token: Gives a fresh random text for the name out of sight.
+        fs: The file system.
+
+    Raises:
+        InvalidSessionId: The id cannot name a workspace; the file system was not touched.
+        PathEscapesWorkspace: A symbolic link stands in the workspace's place; it was left there.
+        NotADirectoryError: A file stands in its place; it was left there.
+        DurableError: It could not be deleted, or only in part; it says which.
+    """
+    validate_session_id(session_id)
+    root = Path(workspace_root)
+    try:
+        lock = DirectoryLock(fs, root, timeout_s=LOCK_TIMEOUT_S, follow=True).acquire()
+    except FileNotFoundError:
+        return
+    try:
+        existed = _discard(fs, lock.fd, root, session_id, token)
+        _sweep(fs, lock.fd, root, clock(), token)
+    finally:
+        lock.release()
+    if existed:
+        SandboxLogger.of(logger).session_deleted(session_id)
+
+
+def _discard(
+    fs: FileSystem, root_fd: int, root: Path, session_id: str, token: Callable[[], str]
+) -> bool:
+    try:
+        mode = fs.stat(session_id, dir_fd=root_fd).st_mode
+    except FileNotFoundError:
+        return False
+    if stat.S_ISLNK(mode):
+        raise PathEscapesWorkspace(session_id, "a symbolic link stands in the workspace's place")
+    if not stat.S_ISDIR(mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), session_id)
+    discard_tree(fs, root_fd, session_id, parent=root, token=token)
+    return True
+
+
+def _sweep(
+    fs: FileSystem, root_fd: int, root: Path, now: datetime, token: Callable[[], str]
+) -> None:
+    """Finish what dead processes left in a workspace root; what resists stays for the next time."""
+    with suppress(OSError, DurableError):
+        abandoned = (now - ABANDONED_AFTER).timestamp()
+        for name in fs.listdir(root_fd):
+            if not name.startswith(INCOMING_PREFIX):
+                continue
+            if fs.stat(name, dir_fd=root_fd).st_mtime < abandoned:
+                hidden = f"{DISCARDED_PREFIX}{token()}"
+                fs.rename(name, hidden, src_dir_fd=root_fd, dst_dir_fd=root_fd)
+        sweep_discarded(fs, root_fd, parent=root)

