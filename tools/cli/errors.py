@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+_SHOWN_IDS: Final = 5
+
 
 class CliError(Exception):
     """Base of the command line's own errors."""
@@ -49,3 +55,73 @@ class Interrupted(CliError):
     def __init__(self, message: str = "interrupted", *, session_id: str | None = None) -> None:
         super().__init__(message)
         self.session_id = session_id
+
+
+class SandboxSessionNotFound(CliError):
+    """No sandbox session, or no workspace of a session, is where it should be.
+
+    Attributes:
+        session_id: The id as it was given.
+        path: Where it was looked for.
+    """
+
+    def __init__(self, session_id: str, *, path: Path, agent: bool = False) -> None:
+        if agent:
+            text = f"session {session_id} has no workspace yet: nothing ran in it"
+        else:
+            text = (
+                f"there is no sandbox session {session_id} in {path}. "
+                "`agentforge sandbox list` shows those that are"
+            )
+        super().__init__(f"{text}.")
+        self.session_id = session_id
+        self.path = path
+
+
+class AmbiguousSandboxSession(CliError):
+    """A shortened id fits several sandbox sessions.
+
+    Attributes:
+        session_id: The id as it was given.
+        candidates: The ids it fits.
+    """
+
+    def __init__(self, session_id: str, candidates: Iterable[str]) -> None:
+        self.session_id = session_id
+        self.candidates = tuple(sorted(candidates))
+        shown = ", ".join(self.candidates[:_SHOWN_IDS])
+        more = len(self.candidates) - _SHOWN_IDS
+        super().__init__(
+            f"{session_id} fits {len(self.candidates)} sandbox sessions: {shown}"
+            f"{f' and {more} more' if more > 0 else ''}. Give more of the id."
+        )
+
+
+class WorkspaceFileMissing(CliError):
+    """A workspace has no such file.
+
+    Attributes:
+        session_id: Whose workspace it is.
+        path: The file's path in it.
+    """
+
+    def __init__(self, session_id: str, path: str) -> None:
+        super().__init__(f"there is no {path} in the workspace of {session_id}.")
+        self.session_id = session_id
+        self.path = path
+
+
+class WorkspaceFileRefused(CliError):
+    """What is at a path of a workspace does not allow what was asked; nothing was changed.
+
+    Attributes:
+        session_id: Whose workspace it is.
+        path: The path in it.
+        reason: What is in the way.
+    """
+
+    def __init__(self, session_id: str, path: str, reason: str) -> None:
+        super().__init__(f"{path} in the workspace of {session_id}: {reason}.")
+        self.session_id = session_id
+        self.path = path
+        self.reason = reason

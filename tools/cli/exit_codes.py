@@ -27,7 +27,12 @@ class ExitCode(IntEnum):
     STORAGE = 8
     SANDBOX = 9
     UNEXPECTED = 70
+    LIMIT = 124
     INTERRUPTED = 130
+
+
+class GuestExit(int):
+    """The exit code of code in the sandbox, passed on whatever it would mean as one of ours."""
 
 
 MEANINGS: Final[Mapping[ExitCode, str]] = MappingProxyType(
@@ -38,11 +43,12 @@ MEANINGS: Final[Mapping[ExitCode, str]] = MappingProxyType(
         ExitCode.NOT_FOUND: "there is no such session",
         ExitCode.AMBIGUOUS: "the shortened id fits several sessions",
         ExitCode.CONFLICT: "somebody else changed the session, or is running it",
-        ExitCode.REFUSED: "the session's state, attempts or budget do not allow it",
+        ExitCode.REFUSED: "the session's state, attempts, budget or workspace do not allow it",
         ExitCode.INVALID_FILE: "a session or workflow file is not what it should be",
         ExitCode.STORAGE: "the disk, its permissions or a lock",
         ExitCode.SANDBOX: "the sandbox can't run code",
         ExitCode.UNEXPECTED: "a fault in agentforge itself",
+        ExitCode.LIMIT: "a limit ended code in the sandbox, or its interpreter crashed",
         ExitCode.INTERRUPTED: "interrupted with Ctrl-C",
     }
 )
@@ -53,6 +59,10 @@ ERRORS: Final[Mapping[str, ExitCode]] = MappingProxyType(
         "tools.cli.errors.ConfirmationNeeded": ExitCode.USAGE,
         "tools.cli.errors.OutputLost": ExitCode.STORAGE,
         "tools.cli.errors.Interrupted": ExitCode.INTERRUPTED,
+        "tools.cli.errors.SandboxSessionNotFound": ExitCode.NOT_FOUND,
+        "tools.cli.errors.AmbiguousSandboxSession": ExitCode.AMBIGUOUS,
+        "tools.cli.errors.WorkspaceFileMissing": ExitCode.NOT_FOUND,
+        "tools.cli.errors.WorkspaceFileRefused": ExitCode.REFUSED,
         "tools.harness.session_domain.InvalidSession": ExitCode.USAGE,
         "tools.harness.session_domain.InvalidStateTransition": ExitCode.REFUSED,
         "tools.harness.errors.SessionNotFound": ExitCode.NOT_FOUND,
@@ -72,6 +82,12 @@ ERRORS: Final[Mapping[str, ExitCode]] = MappingProxyType(
         "tools.workflows.errors.NothingToRetry": ExitCode.REFUSED,
         "tools.durable.errors.DurableError": ExitCode.STORAGE,
         "tools.sandbox.errors.SandboxError": ExitCode.SANDBOX,
+        "tools.sandbox.errors.InvalidPolicy": ExitCode.USAGE,
+        "tools.sandbox.errors.InvalidExecution": ExitCode.USAGE,
+        "tools.sandbox.errors.WorkspaceBusy": ExitCode.CONFLICT,
+        "tools.sandbox.session_files.InvalidSessionId": ExitCode.USAGE,
+        "tools.sandbox.session_files.PathEscapesWorkspace": ExitCode.USAGE,
+        "tools.sandbox.session_files.ReservedSessionPath": ExitCode.USAGE,
         "builtins.OSError": ExitCode.STORAGE,
     }
 )

@@ -10,10 +10,10 @@ from typing import Annotated, TextIO
 
 import typer
 
-from tools.cli.commands import act, housekeeping, look, work
+from tools.cli.commands import act, housekeeping, look, sandbox, work
 from tools.cli.context import BASE_VARIABLE, Cli, Outside
 from tools.cli.errors import Interrupted, OutputLost
-from tools.cli.exit_codes import ExitCode, epilog, exit_code_of
+from tools.cli.exit_codes import ExitCode, GuestExit, epilog, exit_code_of
 from tools.cli.output import Output, discard, public_fields, remark
 from tools.cli.text import safe_lines
 
@@ -32,6 +32,7 @@ work.add_to(app)
 look.add_to(app)
 act.add_to(app)
 housekeeping.add_to(app)
+sandbox.add_to(app)
 
 
 @app.callback(invoke_without_command=True)
@@ -100,6 +101,7 @@ def run(arguments: Sequence[str], outside: Outside | None = None) -> int:
         outside: The clock and the pause; the real ones by default.
     """
     as_json = _wants_json(arguments)
+    code: int
     try:
         result = typer.main.get_command(app).main(
             args=list(arguments),
@@ -107,8 +109,10 @@ def run(arguments: Sequence[str], outside: Outside | None = None) -> int:
             standalone_mode=False,
             obj=outside,
         )
-        code = ExitCode(result) if isinstance(result, int) else ExitCode.OK
-        if code is ExitCode.INTERRUPTED:  # what the framework makes of Ctrl-C
+        code = result if isinstance(result, int) else ExitCode.OK
+        if code == ExitCode.INTERRUPTED and not isinstance(
+            code, GuestExit
+        ):  # what the framework makes of Ctrl-C
             _tell_error(Interrupted(), as_json=as_json)
     except KeyboardInterrupt:
         code = _tell_error(Interrupted(), as_json=as_json)
@@ -129,7 +133,18 @@ def main() -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
-    sys.exit(run(sys.argv[1:]))
+    try:
+        code = run(sys.argv[1:])
+    finally:
+        _close_pool()
+    sys.exit(code)
+
+
+def _close_pool() -> None:
+    """Close the interpreters opened ahead, if any, while the engine beneath them still works."""
+    pool = sys.modules.get("tools.sandbox.pool")
+    if pool is not None:
+        pool.close_pool()
 
 
 def _nowhere() -> TextIO:
@@ -185,7 +200,7 @@ def _message(error: BaseException, code: ExitCode) -> str:
     return str(error)
 
 
-def _flushed(code: ExitCode) -> ExitCode:
+def _flushed(code: int) -> int:
     """Write out what is buffered while an error can still be told."""
     try:
         sys.stdout.flush()
@@ -194,5 +209,5 @@ def _flushed(code: ExitCode) -> ExitCode:
     except (OSError, ValueError) as error:
         discard(sys.stdout)
         remark(f"error: could not write the output: {error}")
-        return ExitCode.STORAGE if code is ExitCode.OK else code
+        return ExitCode.STORAGE if code == ExitCode.OK else code
     return code

@@ -5,10 +5,10 @@ Nothing in the harness knows who stands behind a port; `tools.bootstrap` connect
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from attrs import field, frozen
 
@@ -40,6 +40,7 @@ class PhaseResult:
         files_modified: Workspace-relative paths whose file was written to.
         files_deleted: Workspace-relative paths that are gone.
         workspace: The host directory that the code saw, or None.
+        quota_exceeded: Names of the workspace's quotas that refused the code something.
     """
 
     success: bool
@@ -54,6 +55,25 @@ class PhaseResult:
     files_modified: tuple[str, ...] = field(default=(), converter=_as_tuple)
     files_deleted: tuple[str, ...] = field(default=(), converter=_as_tuple)
     workspace: Path | None = None
+    quota_exceeded: tuple[str, ...] = field(default=(), converter=_as_tuple)
+
+    def limit_problems(self) -> list[str]:
+        """Say which limits stood in the way, for the record of a result that is no success."""
+        problems = []
+        if self.trapped is not None:
+            problems.append(
+                _TRAPS_IN_WORDS.get(self.trapped, f"stopped by the limit on {self.trapped}")
+            )
+        if self.quota_exceeded:
+            problems.append(f"quota exceeded: {', '.join(self.quota_exceeded)}")
+        return problems
+
+
+_TRAPS_IN_WORDS: Final[Mapping[str, str]] = {
+    "cancelled": "cancelled before its end",
+    "crash": "its interpreter crashed",
+    "files": "stopped by the limit on file calls",
+}
 
 
 @runtime_checkable

@@ -789,9 +789,10 @@ def _age_days(now: datetime, moment: datetime) -> float:
 def _own_problem(result: PhaseResult) -> str | None:
     if result.success:
         return None
-    if result.trapped is not None:
-        return f"stopped by the limit on {result.trapped}"
-    return f"exit code {result.exit_code}"
+    problems = result.limit_problems()
+    if result.trapped is None:
+        problems.insert(0, f"exit code {result.exit_code}")
+    return ", ".join(problems)
 
 
 def _with_success(result: PhaseResult, success: bool) -> PhaseResult:
@@ -823,6 +824,8 @@ def _tell(
         facts.append(f"fuel {result.fuel_consumed}")
     if tokens:
         facts.append(f"{tokens} tokens")
+    if problem is None:
+        facts += result.limit_problems()  # it coped with them, or did not notice
     for paths, word in (
         (result.files_created, "created"),
         (result.files_modified, "modified"),

@@ -471,15 +471,16 @@ class _Run:
 
     def _judge(self, phase: Phase, result: PhaseResult) -> str | None:
         """Say why a result is no success, or None."""
+        limits = result.limit_problems()
         if result.trapped is not None:
-            return f"stopped by the limit on {result.trapped}"
+            return ", ".join(limits)
         problems = []
         if result.exit_code != phase.exit_code:
             problems.append(f"exit code {result.exit_code}, expected {phase.exit_code}")
         problems += missing_artifacts(
             self.fs, self.workspace_fd, phase.artifacts, root=self.workspace
         )
-        return ", ".join(problems) or None
+        return ", ".join(problems + limits) if problems else None
 
     def _place_inputs(self) -> None:
         """Put the inputs into the workspace, once: before the first phase runs, never after.

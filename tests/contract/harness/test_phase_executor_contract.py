@@ -5,10 +5,13 @@ A new one is one more entry in `EXECUTORS`: a function from the store of its ses
 
 from __future__ import annotations
 
+import fcntl
+import os
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -21,6 +24,7 @@ from tools.harness import (
     SessionManager,
     SessionStore,
 )
+from tools.sandbox import ExecutionPolicy, Sandbox, WorkspaceBusy, WorkspaceError
 
 SESSION: Final = "session_1"
 
@@ -45,6 +49,12 @@ class ScriptedExecutor(FakeExecutor):
             return PhaseResult(success=True, exit_code=0, files_created=("made.txt",))
         if code == EXITS:
             return PhaseResult(success=False, exit_code=3)
+        if code == FILLS:
+            return PhaseResult(success=False, exit_code=1, quota_exceeded=("workspace_bytes",))
+        if code == FILLS_AND_COPES:
+            return PhaseResult(success=True, exit_code=0, quota_exceeded=("workspace_bytes",))
+        if code == CALLS_FILES:
+            return PhaseResult(success=False, trapped="files")
         return PhaseResult(success=False, exit_code=1, stderr="Traceback: ValueError: no\n")
 
 
@@ -54,6 +64,32 @@ EXITS: Final = "raise SystemExit(3)"
 ENDLESS: Final = "while True: pass"
 WRITES: Final = "open('made.txt', 'w').write('x')"
 BROKEN: Final = "def ("
+FILLS: Final = """
+for i in range(4):
+    with open(str(i), 'wb') as file:
+        file.write(bytes(1 << 19))
+"""
+FILLS_AND_COPES: Final = """
+try:
+    for i in range(4):
+        with open(str(i), 'wb') as file:
+            file.write(bytes(1 << 19))
+except OSError:
+    pass
+"""
+CALLS_FILES: Final = "import os\nwhile True: os.path.exists('x')"
+HOSTILE: Final = {
+    "exits at once": "import os; os._exit(7)",
+    "is killed": "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
+    "recurses": "import sys; sys.setrecursionlimit(10**9)\ndef f(): f()\nf()",
+    "prints no text": "import os; os.write(1, b'\\xff\\xfe\\x00'); os.write(2, b'\\xed\\xa0\\x80')",
+    "has odd names": "open('\\x1b[2J\\u202e\\n', 'w').close(); open('x' * 255, 'w').close()",
+    "raises with no words": ("class E(BaseException):\n    def __str__(self): raise self\nraise E"),
+    "removes where it is": "import os, shutil\nshutil.rmtree('/app', ignore_errors=True)",
+    "digs deep": "import os\nfor _ in range(500):\n    os.mkdir('d'); os.chdir('d')",
+    "makes a file of its name": "open('.metadata.json', 'w').write('x')",
+    "closes its output": "import os; os.close(1); os.close(2); print('x')",
+}
 
 
 def scripted(store: SessionStore) -> PhaseExecutor:
@@ -61,7 +97,9 @@ def scripted(store: SessionStore) -> PhaseExecutor:
 
 
 def sandboxed(store: SessionStore) -> PhaseExecutor:
-    return SandboxPhaseExecutor(store)
+    return SandboxPhaseExecutor(
+        store, ExecutionPolicy(workspace_bytes=1 << 20, file_calls=2_000, deadline_s=20)
+    )
 
 
 EXECUTORS: Final[dict[str, Callable[[SessionStore], PhaseExecutor]]] = {
@@ -145,3 +183,186 @@ def test_the_manager_records_what_it_says(executor: PhaseExecutor, base: Path) -
     ]
     assert "made.txt" in [artifact.path for artifact in session.artifacts]
     assert SessionStore(base).load(session.session_id) == session
+
+
+@pytest.mark.parametrize("way", HOSTILE)
+def test_nothing_that_code_does_is_raised_and_the_next_phase_runs(
+    executor: PhaseExecutor, way: str
+) -> None:
+    result = run(executor, HOSTILE[way])
+    assert isinstance(result, PhaseResult)
+    result.stdout.encode()
+    result.stderr.encode()
+    assert run(executor, GOOD).success
+
+
+def test_a_quota_that_refused_something_is_told(executor: PhaseExecutor) -> None:
+    result = run(executor, FILLS)
+    assert not result.success
+    assert result.exit_code == 1
+    assert result.trapped is None
+    assert result.quota_exceeded == ("workspace_bytes",)
+
+
+def test_too_many_calls_on_files_are_a_limit(executor: PhaseExecutor) -> None:
+    result = run(executor, CALLS_FILES)
+    assert (result.success, result.exit_code, result.trapped) == (False, None, "files")
+
+
+def test_the_history_names_the_limits_that_stood_in_the_way(
+    executor: PhaseExecutor, base: Path
+) -> None:
+    manager = SessionManager(SessionStore(base), executor=executor)
+    session = manager.create("tdflow", "red")
+
+    assert manager.run_phase(FILLS_AND_COPES).success
+    manager.run_phase(FILLS)
+    manager.run_phase(CALLS_FILES)
+
+    entries = session.history[1:]
+    assert [entry.action for entry in entries] == [
+        *("phase_succeeded", "phase_failed", "phase_failed"),
+    ]
+    assert "quota exceeded: workspace_bytes" in (entries[0].details or "")
+    assert "exit code 1, quota exceeded: workspace_bytes" in (entries[1].details or "")
+    assert "stopped by the limit on file calls" in (entries[2].details or "")
+
+
+# ------------------------------------------------------------------------------------- the sandbox
+
+
+@pytest.fixture
+def store(base: Path) -> SessionStore:
+    return SessionStore(base)
+
+
+def in_sessions(executor: SandboxPhaseExecutor, store: SessionStore, *names: str) -> None:
+    for name in names:
+        if name not in store.list_sessions():
+            store.save(SessionContext.create(session_id=name))
+        assert executor.execute(GOOD, session_id=name).success
+
+
+def test_the_sandbox_of_a_workspace_is_kept_and_used_again(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import tools.sandbox
+
+    made: list[Path] = []
+    create = tools.sandbox.create_sandbox
+
+    def counted(**options: Any) -> Sandbox:
+        made.append(options["workspace"])
+        return create(**options)
+
+    monkeypatch.setattr(tools.sandbox, "create_sandbox", counted)
+    executor = SandboxPhaseExecutor(store)
+    in_sessions(executor, store, "one", "two", "one", "two", "one")
+    assert [path.parent.name for path in made] == ["one", "two"]
+    assert executor.kept_sandboxes == 2
+
+
+def test_the_sandbox_used_longest_ago_is_closed_when_there_are_too_many(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[str] = []
+    close = Sandbox.close
+
+    def noted(sandbox: Sandbox) -> None:
+        closed.append(sandbox.workspace.parent.name)
+        close(sandbox)
+
+    monkeypatch.setattr(Sandbox, "close", noted)
+    with SandboxPhaseExecutor(store, kept=2) as executor:
+        in_sessions(executor, store, "one", "two", "one", "three")
+        assert closed == ["two"]
+        assert executor.kept_sandboxes == 2
+        in_sessions(executor, store, "two")
+        assert closed == ["two", "one"]
+    assert sorted(closed[2:]) == ["three", "two"]
+    assert executor.kept_sandboxes == 0
+
+
+def test_a_closed_executor_still_answers_but_keeps_nothing(store: SessionStore) -> None:
+    executor = SandboxPhaseExecutor(store)
+    executor.close()
+    in_sessions(executor, store, "one")
+    assert executor.kept_sandboxes == 0
+
+
+def test_no_sandbox_is_closed_while_something_runs_in_it(store: SessionStore) -> None:
+    executor = SandboxPhaseExecutor(store, kept=0)
+    in_sessions(executor, store, "one", "two", "three", "four")
+    with ThreadPoolExecutor(8) as threads:
+        results = threads.map(
+            lambda i: executor.execute(GOOD, session_id=("one", "two", "three", "four")[i % 4]),
+            range(24),
+        )
+        assert all(result.success for result in results)
+    assert executor.kept_sandboxes == 0
+
+
+def test_a_sandbox_in_use_outlives_those_that_are_trimmed(
+    store: SessionStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor = SandboxPhaseExecutor(store, kept=0)
+    in_sessions(executor, store, "one", "two")
+    execute = Sandbox.execute
+
+    def meanwhile(sandbox: Sandbox, code: str, **options: Any) -> Any:
+        if code == WRITES:
+            executor.execute(GOOD, session_id="two")
+            assert executor.kept_sandboxes == 1
+            assert not sandbox.closed
+        return execute(sandbox, code, **options)
+
+    monkeypatch.setattr(Sandbox, "execute", meanwhile)
+    assert executor.execute(WRITES, session_id="one").success
+    assert executor.kept_sandboxes == 0
+
+
+def test_a_workspace_that_is_made_anew_is_used_and_one_that_is_a_link_is_not(
+    store: SessionStore, tmp_path: Path
+) -> None:
+    executor = SandboxPhaseExecutor(store)
+    in_sessions(executor, store, "one")
+    workspace = store.workspace_path("one")
+    workspace.rmdir()
+    in_sessions(executor, store, "one")
+    workspace.rmdir()
+    (tmp_path / "elsewhere").mkdir()
+    workspace.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(WorkspaceError):
+        executor.execute(WRITES, session_id="one")
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_workspace_of_a_relative_base_is_the_one_of_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SessionStore("sessions")
+    executor = SandboxPhaseExecutor(store)
+    for place in ("here", "there"):
+        (tmp_path / place).mkdir()
+        monkeypatch.chdir(tmp_path / place)
+        store.save(SessionContext.create(session_id=SESSION))
+        assert executor.execute(WRITES, session_id=SESSION).files_created == ("made.txt",)
+        assert (tmp_path / place / "sessions" / SESSION / "workspace" / "made.txt").exists()
+
+
+def test_a_workspace_held_by_others_is_told_as_busy_and_nothing_runs(store: SessionStore) -> None:
+    executor = SandboxPhaseExecutor(store, ExecutionPolicy(deadline_s=0.2))
+    in_sessions(executor, store, "one")
+    held = os.open(store.workspace_path("one"), os.O_RDONLY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(WorkspaceBusy):
+            executor.execute(WRITES, session_id="one")
+    finally:
+        os.close(held)
+    assert not (store.workspace_path("one") / "made.txt").exists()
+
+
+def test_a_negative_number_of_sandboxes_is_refused(store: SessionStore) -> None:
+    with pytest.raises(ValueError, match="kept"):
+        SandboxPhaseExecutor(store, kept=-1)
