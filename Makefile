@@ -9,10 +9,10 @@ WORKERS ?= 2
 PYTEST  := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types imports format bench soak prune clean
+.PHONY: help run test check lint types imports format bench sandbox-bench soak prune clean
 
 help:  ## say what there is
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
 $(VENV)/.run-ready: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -53,8 +53,12 @@ format: $(VENV)/.dev-ready  ## let ruff mend what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.dev-ready  ## measure, as ratios against named references
+bench: $(VENV)/.dev-ready  ## measure sessions, as ratios against named references
 	$(BIN)/python -m benchmarks.sessions
+
+sandbox-bench: $(VENV)/.dev-ready  ## measure the sandbox against its peers, each in an environment of its own
+	$(BIN)/agentforge setup
+	$(BIN)/python -m benchmarks.sandbox
 
 prune: $(VENV)/.run-ready  ## delete sessions that ended more than 30 days ago (asks first)
 	$(BIN)/agentforge cleanup --days 30
