@@ -12,11 +12,16 @@ from hypothesis.configuration import set_hypothesis_home_dir
 
 from tests.support.clock import FakeClock, FakeTokens
 from tests.support.filesystem import FaultyFileSystem
+from tests.support.soak import SOAKING
 from tools.harness import SessionManager, SessionStore
 
 set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "agentforge-hypothesis")
 hypothesis.settings.register_profile(
-    "agentforge", deadline=None, database=None, print_blob=True, derandomize=False
+    "agentforge",
+    deadline=None,
+    database=None,
+    print_blob=True,
+    derandomize=not SOAKING,  # the same examples at each run; `make soak` looks for new ones
 )
 hypothesis.settings.load_profile("agentforge")
 
