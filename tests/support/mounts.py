@@ -32,6 +32,41 @@ def mounted_tmpfs(path: Path, *, options: str) -> Iterator[Path]:
             _run("umount", "--lazy", str(path))
 
 
+class BoundMount:
+    """A bind mount, found again wherever the directory it is in was renamed to."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def _points(self) -> list[str]:
+        with open("/proc/self/mountinfo", encoding="utf-8") as mounts:
+            points = [line.split()[4] for line in mounts]
+        return [point for point in points if point.startswith(f"{self._root}/")]
+
+    def unmount(self) -> None:
+        """Unmount it; does nothing where it is not mounted any more."""
+        for point in self._points():
+            done = _run("umount", point)
+            if done.returncode != 0:
+                _run("umount", "--lazy", point)
+
+
+@contextmanager
+def bound(source: Path, point: Path) -> Iterator[BoundMount]:
+    """Bind `source` to `point` for the block; skip the test where that is not permitted."""
+    point.mkdir(parents=True, exist_ok=True)
+    if os.geteuid() != 0:
+        pytest.skip("mounting takes root")
+    done = _run("mount", "--bind", str(source), str(point))
+    if done.returncode != 0:
+        pytest.skip(f"nothing can be bound here: {done.stderr.strip()}")
+    mount = BoundMount(source.parent)
+    try:
+        yield mount
+    finally:
+        mount.unmount()
+
+
 def remount(path: Path, options: str) -> None:
     """Change a mount's options."""
     done = _run("mount", "-o", f"remount,{options}", str(path))

@@ -10,7 +10,7 @@ from tools.durable.errors import DurableError, LockTimeout, ReadError, RemovalEr
 from tools.durable.files import read_regular_file, replace_file
 from tools.durable.filesystem import FileSystem, OsFileSystem
 from tools.durable.locks import DirectoryLock, FileLock
-from tools.durable.trees import discard_tree, sweep_discarded
+from tools.durable.trees import Undeletable, discard_tree, empty_directory, sweep_discarded
 
 __all__ = [
     "DirectoryLock",
@@ -21,8 +21,10 @@ __all__ = [
     "OsFileSystem",
     "ReadError",
     "RemovalError",
+    "Undeletable",
     "WriteError",
     "discard_tree",
+    "empty_directory",
     "make_durable_directory",
     "read_regular_file",
     "replace_file",

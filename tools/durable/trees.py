@@ -13,6 +13,8 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
+from attrs import frozen
+
 from tools.durable.errors import RemovalError, WriteError
 from tools.durable.filesystem import DIRECTORY_FLAGS, FileSystem, close_reader
 
@@ -86,12 +88,13 @@ def _delete(fs: FileSystem, parent_fd: int, name: str, *, path: Path) -> None:
             raise RemovalError(path=path, cause=cause) from cause
         return
     try:
-        device = fs.fstat(root_fd).st_dev
-        _empty(fs, root_fd, root_fd, device, _Names())
+        left = empty_directory(fs, root_fd)
     except OSError as error:
         raise RemovalError(path=path, cause=error) from error
     finally:
         close_reader(fs, root_fd)
+    if left:
+        raise RemovalError(path=path, cause=left[0].cause)
     try:
         fs.rmdir(name, dir_fd=parent_fd)
         fs.fsync(parent_fd)
@@ -99,62 +102,134 @@ def _delete(fs: FileSystem, parent_fd: int, name: str, *, path: Path) -> None:
         raise RemovalError(path=path, cause=error) from error
 
 
+_NO_FILE = frozenset({errno.EISDIR, errno.EPERM})
+"""What `unlink` answers for a directory; EPERM is POSIX's word for it, and an immutable file's."""
+
+
+@frozen
+class Undeletable:
+    """An entry that could not be deleted.
+
+    Attributes:
+        name: Its name, in whatever directory of the tree it was.
+        cause: What the system answered.
+    """
+
+    name: str
+    cause: OSError
+
+
+def empty_directory(fs: FileSystem, fd: int) -> list[Undeletable]:
+    """Delete all that a directory holds, and go on past what can't be deleted.
+
+    Every directory is first lifted: renamed to a fresh name at the top. So two descriptors are open
+    at the most however deep the tree is, there is no recursion and no long path. And nothing is
+    ever entered that could not be renamed: a mount point can't, so what is mounted in the tree,
+    from another file system or by a bind from the same one, stays as it is.
+
+    Args:
+        fs: The file system.
+        fd: The directory, open. It is emptied through this descriptor, wherever its name went.
+
+    Returns:
+        What is left, none of it deleted: files that resist, mount points, directories that can't
+        be opened. Whatever is above them is left too.
+
+    Raises:
+        OSError: The directory itself can't be listed.
+    """
+    device = fs.fstat(fd).st_dev
+    names = _Names(fs, fd)
+    left: list[Undeletable] = []
+    queue: list[str] = []
+    _strip(fs, fd, fd, names, queue, left)
+    while queue:
+        name = queue.pop()
+        try:
+            child_fd = fs.open(name, DIRECTORY_FLAGS, dir_fd=fd)
+        except OSError as error:
+            try:  # what was lifted may have been swapped for a file or a link just before
+                if not _unlinked(fs, fd, name):
+                    left.append(Undeletable(name, error))
+            except OSError as cause:
+                left.append(Undeletable(name, cause))
+            continue
+        try:
+            if fs.fstat(child_fd).st_dev != device:
+                raise OSError(errno.EXDEV, "another file system is mounted there")  # noqa: TRY301
+            before = len(left)
+            _strip(fs, fd, child_fd, names, queue, left)
+            resisting = len(left) > before
+        except OSError as error:
+            left.append(Undeletable(name, error))
+            continue
+        finally:
+            close_reader(fs, child_fd)
+        try:
+            fs.rmdir(name, dir_fd=fd)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            if not resisting:
+                left.append(Undeletable(name, error))
+    return left
+
+
 class _Names:
     """Fresh names for directories that are lifted to the top of the tree being emptied."""
 
-    def __init__(self) -> None:
+    def __init__(self, fs: FileSystem, fd: int) -> None:
+        self._fs = fs
+        self._fd = fd
         self._count = 0
 
     def fresh(self) -> str:
-        self._count += 1
-        return f"{DISCARDED_PREFIX}{os.getpid()}-{self._count}"
-
-
-def _empty(fs: FileSystem, root_fd: int, fd: int, device: int, names: _Names) -> None:
-    """Delete all that `fd` holds: files at once; a directory is lifted to the top and queued.
-
-    Lifting keeps two descriptors open at the most however deep the tree is, needs no recursion
-    and no long path.
-    """
-    queue: list[str] = []
-    _strip(fs, root_fd, fd, device, names, queue, top=True)
-    while queue:
-        name = queue.pop()
-        child_fd = fs.open(name, DIRECTORY_FLAGS, dir_fd=root_fd)
-        try:
-            if fs.fstat(child_fd).st_dev != device:
-                raise OSError(errno.EXDEV, "another file system is mounted there")
-            _strip(fs, root_fd, child_fd, device, names, queue, top=False)
-        finally:
-            close_reader(fs, child_fd)
-        fs.rmdir(name, dir_fd=root_fd)
+        while True:
+            self._count += 1
+            name = f"{DISCARDED_PREFIX}{os.getpid()}-{self._count}"
+            try:
+                self._fs.stat(name, dir_fd=self._fd)
+            except FileNotFoundError:
+                return name
 
 
 def _strip(
     fs: FileSystem,
-    root_fd: int,
+    top_fd: int,
     fd: int,
-    device: int,
     names: _Names,
     queue: list[str],
-    *,
-    top: bool,
+    left: list[Undeletable],
 ) -> None:
+    """Delete the files in `fd`, and lift its directories to the top and into the queue."""
     for entry in fs.listdir(fd):
-        status = fs.stat(entry, dir_fd=fd)
-        if not stat.S_ISDIR(status.st_mode):
-            fs.unlink(entry, dir_fd=fd)
-            continue
-        if status.st_dev != device:
-            raise OSError(errno.EXDEV, "another file system is mounted there")
-        if top:
-            queue.append(entry)
-            continue
-        while True:
+        try:
+            if _unlinked(fs, fd, entry):
+                continue
             lifted = names.fresh()
             try:
-                fs.stat(lifted, dir_fd=root_fd)
+                fs.rename(entry, lifted, src_dir_fd=fd, dst_dir_fd=top_fd)
             except FileNotFoundError:
-                break
-        fs.rename(entry, lifted, src_dir_fd=fd, dst_dir_fd=root_fd)
-        queue.append(lifted)
+                continue
+            queue.append(lifted)
+        except OSError as error:
+            left.append(Undeletable(entry, error))
+
+
+def _unlinked(fs: FileSystem, fd: int, entry: str) -> bool:
+    """Delete an entry that is no directory; say False, and do nothing, where it is one."""
+    try:
+        fs.unlink(entry, dir_fd=fd)
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        if error.errno not in _NO_FILE:
+            raise
+        try:
+            status = fs.stat(entry, dir_fd=fd)
+        except FileNotFoundError:
+            return True
+        if stat.S_ISDIR(status.st_mode):
+            return False
+        raise
+    return True

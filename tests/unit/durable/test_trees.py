@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.filesystem import FaultyFileSystem
-from tests.support.mounts import immutable, mounted_tmpfs
+from tests.support.mounts import bound, immutable, mounted_tmpfs
 from tools.durable import OsFileSystem, RemovalError, WriteError, discard_tree, sweep_discarded
 from tools.durable.filesystem import FileSystem
 
@@ -120,16 +120,38 @@ def test_a_directory_swapped_for_a_link_while_it_is_emptied_leads_nowhere(
     below.mkdir(parents=True)
     fs = FaultyFileSystem()
 
+    swapped = []
+
     def swap(call: object) -> None:
-        hidden = parent / ".discarded-0001" / "below"
-        if getattr(call, "operation", "") == "open" and getattr(call, "path", "").endswith("below"):
+        path = getattr(call, "path", "")
+        if getattr(call, "operation", "") == "open" and ".discarded-0001/.discarded-" in path:
+            hidden = parent / ".discarded-0001" / os.path.basename(path)
             hidden.rmdir()
             hidden.symlink_to(canary)
+            swapped.append(path)
 
     fs.before = swap
-    with pytest.raises(RemovalError):
-        discard(parent, "tree", fs)
-    fs.before = None
+    discard(parent, "tree", fs)
+
+    assert swapped
+    assert os.listdir(parent) == []
+
+
+@pytest.mark.parametrize("place", ["mounted", "below/mounted", "below/deeper/mounted"])
+def test_what_is_mounted_in_the_tree_by_a_bind_is_not_entered(
+    parent: Path, canary: Path, place: str
+) -> None:
+    tree = parent / "tree"
+    (tree / "file").parent.mkdir()
+    (tree / "file").write_text("x")
+    point = tree / place
+    with bound(canary, point) as where:
+        with pytest.raises(RemovalError) as caught:
+            discard(parent, "tree")
+        assert caught.value.cause.errno == errno.EBUSY
+        assert (canary / "deeper" / "canary").read_text() == "alive"
+        assert not list(parent.rglob("file"))
+        where.unmount()
 
     assert sweep(parent) == []
     assert os.listdir(parent) == []
