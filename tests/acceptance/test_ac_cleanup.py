@@ -44,7 +44,7 @@ def test_ac_025_cleanup_removes_old_completed_and_aborted_sessions(
     )
     assert not (base / kinds["old completed"]).exists()
     assert sorted(p.name for p in base.iterdir()) == sorted(
-        [".gitkeep", *(set(kinds.values()) - set(gone))]
+        [".gitkeep", ".prune", *(set(kinds.values()) - set(gone))]
     )
 
 

@@ -548,7 +548,7 @@ class ManagerMachine(RuleBasedStateMachine):
         if self.base.exists():
             shown = {path.name for path in self.base.iterdir()}
             shown = {name for name in shown if not name.startswith(".discarded-")}
-            assert shown - {".gitkeep"} == set(self.disk)
+            assert shown - {".gitkeep", ".prune"} == set(self.disk)
             for session_id in self.disk:
                 assert [p.name for p in (self.base / session_id).iterdir()] == ["session.yaml"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Protocol
 
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -77,8 +76,10 @@ def close_reader(fs: FileSystem, fd: int) -> None:
     It is closed whatever the system answers, and no data hangs on the answer; so what was done
     under it is not called a failure because of it.
     """
-    with suppress(OSError):
+    try:  # noqa: SIM105 (whoever looks through ten thousand directories closes as many)
         fs.close(fd)
+    except OSError:
+        pass
 
 
 class OsFileSystem:
@@ -95,11 +96,7 @@ class OsFileSystem:
     rmdir = staticmethod(os.rmdir)
     mkdir = staticmethod(os.mkdir)
     flock = staticmethod(fcntl.flock)
-
-    @staticmethod
-    def stat(path: str, *, dir_fd: int | None = None) -> os.stat_result:
-        """Describe `path` itself, never what it links to."""
-        return os.stat(path, dir_fd=dir_fd, follow_symlinks=False)
+    stat = staticmethod(os.lstat)  # `path` itself, never what it links to
 
     @staticmethod
     def listdir(fd: int) -> list[str]:

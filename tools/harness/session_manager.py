@@ -15,7 +15,7 @@ from typing import Any, Final
 import structlog
 from attrs import evolve, fields, frozen
 
-from tools.durable import DurableError, ReadError, RemovalError, WriteError
+from tools.durable import ReadError, WriteError
 from tools.harness.briefing import DEFAULT_MAX_TOKENS, brief, estimate_tokens
 from tools.harness.errors import (
     HarnessError,
@@ -25,6 +25,7 @@ from tools.harness.errors import (
     SessionCorrupted,
 )
 from tools.harness.ports import Clock, PhaseExecutor, PhaseResult, TokenCounter
+from tools.harness.pruning import CleanUpEvents, HarnessTarget
 from tools.harness.session_domain import (
     DEFAULT_TOKEN_BUDGET,
     MAX_PATH_CHARS,
@@ -38,7 +39,9 @@ from tools.harness.session_domain import (
     utc_now,
 )
 from tools.harness.session_store import SessionStore, SessionSummary, UnreadableSession
+from tools.prune import PruneRootMissing, RetentionPolicy, prune
 
+_HOURS_A_DAY: Final = 24
 _OUTPUT_KEPT: Final = 4000
 """How many characters of a phase's output are kept in the history, from its end."""
 _FILES_NAMED: Final = 20
@@ -663,8 +666,9 @@ class SessionManager:
     def cleanup_old_sessions(self, days: float, dry_run: bool = False) -> _Ids:
         """Delete sessions that ended at least `days` ago.
 
-        A session that is active or paused, can't be read, or is changed by somebody else
-        meanwhile is never deleted.
+        A session that is active or paused, can't be read, is worked in, or is changed by somebody
+        else meanwhile is never deleted. Each deletion is in the audit log `.prune/audit.jsonl` of
+        the base before it happens.
 
         Args:
             days: How long ago they ended, in days, 0 or more.
@@ -675,44 +679,28 @@ class SessionManager:
 
         Raises:
             ValueError: `days` is negative or no number.
+            PruneBusy: Another clean-up of the same base is going on; nothing was deleted.
+            PruneRootUnusable: The base can't be read or written; nothing was deleted.
         """
         if isinstance(days, bool) or not days >= 0:
             raise ValueError(f"days: expected 0 or more, got {days!r}")
-        now = self._clock()
-        old = [
-            (ended, found)
-            for found in self.find()
-            if found.head.state.is_terminal
-            and _age_days(now, ended := found.head.completed_at or found.head.updated_at) >= days
-        ]
-        old.sort(key=lambda one: (one[0], one[1].session_id))
-        gone = []
-        for ended, found in old:
-            if not dry_run and not self._delete_old(found, ended):
-                continue
-            gone.append(found.session_id)
+        events = CleanUpEvents(self._log)
+        try:
+            result = prune(
+                HarnessTarget(self.store.base_path),
+                RetentionPolicy(max_age_hours=days * _HOURS_A_DAY),
+                dry_run=dry_run,
+                observer=events,
+                outside=self.store.outside(self._clock),
+            )
+        except PruneRootMissing:
+            gone: _Ids = []
+        else:
+            gone = result.deleted_sessions
+        if not dry_run:
+            self.store.forget(gone)
         self._log.info("sessions.cleaned_up", days=days, dry_run=dry_run, count=len(gone))
         return gone
-
-    def _delete_old(self, found: SessionSummary, ended: datetime) -> bool:
-        try:
-            deleted = self.store.delete(found.session_id, expected_revision=found.head.revision)
-        except RemovalError as error:
-            # It is out of every listing; what resisted is removed with the next one.
-            self._log.warning(
-                "session.delete_unfinished", session_id=found.session_id, path=str(error.path)
-            )
-            return True
-        except (HarnessError, DurableError) as error:
-            self._log.warning(
-                "session.delete_failed", session_id=found.session_id, error=str(error)
-            )
-            return False
-        if deleted:
-            self._log.info(
-                "session.deleted", session_id=found.session_id, ended_at=ended.isoformat()
-            )
-        return deleted
 
     # ------------------------------------------------------------------------------------ helpers
 
@@ -780,10 +768,6 @@ class SessionManager:
                     tokens_used=budget.tokens_used,
                     total_budget=budget.total_budget,
                 )
-
-
-def _age_days(now: datetime, moment: datetime) -> float:
-    return (now - moment) / timedelta(days=1)
 
 
 def _own_problem(result: PhaseResult) -> str | None:

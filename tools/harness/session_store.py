@@ -20,8 +20,9 @@ import re
 import secrets
 import stat
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from threading import RLock
 from typing import Final
@@ -63,6 +64,7 @@ from tools.harness.session_codec import (
     decode_session,
 )
 from tools.harness.session_domain import SessionContext, validate_session_id
+from tools.prune import Outside
 
 DEFAULT_BASE_PATH: Final = Path(".agentforge/sessions")
 SESSION_FILE: Final = "session.yaml"
@@ -476,6 +478,16 @@ class SessionStore:
         except FileNotFoundError:
             return False
         return True
+
+    def outside(self, clock: Callable[[], datetime]) -> Outside:
+        """Return what a prune of this base needs of the world, by the given clock."""
+        return Outside(fs=self._fs, clock=clock, token=self._token)
+
+    def forget(self, session_ids: Iterable[str]) -> None:
+        """Drop what is remembered of sessions that somebody else deleted."""
+        with self._mutex:
+            for session_id in session_ids:
+                self._writers.pop(session_id, None)
 
     def _require_revision(
         self, directory_fd: int, session_id: str, path: Path, expected: int

@@ -11,6 +11,7 @@ Importing this package loads no WebAssembly engine; the first execution does.
 
 from __future__ import annotations
 
+from tools.prune import PruneResult, RetentionPolicy
 from tools.sandbox.cancel import CancelToken
 from tools.sandbox.errors import (
     InputFileError,
@@ -33,6 +34,12 @@ from tools.sandbox.metadata import (
 )
 from tools.sandbox.policy import ExecutionPolicy, ReadOnlyMount
 from tools.sandbox.pool import PoolStats, close_pool, configure_pool, pool_stats, warm_pool
+from tools.sandbox.pruning import (
+    SandboxTarget,
+    archive_sessions,
+    prune_sessions,
+    restore_session,
+)
 from tools.sandbox.result import SandboxResult, ToolCallRecord, Trap
 from tools.sandbox.runtime import RuntimeInfo, prepare, runtime_info
 from tools.sandbox.sandbox_logging import SandboxLogger
@@ -68,9 +75,11 @@ __all__ = [
     "InvalidSessionId",
     "PathEscapesWorkspace",
     "PoolStats",
+    "PruneResult",
     "ReadOnlyMount",
     "RepairResult",
     "ReservedSessionPath",
+    "RetentionPolicy",
     "RuntimeInfo",
     "RuntimeType",
     "Sandbox",
@@ -78,6 +87,7 @@ __all__ = [
     "SandboxError",
     "SandboxLogger",
     "SandboxResult",
+    "SandboxTarget",
     "SandboxUnavailable",
     "SessionMetadata",
     "SessionSandbox",
@@ -87,6 +97,7 @@ __all__ = [
     "UnsupportedRuntime",
     "WorkspaceBusy",
     "WorkspaceError",
+    "archive_sessions",
     "close_pool",
     "configure_pool",
     "create_sandbox",
@@ -99,10 +110,12 @@ __all__ = [
     "open_workspace_file",
     "pool_stats",
     "prepare",
+    "prune_sessions",
     "read_session_file",
     "read_session_metadata",
     "read_session_text",
     "repair_session_metadata",
+    "restore_session",
     "runtime_info",
     "warm_pool",
     "write_session_file",

@@ -47,6 +47,11 @@ class SandboxLogger:
         """The same logger with more fields in every event."""
         return type(self)(self._logger, **{**self._bound, **fields})
 
+    def settled(self) -> SandboxLogger:
+        """The same logger with its configuration looked up once, for many events in a row."""
+        bind = getattr(self._logger, "bind", None)
+        return self if bind is None else type(self)(bind(), **self._bound)
+
     def info(self, event: str, **fields: object) -> None:
         """Tell an event of ordinary life."""
         self._logger.info(event, **{**self._bound, **fields})
@@ -104,3 +109,61 @@ class SandboxLogger:
     def path_deleted(self, session_id: str, *, path: str, recursive: bool) -> None:
         """A file or directory of a session was deleted."""
         self.info("session.file.delete", session_id=session_id, path=path, recursive=recursive)
+
+    def prune_started(
+        self, *, older_than_hours: float | None, workspace_root: str, dry_run: bool
+    ) -> None:
+        """A prune of session workspaces began."""
+        self.info(
+            "session.prune.started",
+            threshold=older_than_hours,
+            workspace_root=workspace_root,
+            dry_run=dry_run,
+        )
+
+    def prune_candidate(
+        self, session_id: str, *, age_hours: float, size_bytes: int, reasons: list[str]
+    ) -> None:
+        """A session is to go."""
+        self.info(
+            "session.prune.candidate",
+            session_id=session_id,
+            age_hours=age_hours,
+            size_bytes=size_bytes,
+            reasons=reasons,
+        )
+
+    def prune_skipped(self, session_id: str, *, reason: str, detail: str) -> None:
+        """A session is left alone because it can't be dated or is not ours."""
+        self.warning("session.prune.skipped", session_id=session_id, reason=reason, detail=detail)
+
+    def prune_deleted(self, session_id: str, *, size_bytes: int, trashed: bool) -> None:
+        """A session is gone, or in the trash."""
+        self.info(
+            "session.prune.deleted", session_id=session_id, size_bytes=size_bytes, trashed=trashed
+        )
+
+    def prune_failed(self, session_id: str, *, error: str) -> None:
+        """A session was to go, and is not, or not all, gone."""
+        self.warning("session.prune.failed", session_id=session_id, error=error)
+
+    def prune_completed(
+        self,
+        *,
+        deleted_count: int,
+        skipped_count: int,
+        error_count: int,
+        reclaimed_bytes: int,
+        duration: float,
+        dry_run: bool,
+    ) -> None:
+        """A prune ended."""
+        self.info(
+            "session.prune.completed",
+            deleted_count=deleted_count,
+            skipped_count=skipped_count,
+            error_count=error_count,
+            reclaimed_bytes=reclaimed_bytes,
+            duration=duration,
+            dry_run=dry_run,
+        )

@@ -1,0 +1,159 @@
+"""Agent sessions for the prune engine: only those that ended, dated by when they did."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from attrs import frozen
+
+from tools.durable import FileSystem, ReadError, read_regular_file
+from tools.durable.filesystem import READ_FLAGS, close_reader
+from tools.harness.errors import SessionCorrupted
+from tools.harness.session_codec import (
+    END_MARK,
+    HEAD_BYTES,
+    SessionHead,
+    decode_head,
+    decode_session,
+)
+from tools.harness.session_domain import validate_session_id
+from tools.harness.session_store import (
+    DEFAULT_BASE_PATH,
+    MAX_FILE_BYTES,
+    SESSION_FILE,
+    WORKSPACE,
+)
+from tools.prune import (
+    Dated,
+    Decision,
+    PruneResult,
+    PruneTarget,
+    RetentionPolicy,
+    Skipped,
+    SkipReason,
+    Undatable,
+)
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+KIND: Final = "harness"
+WORKFLOW_FILE: Final = "workflow.yaml"
+"""The attachment that a running workflow holds a lock on."""
+
+
+@frozen
+class HarnessTarget:
+    """The agent sessions under a base. Implements `tools.prune.PruneTarget`.
+
+    A session that is active or paused is never removable, whatever the policy. One that can't be
+    read is left alone. A directory without a session file is no session.
+    """
+
+    root: Path = DEFAULT_BASE_PATH
+    kind: str = KIND
+    guards: Sequence[str] = (WORKFLOW_FILE, WORKSPACE)
+
+    def owns(self, name: str) -> bool:
+        """Tell whether a name can be a session's id."""
+        try:
+            validate_session_id(name)
+        except ValueError:
+            return False
+        return True
+
+    def date(self, fs: FileSystem, session_fd: int, session_id: str) -> Dated | Undatable | None:
+        """Date a session by when it ended, from the head of its file."""
+        head = _head(fs, session_fd, session_id)
+        if not isinstance(head, SessionHead):
+            return head
+        return Dated(
+            at=head.completed_at or head.updated_at,
+            version=head.revision,
+            state=head.state.value,
+            removable=head.state.is_terminal,
+        )
+
+
+def _head(fs: FileSystem, session_fd: int, session_id: str) -> SessionHead | Undatable | None:
+    """Read the head of a session's file, or the whole file where it is not as we write it."""
+    path = Path(session_id) / SESSION_FILE
+    try:
+        fd = fs.open(SESSION_FILE, READ_FLAGS, dir_fd=session_fd)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return Undatable(SkipReason.UNREADABLE, f"{SESSION_FILE}: {error.strerror or error}")
+    try:
+        status = fs.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            return Undatable(SkipReason.UNREADABLE, f"{SESSION_FILE} is no regular file")
+        size = status.st_size
+        data = fs.pread(fd, HEAD_BYTES, 0)
+        tail = data[-4:] if size == len(data) else fs.pread(fd, 4, max(size - 4, 0))
+    except OSError as error:
+        return Undatable(SkipReason.UNREADABLE, f"{SESSION_FILE}: {error.strerror or error}")
+    finally:
+        close_reader(fs, fd)
+    head = decode_head(data) if tail == END_MARK else None
+    if head is not None and head.session_id == session_id and size <= MAX_FILE_BYTES:
+        return head
+    return _careful(fs, session_fd, session_id, path)
+
+
+def _careful(
+    fs: FileSystem, session_fd: int, session_id: str, path: Path
+) -> SessionHead | Undatable | None:
+    try:
+        data = read_regular_file(
+            fs, SESSION_FILE, path=path, max_bytes=MAX_FILE_BYTES, directory_fd=session_fd
+        )
+        if data is None:
+            return None
+        session = decode_session(data, path=path)
+    except (SessionCorrupted, ReadError) as error:
+        return Undatable(SkipReason.CORRUPTED_METADATA, str(error))
+    if session.session_id != session_id:
+        detail = f"its file is that of session {session.session_id}"
+        return Undatable(SkipReason.CORRUPTED_METADATA, detail)
+    return SessionHead.of(session)
+
+
+class CleanUpEvents:
+    """Tells the events of a clean-up to a structlog logger. A `tools.prune.PruneObserver`."""
+
+    def __init__(self, log: FilteringBoundLogger) -> None:
+        self._log = log
+
+    def started(self, target: PruneTarget, policy: RetentionPolicy, *, dry_run: bool) -> None:
+        """A clean-up began."""
+
+    def skipped(self, skipped: Skipped) -> None:
+        """A session can't be read, or is not ours."""
+        self._log.warning("session.unreadable", session_id=skipped.session_id, error=skipped.detail)
+
+    def candidate(self, decision: Decision, *, age_hours: float) -> None:
+        """A session is to go."""
+
+    def deleted(self, session_id: str, *, size_bytes: int, trashed: bool) -> None:
+        """A session is gone."""
+        self._log.info(
+            "session.deleted", session_id=session_id, size_bytes=size_bytes, trashed=trashed
+        )
+
+    def failed(self, session_id: str, *, error: str) -> None:
+        """A session is not, or not all, gone."""
+        self._log.warning("session.delete_failed", session_id=session_id, error=error)
+
+    def completed(self, result: PruneResult) -> None:
+        """A clean-up ended."""
+
+
+__all__ = [
+    "KIND",
+    "CleanUpEvents",
+    "HarnessTarget",
+]

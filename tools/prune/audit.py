@@ -1,0 +1,146 @@
+"""What was removed, when, why and by whom: one JSON object a line, written before it happens.
+
+    {"at": "2026-03-01T04:00:00.000000Z", "event": "removing", "kind": "sandbox", "session_id": …,
+     "hidden": …, "size_bytes": …, "dated_at": …, "reasons": ["expired"], "run": …, "by": {…}}
+
+`removing` is on the disk before the session is out of sight; `removed`, `unfinished` or `kept` says
+what became of it. A session that is gone without the second line was being removed when the process
+died; the next prune finishes it and writes `finished`.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import socket
+import stat
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from tools.durable import FileSystem
+from tools.durable.filesystem import close_reader
+
+AUDIT_NAME: Final = "audit.jsonl"
+"""The log's name in a root's private directory."""
+
+_FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+
+
+def actor() -> dict[str, object]:
+    """Say who this process is: user, uid, process id, host and program."""
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):
+        user = str(os.getuid())
+    return {
+        "user": user,
+        "uid": os.getuid(),
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "program": os.path.basename(sys.argv[0]) if sys.argv else "",
+    }
+
+
+class AuditLog:
+    """An append-only log in a root's private directory.
+
+    Guarantees: when `write` returns with `sync`, its lines survive a power failure. A line that a
+    crash cut off is ended before the next one begins.
+    """
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        directory_fd: int,
+        *,
+        run: str,
+        by: Mapping[str, object],
+        path: Path | None = None,
+    ) -> None:
+        """Open the log, and make it if it is missing.
+
+        Args:
+            fs: The file system.
+            directory_fd: The private directory, open.
+            run: A text that all lines of this prune have in common.
+            by: Who prunes.
+            path: Another file to write to, for a root whose disk is full; None for the usual one.
+
+        Raises:
+            OSError: It can't be opened, or is no regular file.
+        """
+        self._fs = fs
+        self._run = run
+        self._by = dict(by)
+        name, where = (AUDIT_NAME, directory_fd) if path is None else (os.fspath(path), None)
+        self._fd = fs.open(name, _FLAGS, 0o600, dir_fd=where)
+        try:
+            status = fs.fstat(self._fd)
+            if not stat.S_ISREG(status.st_mode):
+                raise OSError(f"the audit log {name} is no regular file")  # noqa: TRY301
+            torn = status.st_size > 0 and fs.pread(self._fd, 1, status.st_size - 1) != b"\n"
+            self._pending: list[bytes] = [b"\n"] if torn else []
+        except BaseException:
+            close_reader(fs, self._fd)
+            raise
+
+    def add(self, event: str, *, at: datetime, **fields: object) -> None:
+        """Add a line, to be written with the next `write`."""
+        line = {
+            "at": at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
+            "event": event,
+            **fields,
+            "run": self._run,
+            "by": self._by,
+        }
+        self._pending.append(json.dumps(line, separators=(",", ":")).encode("ascii") + b"\n")
+
+    def write(self, *, sync: bool = True) -> None:
+        """Write the lines that were added.
+
+        Raises:
+            OSError: They could not be written, or their durability could not be confirmed; some
+                may be there, and those that are pending are dropped.
+        """
+        if not self._pending:
+            return
+        data = memoryview(b"".join(self._pending))
+        self._pending = []
+        done = 0
+        while done < len(data):
+            done += self._fs.writev(self._fd, [data[done:]])
+        if sync:
+            self._fs.fsync(self._fd)
+
+    def close(self) -> None:
+        """Close the log; what was added and not written is lost."""
+        close_reader(self._fs, self._fd)
+
+
+def read_audit(path: Path) -> Sequence[Mapping[str, object]]:
+    """Read an audit log, leaving out what is no line of one (such as one a crash cut off).
+
+    Args:
+        path: The file; no lines if it is missing.
+
+    Raises:
+        OSError: The system would not read it.
+    """
+    try:
+        with open(path, "rb") as log:
+            lines = log.read().split(b"\n")
+    except FileNotFoundError:
+        return []
+    read = []
+    for line in lines:
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(entry, dict):
+            read.append(entry)
+    return read

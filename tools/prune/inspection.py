@@ -1,0 +1,431 @@
+"""What is under a root: sessions that could go, and what is left alone with the reason why.
+
+Nothing is changed here. Directories are opened by name relative to a descriptor and never through
+a link; what is found is believed only as far as it was looked at through such a descriptor.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import resource
+import stat
+from collections.abc import Callable, Collection, Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from attrs import field, frozen
+
+from tools.durable import FileSystem
+from tools.durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
+from tools.prune.policy import Candidate, Skipped, SkipReason
+from tools.prune.target import Dated, PruneTarget
+
+CLOCK_SKEW: Final = timedelta(minutes=5)
+"""How far in the future a session may be dated: clocks of two machines differ."""
+
+_BLOCK: Final = 512
+_KIND: Final = 0o170000  # inode(7): S_IFMT
+_LEVELS: Final = 400
+_BUSY: Final = frozenset({errno.EWOULDBLOCK, errno.EACCES})
+_NO_DIRECTORY: Final = frozenset({errno.ENOTDIR, errno.ELOOP})
+
+
+@frozen(kw_only=True)
+class Found:
+    """What is under a root.
+
+    Attributes:
+        candidates: Sessions that can be dated and are ours.
+        skipped: What has a session's name and is neither.
+        skipped_bytes: What the skipped ones hold, where all had to be measured.
+    """
+
+    candidates: tuple[Candidate, ...]
+    skipped: tuple[Skipped, ...]
+    skipped_bytes: int = 0
+
+
+@frozen
+class Size:
+    """What a directory holds.
+
+    Attributes:
+        size_bytes: Sizes of all files, each counted once however many names it has.
+        disk_bytes: The room they take.
+        files: How many files and directories there are.
+        foreign: A file whose owner is not the directory's, or None.
+        mounted: A directory on another file system, or None.
+        partial: True when some of it could not be looked at, so the sizes are at least these.
+    """
+
+    size_bytes: int
+    disk_bytes: int
+    files: int
+    foreign: str | None
+    mounted: str | None
+    partial: bool
+
+
+_NOT_MEASURED: Final = Size(0, 0, 0, None, None, False)
+
+
+def measure(fs: FileSystem, fd: int, status: os.stat_result | None = None) -> Size:
+    """Add up what an open directory holds; links count as links, mounted trees are not entered.
+
+    Args:
+        fs: The file system.
+        fd: The directory.
+        status: What `fstat` says of it, where that is known.
+    """
+    top = status or fs.fstat(fd)
+    walk = _Walk(fs, top.st_dev, top.st_uid)
+    below = walk.look(fd)
+    if below:
+        walk.visit(fd, below)
+    return walk.result()
+
+
+class _Walk:
+    def __init__(self, fs: FileSystem, device: int, owner: int) -> None:
+        self._fs = fs
+        self._device = device
+        self._owner = owner
+        self._size = self._disk = self._files = 0
+        self._foreign: str | None = None
+        self._mounted: str | None = None
+        self._partial = False
+        self._linked: set[int] = set()
+
+    def result(self) -> Size:
+        return Size(
+            self._size, self._disk, self._files, self._foreign, self._mounted, self._partial
+        )
+
+    def visit(self, fd: int, below: list[str]) -> None:
+        """Walk the directories below one, with one descriptor a level, down to `_LEVELS`."""
+        stack: list[tuple[int, list[str]]] = [(fd, below)]
+        try:
+            while stack:
+                parent, below = stack[-1]
+                if not below:
+                    stack.pop()
+                    if parent != fd:
+                        close_reader(self._fs, parent)
+                    continue
+                name = below.pop()
+                if len(stack) > _LEVELS:
+                    self._partial = True
+                    continue
+                child = self._enter(parent, name)
+                if child >= 0:
+                    stack.append((child, self.look(child)))
+        finally:
+            for open_fd, _ in stack:
+                if open_fd != fd:
+                    close_reader(self._fs, open_fd)
+
+    def _counted(self, inode: int) -> bool:
+        """Tell whether a file of several names was counted before."""
+        before = inode in self._linked
+        self._linked.add(inode)
+        return before
+
+    def _enter(self, parent: int, name: str) -> int:
+        try:
+            return self._fs.open(name, DIRECTORY_FLAGS, dir_fd=parent)
+        except OSError:
+            self._partial = True
+            return -1
+
+    def look(self, fd: int) -> list[str]:
+        """Count what is in one directory; name its directories."""
+        fs = self._fs
+        below: list[str] = []
+        try:
+            names = fs.listdir(fd)
+        except OSError:
+            self._partial = True
+            return below
+        stat_of, owner, device = fs.stat, self._owner, self._device
+        size = disk = 0
+        for name in names:
+            try:
+                status = stat_of(name, dir_fd=fd)
+            except OSError:
+                self._partial = True
+                continue
+            if status.st_uid != owner:
+                self._foreign = name
+            if status.st_mode & _KIND == stat.S_IFDIR:
+                if status.st_dev != device:
+                    self._mounted = name
+                    continue
+                below.append(name)
+            elif status.st_nlink > 1 and self._counted(status.st_ino):
+                continue
+            else:
+                size += status.st_size
+            disk += status.st_blocks
+        self._files += len(names)
+        self._size += size
+        self._disk += disk * _BLOCK
+        return below
+
+
+@frozen(kw_only=True)
+class Inspector:
+    """Looks at what is under a root.
+
+    Attributes:
+        fs: The file system.
+        target: The kind of sessions.
+        now: The time, aware.
+        pins: Ids that somebody pinned.
+        mounted: Names in the root at or below which something is mounted.
+        owners: The users whose sessions may be removed.
+        latest: The latest time a session may be dated.
+    """
+
+    fs: FileSystem
+    target: PruneTarget
+    now: datetime
+    pins: Collection[str] = ()
+    mounted: Collection[str] = ()
+    owners: Collection[int] = field(factory=lambda: (os.geteuid(),))
+    latest: datetime = field(init=False)
+
+    @latest.default
+    def _latest(self) -> datetime:
+        return self.now + CLOCK_SKEW
+
+    def look(
+        self, root_fd: int, *, wanted: Callable[[Dated, bool], bool], everything: bool
+    ) -> Found:
+        """Date what is under a root, and measure what may have to go.
+
+        Args:
+            root_fd: The root, open.
+            wanted: Whether a session, dated so and pinned or not, is to be measured.
+            everything: Whether all are to be measured, the skipped ones too.
+
+        Raises:
+            OSError: The root can't be listed.
+        """
+        candidates = []
+        skipped = []
+        skipped_bytes = 0
+        device = self.fs.fstat(root_fd).st_dev
+        owns = self.target.owns
+        for name in sorted(filter(owns, self.fs.listdir(root_fd))):
+            fd = self._open(root_fd, name)
+            if isinstance(fd, Skipped):
+                skipped.append(fd)
+                continue
+            if fd < 0:
+                continue
+            try:
+                found = self._examine(fd, name, device, wanted, everything=everything)
+                if isinstance(found, Skipped):
+                    skipped.append(found)
+                    if everything:
+                        skipped_bytes += measure(self.fs, fd).size_bytes
+                elif found is not None:
+                    candidates.append(found)
+            except OSError as error:
+                reason = error.strerror or str(error)
+                skipped.append(self._skip(name, SkipReason.UNREADABLE, reason))
+            finally:
+                close_reader(self.fs, fd)
+        return Found(
+            candidates=tuple(candidates), skipped=tuple(skipped), skipped_bytes=skipped_bytes
+        )
+
+    def _skip(self, name: str, reason: SkipReason, detail: str) -> Skipped:
+        return Skipped(kind=self.target.kind, session_id=name, reason=reason, detail=detail)
+
+    def _open(self, root_fd: int, name: str) -> int | Skipped:
+        """Open a session's directory; -1 for what is gone or is no directory."""
+        try:
+            return self.fs.open(name, DIRECTORY_FLAGS, dir_fd=root_fd)
+        except FileNotFoundError:
+            return -1
+        except OSError as error:
+            if error.errno not in _NO_DIRECTORY:
+                return self._skip(name, SkipReason.UNREADABLE, error.strerror or str(error))
+        try:
+            mode = self.fs.stat(name, dir_fd=root_fd).st_mode
+        except OSError:
+            return -1
+        if stat.S_ISLNK(mode):
+            detail = "a symbolic link has a session's name; it is not followed"
+            return self._skip(name, SkipReason.SYMBOLIC_LINK, detail)
+        return -1
+
+    def _examine(
+        self,
+        fd: int,
+        name: str,
+        device: int,
+        wanted: Callable[[Dated, bool], bool],
+        *,
+        everything: bool,
+    ) -> Candidate | Skipped | None:
+        status = self.fs.fstat(fd)
+        if status.st_dev != device or name in self.mounted:
+            return self._skip(name, SkipReason.MOUNT_POINT, "something is mounted at or below it")
+        if status.st_uid not in self.owners:
+            detail = f"it belongs to user {status.st_uid}"
+            return self._skip(name, SkipReason.OTHER_OWNER, detail)
+        dated = self.target.date(self.fs, fd, name)
+        if not isinstance(dated, Dated):
+            return None if dated is None else self._skip(name, dated.reason, dated.detail)
+        return self._weigh(fd, name, dated, status, wanted, everything=everything)
+
+    def _weigh(
+        self,
+        fd: int,
+        name: str,
+        dated: Dated,
+        status: os.stat_result,
+        wanted: Callable[[Dated, bool], bool],
+        *,
+        everything: bool,
+    ) -> Candidate | Skipped:
+        """Make a candidate of what is dated, and measure it if it may have to go."""
+        if dated.at > self.latest:
+            detail = f"it is dated {dated.at.isoformat()}, which is still to come"
+            return self._skip(name, SkipReason.FUTURE, detail)
+        pinned = name in self.pins
+        size, in_use = _NOT_MEASURED, False
+        if everything or wanted(dated, pinned):
+            size = measure(self.fs, fd, status)
+            unsuitable = self._unsuitable(name, size)
+            if unsuitable is not None:
+                return unsuitable
+            in_use = is_in_use(self.fs, fd, self.target.guards)
+        return Candidate(
+            kind=self.target.kind,
+            session_id=name,
+            dated_at=dated.at,
+            version=dated.version,
+            size_bytes=size.size_bytes,
+            disk_bytes=size.disk_bytes,
+            state=dated.state,
+            removable=dated.removable,
+            pinned=pinned,
+            in_use=in_use,
+        )
+
+    def _unsuitable(self, name: str, size: Size) -> Skipped | None:
+        """Refuse a directory for what is in it."""
+        if size.mounted is not None:
+            detail = f"another file system is mounted at {size.mounted!r} in it"
+            return self._skip(name, SkipReason.MOUNT_POINT, detail)
+        if size.foreign is not None:
+            detail = f"{size.foreign!r} in it belongs to another user"
+            return self._skip(name, SkipReason.OTHER_OWNER, detail)
+        return None
+
+
+# ------------------------------------------------------------------------------------------ locks
+
+
+def is_in_use(fs: FileSystem, session_fd: int, guards: Collection[str]) -> bool:
+    """Tell whether somebody holds a session's directory, or one of its guards, locked.
+
+    The directory is locked against work in it from here until its descriptor is closed.
+    """
+    try:
+        fs.flock(session_fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        if guards:
+            for fd in _guards(fs, session_fd, guards):
+                try:
+                    fs.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                finally:
+                    close_reader(fs, fd)
+    except OSError as error:
+        if error.errno in _BUSY:
+            return True
+        raise
+    return False
+
+
+def hold(fs: FileSystem, session_fd: int, guards: Collection[str]) -> list[int] | None:
+    """Lock a session's directory and guards against whoever works in it.
+
+    Returns:
+        The descriptors that hold the guards, to be closed in the end; None if it is in use.
+
+    Raises:
+        OSError: The file system has no such locks.
+    """
+    held: list[int] = []
+    try:
+        fs.flock(session_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for fd in _guards(fs, session_fd, guards):
+            held.append(fd)
+            fs.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        for fd in held:
+            close_reader(fs, fd)
+        if error.errno in _BUSY:
+            return None
+        raise
+    return held
+
+
+def _guards(fs: FileSystem, session_fd: int, guards: Collection[str]) -> Iterator[int]:
+    """Open the guards that are there, one after another."""
+    for name in guards:
+        try:
+            mode = fs.stat(name, dir_fd=session_fd).st_mode
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                continue  # opening a device may do something
+            fd = fs.open(name, READ_FLAGS, dir_fd=session_fd)
+        except OSError:  # missing, or a link by now: nothing that somebody of ours would hold
+            continue
+        yield fd
+
+
+# ----------------------------------------------------------------------------------------- mounts
+
+
+def mounted_names(root: Path, mountinfo: str = "/proc/self/mountinfo") -> frozenset[str]:
+    """Name what in a root has something mounted at or below it.
+
+    A bind from the same file system has the same device number, so only the kernel's table tells
+    it (proc_pid_mountinfo(5): the fifth field, with blanks and backslashes as octal escapes).
+
+    Args:
+        root: The directory.
+        mountinfo: The table; where there is none, nothing is known to be mounted.
+    """
+    try:
+        with open(mountinfo, "rb") as table:
+            points = [line.split(b" ")[4] for line in table]
+    except (OSError, IndexError):
+        return frozenset()
+    base = os.fsencode(os.path.realpath(root)).rstrip(b"/") + b"/"
+    names = set()
+    for point in points:
+        plain = _unescaped(point)
+        if plain.startswith(base):
+            names.add(os.fsdecode(plain[len(base) :].split(b"/", 1)[0]))
+    return frozenset(names)
+
+
+def _unescaped(field_: bytes) -> bytes:
+    if b"\\" not in field_:
+        return field_
+    for code, plain in ((b"\\040", b" "), (b"\\011", b"\t"), (b"\\012", b"\n"), (b"\\134", b"\\")):
+        field_ = field_.replace(code, plain)
+    return field_
+
+
+def batch_size(largest: int = 256) -> int:
+    """Say how many sessions may be held open at once, within the limit on descriptors."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(1, min(largest, soft // 8))

@@ -1,0 +1,222 @@
+"""The private directory of a root: what is on its way out, the trash, the pins, the audit log.
+
+    {root}/.prune/
+        audit.jsonl          what was removed, when, why and by whom
+        going/{id}~{token}   sessions being removed; the next prune finishes what a crash left
+        trash/{id}~{token}   sessions that can be brought back, and {id}~{token}.json about each
+        coming/{token}       sessions being restored from an archive
+        pins/{id}            empty files: sessions that no prune removes
+
+It is in the root so that going out of sight is one rename within one file system, and its name is
+none that a session can have. Whoever prunes holds an `flock` on it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from attrs import frozen
+
+from tools.durable import DirectoryLock, FileSystem, LockTimeout
+from tools.durable.filesystem import DIRECTORY_FLAGS, close_reader
+from tools.prune.errors import PruneBusy, PruneError, PruneRootMissing, PruneRootUnusable
+from tools.prune.outside import Outside, owners_of
+
+PRIVATE: Final = ".prune"
+GOING: Final = "going"
+TRASH: Final = "trash"
+COMING: Final = "coming"
+PINS: Final = "pins"
+_SEPARATOR: Final = "~"
+_ROOT_FLAGS: Final = DIRECTORY_FLAGS & ~os.O_NOFOLLOW
+
+LOCK_TIMEOUT_S: Final = 10.0
+"""How long a prune waits for another one of the same root, in seconds."""
+
+
+def hidden_name(session_id: str, token: str) -> str:
+    """Name a session out of sight; the id can be read from it."""
+    return f"{session_id}{_SEPARATOR}{token}"
+
+
+def session_of(hidden: str) -> str:
+    """Read the id of a session from its name out of sight."""
+    return hidden.rsplit(_SEPARATOR, 1)[0]
+
+
+def open_root(fs: FileSystem, root: Path) -> int:
+    """Open a root; the path itself may lead over links, for it is the caller's.
+
+    Raises:
+        PruneRootMissing: It is not there.
+        PruneRootUnusable: It is no directory, or the system refused.
+    """
+    try:
+        return fs.open(os.fspath(root), _ROOT_FLAGS)
+    except FileNotFoundError:
+        raise PruneRootMissing(root) from None
+    except OSError as error:
+        raise PruneRootUnusable(root, error.strerror or str(error)) from error
+    except ValueError as error:  # a null byte
+        raise PruneRootUnusable(root, str(error)) from error
+
+
+def read_pins(fs: FileSystem, root_fd: int) -> frozenset[str]:
+    """Name the sessions that somebody pinned.
+
+    Raises:
+        OSError: There are pins and they can't be read.
+    """
+    try:
+        private_fd = fs.open(PRIVATE, DIRECTORY_FLAGS, dir_fd=root_fd)
+    except FileNotFoundError:
+        return frozenset()
+    try:
+        pins_fd = fs.open(PINS, DIRECTORY_FLAGS, dir_fd=private_fd)
+        try:
+            return frozenset(fs.listdir(pins_fd))
+        finally:
+            close_reader(fs, pins_fd)
+    except FileNotFoundError:
+        return frozenset()
+    finally:
+        close_reader(fs, private_fd)
+
+
+class PrivateDirectory:
+    """A root's private directory, made if missing and locked for the time it is open."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        root: Path,
+        root_fd: int,
+        *,
+        owners: Collection[int],
+        timeout_s: float,
+        monotonic: Callable[[], float],
+        sleep: Callable[[float], None],
+    ) -> None:
+        """Open it.
+
+        Raises:
+            PruneBusy: Another prune holds it.
+            PruneRootUnusable: It can't be made or opened, or something else has its name.
+        """
+        self._fs = fs
+        self._open: dict[str, int] = {}
+        path = root / PRIVATE
+        try:
+            _make(fs, root_fd, PRIVATE)
+            # By the root's descriptor: the path may have been swapped since it was opened.
+            self._lock = DirectoryLock(
+                fs,
+                Path(f"/proc/self/fd/{root_fd}") / PRIVATE,
+                timeout_s=timeout_s,
+                monotonic=monotonic,
+                sleep=sleep,
+            ).acquire()
+        except LockTimeout as error:
+            raise PruneBusy(root, timeout_s) from error
+        except Exception as error:
+            cause = getattr(error, "cause", None) or error
+            if not isinstance(cause, OSError):
+                raise
+            raise PruneRootUnusable(root, _refused(path, cause)) from error
+        self.fd = self._lock.fd
+        if fs.fstat(self.fd).st_uid not in owners:
+            self._lock.release()
+            raise PruneRootUnusable(root, f"{path} belongs to another user")
+
+    def directory(self, name: str) -> int:
+        """Open one of the directories in it, made if missing; it is closed with this one.
+
+        Raises:
+            OSError: It can't be made or opened.
+        """
+        fd = self._open.get(name)
+        if fd is None:
+            _make(self._fs, self.fd, name)
+            fd = self._open[name] = self._fs.open(name, DIRECTORY_FLAGS, dir_fd=self.fd)
+        return fd
+
+    def existing(self, name: str) -> int | None:
+        """Open one of the directories in it; None if it is not there."""
+        if name not in self._open:
+            try:
+                mode = self._fs.stat(name, dir_fd=self.fd).st_mode
+            except FileNotFoundError:
+                return None
+            if not stat.S_ISDIR(mode):
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), name)
+        return self.directory(name)
+
+    def close(self) -> None:
+        """Close it and let others prune."""
+        for fd in self._open.values():
+            close_reader(self._fs, fd)
+        self._open.clear()
+        self._lock.release()
+
+
+def _make(fs: FileSystem, parent_fd: int, name: str) -> None:
+    try:
+        fs.stat(name, dir_fd=parent_fd)
+    except FileNotFoundError:
+        try:
+            fs.mkdir(name, 0o700, dir_fd=parent_fd)
+        except FileExistsError:
+            return
+        fs.fsync(parent_fd)
+
+
+def _refused(path: Path, cause: OSError) -> str:
+    if cause.errno in {errno.ENOTDIR, errno.ELOOP}:
+        return f"{path} is no directory, and it is where what is removed goes first"
+    return f"{path}: {cause.strerror or cause}"
+
+
+@frozen
+class OpenedRoot:
+    """A root and its private directory, open and locked.
+
+    Attributes:
+        root_fd: The root.
+        private: Its private directory.
+    """
+
+    root_fd: int
+    private: PrivateDirectory
+
+
+@contextmanager
+def opened_root(root: Path, outside: Outside, timeout_s: float) -> Iterator[OpenedRoot]:
+    """Open a root and its private directory, alone; what the system refuses is a typed error."""
+    fs = outside.fs
+    root_fd = open_root(fs, root)
+    try:
+        private = PrivateDirectory(
+            fs,
+            root,
+            root_fd,
+            owners=owners_of(fs, root_fd),
+            timeout_s=timeout_s,
+            monotonic=outside.monotonic,
+            sleep=outside.sleep,
+        )
+        try:
+            yield OpenedRoot(root_fd, private)
+        finally:
+            private.close()
+    except OSError as error:
+        if isinstance(error, PruneError):
+            raise
+        raise PruneRootUnusable(root, error.strerror or str(error)) from error
+    finally:
+        close_reader(fs, root_fd)

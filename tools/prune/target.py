@@ -1,0 +1,135 @@
+"""What the engine asks of a kind of sessions: whose they are, and when they were last used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from attrs import frozen
+
+from tools.durable import FileSystem
+from tools.prune.policy import Decision, RetentionPolicy, Skipped, SkipReason
+from tools.prune.result import PruneResult
+
+
+@frozen(kw_only=True)
+class Dated:
+    """When a session was last used, or ended.
+
+    Attributes:
+        at: The time, aware.
+        version: Equal for equal content; a session whose version changed was used meanwhile.
+        state: Its state, where its kind has states.
+        removable: Whether its kind may be removed in this state.
+    """
+
+    at: datetime
+    version: object
+    state: str | None = None
+    removable: bool = True
+
+
+@frozen
+class Undatable:
+    """A session that can't be dated, and so is left alone.
+
+    Attributes:
+        reason: Why, as one of the known reasons.
+        detail: Why, in words.
+    """
+
+    reason: SkipReason
+    detail: str
+
+
+class PruneTarget(Protocol):
+    """One kind of sessions: directories under one root, each named by its session's id.
+
+    Every implementation must hold up against whatever is in the directories: it opens names only
+    relative to the descriptor it is given, follows no link, reads no more than it must, blocks on
+    nothing and raises nothing for what it finds.
+    """
+
+    @property
+    def kind(self) -> str:
+        """What the sessions are called: "sandbox", "harness" or "questions"."""
+        ...
+
+    @property
+    def root(self) -> Path:
+        """The directory that they are in."""
+        ...
+
+    @property
+    def guards(self) -> Sequence[str]:
+        """Names in a session's directory that somebody who works in it holds an `flock` on.
+
+        The directory itself is asked for as well.
+        """
+        ...
+
+    def owns(self, name: str) -> bool:
+        """Tell whether a name in the root is one of a session of this kind."""
+        ...
+
+    def date(self, fs: FileSystem, session_fd: int, session_id: str) -> Dated | Undatable | None:
+        """Date a session by what its directory holds; None if there is no session in it.
+
+        Args:
+            fs: The file system.
+            session_fd: The session's directory, open.
+            session_id: The session.
+        """
+        ...
+
+
+class PruneObserver(Protocol):
+    """Is told what a prune finds and does, as it happens."""
+
+    def started(self, target: PruneTarget, policy: RetentionPolicy, *, dry_run: bool) -> None:
+        """A prune began."""
+        ...
+
+    def skipped(self, skipped: Skipped) -> None:
+        """Something is left alone, because it can't be dated or is not ours."""
+        ...
+
+    def candidate(self, decision: Decision, *, age_hours: float) -> None:
+        """A session is to go."""
+        ...
+
+    def deleted(self, session_id: str, *, size_bytes: int, trashed: bool) -> None:
+        """A session is gone, or in the trash."""
+        ...
+
+    def failed(self, session_id: str, *, error: str) -> None:
+        """A session is not, or not all, gone."""
+        ...
+
+    def completed(self, result: PruneResult) -> None:
+        """A prune ended."""
+        ...
+
+
+class Silent:
+    """An observer that tells nobody."""
+
+    def started(self, target: PruneTarget, policy: RetentionPolicy, *, dry_run: bool) -> None:
+        """Say nothing."""
+
+    def skipped(self, skipped: Skipped) -> None:
+        """Say nothing."""
+
+    def candidate(self, decision: Decision, *, age_hours: float) -> None:
+        """Say nothing."""
+
+    def deleted(self, session_id: str, *, size_bytes: int, trashed: bool) -> None:
+        """Say nothing."""
+
+    def failed(self, session_id: str, *, error: str) -> None:
+        """Say nothing."""
+
+    def completed(self, result: PruneResult) -> None:
+        """Say nothing."""

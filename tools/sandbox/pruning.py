@@ -1,0 +1,259 @@
+"""Session workspaces for the prune engine: what is old goes, what can't be dated stays.
+
+    result = prune_sessions(older_than_hours=24, workspace_root=Path("workspace"), dry_run=True)
+
+A workspace is dated by the `updated_at` of its `.metadata.json`. Only directories named like a
+session id of ours (a UUID, as `create_session_sandbox` writes it) are looked at.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from attrs import evolve, frozen
+
+from tools.durable import FileSystem
+from tools.prune import (
+    Dated,
+    Decision,
+    Disposal,
+    Outside,
+    PruneResult,
+    PruneTarget,
+    RetentionPolicy,
+    Skipped,
+    SkipReason,
+    TarArchiver,
+    Undatable,
+    prune,
+    restore_archive,
+)
+from tools.prune.engine import Archiver
+from tools.sandbox.metadata import CorruptedMetadata, read_times
+from tools.sandbox.sandbox_logging import EventLogger, SandboxLogger
+from tools.sandbox.session_files import DEFAULT_ROOT
+
+KIND: Final = "sandbox"
+
+DEFAULT_AGE_HOURS: Final = 24.0
+"""How old a session is, in hours, before it goes when the caller names no age."""
+
+_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@frozen
+class SandboxTarget:
+    """The session workspaces under a workspace root. Implements `tools.prune.PruneTarget`."""
+
+    root: Path = DEFAULT_ROOT
+    kind: str = KIND
+    guards: Sequence[str] = ()
+
+    def owns(self, name: str) -> bool:
+        """Tell whether a name is a session id as `create_session_sandbox` writes it."""
+        return _UUID.fullmatch(name) is not None
+
+    def date(self, fs: FileSystem, session_fd: int, session_id: str) -> Dated | Undatable:
+        """Date a workspace by its metadata."""
+        try:
+            times = read_times(fs, session_fd, session_id)
+        except CorruptedMetadata as error:
+            return Undatable(SkipReason.CORRUPTED_METADATA, error.reason)
+        if times is None:
+            return Undatable(SkipReason.NO_METADATA, "it has no metadata")
+        created, updated = times
+        if updated < created:
+            detail = "its metadata has it used before it was created"
+            return Undatable(SkipReason.CORRUPTED_METADATA, detail)
+        return Dated(at=updated, version=updated)
+
+
+class _Events:
+    """Tells the events of a prune to a sandbox logger."""
+
+    def __init__(self, log: SandboxLogger) -> None:
+        self._log = log.settled()
+
+    def started(self, target: PruneTarget, policy: RetentionPolicy, *, dry_run: bool) -> None:
+        """A prune began."""
+        self._log.prune_started(
+            older_than_hours=policy.max_age_hours,
+            workspace_root=os.fspath(target.root),
+            dry_run=dry_run,
+        )
+
+    def skipped(self, skipped: Skipped) -> None:
+        """A session is left alone."""
+        self._log.prune_skipped(
+            skipped.session_id, reason=str(skipped.reason), detail=skipped.detail
+        )
+
+    def candidate(self, decision: Decision, *, age_hours: float) -> None:
+        """A session is to go."""
+        candidate = decision.candidate
+        self._log.prune_candidate(
+            candidate.session_id,
+            age_hours=round(age_hours, 3),
+            size_bytes=candidate.size_bytes,
+            reasons=[str(reason) for reason in decision.reasons],
+        )
+
+    def deleted(self, session_id: str, *, size_bytes: int, trashed: bool) -> None:
+        """A session is gone."""
+        self._log.prune_deleted(session_id, size_bytes=size_bytes, trashed=trashed)
+
+    def failed(self, session_id: str, *, error: str) -> None:
+        """A session is not, or not all, gone."""
+        self._log.prune_failed(session_id, error=error)
+
+    def completed(self, result: PruneResult) -> None:
+        """A prune ended."""
+        self._log.prune_completed(
+            deleted_count=len(result.deleted_sessions),
+            skipped_count=len(result.skipped_sessions),
+            error_count=len(result.errors),
+            reclaimed_bytes=result.reclaimed_bytes,
+            duration=round(result.duration_s, 4),
+            dry_run=result.dry_run,
+        )
+
+
+def prune_sessions(
+    older_than_hours: float = DEFAULT_AGE_HOURS,
+    workspace_root: str | os.PathLike[str] | None = None,
+    dry_run: bool = False,
+    logger: SandboxLogger | EventLogger | None = None,
+    *,
+    policy: RetentionPolicy | None = None,
+    max_deletions: int | None = None,
+    trash_for: timedelta | None = None,
+    archiver: Archiver | None = None,
+    outside: Outside | None = None,
+) -> PruneResult:
+    """Delete the workspaces of sessions that were not used for some time.
+
+    A workspace without metadata, or with metadata that makes no sense, is skipped and never
+    deleted; so is one that belongs to another user or has something mounted in it. One that an
+    execution works in is kept. Links are never followed.
+
+    Args:
+        older_than_hours: Sessions whose last success is at least this long ago go; hours, 0 or
+            more. Not looked at if `policy` is given.
+        workspace_root: The directory the sessions' workspaces are in; `workspace` if None.
+        dry_run: Only tell what would be done.
+        logger: Told `session.prune.started`, `.candidate`, `.skipped`, `.deleted`, `.failed` and
+            `.completed`; structlog's own if None.
+        policy: Other rules than age, or several.
+        max_deletions: Delete at most this many, the oldest; of it and the policy's, the smaller.
+        trash_for: Keep what goes in the root's trash for this long; delete it at once if None.
+        archiver: Keeps a copy of each session that goes.
+        outside: Time, chance and the file system; the real ones if None.
+
+    Returns:
+        What went and what did not, and why; `str()` of it is a summary for people.
+
+    Raises:
+        InvalidPolicy: A number makes no sense; nothing was deleted.
+        PruneRootMissing: There is no such root.
+        PruneRootUnusable: It is no directory, or can't be read or written; nothing was deleted.
+        PruneBusy: Another prune works on it; nothing was deleted.
+    """
+    if policy is None:
+        policy = RetentionPolicy(max_age_hours=older_than_hours)
+    if max_deletions is not None:
+        given = policy.max_deletions
+        most = max_deletions if given is None else min(max_deletions, given)
+        policy = evolve(policy, max_deletions=most)
+    return prune(
+        SandboxTarget(DEFAULT_ROOT if workspace_root is None else Path(workspace_root)),
+        policy,
+        dry_run=dry_run,
+        disposal=Disposal(grace=trash_for, archiver=archiver),
+        observer=_Events(SandboxLogger.of(logger)),
+        outside=outside,
+    )
+
+
+def archive_sessions(
+    older_than_hours: float,
+    archive_path: str | os.PathLike[str],
+    workspace_root: str | os.PathLike[str] | None = None,
+    dry_run: bool = False,
+    logger: SandboxLogger | EventLogger | None = None,
+    *,
+    level: int = 3,
+    clock: Callable[[], datetime] | None = None,
+    outside: Outside | None = None,
+) -> PruneResult:
+    """Move the workspaces of old sessions into compressed archives, one for each.
+
+    An archive is read back and verified before its workspace is deleted; a session that can't be
+    archived is kept, and is in the result's `errors`. `restore_session` brings one back.
+
+    Args:
+        older_than_hours: Sessions whose last success is at least this long ago go; hours.
+        archive_path: The directory the archives are written to; made if missing.
+        workspace_root: The directory the sessions' workspaces are in; `workspace` if None.
+        dry_run: Only tell what would be done.
+        logger: Told the events of a prune.
+        level: The compression level of zstd, 1 to 19.
+        clock: Gives the time in the archives' names; the system's if None.
+        outside: Time, chance and the file system; the real ones if None.
+
+    Returns:
+        What went; `archives` has the file of each session.
+
+    Raises:
+        ArchiveUnavailable: The extra `archive` is not installed.
+        PruneError: As by `prune_sessions`.
+    """
+    outside = outside or Outside()
+    archiver = TarArchiver(
+        directory=Path(archive_path),
+        level=level,
+        clock=clock or outside.clock,
+        token=outside.token,
+    )
+    return prune_sessions(
+        older_than_hours, workspace_root, dry_run, logger, archiver=archiver, outside=outside
+    )
+
+
+def restore_session(
+    archive: str | os.PathLike[str],
+    workspace_root: str | os.PathLike[str] | None = None,
+    *,
+    outside: Outside | None = None,
+) -> Path:
+    """Bring a session back from an archive of `archive_sessions`; the archive stays.
+
+    Its metadata is as old as it was: a prune by age takes it away again.
+
+    Args:
+        archive: The `.tar.zst` file, with its `.sha256` beside it.
+        workspace_root: The directory the sessions' workspaces are in; `workspace` if None.
+        outside: Time, chance and the file system; the real ones if None.
+
+    Returns:
+        The session's workspace.
+
+    Raises:
+        InvalidArchive: It is none, or is damaged; nothing was written.
+        SessionInTheWay: The session has a workspace; nothing was changed.
+        PruneError: As by `prune_sessions`.
+    """
+    root = DEFAULT_ROOT if workspace_root is None else Path(workspace_root)
+    return restore_archive(Path(archive), SandboxTarget(root), outside=outside)
+
+
+__all__ = [
+    "SandboxTarget",
+    "archive_sessions",
+    "prune_sessions",
+    "restore_session",
+]
