@@ -675,7 +675,8 @@ class SessionManager:
             dry_run: True: delete nothing, only say what would go.
 
         Returns:
-            The ids of the deleted (or, in a dry run, would-be deleted) sessions, oldest first.
+            The ids of the deleted (or, in a dry run, would-be deleted) sessions, oldest first. One
+            that is out of sight, but with a file that resists, is among them.
 
         Raises:
             ValueError: `days` is negative or no number.
@@ -696,7 +697,9 @@ class SessionManager:
         except PruneRootMissing:
             gone: _Ids = []
         else:
-            gone = result.deleted_sessions
+            out = {*result.deleted_sessions, *result.unfinished_sessions}
+            planned = (one.candidate.session_id for one in result.decisions)
+            gone = [session_id for session_id in planned if session_id in out]
         if not dry_run:
             self.store.forget(gone)
         self._log.info("sessions.cleaned_up", days=days, dry_run=dry_run, count=len(gone))

@@ -196,6 +196,7 @@ class _Run:
         self._errors: dict[str, str] = {}
         self._kept: dict[str, Reason] = {}
         self._finished: list[str] = []
+        self._unfinished: list[str] = []
         self._purged: list[str] = []
         self._archives: dict[str, str] = {}
 
@@ -216,6 +217,11 @@ class _Run:
                 self._bytes = plan.size_bytes
             else:
                 self._apply(root_fd, plan, now)
+        except OSError as error:
+            if isinstance(error, PruneError):
+                raise
+            reason = error.strerror or str(error)
+            raise PruneRootUnusable(self._target.root, reason) from error
         finally:
             close_reader(self._fs, root_fd)
         result = PruneResult(
@@ -225,6 +231,7 @@ class _Run:
             errors=self._errors,
             dry_run=dry_run,
             finished_sessions=self._finished,
+            unfinished_sessions=self._unfinished,
             purged_sessions=self._purged,
             archives=self._archives,
             decisions=tuple(self._final(one) for one in plan.decisions),
@@ -246,7 +253,7 @@ class _Run:
             fs=self._fs,
             target=self._target,
             now=now,
-            pins=self._pins(root_fd),
+            pins=read_pins(self._fs, root_fd),
             mounted=self._outside.mounts(self._target.root),
             owners=owners_of(self._fs, root_fd),
         )
@@ -258,10 +265,7 @@ class _Run:
             kept = pinned or not dated.removable or dated.state in policy.keep_states
             return not kept and before is not None and dated.at <= before
 
-        try:
-            found = inspector.look(root_fd, wanted=old, everything=policy.counts_everything)
-        except OSError as error:
-            raise self._unusable(error) from error
+        found = inspector.look(root_fd, wanted=old, everything=policy.counts_everything)
         free = None
         if policy.min_free_space_gb is not None:
             free = self._outside.free_bytes(root_fd)
@@ -281,15 +285,6 @@ class _Run:
         if not decision.remove or decision.candidate.session_id in (self._only or ()):
             return decision
         return evolve(decision, remove=False, reasons=(Reason.LIMIT,))
-
-    def _pins(self, root_fd: int) -> frozenset[str]:
-        try:
-            return read_pins(self._fs, root_fd)
-        except OSError as error:
-            raise self._unusable(error) from error
-
-    def _unusable(self, error: OSError) -> PruneError:
-        return PruneRootUnusable(self._target.root, error.strerror or str(error))
 
     # ------------------------------------------------------------------------------- apply
 
@@ -324,10 +319,6 @@ class _Run:
                 with suppress(OSError):  # the lines that follow a removal are not its proof
                     audit.write()
                 audit.close()
-        except OSError as error:
-            if isinstance(error, PruneError):
-                raise
-            raise self._unusable(error) from error
         finally:
             private.close()
 
@@ -586,6 +577,8 @@ class _Run:
             for one in out:
                 back = self._put_back(root_fd, parent_fd, one)
                 where = "it was kept" if back else "it is out of sight, the next prune goes on"
+                if not back:
+                    self._unfinished.append(one.session_id)
                 self._keep(audit, one, parent_fd, f"fsync of the root: {reason}; {where}")
             return False
         return True
@@ -602,6 +595,7 @@ class _Run:
                     one.session_id, size_bytes=one.candidate.size_bytes, trashed=trashed
                 )
             else:
+                self._unfinished.append(one.session_id)
                 self._fail(
                     one.session_id, f"{error}; it is out of sight, the next prune tries again"
                 )

@@ -36,6 +36,8 @@ class PruneResult:
         dry_run: True when nothing was done.
         finished_sessions: Ids of sessions that an earlier prune had begun to remove, and that are
             all gone now.
+        unfinished_sessions: Ids of sessions that are out of sight, but not all deleted; they are in
+            `errors` too, and the next prune goes on with them.
         purged_sessions: Ids of sessions that left the trash for good because their time was over.
         archives: By session id: the archive that was written of it.
         decisions: For each session that was considered: whether it goes, and why.
@@ -49,6 +51,7 @@ class PruneResult:
     errors: Mapping[str, str] = field(factory=dict)
     dry_run: bool = False
     finished_sessions: list[str] = field(factory=list)
+    unfinished_sessions: list[str] = field(factory=list)
     purged_sessions: list[str] = field(factory=list)
     archives: Mapping[str, str] = field(factory=dict)
     decisions: tuple[Decision, ...] = ()
