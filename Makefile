@@ -60,8 +60,8 @@ sandbox-bench: $(VENV)/.dev-ready  ## measure the sandbox against its peers, eac
 	$(BIN)/agentforge setup
 	$(BIN)/python -m benchmarks.sandbox
 
-prune: $(VENV)/.run-ready  ## delete sessions that ended more than 30 days ago (asks first)
-	$(BIN)/agentforge cleanup --days 30
+prune: $(VENV)/.run-ready  ## remove old sessions of every kind (shows them, and asks first)
+	$(BIN)/agentforge prune
 
 clean:  ## remove what was built here; sessions stay
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \

@@ -11,13 +11,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, cast
 
-from attrs import define
+from attrs import define, frozen
 
 from tools.harness import PhaseResult, SessionManager, SessionNotFound, SessionStore
+from tools.harness.pruning import HarnessTarget
+from tools.prune import PruneTarget
 from tools.workflows import RunObserver, WorkflowRunner
 
 if TYPE_CHECKING:
     from tools.sandbox import ExecutionPolicy, Sandbox
+
+DEFAULT_ENDED_HOURS: Final = 30 * 24.0
+"""How long agent sessions stay after they ended when nobody names a rule, in hours."""
 
 DEFAULT_KEPT: Final = 16
 """How many sandboxes at rest an executor keeps."""
@@ -179,6 +184,41 @@ class SandboxPhaseExecutor:
         resting = [workspace for workspace, kept in self._kept.items() if not kept.users]
         for workspace in resting[: max(len(resting) - most, 0)]:
             self._kept.pop(workspace).sandbox.close()
+
+
+@frozen(kw_only=True)
+class PruneKind:
+    """A kind of sessions that can be pruned.
+
+    Attributes:
+        target: Where they are and how they are dated.
+        max_age_hours: How old they get, in hours, before they go when nobody names a rule.
+    """
+
+    target: PruneTarget
+    max_age_hours: float
+
+
+def prune_kinds(
+    base_path: Path | str | None = None,
+    *,
+    workspace_root: Path | str | None = None,
+) -> dict[str, PruneKind]:
+    """Name the kinds of sessions that can be pruned.
+
+    Args:
+        base_path: Where the agent sessions are; `.agentforge/sessions` if None.
+        workspace_root: Where the sandbox sessions are; `workspace` if None.
+    """
+    from tools.sandbox.pruning import DEFAULT_AGE_HOURS, SandboxTarget
+    from tools.sandbox.session_files import DEFAULT_ROOT
+
+    sandboxes = SandboxTarget(DEFAULT_ROOT if workspace_root is None else Path(workspace_root))
+    sessions = HarnessTarget(SessionStore(base_path).base_path)
+    return {
+        sandboxes.kind: PruneKind(target=sandboxes, max_age_hours=DEFAULT_AGE_HOURS),
+        sessions.kind: PruneKind(target=sessions, max_age_hours=DEFAULT_ENDED_HOURS),
+    }
 
 
 def build_manager(

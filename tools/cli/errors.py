@@ -125,3 +125,20 @@ class WorkspaceFileRefused(CliError):
         self.session_id = session_id
         self.path = path
         self.reason = reason
+
+
+class AmbiguousTrash(Exception):
+    """A shortened id fits several sessions that could be meant.
+
+    Attributes:
+        session_id: The text that was given.
+        candidates: The ids that it fits.
+    """
+
+    def __init__(self, session_id: str, candidates: Iterable[str]) -> None:
+        self.session_id = session_id
+        self.candidates = tuple(candidates)
+        super().__init__(
+            f"{session_id} fits several sessions: {', '.join(self.candidates[:5])}. "
+            "Write more of the id"
+        )

@@ -88,6 +88,15 @@ ERRORS: Final[Mapping[str, ExitCode]] = MappingProxyType(
         "tools.sandbox.session_files.InvalidSessionId": ExitCode.USAGE,
         "tools.sandbox.session_files.PathEscapesWorkspace": ExitCode.USAGE,
         "tools.sandbox.session_files.ReservedSessionPath": ExitCode.USAGE,
+        "tools.prune.errors.InvalidPolicy": ExitCode.USAGE,
+        "tools.prune.errors.PruneRootMissing": ExitCode.NOT_FOUND,
+        "tools.prune.errors.PruneRootUnusable": ExitCode.STORAGE,
+        "tools.prune.errors.PruneBusy": ExitCode.CONFLICT,
+        "tools.prune.errors.ArchiveUnavailable": ExitCode.USAGE,
+        "tools.prune.errors.InvalidArchive": ExitCode.INVALID_FILE,
+        "tools.prune.errors.NotInTrash": ExitCode.NOT_FOUND,
+        "tools.prune.errors.SessionInTheWay": ExitCode.CONFLICT,
+        "tools.cli.errors.AmbiguousTrash": ExitCode.AMBIGUOUS,
         "builtins.OSError": ExitCode.STORAGE,
     }
 )

@@ -10,7 +10,7 @@ from typing import Annotated, TextIO
 
 import typer
 
-from tools.cli.commands import act, housekeeping, look, sandbox, work
+from tools.cli.commands import act, housekeeping, look, prune, sandbox, work
 from tools.cli.context import BASE_VARIABLE, Cli, Outside
 from tools.cli.errors import Interrupted, OutputLost
 from tools.cli.exit_codes import ExitCode, GuestExit, epilog, exit_code_of
@@ -32,6 +32,7 @@ work.add_to(app)
 look.add_to(app)
 act.add_to(app)
 housekeeping.add_to(app)
+prune.add_to(app)
 sandbox.add_to(app)
 
 

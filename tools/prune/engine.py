@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -99,7 +99,7 @@ def prune(
     policy: RetentionPolicy,
     *,
     dry_run: bool = False,
-    only: Sequence[str] | None = None,
+    only: Sequence[Decision] | None = None,
     disposal: Disposal | None = None,
     observer: PruneObserver | None = None,
     outside: Outside | None = None,
@@ -110,8 +110,8 @@ def prune(
         target: The sessions.
         policy: Which of them go.
         dry_run: Only look and decide: nothing is changed, made or locked for longer than a moment.
-        only: Remove none but these, however the policy would have it: what somebody was shown and
-            said yes to. All that the policy asks for if None.
+        only: Remove none but these, and only as they were: what a dry run decided, and somebody
+            was shown and said yes to. All that the policy asks for if None.
         disposal: What becomes of them; removed at once if None.
         observer: Is told what happens; nobody if None.
         outside: Time, chance and the file system; the real ones if None.
@@ -134,7 +134,7 @@ def prune(
         disposal or Disposal(),
         observer or Silent(),
         outside,
-        None if only is None else frozenset(only),
+        None if only is None else {one.candidate.session_id: one.candidate for one in only},
     )
     return run.go(dry_run=dry_run)
 
@@ -182,7 +182,7 @@ class _Run:
         disposal: Disposal,
         observer: PruneObserver,
         outside: Outside,
-        only: frozenset[str] | None,
+        only: Mapping[str, Candidate] | None,
     ) -> None:
         self._target = target
         self._policy = policy
@@ -282,9 +282,16 @@ class _Run:
         return found, plan
 
     def _asked_for(self, decision: Decision) -> Decision:
-        if not decision.remove or decision.candidate.session_id in (self._only or ()):
+        """Keep what nobody was shown, and what is not as it was shown."""
+        if not decision.remove:
             return decision
-        return evolve(decision, remove=False, reasons=(Reason.LIMIT,))
+        now = decision.candidate
+        shown = (self._only or {}).get(now.session_id)
+        if shown is None:
+            return evolve(decision, remove=False, reasons=(Reason.LIMIT,))
+        if (shown.dated_at, shown.version, shown.state) != (now.dated_at, now.version, now.state):
+            return evolve(decision, remove=False, reasons=(Reason.RECENT,))
+        return decision
 
     # ------------------------------------------------------------------------------- apply
 

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.cli.conftest import CommandLine
 from tools.cli import checks
 from tools.cli.checks import Status
-from tools.harness import SessionManager, SessionStore
+from tools.harness import SessionManager
 
 # --------------------------------------------------------------------------------------- cleanup
 
@@ -95,7 +95,7 @@ def test_cleanup_counts_the_workspace(agentforge: CommandLine) -> None:
     (workspace / "deep").mkdir(parents=True)
     (workspace / "deep" / "file").write_bytes(bytes(3 * 1024 * 1024))
     (workspace / "link").symlink_to("/etc")
-    assert "3.0 MiB" in agentforge("cleanup", "--days", "0", "--dry-run").out
+    assert "3.0 MB" in agentforge("cleanup", "--days", "0", "--dry-run").out
 
 
 def test_cleanup_with_nothing_to_do_asks_nothing(agentforge: CommandLine) -> None:
@@ -118,20 +118,23 @@ def test_cleanup_never_deletes_what_is_open_again(
 def test_cleanup_keeps_what_changed_since_it_was_shown(
     agentforge: CommandLine, mixed: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    delete = SessionStore.delete
+    path = agentforge.store.session_path(mixed["completed"])
 
-    def late(store: SessionStore, session_id: str, **options: Any) -> bool:
-        if session_id == mixed["completed"]:
-            path = store.session_path(session_id)
+    class Thoughtful(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+        def readline(self, *_: object) -> str:  # somebody changes it before the person answers
             path.write_bytes(path.read_bytes().replace(b"revision: 2", b"revision: 3"))
-        return delete(store, session_id, **options)
+            return "yes\n"
 
-    monkeypatch.setattr(SessionStore, "delete", late)
-    ended = agentforge("cleanup", "--yes", "--json")
+    monkeypatch.setattr(sys, "stdin", Thoughtful())
+    ended = agentforge("cleanup")
     assert ended.code == 1
-    assert ended.document["deleted"] == [mixed["aborted"]]
-    assert ended.document["kept"] == [mixed["completed"]]
+    assert ended.out.endswith("Deleted 1 session.\n")
     assert f"warning: {mixed['completed']} was kept" in ended.err
+    assert agentforge.store.exists(mixed["completed"])
+    assert not agentforge.store.exists(mixed["aborted"])
 
 
 # ---------------------------------------------------------------------------------------- doctor

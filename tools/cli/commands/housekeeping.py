@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,7 +12,9 @@ from tools.cli.exit_codes import ExitCode
 from tools.cli.options import AsJson, Yes
 
 if TYPE_CHECKING:
-    from tools.harness import SessionManager, SessionSummary
+    from collections.abc import Sequence
+
+    from tools.prune import Decision, PruneResult
 
 _DEFAULT_DAYS = 30.0
 
@@ -45,108 +46,95 @@ def cleanup(
     """
     if not math.isfinite(days):
         raise typer.BadParameter(f"{days} is no number of days", param_hint="--days")
+    from tools.harness.pruning import HarnessTarget
+    from tools.prune import PruneResult, RetentionPolicy
+    from tools.prune import prune as run
+
     cli = cli_of(context, json=as_json)
-    manager = cli.manager()
-    old = _ended(manager, days)
-    sizes = {one.session_id: _size_of(manager, one) for one in old}
+    store = cli.store()
+    target = HarnessTarget(store.base_path)
+    policy = RetentionPolicy(max_age_hours=days * 24)
+    outside = store.outside(cli.outside.clock)
+    there = store.base_path.is_dir()
+    found = run(target, policy, dry_run=True, outside=outside) if there else PruneResult()
+    old = [one for one in found.decisions if one.remove]
     if not cli.output.json:
-        _show_old(cli, old, sizes)
-    deleted: list[str] = []
-    kept: list[str] = []
+        _show_old(cli, old)
+    done = PruneResult()
     if old and not dry_run:
         cli.output.ask(
             f"Delete {_counted(len(old))} for good?",
             operation=f"deleting {_counted(len(old))}",
             yes=yes,
         )
-        for one in old:
-            (deleted if _delete(cli, manager, one) else kept).append(one.session_id)
-    if cli.output.json:
-        from tools.cli.documents import summary_document
-
-        cli.output.document(
-            {
-                "days": days,
-                "dry_run": dry_run,
-                "found": [
-                    {**summary_document(one), "total_bytes": sizes[one.session_id]} for one in old
-                ],
-                "deleted": deleted,
-                "kept": kept,
-            }
-        )
-    elif dry_run:
-        cli.output.line("Nothing was deleted: this was a dry run.")
-    elif old:
-        cli.output.line(f"Deleted {_counted(len(deleted))}.")
+        done = run(target, policy, only=old, outside=outside)
+    gone = {*done.deleted_sessions, *done.unfinished_sessions}
+    kept = [name for one in old if (name := one.candidate.session_id) not in gone]
+    if dry_run:
+        kept = []
+    _tell_cleanup(cli, days, old, done, kept, dry_run=dry_run)
     if kept:
         raise typer.Exit(ExitCode.NOT_DONE)
 
 
-def _ended(manager: SessionManager, days: float) -> list[SessionSummary]:
-    """Return what would go, the session that ended first coming first."""
-    ids = manager.cleanup_old_sessions(days, dry_run=True)
-    known = {one.session_id: one for one in manager.find()} if ids else {}
-    return [known[one] for one in ids if one in known and known[one].head.state.is_terminal]
-
-
-def _show_old(cli: Cli, old: list[SessionSummary], sizes: dict[str, int]) -> None:
+def _show_old(cli: Cli, old: Sequence[Decision]) -> None:
     from tools.cli import render
     from tools.cli.durations import tell_age
+    from tools.prune import human_bytes
 
     if not old:
         cli.output.line("No session ended that long ago.")
         return
     now = cli.outside.clock()
-    made = render.table("ID", "STATE", "WORKFLOW", "ENDED", "SIZE", right=("SIZE",))
+    made = render.table("ID", "STATE", "ENDED", "SIZE", right=("SIZE",))
     for one in old:
-        ended = one.head.completed_at or one.head.updated_at
+        candidate = one.candidate
         made.add_row(
-            render.words(one.session_id),
-            render.state_text(one.head.state.value),
-            render.words(one.head.workflow_type or ""),
-            tell_age((now - ended).total_seconds()),
-            _told_size(sizes[one.session_id]),
+            render.words(candidate.session_id),
+            render.state_text(candidate.state or ""),
+            tell_age((now - candidate.dated_at).total_seconds()),
+            human_bytes(candidate.size_bytes),
         )
     cli.output.show(made)
 
 
-def _delete(cli: Cli, manager: SessionManager, one: SessionSummary) -> bool:
-    """Delete exactly what was shown: a session that changed since is kept."""
-    from tools.durable import DurableError, RemovalError
-    from tools.harness import HarnessError
-
-    try:
-        manager.store.delete(one.session_id, expected_revision=one.head.revision)
-    except RemovalError as error:
-        cli.output.remark(f"warning: {error}")
-    except (HarnessError, DurableError) as error:
-        cli.output.remark(f"warning: {one.session_id} was kept: {error}")
-        return False
-    return True
-
-
-def _size_of(manager: SessionManager, one: SessionSummary) -> int:
-    """Add up the files of a session; what can't be looked at counts nothing."""
-    total = 0
-    for directory, _, names in os.walk(manager.store.session_path(one.session_id).parent):
-        for name in names:
-            try:
-                total += os.lstat(os.path.join(directory, name)).st_size
-            except OSError:
-                continue
-    return total
-
-
-def _told_size(size: int) -> str:
-    if size < 1024:
-        return f"{size} B"
-    scaled = float(size)
-    for unit in ("KiB", "MiB", "GiB"):
-        scaled /= 1024
-        if scaled < 1024 or unit == "GiB":
-            break
-    return f"{scaled:.1f} {unit}"
+def _tell_cleanup(
+    cli: Cli,
+    days: float,
+    old: Sequence[Decision],
+    done: PruneResult,
+    kept: Sequence[str],
+    *,
+    dry_run: bool,
+) -> None:
+    if cli.output.json:
+        cli.output.document(
+            {
+                "days": days,
+                "dry_run": dry_run,
+                "found": [
+                    {
+                        "session_id": one.candidate.session_id,
+                        "state": one.candidate.state,
+                        "ended_at": one.candidate.dated_at,
+                        "total_bytes": one.candidate.size_bytes,
+                    }
+                    for one in old
+                ],
+                "deleted": done.deleted_sessions,
+                "kept": kept,
+            }
+        )
+        return
+    for session_id, error in done.errors.items():
+        cli.output.remark(f"warning: {session_id}: {error}")
+    for session_id in kept:
+        if session_id not in done.errors:
+            cli.output.remark(f"warning: {session_id} was kept: it changed, or is in use")
+    if dry_run:
+        cli.output.line("Nothing was deleted: this was a dry run.")
+    elif old:
+        cli.output.line(f"Deleted {_counted(len(done.deleted_sessions))}.")
 
 
 def _counted(number: int) -> str:

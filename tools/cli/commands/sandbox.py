@@ -26,6 +26,7 @@ from tools.cli.errors import (
 )
 from tools.cli.exit_codes import ExitCode, GuestExit
 from tools.cli.options import AsJson, Yes
+from tools.cli.sizes import parse_size
 
 if TYPE_CHECKING:
     from tools.sandbox import ExecutionPolicy, Sandbox, SandboxResult
@@ -42,8 +43,6 @@ _REFUSED: Final = frozenset(
         errno.ENAMETOOLONG,
     }
 )
-_SIZE: Final = re.compile(r"(?i)(\d{1,15})\s*(?:(k|m|g)(i?)b?|b)?")
-_POWERS: Final = {"k": 1, "m": 2, "g": 3}
 
 _Root = Annotated[
     Path,
@@ -354,22 +353,8 @@ def _policy(timeout: float | None, fuel: int | None, memory: str | None) -> Exec
     if fuel is not None:
         limits["fuel_budget"] = fuel
     if memory is not None:
-        limits["memory_bytes"] = _parse_size(memory)
+        limits["memory_bytes"] = parse_size(memory, "--memory")
     return ExecutionPolicy(**limits)
-
-
-def _parse_size(text: str) -> int:
-    """Read a number of bytes: 512MB is 512 times 1000 * 1000, 512MiB is 512 times 1024 * 1024."""
-    found = _SIZE.fullmatch(text.strip()) if text.isascii() else None
-    if found is None:
-        raise typer.BadParameter(
-            f"{text[:60]!r} is no size. Write a whole number and a unit, as in 512MB or 1GiB",
-            param_hint="--memory",
-        )
-    number, unit, binary = found.groups()
-    base = 1024 if binary else 1000
-    size: int = int(number) * base ** _POWERS.get((unit or "").lower(), 0)
-    return size
 
 
 def _open(
