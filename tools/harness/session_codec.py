@@ -72,6 +72,12 @@ _SHORT_ESCAPES: Final = {
 _LONG_BLANKS_RE: Final = re.compile(r"(?m)^[ \t]+$")
 
 
+def _has_line_of_blanks(text: str) -> bool:
+    """Tell whether a line holds blanks and nothing else, soon even of a million empty lines."""
+    possible = " \n" in text or "\t\n" in text or text.endswith((" ", "\t"))
+    return possible and _LONG_BLANKS_RE.search(text) is not None
+
+
 def _escape(match: re.Match[str]) -> str:
     character = match[0]
     short = _SHORT_ESCAPES.get(character)
@@ -99,7 +105,7 @@ def encode_text(text: str | None, *, indent: int = 6) -> str:
         "\n" in text
         and text[0] not in " \t\n"
         and not _UNPRINTABLE_RE.search(text)
-        and not _LONG_BLANKS_RE.search(text)
+        and not _has_line_of_blanks(text)
     ):
         body = text.rstrip("\n")
         newlines = len(text) - len(body)
@@ -312,10 +318,12 @@ def _decode_text(scalar: str) -> str | None:
 def _decode_block(scalar: str, margin: str) -> str:
     header, _, body = scalar.partition("\n")
     text = f"\n{body}".replace(f"\n{margin}", "\n")[1:]
-    if text[0] in " \t\n" or _LONG_BLANKS_RE.search(text):
+    if text[0] in " \t\n" or _has_line_of_blanks(text):
         raise _NotOurs
     if header == "|+":
         return text
+    if text.endswith("\n\n"):
+        raise _NotOurs
     bare = text.rstrip("\n")
     return bare if header == "|-" else f"{bare}\n"
 
@@ -589,6 +597,10 @@ _Judge = Callable[[int, "_Node"], object]
 """Turns an item of a list, given with its index, into what it stands for; remembers its faults."""
 
 
+_BLANK_LINES: Final = "\n" * (1 << 20)
+"""More than anybody means; libyaml takes a second for thirty times as many."""
+
+
 def _parse(
     text: str,
     *,
@@ -606,6 +618,10 @@ def _parse(
         judges: What judges the items of the top level's lists, by the list's name.
         on_version: Called with `schema_version` as soon as it is read.
     """
+    blank = text.find(_BLANK_LINES)
+    if blank >= 0:
+        line = text.count("\n", 0, blank) + 2
+        raise _Faults(f"line {line}: more than {len(_BLANK_LINES) - 1:,} blank lines in a row")
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
     try:
         return _compose(loader, _Composer(judges, on_version))
