@@ -94,7 +94,13 @@ def checked_request(
     if faults:
         raise InvalidExecution(faults)
     return Request(
-        script=Script(source=code, argv=tuple(argv), inject=variables, streams=tuple(callbacks)),
+        script=Script(
+            source=code,
+            argv=tuple(argv),
+            inject=variables,
+            stdin=bool(stdin),
+            streams=tuple(callbacks),
+        ),
         code_bytes=len(code.encode("utf-8")),
         stdin=stdin.encode("utf-8") if isinstance(stdin, str) else bytes(stdin or b""),
         files={

@@ -31,7 +31,7 @@ from tools.durable.filesystem import DIRECTORY_FLAGS
 from tools.durable.trees import DISCARDED_PREFIX
 from tools.sandbox.claims import claim
 from tools.sandbox.errors import SandboxError, WorkspaceError
-from tools.sandbox.execution import Sandbox
+from tools.sandbox.execution import Isolation, Sandbox
 from tools.sandbox.factory import create_sandbox
 from tools.sandbox.metadata import (
     METADATA_NAME,
@@ -89,6 +89,7 @@ class SandboxOptions(TypedDict, total=False):
     busy_timeout_s: float | None
     tools: Sequence[Any]
     gate: Callable[..., Any] | None
+    isolation: Isolation | None
 
 
 class SessionSandbox(Sandbox):
@@ -112,7 +113,7 @@ class SessionSandbox(Sandbox):
     ) -> None:
         vars(self).update(vars(sandbox))  # takes the place of one that nobody has used yet
         self._session_id = session_id
-        self._logger = logger.bind(session_id=session_id)
+        self._events = self._logger = logger.bind(session_id=session_id)
         self._clock = clock
         self._token = token
         self._fs = fs
@@ -125,35 +126,22 @@ class SessionSandbox(Sandbox):
     def __repr__(self) -> str:
         return f"SessionSandbox(session_id={self._session_id!r}, sandbox={super().__repr__()})"
 
-    def _execute(self, request: Request, stop: threading.Event) -> SandboxResult:
+    def _execute(
+        self, request: Request, stop: threading.Event, afterwards: ExitStack
+    ) -> SandboxResult:
         with bound_contextvars(session_id=self._session_id):
-            result = super()._execute(request, stop)
+            result = super()._execute(request, stop, afterwards)
         return evolve(result, metadata={**result.metadata, "session_id": self._session_id})
 
     def _execute_in(
-        self, root: int, request: Request, stop: threading.Event, cache: Path | None
+        self,
+        root: int,
+        request: Request,
+        stop: threading.Event,
+        cache: Path | None,
+        afterwards: ExitStack,
     ) -> SandboxResult:
-        log = self._logger.bind(workspace=str(self.workspace))
-        log.info(
-            "execution.start",
-            code_bytes=request.code_bytes,
-            stdin_bytes=len(request.stdin),
-            deadline_s=request.deadline_s,
-            fuel_budget=request.fuel,
-        )
-        result = super()._execute_in(root, request, stop, cache)
-        log.info(
-            "execution.complete",
-            success=result.success,
-            exit_code=result.exit_code,
-            trapped=result.trapped,
-            duration_s=round(result.duration_s, 4),
-            fuel_consumed=result.fuel_consumed,
-            files_created=len(result.files_created),
-            files_modified=len(result.files_modified),
-            files_deleted=len(result.files_deleted),
-            truncated=result.truncated,
-        )
+        result = super()._execute_in(root, request, stop, cache, afterwards)
         if result.success:
             touch_session_metadata(
                 self._session_id,

@@ -143,6 +143,18 @@ def test_a_stream_serves_nothing_but_its_streams() -> None:
     assert "".join(seen) == "12345ü89 "
 
 
+def test_an_input_is_read_once() -> None:
+    streams = StreamProvider({}, 10, b"given")
+    assert streams.list("/") == []
+    assert streams.stat("/stdin").size == 5
+    assert streams.read("/stdin") == b"given"
+    for call in (streams.stat, streams.read):
+        with pytest.raises(OSError):
+            call("/stdin")
+    with pytest.raises(OSError):
+        streams.write("/stdin", b"x")
+
+
 def test_changes_of_one_path_come_down_to_one_word() -> None:
     ledger = ChangeLedger()
     ledger.wrote("/new", existed=False)
