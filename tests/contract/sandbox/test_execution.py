@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pickle
 import subprocess
@@ -247,6 +248,15 @@ def test_the_standard_input_is_a_descriptor_like_any_other(sandbox: Sandbox) -> 
         stdin=b"abcdef",
     )
     assert result.stdout == "b'abc' 1 b'bcdef' b''\nabcdef [] False\n"
+
+
+def test_an_input_may_be_larger_than_the_guests_memory(tmp_path: Path) -> None:
+    policy = ExecutionPolicy(memory_bytes=64 << 20)
+    result = create_sandbox(workspace=tmp_path / "w", policy=policy).execute(
+        "import hashlib, sys; print(hashlib.file_digest(sys.stdin.buffer, 'sha256').hexdigest())",
+        stdin=(given := bytes(range(250)) * 400_000),
+    )
+    assert result.stdout == hashlib.sha256(given).hexdigest() + "\n", result
 
 
 @pytest.mark.parametrize("stdin", ["größe\nzwei", "größe\nzwei".encode(), b"", "", None])
