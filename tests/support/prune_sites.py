@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -173,6 +174,19 @@ class Site:
     def sessions(self) -> list[str]:
         """Name what stands in the root, less what is private."""
         return sorted(name for name in os.listdir(self.root) if name != PRIVATE)
+
+    def steps(self, base: Path | None = None) -> list[str]:
+        """Tell the trace as "operation path" lines, paths relative to the root, which is "base".
+
+        The private directory is opened by way of the root's descriptor.
+        """
+        top = base or self.root
+        told = []
+        for call in self.fs.trace:
+            path = re.sub(r"^/proc/self/fd/[0-9]+", str(self.root), call.path)
+            relative = os.path.relpath(path, top)
+            told.append(f"{call.operation} {'base' if relative == '.' else relative}")
+        return told
 
     def audit(self) -> list[dict[str, object]]:
         """Read the audit log."""
