@@ -76,7 +76,9 @@ def tree_of(top: Path) -> Tree:
 
 def below(tree: Tree, name: str) -> Tree:
     """Return what of a tree is at or below a name."""
-    return {path: what for path, what in tree.items() if path == name or path.startswith(f"{name}/")}
+    return {
+        path: what for path, what in tree.items() if path == name or path.startswith(f"{name}/")
+    }
 
 
 def outside_of(tree: Tree, names: Sequence[str]) -> Tree:
@@ -84,9 +86,7 @@ def outside_of(tree: Tree, names: Sequence[str]) -> Tree:
     tops = tuple(f"{name}/" for name in names)
     gone = set(names)
     return {
-        path: what
-        for path, what in tree.items()
-        if path not in gone and not path.startswith(tops)
+        path: what for path, what in tree.items() if path not in gone and not path.startswith(tops)
     }
 
 
