@@ -223,7 +223,7 @@ class FakeTarget:
     guards: Sequence[str] = ("guard",)
 
     def owns(self, name: str) -> bool:
-        return name.startswith("s-")
+        return re.fullmatch(r"s-[0-9a-z]{1,40}", name) is not None
 
     def date(self, fs: FileSystem, session_fd: int, session_id: str) -> Dated | Undatable | None:
         try:
