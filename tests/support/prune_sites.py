@@ -204,11 +204,13 @@ class Site:
 
 def size_of(directory: Path) -> int:
     """Add up the sizes of all files below a directory."""
-    return sum(
-        (Path(here) / name).lstat().st_size
-        for here, _, names in os.walk(directory)
-        for name in names
-    )
+    total = 0
+    for entry in os.scandir(directory):
+        if entry.is_dir(follow_symlinks=False):
+            total += size_of(Path(entry.path))
+        else:
+            total += entry.stat(follow_symlinks=False).st_size
+    return total
 
 
 @frozen

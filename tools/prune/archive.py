@@ -278,7 +278,9 @@ def _walk(
                     raise OSError(f"directories are nested deeper than {LEVELS} levels")
                 yield here, fd, status
                 below = fs.open(name, DIRECTORY_FLAGS, dir_fd=fd)
-                stack.append((below, here, sorted(fs.listdir(below), reverse=True)))
+                names_below: list[str] = []
+                stack.append((below, here, names_below))  # closed in the end, whatever comes
+                names_below += sorted(fs.listdir(below), reverse=True)
             elif stat.S_ISREG(status.st_mode):
                 file_fd = fs.open(name, READ_FLAGS, dir_fd=fd)
                 try:
