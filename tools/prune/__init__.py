@@ -7,7 +7,7 @@ A kind of sessions takes part through a `PruneTarget`. `tools.sandbox` and `tool
 theirs; this package knows neither. docs/pruning.md says what is promised.
 """
 
-from tools.prune.archive import TarArchiver, restore_archive
+from tools.prune.archive import TarArchiver
 from tools.prune.audit import AUDIT_NAME, read_audit
 from tools.prune.engine import Archiver, Disposal, prune
 from tools.prune.errors import (
@@ -37,6 +37,7 @@ from tools.prune.recovery import list_trash, pin, pinned, restore_from_trash, un
 from tools.prune.result import PruneResult, human_bytes
 from tools.prune.target import Dated, PruneObserver, PruneTarget, Silent, Undatable
 from tools.prune.trash import TrashRecord
+from tools.prune.unpacking import restore_archive
 
 __all__ = [
     "AUDIT_NAME",

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from tools.durable import FileSystem
+from tools.durable.directories import sync_directory
 from tools.durable.filesystem import close_reader
 
 AUDIT_NAME: Final = "audit.jsonl"
@@ -76,14 +77,20 @@ class AuditLog:
         self._fs = fs
         self._run = run
         self._by = dict(by)
+        self._pending: list[bytes] = []
         name, where = (AUDIT_NAME, directory_fd) if path is None else (os.fspath(path), None)
         self._fd = fs.open(name, _FLAGS, 0o600, dir_fd=where)
         try:
             status = fs.fstat(self._fd)
             if not stat.S_ISREG(status.st_mode):
                 raise OSError(f"the audit log {name} is no regular file")  # noqa: TRY301
-            torn = status.st_size > 0 and fs.pread(self._fd, 1, status.st_size - 1) != b"\n"
-            self._pending: list[bytes] = [b"\n"] if torn else []
+            if status.st_size == 0:  # it may be new: its name must survive as well
+                if path is None:
+                    fs.fsync(directory_fd)
+                else:
+                    sync_directory(fs, path.parent)
+            elif fs.pread(self._fd, 1, status.st_size - 1) != b"\n":
+                self._pending.append(b"\n")
         except BaseException:
             close_reader(fs, self._fd)
             raise
@@ -104,15 +111,17 @@ class AuditLog:
 
         Raises:
             OSError: They could not be written, or their durability could not be confirmed; some
-                may be there, and those that are pending are dropped.
+                may be there, and those that are pending are dropped. What is written later is
+                readable all the same.
         """
         if not self._pending:
             return
         data = memoryview(b"".join(self._pending))
-        self._pending = []
+        self._pending = [b"\n"]  # if it fails half way, that ends the line it was in
         done = 0
         while done < len(data):
             done += self._fs.writev(self._fd, [data[done:]])
+        self._pending = []
         if sync:
             self._fs.fsync(self._fd)
 
@@ -139,7 +148,7 @@ def read_audit(path: Path) -> Sequence[Mapping[str, object]]:
     for line in lines:
         try:
             entry = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(entry, dict):
             read.append(entry)

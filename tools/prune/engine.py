@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -28,7 +28,7 @@ from attrs import define, evolve, frozen
 from tools.durable import FileSystem, empty_directory
 from tools.durable.filesystem import DIRECTORY_FLAGS, close_reader
 from tools.prune.audit import AuditLog
-from tools.prune.errors import PruneError, PruneRootUnusable
+from tools.prune.errors import InvalidPolicy, PruneError, PruneRootUnusable
 from tools.prune.inspection import (
     Found,
     Inspector,
@@ -85,6 +85,9 @@ class Disposal:
         audit_path: Where the audit log is; None for the root's own.
         lock_timeout_s: How long to wait for another prune of the same root, in seconds.
         batch: How many sessions go between two syncs; None for what the descriptors allow.
+
+    Raises:
+        InvalidPolicy: A value makes no sense; it names every fault.
     """
 
     grace: timedelta | None = None
@@ -92,6 +95,17 @@ class Disposal:
     audit_path: Path | None = None
     lock_timeout_s: float = LOCK_TIMEOUT_S
     batch: int | None = None
+
+    def __attrs_post_init__(self) -> None:
+        faults = []
+        if self.grace is not None and self.grace < timedelta(0):
+            faults.append(f"grace: expected a time of 0 or more, or None, got {self.grace}")
+        if not self.lock_timeout_s >= 0:
+            faults.append(f"lock_timeout_s: expected 0 or more, got {self.lock_timeout_s!r}")
+        if self.batch is not None and not self.batch >= 1:
+            faults.append(f"batch: expected 1 or more, or None, got {self.batch!r}")
+        if faults:
+            raise InvalidPolicy(faults)
 
 
 def prune(
@@ -145,6 +159,35 @@ def _hours_before(now: datetime, hours: float) -> datetime:
         return now - timedelta(hours=hours) + timedelta(minutes=1)
     except OverflowError:  # longer than there are dates
         return datetime.min.replace(tzinfo=UTC)
+
+
+def _after(now: datetime, grace: timedelta) -> datetime:
+    """Say when a time of grace is over."""
+    try:
+        return now + grace
+    except OverflowError:  # longer than there are dates
+        return datetime.max.replace(tzinfo=UTC)
+
+
+def _said(error: OSError) -> str:
+    return error.strerror or str(error)
+
+
+@frozen(kw_only=True)
+class _Begun:
+    """What others left to be finished, by names out of sight.
+
+    Attributes:
+        coming: Sessions that were not all restored.
+        going: Sessions that were not all removed.
+        expired: What was in the trash for its time, with its records.
+        orphaned: Records in the trash without their session.
+    """
+
+    coming: Sequence[str]
+    going: Sequence[str]
+    expired: Sequence[tuple[str, TrashRecord]]
+    orphaned: Sequence[str]
 
 
 @define
@@ -308,6 +351,9 @@ class _Run:
             sleep=self._outside.sleep,
         )
         try:
+            # All that may refuse the prune comes before the first removal.
+            begun = self._begun(private, now)
+            pins = read_pins(self._fs, root_fd)  # nobody can pin any more
             audit = AuditLog(
                 self._fs,
                 private.fd,
@@ -316,10 +362,12 @@ class _Run:
                 path=self._disposal.audit_path,
             )
             try:
-                self._finish_earlier(private, audit)
-                self._purge_trash(private, audit, now)
+                if plan.removals:
+                    private.directory(self._parent)
+                self._finish_earlier(private, audit, begun)
+                self._purge_trash(private, audit, begun)
                 size = self._disposal.batch or batch_size()
-                removals = plan.removals
+                removals = [one for one in plan.removals if not self._pinned(one, pins)]
                 for start in range(0, len(removals), size):
                     self._batch(root_fd, private, audit, removals[start : start + size])
             finally:
@@ -336,16 +384,36 @@ class _Run:
             return False
         return True
 
-    def _finish_earlier(self, private: PrivateDirectory, audit: AuditLog) -> None:
+    @property
+    def _parent(self) -> str:
+        return TRASH if self._disposal.grace is not None else GOING
+
+    def _pinned(self, decision: Decision, pins: Collection[str]) -> bool:
+        """Tell whether a session was pinned since it was decided."""
+        session_id = decision.candidate.session_id
+        if session_id in pins:
+            self._kept[session_id] = Reason.PINNED
+        return session_id in pins
+
+    def _begun(self, private: PrivateDirectory, now: datetime) -> _Begun:
+        """List what others left to be finished; nothing is changed."""
+        fs = self._fs
+        coming_fd, going_fd, trash_fd = map(private.existing, (COMING, GOING, TRASH))
+        return _Begun(
+            coming=() if coming_fd is None else fs.listdir(coming_fd),
+            going=() if going_fd is None else sorted(fs.listdir(going_fd)),
+            expired=() if trash_fd is None else list(expired_in_trash(fs, trash_fd, now=now)),
+            orphaned=() if trash_fd is None else orphaned_records(fs, trash_fd),
+        )
+
+    def _finish_earlier(self, private: PrivateDirectory, audit: AuditLog, begun: _Begun) -> None:
         """Finish the removals that another prune began, and drop half a restored session."""
-        coming_fd = private.existing(COMING)
-        if coming_fd is not None:
-            for staging in self._fs.listdir(coming_fd):
-                self._delete_hidden(coming_fd, staging)
-        going_fd = private.existing(GOING)
-        if going_fd is None:
+        for staging in begun.coming:
+            self._delete_hidden(private.directory(COMING), staging)
+        if not begun.going:
             return
-        for hidden in sorted(self._fs.listdir(going_fd)):
+        going_fd = private.directory(GOING)
+        for hidden in begun.going:
             session_id = session_of(hidden)
             error = self._delete_hidden(going_fd, hidden)
             if error is None:
@@ -354,28 +422,38 @@ class _Run:
             else:
                 self._fail(session_id, f"{error}; it is out of sight, the next prune tries again")
         if self._finished:
-            audit.write()
-            self._fs.fsync(going_fd)
+            with suppress(OSError):  # what a crash brings back is finished again
+                audit.write()
+                self._fs.fsync(going_fd)
 
-    def _purge_trash(self, private: PrivateDirectory, audit: AuditLog, now: datetime) -> None:
+    def _purge_trash(self, private: PrivateDirectory, audit: AuditLog, begun: _Begun) -> None:
         """Remove what was in the trash for its time."""
-        trash_fd = private.existing(TRASH)
-        if trash_fd is None:
+        if not begun.expired and not begun.orphaned:
             return
-        for hidden, record in expired_in_trash(self._fs, trash_fd, now=now):
-            self._tell(audit, "purging", record.session_id, hidden=hidden, size=record.size_bytes)
+        trash_fd = private.directory(TRASH)
+        for hidden, record in begun.expired:
+            size = record.size_bytes
+            self._tell(audit, "purging", record.session_id, hidden=hidden, size_bytes=size)
+        try:
             audit.write()
-            error = self._delete_hidden(trash_fd, hidden)
-            if error is not None:
-                self._fail(record.session_id, f"{error}; it stays in the trash")
+        except OSError as error:
+            why = f"the audit log could not be written, so it stays in the trash: {_said(error)}"
+            for _, record in begun.expired:
+                self._fail(record.session_id, why)
+            return
+        for hidden, record in begun.expired:
+            problem = self._delete_hidden(trash_fd, hidden)
+            if problem is not None:
+                self._fail(record.session_id, f"{problem}; it stays in the trash")
                 continue
             forget_record(self._fs, trash_fd, hidden)
             self._purged.append(record.session_id)
             self._tell(audit, "purged", record.session_id, hidden=hidden)
-        for hidden in orphaned_records(self._fs, trash_fd):
+        for hidden in begun.orphaned:
             forget_record(self._fs, trash_fd, hidden)
         if self._purged:
-            self._fs.fsync(trash_fd)
+            with suppress(OSError):  # what a crash brings back is purged again
+                self._fs.fsync(trash_fd)
 
     def _delete_hidden(self, parent_fd: int, hidden: str) -> str | None:
         """Delete a directory (or what somebody put in its place) that is out of sight."""
@@ -418,18 +496,17 @@ class _Run:
         audit: AuditLog,
         decisions: Sequence[Decision],
     ) -> None:
-        parent = TRASH if self._disposal.grace is not None else GOING
         held: list[_Held] = []
         try:
-            parent_fd = private.directory(parent)
+            parent_fd = private.directory(self._parent)
             for decision in decisions:
                 one = self._hold(root_fd, decision)
                 if one is not None:
                     held.append(one)
-            held[:] = self._archived(held)
-            if not self._announced(audit, parent_fd, held):
+            ready = self._archived(held)
+            if not self._announced(audit, parent_fd, ready):
                 return
-            out = list(self._hide(root_fd, parent_fd, audit, held))
+            out = list(self._hide(root_fd, parent_fd, audit, ready))
             if self._synced(root_fd, parent_fd, audit, out):
                 self._dispose(parent_fd, audit, out)
         finally:
@@ -444,6 +521,7 @@ class _Run:
         """Lock a session, and see that it is still as it was when it was decided."""
         session_id = decision.candidate.session_id
         fd = -1
+        guards: list[int] | None = None
         try:
             fd = self._fs.open(session_id, DIRECTORY_FLAGS, dir_fd=root_fd)
             guards = hold(self._fs, fd, self._target.guards)
@@ -455,15 +533,14 @@ class _Run:
                     one.hidden = hidden_name(session_id, self._outside.token())
                     return one
                 self._kept[session_id] = Reason.RECENT
-                for guard in guards:
-                    close_reader(self._fs, guard)
         except OSError as error:
             if error.errno in _GONE:  # somebody else removed or replaced it
                 self._kept[session_id] = Reason.RECENT
             else:
-                self._fail(session_id, error.strerror or str(error))
-        if fd >= 0:
-            close_reader(self._fs, fd)
+                self._fail(session_id, _said(error))
+        for left in (*(guards or ()), fd):
+            if left >= 0:
+                close_reader(self._fs, left)
         return None
 
     def _unchanged(self, fd: int, candidate: Candidate) -> bool:
@@ -485,7 +562,6 @@ class _Run:
             except (OSError, PruneError) as error:
                 reason = getattr(error, "strerror", None) or str(error)
                 self._fail(one.session_id, f"it could not be archived, so it was kept: {reason}")
-                self._let_go(one)
             else:
                 self._archives[one.session_id] = os.fspath(path)
                 kept.append(one)
@@ -518,7 +594,7 @@ class _Run:
                         session_id=one.session_id,
                         kind=one.candidate.kind,
                         trashed_at=now,
-                        purge_after=now + grace,
+                        purge_after=_after(now, grace),
                         size_bytes=one.candidate.size_bytes,
                     )
                     write_record(self._fs, parent_fd, one.hidden, record)
@@ -552,21 +628,32 @@ class _Run:
             except OSError:
                 swapped = True
             if swapped:
-                self._put_back(root_fd, parent_fd, one)
-                why = "something else was put in its place meanwhile, and was left there"
-                self._keep(audit, one, parent_fd, why)
+                self._keep_swapped(root_fd, parent_fd, audit, one)
                 continue
             yield one
 
-    def _put_back(self, root_fd: int, parent_fd: int, one: _Held) -> bool:
-        """Give what was renamed its name back, unless somebody has it already."""
+    def _keep_swapped(self, root_fd: int, parent_fd: int, audit: AuditLog, one: _Held) -> None:
+        """Put back what may be something else than what was locked; nobody decided that it goes."""
+        what = "something else was put in its place meanwhile"
+        if self._put_back(root_fd, parent_fd, one):
+            self._keep(audit, one, parent_fd, f"{what}, and was left there")
+        elif self._put_back(root_fd, parent_fd, one, name=one.hidden):
+            self._keep(audit, one, parent_fd, f"{what} twice; one is {one.hidden} in the root now")
+        else:
+            self._unfinished.append(one.session_id)
+            why = f"{what} and can't be put back; it is out of sight"
+            self._keep(audit, one, parent_fd, why, back=False)
+
+    def _put_back(
+        self, root_fd: int, parent_fd: int, one: _Held, *, name: str | None = None
+    ) -> bool:
+        """Give what was renamed its name back (or another), unless somebody has it already."""
+        name = name or one.session_id
         try:
-            self._fs.stat(one.session_id, dir_fd=root_fd)
+            self._fs.stat(name, dir_fd=root_fd)
         except FileNotFoundError:
             with suppress(OSError):
-                self._fs.rename(
-                    one.hidden, one.session_id, src_dir_fd=parent_fd, dst_dir_fd=root_fd
-                )
+                self._fs.rename(one.hidden, name, src_dir_fd=parent_fd, dst_dir_fd=root_fd)
                 return True
         except OSError:
             pass
@@ -583,10 +670,11 @@ class _Run:
             reason = error.strerror or str(error)
             for one in out:
                 back = self._put_back(root_fd, parent_fd, one)
-                where = "it was kept" if back else "it is out of sight, the next prune goes on"
+                where = "it was kept" if back else "it is out of sight"
                 if not back:
                     self._unfinished.append(one.session_id)
-                self._keep(audit, one, parent_fd, f"fsync of the root: {reason}; {where}")
+                why = f"fsync of the root: {reason}; {where}"
+                self._keep(audit, one, parent_fd, why, back=back)
             return False
         return True
 
@@ -610,15 +698,28 @@ class _Run:
 
     # ------------------------------------------------------------------------------- telling
 
-    def _keep(self, audit: AuditLog, one: _Held, parent_fd: int, why: Reason | str) -> None:
-        """Say that a session which was announced is kept after all."""
-        if self._disposal.grace is not None:
+    def _keep(
+        self,
+        audit: AuditLog,
+        one: _Held,
+        parent_fd: int,
+        why: Reason | str,
+        *,
+        back: bool = True,
+    ) -> None:
+        """Say that a session which was announced is kept after all.
+
+        Where it could not be put back, it stays out of sight: the trash gives it back, and from
+        elsewhere the next prune removes it.
+        """
+        if back and self._disposal.grace is not None:
             forget_record(self._fs, parent_fd, one.hidden)
         if isinstance(why, Reason):
             self._kept[one.session_id] = why
         else:
             self._fail(one.session_id, why)
-        self._tell(audit, "kept", one.session_id, why=str(why))
+        event = "kept" if back else "unfinished"
+        self._tell(audit, event, one.session_id, hidden=one.hidden, why=str(why))
 
     def _fail(self, session_id: str, error: str) -> None:
         self._errors[session_id] = error

@@ -31,6 +31,8 @@ _KIND: Final = 0o170000  # inode(7): S_IFMT
 _LEVELS: Final = 400
 _BUSY: Final = frozenset({errno.EWOULDBLOCK, errno.EACCES})
 _NO_DIRECTORY: Final = frozenset({errno.ENOTDIR, errno.ELOOP})
+_NOBODYS: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+"""What is missing, or a link by now, is no guard that somebody of ours would hold."""
 
 
 @frozen(kw_only=True)
@@ -385,8 +387,10 @@ def _guards(fs: FileSystem, session_fd: int, guards: Collection[str]) -> Iterato
             if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                 continue  # opening a device may do something
             fd = fs.open(name, READ_FLAGS, dir_fd=session_fd)
-        except OSError:  # missing, or a link by now: nothing that somebody of ours would hold
-            continue
+        except OSError as error:
+            if error.errno in _NOBODYS:
+                continue
+            raise
         yield fd
 
 

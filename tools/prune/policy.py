@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import Final, cast
 
 from attrs import field, frozen
 
@@ -141,12 +141,22 @@ class Plan:
 
 
 def _number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _as_states(states: Iterable[object]) -> frozenset[str]:
-    several = [states] if isinstance(states, str) else states
-    return frozenset(str(one) if isinstance(one, str) else one for one in several)  # type: ignore[misc]
+def _as_states(states: object) -> frozenset[str]:
+    """Take names of states; what is none stays as it is, to be told with the other faults."""
+    if isinstance(states, str):
+        return frozenset({str(states)})
+    if isinstance(states, bytes) or not isinstance(states, Iterable):
+        return cast("frozenset[str]", (states,))
+    several = [str(one) if isinstance(one, str) else one for one in states]
+    try:
+        return frozenset(several)
+    except TypeError:  # it holds something that can be no member of a set
+        return cast("frozenset[str]", tuple(several))
 
 
 @frozen(kw_only=True)

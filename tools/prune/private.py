@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -110,6 +109,8 @@ class PrivateDirectory:
             PruneRootUnusable: It can't be made or opened, or something else has its name.
         """
         self._fs = fs
+        self._root = root
+        self._owners = owners
         self._open: dict[str, int] = {}
         path = root / PRIVATE
         try:
@@ -130,31 +131,50 @@ class PrivateDirectory:
                 raise
             raise PruneRootUnusable(root, _refused(path, cause)) from error
         self.fd = self._lock.fd
-        if fs.fstat(self.fd).st_uid not in owners:
+        try:
+            self._require_own(self.fd, path)
+        except BaseException:
             self._lock.release()
-            raise PruneRootUnusable(root, f"{path} belongs to another user")
+            raise
+
+    def _require_own(self, fd: int, path: Path) -> None:
+        if self._fs.fstat(fd).st_uid not in self._owners:
+            raise PruneRootUnusable(self._root, f"{path} belongs to another user")
 
     def directory(self, name: str) -> int:
         """Open one of the directories in it, made if missing; it is closed with this one.
 
         Raises:
-            OSError: It can't be made or opened.
+            PruneRootUnusable: It can't be made or opened, or something else has its name.
         """
         fd = self._open.get(name)
         if fd is None:
-            _make(self._fs, self.fd, name)
-            fd = self._open[name] = self._fs.open(name, DIRECTORY_FLAGS, dir_fd=self.fd)
+            path = self._root / PRIVATE / name
+            try:
+                _make(self._fs, self.fd, name)
+                fd = self._fs.open(name, DIRECTORY_FLAGS, dir_fd=self.fd)
+                self._open[name] = fd  # closed with this one, whatever comes of it
+                self._require_own(fd, path)
+            except PruneError:
+                raise
+            except OSError as error:
+                raise PruneRootUnusable(self._root, _refused(path, error)) from error
         return fd
 
     def existing(self, name: str) -> int | None:
-        """Open one of the directories in it; None if it is not there."""
+        """Open one of the directories in it; None if it is not there.
+
+        Raises:
+            PruneRootUnusable: It can't be opened, or something else has its name.
+        """
         if name not in self._open:
             try:
-                mode = self._fs.stat(name, dir_fd=self.fd).st_mode
+                self._fs.stat(name, dir_fd=self.fd)
             except FileNotFoundError:
                 return None
-            if not stat.S_ISDIR(mode):
-                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), name)
+            except OSError as error:
+                path = self._root / PRIVATE / name
+                raise PruneRootUnusable(self._root, _refused(path, error)) from error
         return self.directory(name)
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ def human_bytes(size: int) -> str:
     scaled = float(size)
     for unit in _UNITS:
         scaled /= 1024
-        if scaled < 1024 or unit == _UNITS[-1]:
+        if round(scaled, 1) < 1024 or unit == _UNITS[-1]:
             break
     return f"{scaled:.1f} {unit}"
 

@@ -13,6 +13,7 @@ from attrs import frozen
 
 from tools.durable import FileSystem, ReadError, read_regular_file
 from tools.durable.files import create_file
+from tools.prune.private import session_of
 
 _SUFFIX: Final = ".json"
 _MAX_RECORD_BYTES: Final = 16 << 10
@@ -68,6 +69,8 @@ def read_record(fs: FileSystem, trash_fd: int, hidden: str) -> TrashRecord | Non
             fs, name, path=Path(name), max_bytes=_MAX_RECORD_BYTES, directory_fd=trash_fd
         )
         fields = json.loads(data or b"null")
+        if fields["session_id"] != session_of(hidden):
+            return None
         return TrashRecord(
             session_id=str(fields["session_id"]),
             kind=str(fields["kind"]),

@@ -13,8 +13,8 @@ import pytest
 
 from tests.unit.cli.conftest import CommandLine, Ended
 from tools.cli import sandbox_shell
-from tools.cli.commands.sandbox import _parse_size
 from tools.cli.sandbox_shell import is_complete, run_cancellable
+from tools.cli.sizes import parse_size
 from tools.sandbox import (
     CancelToken,
     SandboxResult,
@@ -355,7 +355,7 @@ def test_ctrl_c_cancels_and_a_second_one_gives_up_waiting(
     ],
 )
 def test_a_size_is_a_number_and_a_unit(text: str, size: int) -> None:
-    assert _parse_size(text) == size
+    assert parse_size(text, "--memory") == size
 
 
 @pytest.mark.parametrize(

@@ -506,7 +506,7 @@ def _list_trash(cli: Cli, kinds: dict[str, PruneKind]) -> None:
 
 def _restore(cli: Cli, kinds: dict[str, PruneKind], wanted: str) -> None:
     from tools.prune import NotInTrash, restore_archive, restore_from_trash
-    from tools.prune.archive import SUFFIX
+    from tools.prune.packing import SUFFIX
 
     if wanted.endswith(SUFFIX):
         path = Path(wanted)

@@ -1,0 +1,234 @@
+"""Pruning session workspaces by other rules than age, into archives, a part at a time."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+
+from tests.support.filesystem import nth_of
+from tests.support.prune_sites import Recorder, Site, outside_of, size_of, tree_of
+from tools.prune import (
+    InvalidArchive,
+    InvalidPolicy,
+    PruneResult,
+    RetentionPolicy,
+    SessionInTheWay,
+    list_trash,
+    pin,
+    restore_from_trash,
+)
+from tools.prune.policy import GIB, Reason
+from tools.sandbox import SandboxTarget, archive_sessions, prune_sessions, restore_session
+
+
+def prune(site: Site, policy: RetentionPolicy, **options: object) -> PruneResult:
+    return prune_sessions(
+        workspace_root=site.root,
+        policy=policy,
+        outside=site.outside(),
+        **options,  # type: ignore[arg-type]
+    )
+
+
+# ---------------------------------------------------------------- rules
+
+
+def test_scenario_retention_policy_keeps_the_newest_sessions(site: Site) -> None:
+    names = [site.add(age_hours=hours) for hours in (1, 50, 2, 40, 3)]
+
+    result = prune(site, RetentionPolicy(max_sessions=2))
+
+    assert result.deleted_sessions == [names[1], names[3], names[4]]
+    assert site.sessions() == sorted([names[0], names[2]])
+
+
+def test_scenario_retention_policy_keeps_a_total_size(site: Site) -> None:
+    names = [site.add(age_hours=9 - age, files={"f": b"x" * 1_000}) for age in range(5)]
+    sizes = [size_of(site.root / name) for name in names]
+
+    result = prune(site, RetentionPolicy(max_total_bytes=sum(sizes[2:])))
+
+    assert result.deleted_sessions == names[:2]
+    assert prune(site, RetentionPolicy(max_total_bytes=sum(sizes[2:]))).deleted_sessions == []
+    assert prune(site, RetentionPolicy(max_total_bytes=sum(sizes[2:]) - 1)).deleted_sessions == [
+        names[2]
+    ]
+
+
+def test_scenario_retention_policy_keeps_space_free(site: Site) -> None:
+    names = [site.add(age_hours=9 - age, files={"f": b"x" * 8_192}) for age in range(4)]
+    room = sum(
+        (Path(here) / name).lstat().st_blocks * 512
+        for here, below, files in os.walk(site.root / names[0])
+        for name in (*below, *files)
+    )
+    policy = RetentionPolicy(min_free_space_gb=1)
+    for free, gone in ((GIB, 0), (GIB - 1, 1), (GIB - room, 1), (GIB - room - 1, 2), (0, 4)):
+        outside = evolve(site.outside(), free_bytes=lambda _, free=free: free)
+        result = prune_sessions(
+            workspace_root=site.root, policy=policy, dry_run=True, outside=outside
+        )
+        assert result.deleted_sessions == names[:gone], free
+
+
+def test_scenario_a_session_goes_for_any_rule_and_says_for_which(site: Site) -> None:
+    names = [site.add(age_hours=hours) for hours in (50, 40, 3, 2)]
+
+    result = prune(site, RetentionPolicy(max_age_hours=45, max_sessions=2))
+
+    reasons = {one.candidate.session_id: one.reasons for one in result.decisions}
+    assert reasons == {
+        names[0]: (Reason.EXPIRED, Reason.TOO_MANY),
+        names[1]: (Reason.TOO_MANY,),
+        names[2]: (Reason.RECENT,),
+        names[3]: (Reason.RECENT,),
+    }
+    removing = [line["reasons"] for line in site.audit() if line["event"] == "removing"]
+    assert removing == [["expired", "too_many"], ["too_many"]]
+
+
+def test_scenario_an_invalid_policy_deletes_nothing(site: Site, recorder: Recorder) -> None:
+    site.add(age_hours=99)
+    before = tree_of(site.top)
+    for hours in (-1, float("nan"), float("inf"), True, "24"):
+        with pytest.raises(InvalidPolicy):
+            prune_sessions(hours, site.root, logger=recorder, outside=site.outside())  # type: ignore[arg-type]
+    for most in (-1, 1.5, True, "3"):
+        with pytest.raises(InvalidPolicy):
+            prune_sessions(0, site.root, max_deletions=most, outside=site.outside())  # type: ignore[arg-type]
+    assert tree_of(site.top) == before
+    assert recorder.told == []
+
+
+@pytest.mark.parametrize("policys", [None, 2, 5])
+def test_scenario_max_deletions_takes_the_oldest_and_leaves_the_rest_for_the_next_time(
+    site: Site, policys: int | None
+) -> None:
+    names = [site.add(age_hours=90 - age) for age in range(5)]
+    policy = RetentionPolicy(max_age_hours=24, max_deletions=policys)
+    most = 3 if policys is None else min(3, policys)
+
+    result = prune(site, policy, max_deletions=3)
+
+    assert result.deleted_sessions == names[:most]
+    waiting = [one.candidate.session_id for one in result.decisions if not one.remove]
+    assert waiting == names[most:]
+    assert {one.reasons for one in result.decisions if not one.remove} == {(Reason.LIMIT,)}
+    assert prune(site, policy, max_deletions=0).deleted_sessions == []
+    assert prune(site, policy, max_deletions=9).deleted_sessions == (
+        names[most:] if policys is None else names[most : most + policys]
+    )
+
+
+def test_scenario_a_pinned_session_stays(site: Site) -> None:
+    names = [site.add(age_hours=90), site.add(age_hours=80)]
+    pin(SandboxTarget(site.root), names[0], outside=site.outside())
+
+    result = prune(site, RetentionPolicy(max_age_hours=0, max_sessions=0))
+
+    assert result.deleted_sessions == [names[1]]
+    assert site.sessions() == [names[0]]
+
+
+# ---------------------------------------------------------------- archives
+
+
+def archive(site: Site, hours: float = 24, **options: object) -> PruneResult:
+    return archive_sessions(
+        hours,
+        site.top / "archives",
+        site.root,
+        outside=site.outside(),
+        **options,  # type: ignore[arg-type]
+    )
+
+
+def test_scenario_archive_sessions_and_restore_one(site: Site, recorder: Recorder) -> None:
+    old = [site.add(age_hours=99), site.add(age_hours=98, files={"a/b/c": b"c" * 99_999})]
+    site.add(age_hours=1)
+    before = tree_of(site.root)
+
+    result = archive(site, logger=recorder)
+
+    assert result.deleted_sessions == old
+    assert list(result.archives) == old
+    for name in old:
+        kept = Path(result.archives[name])
+        assert kept.parent == site.top / "archives"
+        assert kept.name == f"sandbox-{name}-20260301T093000Z.tar.zst"
+        checksum = hashlib.sha256(kept.read_bytes()).hexdigest()
+        assert kept.with_name(kept.name + ".sha256").read_text() == f"{checksum}  {kept.name}\n"
+        assert kept.stat().st_mode & 0o777 == 0o600
+        assert restore_session(kept, site.root, outside=site.outside()) == site.root / name
+    assert outside_of(tree_of(site.root), [".prune"]) == before
+    assert recorder.names("warning") == []
+    with pytest.raises(SessionInTheWay):
+        restore_session(result.archives[old[0]], site.root, outside=site.outside())
+
+
+def test_scenario_a_dry_run_archives_nothing(site: Site) -> None:
+    site.add(age_hours=99)
+    before = tree_of(site.top)
+
+    result = archive(site, dry_run=True)
+
+    assert len(result.deleted_sessions) == 1
+    assert result.archives == {}
+    assert tree_of(site.top) == before
+
+
+def test_scenario_a_session_that_can_not_be_archived_is_kept_and_others_go(site: Site) -> None:
+    old = [site.add(age_hours=99 - number) for number in range(3)]
+    whole = tree_of(site.root / old[0])
+    site.fs.plan = nth_of("writev", 0, errno.ENOSPC)
+
+    result = archive(site)
+
+    assert result.deleted_sessions == old[1:]
+    assert list(result.errors) == [old[0]]
+    assert "could not be archived, so it was kept" in result.errors[old[0]]
+    assert os.strerror(errno.ENOSPC) in result.errors[old[0]]
+    assert tree_of(site.root / old[0]) == whole
+    assert len(os.listdir(site.top / "archives")) == 4
+
+
+def test_scenario_a_damaged_archive_restores_nothing(site: Site) -> None:
+    [name] = [site.add(age_hours=99)]
+    path = Path(archive(site).archives[name])
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    before = tree_of(site.root)
+
+    with pytest.raises(InvalidArchive, match="damaged"):
+        restore_session(path, site.root, outside=site.outside())
+
+    assert tree_of(site.root) == before
+
+
+# ---------------------------------------------------------------- the trash
+
+
+def test_scenario_removal_that_is_put_off_can_be_taken_back(site: Site) -> None:
+    names = [site.add(age_hours=99), site.add(age_hours=98)]
+    before = tree_of(site.root)
+    policy = RetentionPolicy(max_age_hours=24)
+
+    result = prune(site, policy, trash_for=timedelta(days=7))
+
+    assert result.deleted_sessions == names
+    assert site.sessions() == []
+    assert [one.session_id for one in list_trash(site.root)] == names
+    restore_from_trash(SandboxTarget(site.root), names[0], outside=site.outside())
+    assert outside_of(tree_of(site.root), [".prune"]) == outside_of(before, [names[1]])
+    site.clock.advance(7 * 86_400)
+    result = prune(site, RetentionPolicy())
+    assert result.purged_sessions == [names[1]]
+    assert site.hidden("trash") == []
+    assert site.sessions() == [names[0]]

@@ -1,0 +1,20 @@
+"""What the tests of the prune engine share: a root with a canary beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.prune_sites import Site, tree_of
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    """A root; whatever a test does to it, what is beside it stays, and no descriptor leaks."""
+    made = Site(tmp_path / "site")
+    before = tree_of(made.beside)
+    yield made
+    assert tree_of(made.beside) == before
+    assert made.fs.open_descriptors == {}

@@ -1,0 +1,268 @@
+"""The audit log: on the disk before anything goes, and readable whatever happened to it."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.clock import START
+from tests.support.filesystem import FaultyFileSystem, nth_of
+from tests.support.prune_sites import ACTOR, Site, tree_of
+from tools.prune import (
+    AUDIT_NAME,
+    Disposal,
+    PruneResult,
+    PruneRootUnusable,
+    RetentionPolicy,
+    prune,
+    read_audit,
+)
+from tools.prune.audit import AuditLog, actor
+from tools.sandbox import SandboxTarget
+
+OLD = RetentionPolicy(max_age_hours=24)
+
+
+def run(site: Site, **disposal: Any) -> PruneResult:
+    return prune(
+        SandboxTarget(site.root), OLD, disposal=Disposal(**disposal), outside=site.outside()
+    )
+
+
+class Log:
+    """An audit log in a directory, with a file system that may fail."""
+
+    def __init__(self, directory: Path, fs: FaultyFileSystem) -> None:
+        self.fs = fs
+        self.path = directory / AUDIT_NAME
+        self.fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        self.log = AuditLog(fs, self.fd, run="r1", by=ACTOR)
+
+    def add(self, *names: str) -> None:
+        for name in names:
+            self.log.add("removing", at=START, session_id=name)
+
+    def ids(self) -> list[object]:
+        return [line["session_id"] for line in read_audit(self.path)]
+
+    def close(self) -> None:
+        self.log.close()
+        os.close(self.fd)
+
+
+@pytest.fixture
+def log(tmp_path: Path, fs: FaultyFileSystem) -> Any:
+    made = Log(tmp_path, fs)
+    yield made
+    made.close()
+
+
+# ---------------------------------------------------------------- lines
+
+
+def test_a_line_says_when_what_which_and_by_whom(log: Log) -> None:
+    log.log.add("removing", at=START, session_id="s\n\udcff", reasons=["expired"])
+    log.log.write()
+    assert log.path.stat().st_mode & 0o777 == 0o600
+    [line] = log.path.read_bytes().splitlines()
+    assert json.loads(line) == {
+        "at": "2026-03-01T09:30:00.000000Z",
+        "event": "removing",
+        "session_id": "s\n\udcff",
+        "reasons": ["expired"],
+        "run": "r1",
+        "by": ACTOR,
+    }
+
+
+def test_nothing_is_written_before_it_is_asked_for_and_nothing_twice(log: Log) -> None:
+    log.add("a")
+    assert log.path.read_bytes() == b""
+    log.log.write()
+    log.log.write()
+    assert log.ids() == ["a"]
+    synced = [call.path for call in log.fs.trace if call.operation == "fsync"]
+    assert synced.count(synced[-1]) == 1
+
+
+def test_the_actor_is_this_process() -> None:
+    who = actor()
+    assert (who["uid"], who["pid"]) == (os.getuid(), os.getpid())
+    assert set(who) == {"user", "uid", "pid", "host", "program"}
+
+
+def test_a_small_write_is_gone_on_with(tmp_path: Path) -> None:
+    log = Log(tmp_path, FaultyFileSystem(largest_write=7))
+    log.add(*"abc")
+    log.log.write()
+    assert log.ids() == ["a", "b", "c"]
+    log.close()
+
+
+@pytest.mark.parametrize("torn", [b'{"event": "remov', b'{"event": "x"}', b"\xff\x00", b"["])
+def test_a_line_that_a_crash_cut_off_spoils_no_other(tmp_path: Path, torn: bytes) -> None:
+    path = tmp_path / AUDIT_NAME
+    path.write_bytes(b'{"session_id": "first"}\n' + torn)
+    log = Log(tmp_path, FaultyFileSystem())
+    log.add("later")
+    log.log.write()
+    log.close()
+    read = [line.get("session_id") for line in read_audit(path) if "session_id" in line]
+    assert read == ["first", "later"]
+
+
+def test_a_whole_last_line_is_not_ended_again(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        log = Log(tmp_path, FaultyFileSystem())
+        log.add(name)
+        log.log.write()
+        log.close()
+    assert (tmp_path / AUDIT_NAME).read_bytes().count(b"\n") == 2
+
+
+def test_a_write_that_failed_half_way_spoils_no_later_line(tmp_path: Path) -> None:
+    """A full disk takes half a line; what is written once there is room is readable."""
+    fs = FaultyFileSystem(largest_write=20)
+    log = Log(tmp_path, fs)
+    fs.begin(nth_of("writev", 2, errno.ENOSPC))
+    log.add("lost")
+    with pytest.raises(OSError, match="No space left"):
+        log.log.write()
+    fs.begin()
+    log.add("a", "b")
+    log.log.write()
+    assert log.ids() == ["a", "b"]
+    log.close()
+
+
+def test_lines_that_were_not_made_durable_are_an_error(log: Log) -> None:
+    log.fs.begin(nth_of("fsync", 0, errno.EIO))
+    log.add("a")
+    with pytest.raises(OSError, match="Input/output"):
+        log.log.write()
+
+
+def test_what_is_no_line_of_a_log_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    deep = b"[" * 100_000
+    path.write_bytes(
+        b'\n\n[]\n3\nnull\n"x"\n\xff\xfe\n' + deep + b'\n{"event": "whole"}\n{"event": "to'
+    )
+    assert read_audit(path) == [{"event": "whole"}]
+    assert read_audit(tmp_path / "missing") == []
+
+
+# ---------------------------------------------------------------- before it happens
+
+
+def test_the_log_is_on_the_disk_before_a_session_is_out_of_sight(site: Site) -> None:
+    old = [site.add(age_hours=30), site.add(age_hours=31)]
+
+    run(site)
+
+    steps = site.steps()
+    written = steps.index("writev .prune/audit.jsonl")
+    synced = steps.index("fsync .prune/audit.jsonl", written)
+    renamed = [at for at, step in enumerate(steps) if step.startswith("rename .prune/going/")]
+    moves = [at for at in renamed if any(steps[at].split("/")[-1].startswith(n) for n in old)]
+    going = steps.index("fsync .prune/going", moves[1])
+    root = steps.index("fsync base", moves[1])
+    deleted = min(at for at, step in enumerate(steps) if step.startswith("unlink"))
+    assert written < synced < moves[0] < moves[1] < going < root < deleted
+
+
+def test_a_new_log_is_durable_as_a_name_too(site: Site) -> None:
+    """What was synced in a file is lost if the file's name is."""
+    site.add(age_hours=30)
+
+    run(site)
+
+    steps = site.steps()
+    made = steps.index("open .prune/audit.jsonl")
+    moved = next(at for at, step in enumerate(steps) if step.startswith("rename .prune/going/"))
+    assert "fsync .prune" in steps[made:moved]
+
+
+def test_without_the_log_nothing_goes(site: Site) -> None:
+    old = [site.add(age_hours=30), site.add(age_hours=31)]
+    before = [tree_of(site.root / name) for name in old]
+    for operation in ("writev", "fsync"):
+        site.fs.begin(
+            lambda _, call, operation=operation: (
+                errno.ENOSPC
+                if call.operation == operation and call.path.endswith(AUDIT_NAME)
+                else None
+            )
+        )
+        result = run(site)
+        assert result.deleted_sessions == []
+        assert sorted(result.errors) == old
+        for why in result.errors.values():
+            assert "the audit log could not be written, so it was kept" in why
+        assert [tree_of(site.root / name) for name in old] == before
+        assert site.hidden() == []
+
+
+def test_every_line_of_a_prune_has_its_run_and_another_prune_has_another(site: Site) -> None:
+    for _ in range(2):
+        site.add(age_hours=30)
+        run(site)
+    assert [line["event"] for line in site.audit()] == ["removing", "removed"] * 2
+    runs = [line["run"] for line in site.audit()]
+    assert runs[0] == runs[1] != runs[2] == runs[3]
+
+
+# ---------------------------------------------------------------- something else in its place
+
+
+def plant_link(path: Path) -> None:
+    path.symlink_to(path.parent.parent.parent / "beside" / "file")
+
+
+def plant_loop(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+@pytest.mark.parametrize("plant", [os.mkfifo, os.mkdir, plant_link, plant_loop])
+def test_what_is_in_the_logs_place_is_not_written_to_and_nothing_goes(
+    site: Site, plant: Any
+) -> None:
+    old = site.add(age_hours=30)
+    site.private.mkdir(mode=0o700)
+    plant(site.private / AUDIT_NAME)
+    before = tree_of(site.top)
+
+    with pytest.raises(PruneRootUnusable):
+        run(site)
+
+    assert tree_of(site.top) == before
+    assert site.sessions() == [old]
+
+
+def test_another_place_for_the_log(site: Site) -> None:
+    old = site.add(age_hours=30)
+    elsewhere = site.top / "elsewhere.jsonl"
+
+    run(site, audit_path=elsewhere)
+
+    assert [line["session_id"] for line in read_audit(elsewhere)] == [old, old]
+    assert site.audit() == []
+    steps = site.steps(site.top)
+    made = steps.index("open elsewhere.jsonl")
+    assert "fsync base" in steps[made:]
+
+
+@pytest.mark.parametrize("plant", [os.mkfifo, os.mkdir])
+def test_another_place_that_is_none(site: Site, plant: Any) -> None:
+    old = site.add(age_hours=30)
+    plant(site.top / "elsewhere")
+
+    with pytest.raises(PruneRootUnusable):
+        run(site, audit_path=site.top / "elsewhere")
+
+    assert site.sessions() == [old]
