@@ -123,19 +123,24 @@ def replace_file(
 
 def _verify(fs: FileSystem, directory_fd: int, name: str, chunks: Sequence[Chunk]) -> None:
     """Compare a file with what was written to it; remove it if it differs or can't be read."""
-    expected = b"".join(bytes(chunk) for chunk in chunks)
     try:
-        fd = fs.open(name, READ_FLAGS, dir_fd=directory_fd)
-        try:
-            found = read_descriptor(fs, fd, len(expected) + 1)
-        finally:
-            close_reader(fs, fd)
-        if found != expected:
-            raise OSError(errno.EIO, "what was read back is not what was written")
+        if _content(fs, directory_fd, name) == b"".join(bytes(chunk) for chunk in chunks):
+            return
     except OSError:
         with suppress(OSError):
             fs.unlink(name, dir_fd=directory_fd)
         raise
+    with suppress(OSError):
+        fs.unlink(name, dir_fd=directory_fd)
+    raise OSError(errno.EIO, "what was read back is not what was written")
+
+
+def _content(fs: FileSystem, directory_fd: int, name: str) -> bytes:
+    fd = fs.open(name, READ_FLAGS, dir_fd=directory_fd)
+    try:
+        return read_descriptor(fs, fd, fs.fstat(fd).st_size)
+    finally:
+        close_reader(fs, fd)
 
 
 def _put_back(fs: FileSystem, directory_fd: int, name: str, previous_fd: int | None) -> bool:

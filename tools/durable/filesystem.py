@@ -105,7 +105,7 @@ class OsFileSystem:
     @staticmethod
     def link(source: str, target: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
         """Give a file a second name, which must not be taken."""
-        os.link(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+        os.link(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd, follow_symlinks=False)
 
     @staticmethod
     def listdir(fd: int) -> list[str]:

@@ -91,6 +91,21 @@ def _text_fault(name: str, value: object) -> list[str]:
     return []
 
 
+def _list_faults(name: str, values: object, kind: type, word: str) -> list[str]:
+    if not isinstance(values, tuple):
+        return [f"{name}: expected a list, got {type(values).__name__}"]
+    return [
+        f"{name}[{i}]: expected {word}, got {type(one).__name__}"
+        for i, one in enumerate(values)
+        if not isinstance(one, kind)
+    ]
+
+
+def _kind_faults(name: str, value: object, kind: type, word: str) -> list[str]:
+    exact = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+    return [] if exact else [f"{name}: expected {word}, got {value!r}"]
+
+
 @frozen(kw_only=True)
 class Option:
     """One of the offered answers.
@@ -131,16 +146,8 @@ class Question:
 
     def __attrs_post_init__(self) -> None:
         faults = _text_fault("prompt", self.prompt) + _text_fault("title", self.title)
-        if not isinstance(self.options, tuple):
-            faults.append(f"options: expected a list, got {type(self.options).__name__}")
-        else:
-            faults += [
-                f"options[{i}]: expected an option, got {type(one).__name__}"
-                for i, one in enumerate(self.options)
-                if not isinstance(one, Option)
-            ]
-        if not isinstance(self.multi_select, bool):
-            faults.append(f"multiSelect: expected true or false, got {self.multi_select!r}")
+        faults += _list_faults("options", self.options, Option, "an option")
+        faults += _kind_faults("multiSelect", self.multi_select, bool, "true or false")
         if faults:
             raise InvalidQuestions(faults)
 
@@ -167,23 +174,18 @@ class UserAnswer:
     custom_text: str | None = None
 
     def __attrs_post_init__(self) -> None:
-        faults = []
-        if isinstance(self.question_index, bool) or not isinstance(self.question_index, int):
-            faults.append(f"questionIndex: expected a number, got {self.question_index!r}")
-        for name, value in (
+        faults = _kind_faults("questionIndex", self.question_index, int, "a whole number")
+        for name, text in (
             ("selectedOption", self.selected_option),
             ("customText", self.custom_text),
         ):
-            if value is not None:
-                faults += _text_fault(name, value)
+            if text is not None:
+                faults += _text_fault(name, text)
         if self.selected_options is not None:
-            if not isinstance(self.selected_options, tuple):
-                faults.append(
-                    f"selectedOptions: expected a list, got {type(self.selected_options).__name__}"
-                )
-            else:
-                for i, label in enumerate(self.selected_options):
-                    faults += _text_fault(f"selectedOptions[{i}]", label)
+            wrong = _list_faults("selectedOptions", self.selected_options, str, "text")
+            faults += wrong
+            for i, label in enumerate(() if wrong else self.selected_options):
+                faults += _text_fault(f"selectedOptions[{i}]", label)
         if faults:
             raise InvalidAnswers(faults)
 

@@ -205,17 +205,23 @@ def judge(content: bytes, *, written_at: float, processes: Processes) -> Verdict
     if owner is None:
         return Verdict.GARBAGE
     if owner.machine is None:
-        began = processes.start_moment(owner.pid)
-        if began is None:
-            return Verdict.DEAD
-        return Verdict.REUSED if began > written_at + _REUSE_SLACK_S else Verdict.ALIVE
+        return _judge_pid(owner.pid, written_at, processes)
     machine, boot, namespace = processes.here
     if owner.machine != machine:
         return Verdict.ELSEWHERE
     if owner.boot != boot:
         return Verdict.REBOOTED
-    if owner.namespace != namespace:
-        return Verdict.ELSEWHERE
+    return _judge_here(owner, processes) if owner.namespace == namespace else Verdict.ELSEWHERE
+
+
+def _judge_pid(pid: int, written_at: float, processes: Processes) -> Verdict:
+    began = processes.start_moment(pid)
+    if began is None:
+        return Verdict.DEAD
+    return Verdict.REUSED if began > written_at + _REUSE_SLACK_S else Verdict.ALIVE
+
+
+def _judge_here(owner: Owner, processes: Processes) -> Verdict:
     start = processes.start_time(owner.pid)
     if start is None:
         return Verdict.DEAD

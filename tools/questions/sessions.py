@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import threading
 import time
 import uuid
@@ -51,7 +50,7 @@ from tools.questions.owners import Processes
 from tools.questions.settings import QuestionsConfig
 from tools.questions.store import LockedSession, QuestionStore, Signature
 from tools.questions.validation import find_issues
-from tools.questions.waiting import Deadline, OnTimeout, outcome, run_out
+from tools.questions.waiting import Deadline, LoopBell, OnTimeout, Wait
 from tools.questions.watching import Watcher, process_watcher
 from tools.questions.wire import to_millis
 
@@ -144,7 +143,7 @@ class QuestionSessions:
             wall=wall,
         )
         self._clock = clock
-        self.monotonic = monotonic
+        self._monotonic = monotonic
         self._new_id = new_id
         self._watcher = watcher if watcher is not None else process_watcher()
         self._listed: dict[str, tuple[Signature, QuestionSession | QuestionError]] = {}
@@ -431,8 +430,8 @@ class QuestionSessions:
                 found = wait.look()
                 if found is not None:
                     return found
-                pause = wait.deadline.pause(self.monotonic())
-                if wait.deadline.is_over(self.monotonic()):
+                pause = wait.deadline.pause(self._monotonic())
+                if wait.deadline.is_over(self._monotonic()):
                     return wait.end()
                 told.wait(pause)
 
@@ -457,7 +456,7 @@ class QuestionSessions:
         wait = await in_thread(
             self._begin_wait, session_id, timeout_s, expected_call_id, on_timeout
         )
-        bell = _LoopBell()
+        bell = LoopBell()
         with self._watcher.telling(self.store.path(session_id), bell.ring):
             while True:
                 bell.clear()
@@ -465,8 +464,8 @@ class QuestionSessions:
                     found = await in_thread(wait.look)
                     if found is not None:
                         return found
-                pause = wait.deadline.pause(self.monotonic())
-                if wait.deadline.is_over(self.monotonic()):
+                pause = wait.deadline.pause(self._monotonic())
+                if wait.deadline.is_over(self._monotonic()):
                     return await in_thread(wait.end)
                 await bell.wait(pause)
 
@@ -476,7 +475,7 @@ class QuestionSessions:
         timeout_s: float | None,
         expected_call_id: str | None,
         on_timeout: OnTimeout,
-    ) -> _Wait:
+    ) -> Wait:
         if timeout_s is not None and not (math.isfinite(timeout_s) and timeout_s >= 0):
             raise ValueError(f"timeout_s: expected 0 or more seconds, or None, got {timeout_s!r}")
         if on_timeout not in {"leave", "end"}:
@@ -487,17 +486,17 @@ class QuestionSessions:
             with suppress(SessionCorrupted):
                 age = self._clock() - self.store.read_record(session_id).created_at
                 left = max(self.config.session_timeout_s - age.total_seconds(), 0.0)
-        deadline = Deadline.of(timeout_s, session_left_s=left, now=self.monotonic())
-        return _Wait(self, session_id, expected_call_id, on_timeout, deadline)
-
-    def abandon_corrupted(self, error: SessionCorrupted) -> SessionCorrupted:
-        """End a session whose files can't be used, and return the error that tells so."""
-        session_id = str(error.session_id)
-        try:
-            self.abandon_session(session_id, "; ".join(error.faults)[:MAX_REASON_CHARS])
-        except QuestionError:
-            return error  # not even its status can be written; the faults are what matters
-        return SessionCorrupted(session_id, path=error.path, faults=error.faults, abandoned=True)
+        deadline = Deadline.of(timeout_s, session_left_s=left, now=self._monotonic())
+        return Wait(
+            session_id,
+            expected_call_id,
+            deadline,
+            on_timeout=on_timeout,
+            store=self.store,
+            monotonic=self._monotonic,
+            time_out=self.time_out_session,
+            abandon=self.abandon_session,
+        )
 
     # -------------------------------------------------------------------------------- looking
 
@@ -621,7 +620,7 @@ class QuestionSessions:
         short = {}
         for i, name in enumerate(names):  # sorted: only the neighbours share a beginning
             near = [names[j] for j in (i - 1, i + 1) if 0 <= j < len(names)]
-            shared = max((len(os.path.commonprefix([name, one])) for one in near), default=0)
+            shared = max((_shared_chars(name, one) for one in near), default=0)
             short[name] = name[: max(SHORT_ID_CHARS, shared + 1)]
         return short
 
@@ -647,96 +646,9 @@ class QuestionSessions:
         return cleanup(self.store, self.config, self._clock())
 
 
-class _Wait:
-    """One wait for one session: looks, and ends."""
-
-    def __init__(
-        self,
-        sessions: QuestionSessions,
-        session_id: str,
-        expected_call_id: str | None,
-        on_timeout: OnTimeout,
-        deadline: Deadline,
-    ) -> None:
-        self._sessions = sessions
-        self._session_id = session_id
-        self._expected = expected_call_id
-        self._on_timeout = on_timeout
-        self._seen: Signature | None = None
-        self.monotonic = sessions.monotonic
-        self.deadline = deadline
-
-    def has_changed(self) -> bool:
-        """Whether a look could tell something new."""
-        signature = self._sessions.store.signature(self._session_id)
-        return signature is None or signature != self._seen
-
-    def look(self) -> SessionAnswers | None:
-        """Return the answers, None while the session waits, or raise how it ended."""
-        if not self.has_changed():
-            return None
-        store = self._sessions.store
-        signature = store.signature(self._session_id)
-        try:
-            found = outcome(store.read(self._session_id), self._expected)
-        except SessionCorrupted as error:
-            raise self._sessions.abandon_corrupted(error) from error
-        if signature is not None and store.is_settled(signature):
-            self._seen = signature
-        return found
-
-    def end(self) -> SessionAnswers:
-        """End the wait whose time is over; an answer of the last moment counts."""
-        self._seen = None
-        found = self.look()
-        if found is not None:
-            return found
-        return run_out(
-            self._session_id,
-            self.deadline,
-            self.monotonic(),
-            on_timeout=self._on_timeout,
-            time_out=lambda: self._sessions.time_out_session(self._session_id),
-            look=self._look_again,
-        )
-
-    def _look_again(self) -> SessionAnswers | None:
-        self._seen = None
-        return self.look()
-
-
-class _LoopBell:
-    """Wakes a task from another thread; on event loops other than asyncio's nobody is woken."""
-
-    def __init__(self) -> None:
-        import asyncio
-
-        import anyio
-
-        self._event = anyio.Event()
-        try:
-            self._loop: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
-        except RuntimeError:
-            self._loop = None
-
-    def ring(self) -> None:
-        if self._loop is not None:
-            with suppress(RuntimeError):  # the loop is closed; its task is gone
-                self._loop.call_soon_threadsafe(self._set)
-
-    def _set(self) -> None:
-        self._event.set()
-
-    def clear(self) -> None:
-        import anyio
-
-        self._event = anyio.Event()
-
-    async def wait(self, timeout_s: float) -> None:
-        import anyio
-
-        with anyio.move_on_after(timeout_s):
-            await self._event.wait()
+def _shared_chars(one: str, other: str) -> int:
+    pairs = zip(one, other, strict=True)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), len(one))
 
 
 def _checked_reason(reason: str | None) -> str | None:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from tools.durable import ReadError
 from tools.durable.filesystem import DIRECTORY_FLAGS, close_reader
 from tools.questions import wire
-from tools.questions.domain import SessionStatus, ValidationReport
+from tools.questions.domain import (
+    SessionAnswers,
+    SessionRequest,
+    SessionStatus,
+    StatusRecord,
+    ValidationReport,
+)
 from tools.questions.formatting import answer_faults
 from tools.questions.store import ANSWERS_FILE, REQUEST_FILE, STATUS_FILE, QuestionStore
 
@@ -32,17 +39,8 @@ def find_issues(store: QuestionStore, session_id: str) -> ValidationReport:
     issues: list[str] = []
     found: dict[str, Any] = {}
     try:
-        for name, read in _READERS.items():
-            try:
-                data = store.read_file(fd, path / name)
-                if data is not None:
-                    found[name] = read(data)
-                elif name != ANSWERS_FILE:
-                    issues.append(f"Required file missing: {name}")
-            except wire.WireError as error:
-                issues += error.faults
-            except ReadError as error:
-                issues.append(str(error))
+        for name in _READERS:
+            _read_into(found, issues, store, fd, path / name)
     finally:
         close_reader(store.fs, fd)
     issues += [
@@ -50,33 +48,54 @@ def find_issues(store: QuestionStore, session_id: str) -> ValidationReport:
         for name, one in found.items()
         if one.session_id != session_id
     ]
-    request, record, answers = (
-        found.get(name) for name in (REQUEST_FILE, STATUS_FILE, ANSWERS_FILE)
-    )
+    request, record, answers = (found.get(name) for name in _READERS)
     if request is not None and record is not None:
-        count = len(request.questions)
-        if record.total_questions != count:
-            issues.append(
-                f"Question count mismatch: {record.total_questions} in status.json, "
-                f"{count} in request.json"
-            )
-        if record.call_id != request.call_id:
-            issues.append("Call ID mismatch between status.json and request.json")
-    if record is not None and record.last_modified < record.created_at:
-        issues.append("status.json: lastModified is before createdAt")
-    if answers is not None and request is not None:
-        issues += [
-            f"answers.json: {one}" for one in answer_faults(answers.answers, request.questions)
-        ]
-        if answers.call_id != request.call_id:
-            issues.append("Call ID mismatch between answers.json and request.json")
-    if record is not None:
-        if record.status is SessionStatus.COMPLETED and ANSWERS_FILE not in found:
-            if not any(one.startswith(ANSWERS_FILE) for one in issues):
-                issues.append("The status is completed and answers.json is missing")
-        elif answers is not None and record.status not in {
-            SessionStatus.COMPLETED,
-            SessionStatus.PENDING,
-        }:
-            issues.append(f"The status is {record.status.value} and answers.json is there")
+        issues += _status_issues(request, record)
+    if request is not None and answers is not None:
+        issues += _answer_issues(request, answers)
+    if record is not None and record.status is SessionStatus.COMPLETED:
+        if answers is None and not any(one.startswith(ANSWERS_FILE) for one in issues):
+            issues.append("The status is completed and answers.json is missing")
+    elif record is not None and record.status.is_terminal and answers is not None:
+        issues.append(f"The status is {record.status.value} and answers.json is there")
     return ValidationReport(session_id=session_id, issues=issues)
+
+
+def _read_into(
+    found: dict[str, Any], issues: list[str], store: QuestionStore, fd: int, path: Path
+) -> None:
+    """Read one file into `found`, or say in `issues` why it can't be."""
+    name = path.name
+    try:
+        data = store.read_file(fd, path)
+        if data is not None:
+            found[name] = _READERS[name](data)
+        elif name != ANSWERS_FILE:
+            issues.append(f"Required file missing: {name}")
+    except wire.WireError as error:
+        issues += error.faults
+    except ReadError as error:
+        issues.append(str(error))
+
+
+def _status_issues(request: SessionRequest, record: StatusRecord) -> list[str]:
+    issues = []
+    count = len(request.questions)
+    if record.total_questions != count:
+        issues.append(
+            f"Question count mismatch: {record.total_questions} in status.json, "
+            f"{count} in request.json"
+        )
+    if record.call_id != request.call_id:
+        issues.append("Call ID mismatch between status.json and request.json")
+    if record.last_modified < record.created_at:
+        issues.append("status.json: lastModified is before createdAt")
+    return issues
+
+
+def _answer_issues(request: SessionRequest, answers: SessionAnswers) -> list[str]:
+    faults = answer_faults(answers.answers, request.questions)
+    issues = [f"answers.json: {one}" for one in faults]
+    if answers.call_id != request.call_id:
+        issues.append("Call ID mismatch between answers.json and request.json")
+    return issues
