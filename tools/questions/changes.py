@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Final
 
 import structlog
@@ -71,15 +72,17 @@ def follow_changes(
 ) -> Iterator[frozenset[str]]:
     """See `QuestionSessions.changes`."""
     store.ensure_base()
-    stopped = stop if stop is not None else threading.Event()
+    looks = _looks(store, stop if stop is not None else threading.Event())
+    yield next(looks)
+    yield from (changed for changed in looks if changed)
+
+
+def _looks(store: QuestionStore, stop: threading.Event) -> Iterator[frozenset[str]]:
+    """Yield what changed, at least every 200 ms, also if it is nothing."""
     book = _Book(store)
     yield book.look()
-    for paths in _told(store, stopped):
-        hinted = _hints(paths)
-        if hinted or paths or book.is_due():
-            changed = book.look(hinted)
-            if changed:
-                yield changed
+    for paths in _told(store, stop):
+        yield book.look(_hints(paths)) if paths or book.is_due() else frozenset()
 
 
 def _told(store: QuestionStore, stop: threading.Event) -> Iterator[set[str]]:
@@ -119,15 +122,14 @@ async def follow_changes_async(store: QuestionStore) -> AsyncIterator[frozenset[
     import anyio.to_thread
 
     stop = threading.Event()
-    limiter = anyio.CapacityLimiter(1)
-    found = follow_changes(store, stop=stop)
+    in_thread = partial(anyio.to_thread.run_sync, limiter=anyio.CapacityLimiter(1))
+    await in_thread(store.ensure_base)
+    looks = _looks(store, stop)
+    first = True
     try:
-        while True:
-            changed = await anyio.to_thread.run_sync(
-                next, found, None, limiter=limiter, abandon_on_cancel=False
-            )
-            if changed is None:
-                return
-            yield changed
+        while (changed := await in_thread(next, looks, None)) is not None:
+            if changed or first:
+                yield changed
+            first = False
     finally:
         stop.set()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import structlog
 
@@ -39,10 +39,7 @@ def cleanup(store: QuestionStore, config: QuestionsConfig, now: datetime) -> Cle
     for name in names:
         try:
             changed = _last_change(store, name)
-            if horizon is None or changed is None or changed >= horizon:
-                kept += changed is not None
-                continue
-            if _remove(store, name, horizon):
+            if horizon is not None and changed < horizon and _remove(store, name, horizon):
                 deleted.append((changed, name))
             else:
                 kept += 1
@@ -72,28 +69,36 @@ def cleanup(store: QuestionStore, config: QuestionsConfig, now: datetime) -> Cle
     return result
 
 
-def _last_change(store: QuestionStore, name: str) -> datetime | None:
-    """Return when a session changed last, or None if it is gone."""
-    from datetime import UTC
+def _recorded_change(store: QuestionStore, name: str) -> datetime | None:
+    """Return when a session changed last, by its status; None if that can't be read.
 
+    Raises:
+        SessionNotFound: It is gone.
+    """
     try:
         record = store.read_record(name)
-        return max(record.created_at, record.last_modified)
     except SessionNotFound:
-        return None
+        raise
     except QuestionError:
-        signature = store.signature(name)
-        if signature is None:
-            return None
-        return datetime.fromtimestamp(signature.changed_ns / 1e9, UTC)
+        return None
+    return max(record.created_at, record.last_modified)
+
+
+def _last_change(store: QuestionStore, name: str) -> datetime:
+    """Return when a session changed last: by its status or, without one, by its directory."""
+    signature = store.signature(name)
+    if signature is None:
+        raise SessionNotFound(name, path=store.base_dir)
+    recorded = _recorded_change(store, name)
+    return recorded or datetime.fromtimestamp(signature.changed_ns / 1e9, UTC)
 
 
 def _remove(store: QuestionStore, name: str, horizon: datetime) -> bool:
-    """Delete a session if it is still old; return whether it is gone."""
+    """Delete a session if it is still old; return whether it was."""
     with store.base_locked() as base_fd, store.locked(name, timeout_s=_LOCK_WAIT_S):
-        changed = _last_change(store, name)
-        if changed is None or changed >= horizon:
-            return changed is None
+        recorded = _recorded_change(store, name)
+        if recorded is not None and recorded >= horizon:
+            return False
         store.discard(base_fd, name)
-    _log.info("question.deleted", session_id=name, last_change=changed.isoformat())
+    _log.info("question.deleted", session_id=name)
     return True

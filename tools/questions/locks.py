@@ -40,6 +40,8 @@ _OUR_TEMPORARY: Final = ".status.json.lock."
 _TEMPORARIES: Final = frozenset(
     temporary_name(name) for name in ("request.json", "status.json", "answers.json")
 )
+_NO_FILE: Final = b"?"
+"""What stands for the content of a thing that is no lock file."""
 _FIRST_PAUSE_S: Final = 0.001
 _LONGEST_PAUSE_S: Final = 0.02
 
@@ -60,15 +62,23 @@ os.register_at_fork(after_in_child=_after_fork)
 
 @frozen
 class _Seen:
-    """A lock file as it was seen: which file it is, and what it holds."""
+    """A lock file as it was seen. Its inode alone is not it: inodes are used again at once."""
 
     inode: int
     device: int
     written_at: float
     content: bytes
+    is_directory: bool = False
 
-    def is_file(self, status: os.stat_result) -> bool:
-        return (status.st_ino, status.st_dev) == (self.inode, self.device)
+    @classmethod
+    def of(cls, status: os.stat_result, content: bytes) -> _Seen:
+        return cls(
+            status.st_ino,
+            status.st_dev,
+            status.st_mtime,
+            content,
+            is_directory=stat.S_ISDIR(status.st_mode),
+        )
 
 
 class SessionLock:
@@ -124,7 +134,7 @@ class SessionLock:
         self._directory = DirectoryLock(
             fs, path, timeout_s=timeout_s, monotonic=monotonic, sleep=sleep
         )
-        self._mine: tuple[int, int] | None = None
+        self._mine: bytes | None = None
 
     @property
     def fd(self) -> int:
@@ -194,7 +204,7 @@ class SessionLock:
                     self._fs.unlink(name, dir_fd=self.fd)
 
     def _take_file(self, deadline: float) -> None:
-        since: dict[tuple[int, int, bytes], float] = {}
+        since: dict[_Seen, float] = {}
         pause = _FIRST_PAUSE_S
         while True:
             if self._create():
@@ -203,7 +213,7 @@ class SessionLock:
             if seen is None:
                 continue
             now = self._monotonic()
-            first = since.setdefault((seen.inode, seen.device, seen.content), now)
+            first = since.setdefault(seen, now)
             verdict = judge(seen.content, written_at=seen.written_at, processes=self._processes)
             reason = self._reason_to_break(verdict, seen, unchanged_s=now - first)
             if reason is not None:
@@ -233,35 +243,33 @@ class SessionLock:
         try:
             try:  # not synced: after a power failure it is another boot's, and broken
                 self._fs.writev(fd, [content])
-                status = self._fs.fstat(fd)
             finally:
                 self._fs.close(fd)
             self._fs.link(temporary, LOCK_FILE, src_dir_fd=self.fd, dst_dir_fd=self.fd)
-            self._mine = (status.st_ino, status.st_dev)
+            self._mine = content
         except FileExistsError:
             return False
         finally:
             self._fs.unlink(temporary, dir_fd=self.fd)
         return True
 
-    def _look(self, directory_fd: int) -> _Seen | None:
+    def _look(self, directory_fd: int, name: str = LOCK_FILE) -> _Seen | None:
         """Return the lock file that is there, or None if it is gone."""
         try:
-            fd = self._fs.open(LOCK_FILE, READ_FLAGS, dir_fd=directory_fd)
+            fd = self._fs.open(name, READ_FLAGS, dir_fd=directory_fd)
         except FileNotFoundError:
             return None
         except OSError:  # a link, a socket: whoever put it there is no owner
             try:
-                status = self._fs.stat(LOCK_FILE, dir_fd=directory_fd)
+                return _Seen.of(self._fs.stat(name, dir_fd=directory_fd), _NO_FILE)
             except FileNotFoundError:
                 return None
-            return _Seen(status.st_ino, status.st_dev, status.st_mtime, b"?")
         try:
             status = self._fs.fstat(fd)
-            content = b"?"
+            content = _NO_FILE
             if stat.S_ISREG(status.st_mode) and status.st_size <= MAX_LOCK_BYTES:
                 content = read_descriptor(self._fs, fd, status.st_size)
-            return _Seen(status.st_ino, status.st_dev, status.st_mtime, content)
+            return _Seen.of(status, content)
         finally:
             close_reader(self._fs, fd)
 
@@ -276,7 +284,7 @@ class SessionLock:
 
     def _break(self, seen: _Seen, reason: str) -> None:
         """Put a lock file away that was left behind; if it is another one by now, leave it."""
-        if self._put_away(seen.is_file):
+        if self._put_away(lambda found: found == seen):
             _log.warning(
                 "question.lock_broken",
                 session_id=self._session_id,
@@ -284,9 +292,9 @@ class SessionLock:
                 holder=seen.content[:200].decode("utf-8", "backslashreplace"),
             )
 
-    def _remove_own(self, mine: tuple[int, int]) -> None:
+    def _remove_own(self, mine: bytes) -> None:
         try:
-            done = self._put_away(lambda status: (status.st_ino, status.st_dev) == mine)
+            done = self._put_away(lambda found: found.content == mine)
         except OSError as error:
             _log.warning("question.lock_left_behind", session_id=self._session_id, error=str(error))
             return
@@ -295,30 +303,32 @@ class SessionLock:
                 "question.lock_lost", session_id=self._session_id, path=str(self._path / LOCK_FILE)
             )
 
-    def _put_away(self, is_it: Callable[[os.stat_result], bool]) -> bool:
+    def _put_away(self, is_it: Callable[[_Seen], bool]) -> bool:
         """Remove the lock file if it is the one that is meant.
 
         It is renamed and looked at again under its new name, where nobody else puts anything; if it
         is not the one, because a program that knows no `flock` came between, it gets its name back.
         """
+        seen = self._look(self.fd)
+        if seen is None or not is_it(seen):
+            return False
         aside = f"{_OUR_TEMPORARY}{self._token()}"
         try:
-            if not is_it(self._fs.stat(LOCK_FILE, dir_fd=self.fd)):
-                return False
             self._fs.rename(LOCK_FILE, aside, src_dir_fd=self.fd, dst_dir_fd=self.fd)
         except FileNotFoundError:
             return False
-        status = self._fs.stat(aside, dir_fd=self.fd)
-        if is_it(status):
-            if stat.S_ISDIR(status.st_mode):
-                self._fs.rmdir(aside, dir_fd=self.fd)
-            else:
-                self._fs.unlink(aside, dir_fd=self.fd)
+        seen = self._look(self.fd, aside)
+        if seen is None:
+            return False
+        if seen.is_directory:
+            self._fs.rmdir(aside, dir_fd=self.fd)
             return True
-        with suppress(FileExistsError):
-            self._fs.link(aside, LOCK_FILE, src_dir_fd=self.fd, dst_dir_fd=self.fd)
+        done = is_it(seen)
+        if not done:
+            with suppress(FileExistsError):
+                self._fs.link(aside, LOCK_FILE, src_dir_fd=self.fd, dst_dir_fd=self.fd)
         self._fs.unlink(aside, dir_fd=self.fd)
-        return False
+        return done
 
     def _busy(self, seen: _Seen | None) -> SessionBusy:
         holder = None
