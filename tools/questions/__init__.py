@@ -4,6 +4,7 @@
 (docs/questions.md); everything here may be used by any number of processes at once.
 """
 
+from tools.questions.config import Config, NotifyConfig, load_config, open_sessions
 from tools.questions.domain import (
     CleanupResult,
     Option,
@@ -42,6 +43,7 @@ from tools.questions.formatting import (
     format_user_response,
     validate_answers,
 )
+from tools.questions.notify import Notifier, Teller
 from tools.questions.sessions import QuestionSessions, UnreadableQuestion
 from tools.questions.settings import QuestionsConfig
 from tools.questions.store import DEFAULT_BASE_DIR
@@ -55,10 +57,13 @@ __all__ = [
     "AtomicWriteError",
     "CallIdMismatch",
     "CleanupResult",
+    "Config",
     "InvalidAnswers",
     "InvalidConfig",
     "InvalidQuestions",
     "InvalidSessionId",
+    "Notifier",
+    "NotifyConfig",
     "Option",
     "Question",
     "QuestionError",
@@ -75,6 +80,7 @@ __all__ = [
     "SessionRequest",
     "SessionStatus",
     "StatusRecord",
+    "Teller",
     "TooManySessions",
     "UnreadableQuestion",
     "UserAnswer",
@@ -83,6 +89,8 @@ __all__ = [
     "format_elaborate_request",
     "format_rephrase_request",
     "format_user_response",
+    "load_config",
+    "open_sessions",
     "parse_answers",
     "parse_questions",
     "validate_answers",
