@@ -203,21 +203,30 @@ def prune_kinds(
     base_path: Path | str | None = None,
     *,
     workspace_root: Path | str | None = None,
+    questions_dir: Path | str | None = None,
 ) -> dict[str, PruneKind]:
     """Name the kinds of sessions that can be pruned.
 
     Args:
         base_path: Where the agent sessions are; `.agentforge/sessions` if None.
         workspace_root: Where the sandbox sessions are; `workspace` if None.
+        questions_dir: Where the question sessions are; `.agentforge/questions` if None.
     """
+    from tools.questions.pruning import QuestionTarget
+    from tools.questions.settings import QuestionsConfig
+    from tools.questions.store import DEFAULT_BASE_DIR
     from tools.sandbox.pruning import DEFAULT_AGE_HOURS, SandboxTarget
     from tools.sandbox.session_files import DEFAULT_ROOT
 
     sandboxes = SandboxTarget(DEFAULT_ROOT if workspace_root is None else Path(workspace_root))
     sessions = HarnessTarget(SessionStore(base_path).base_path)
+    questions = QuestionTarget(DEFAULT_BASE_DIR if questions_dir is None else Path(questions_dir))
     return {
         sandboxes.kind: PruneKind(target=sandboxes, max_age_hours=DEFAULT_AGE_HOURS),
         sessions.kind: PruneKind(target=sessions, max_age_hours=DEFAULT_ENDED_HOURS),
+        questions.kind: PruneKind(
+            target=questions, max_age_hours=QuestionsConfig().retention_s / 3600
+        ),
     }
 
 

@@ -334,8 +334,8 @@ class CleanupResult:
 
     Attributes:
         deleted: The ids of the sessions that are gone, oldest first.
-        kept: How many sessions stay because they are not old enough.
-        failed: For each session that should have gone and did not: its id (or name) and why.
+        kept: How many sessions stay: not old enough, pinned or being changed.
+        failed: For each session that can't be read or did not go: its id and why.
     """
 
     deleted: tuple[str, ...] = attrs.field(default=(), converter=_as_tuple)

@@ -17,6 +17,7 @@ import structlog
 from attrs import evolve, frozen
 
 from tools.durable import FileSystem
+from tools.prune import Outside
 from tools.questions.changes import follow_changes, follow_changes_async
 from tools.questions.cleanup import cleanup
 from tools.questions.domain import (
@@ -144,6 +145,7 @@ class QuestionSessions:
         )
         self._clock = clock
         self._monotonic = monotonic
+        self._sleep = sleep
         self._new_id = new_id
         self._watcher = watcher if watcher is not None else process_watcher()
         self._listed: dict[str, tuple[Signature, QuestionSession | QuestionError]] = {}
@@ -635,15 +637,24 @@ class QuestionSessions:
         return find_issues(self.store, check_session_id(session_id))
 
     def cleanup_expired_sessions(self) -> CleanupResult:
-        """Delete the sessions that last changed longer ago than `config.retention_s`.
+        """Delete the sessions that changed last at least `config.retention_s` ago.
 
-        Whatever their status; with `retention_s` 0 none. One that can't be deleted is told in the
-        result and in the log, and keeps none of the others.
+        Whatever their status; with `retention_s` 0 none. It goes through the prune engine: each
+        removal is in the audit log, pinned sessions and those that somebody is changing stay, and
+        one that can't be read is left alone and told in the result and in the log.
 
         Raises:
-            AtomicReadError: The base is there and can't be read.
+            tools.prune.PruneError: The base can't be used, or another prune works on it.
+            SessionBusy: Others held the base for too long.
         """
-        return cleanup(self.store, self.config, self._clock())
+        outside = Outside(
+            fs=self.store.fs,
+            clock=self._clock,
+            token=self.store.token,
+            monotonic=self._monotonic,
+            sleep=self._sleep,
+        )
+        return cleanup(self.store, self.config, outside)
 
 
 def _shared_chars(one: str, other: str) -> int:
