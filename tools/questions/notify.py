@@ -110,7 +110,7 @@ class Notifier:
                     "desktop", [program, "--app-name=agentforge", "--", title, body], b"", {}
                 )
         if self._config.on_question is not None:
-            document = json.dumps(request_document(session.request)).encode()
+            document = (json.dumps(request_document(session.request)) + "\n").encode()
             self._start("on_question", ["sh", "-c", self._config.on_question], document, about)
 
     def _tell_terminal(self, title: str) -> None:
