@@ -36,6 +36,7 @@ def cli(
             monkeypatch.setattr(
                 sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8")
             )
+        capsys.readouterr()  # what the test itself has logged
         code = run(list(arguments))
         out, err = capsys.readouterr()
         return code, out, err
