@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 DEFAULT_ENDED_HOURS: Final = 30 * 24.0
 """How long agent sessions stay after they ended when nobody names a rule, in hours."""
 
+_FOR_EVER_HOURS: Final = 24 * 366 * 1000.0
 DEFAULT_ASK_WAIT_S: Final = 30.0
 """How long code in the sandbox waits for a person in one call, in seconds: half of the deadline
 that an execution has by default."""
@@ -229,22 +230,28 @@ def prune_kinds(
     Args:
         base_path: Where the agent sessions are; `.agentforge/sessions` if None.
         workspace_root: Where the sandbox sessions are; `workspace` if None.
-        questions_dir: Where the question sessions are; `.agentforge/questions` if None.
+        questions_dir: Where the question sessions are; as the configuration says if None.
+
+    Raises:
+        tools.questions.InvalidConfig: The configuration can't be used.
     """
+    from tools.questions.config import load_config
     from tools.questions.pruning import QuestionTarget
-    from tools.questions.settings import QuestionsConfig
     from tools.questions.store import DEFAULT_BASE_DIR
     from tools.sandbox.pruning import DEFAULT_AGE_HOURS, SandboxTarget
     from tools.sandbox.session_files import DEFAULT_ROOT
 
     sandboxes = SandboxTarget(DEFAULT_ROOT if workspace_root is None else Path(workspace_root))
     sessions = HarnessTarget(SessionStore(base_path).base_path)
-    questions = QuestionTarget(DEFAULT_BASE_DIR if questions_dir is None else Path(questions_dir))
+    config = load_config()
+    directory = questions_dir if questions_dir is not None else config.directory
+    questions = QuestionTarget(DEFAULT_BASE_DIR if directory is None else Path(directory))
+    kept_s = config.questions.retention_s
     return {
         sandboxes.kind: PruneKind(target=sandboxes, max_age_hours=DEFAULT_AGE_HOURS),
         sessions.kind: PruneKind(target=sessions, max_age_hours=DEFAULT_ENDED_HOURS),
         questions.kind: PruneKind(
-            target=questions, max_age_hours=QuestionsConfig().retention_s / 3600
+            target=questions, max_age_hours=kept_s / 3600 if kept_s > 0 else _FOR_EVER_HOURS
         ),
     }
 

@@ -51,7 +51,7 @@ from tools.questions.owners import Processes
 from tools.questions.settings import QuestionsConfig
 from tools.questions.store import LockedSession, QuestionStore, Signature
 from tools.questions.validation import find_issues
-from tools.questions.waiting import Deadline, LoopBell, OnTimeout, Wait
+from tools.questions.waiting import Deadline, LoopBell, OnTimeout, Pace, Wait
 from tools.questions.watching import Watcher, process_watcher
 from tools.questions.wire import to_millis
 
@@ -425,7 +425,7 @@ class QuestionSessions:
             ValueError: `timeout_s` is negative or no number.
         """
         wait = self._begin_wait(session_id, timeout_s, expected_call_id, on_timeout)
-        told = threading.Event()
+        told, pace = threading.Event(), Pace()
         with self._watcher.telling(self.store.path(session_id), told.set):
             while True:
                 told.clear()
@@ -435,7 +435,8 @@ class QuestionSessions:
                 pause = wait.deadline.pause(self._monotonic())
                 if wait.deadline.is_over(self._monotonic()):
                     return wait.end()
-                told.wait(pause)
+                if told.wait(min(pause, pace.pause())):
+                    pace.told()
 
     async def wait_for_answers_async(
         self,
@@ -458,7 +459,7 @@ class QuestionSessions:
         wait = await in_thread(
             self._begin_wait, session_id, timeout_s, expected_call_id, on_timeout
         )
-        bell = LoopBell()
+        bell, pace = LoopBell(), Pace()
         with self._watcher.telling(self.store.path(session_id), bell.ring):
             while True:
                 bell.clear()
@@ -469,7 +470,8 @@ class QuestionSessions:
                 pause = wait.deadline.pause(self._monotonic())
                 if wait.deadline.is_over(self._monotonic()):
                     return await in_thread(wait.end)
-                await bell.wait(pause)
+                if await bell.wait(min(pause, pace.pause())):
+                    pace.told()
 
     def _begin_wait(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Final, Literal
 
@@ -22,6 +22,7 @@ from tools.questions.store import QuestionStore, Signature
 POLL_S: Final = 0.2
 """How often a wait looks for itself, whatever the file system tells, in seconds."""
 
+_SOON_S: Final = (0.005, 0.01, 0.02, 0.04, 0.08)
 _REASON_CHARS: Final = 2_000
 
 OnTimeout = Literal["leave", "end"]
@@ -54,6 +55,27 @@ def outcome(session: QuestionSession, expected_call_id: str | None) -> SessionAn
     return session.answers
 
 
+class Pace:
+    """How long to wait for the next look, in seconds.
+
+    Who was told and found nothing looks again soon, since somebody is at work there and the next
+    thing that is told could be lost (`watchfiles` forgets what happens while it hands over); who
+    was not told looks every 200 ms.
+    """
+
+    def __init__(self) -> None:
+        """Begin without having been told."""
+        self._soon: Iterator[float] = iter(())
+
+    def told(self) -> None:
+        """Look again soon, a few times."""
+        self._soon = iter(_SOON_S)
+
+    def pause(self) -> float:
+        """Return how long to wait for the next look."""
+        return min(next(self._soon, POLL_S), POLL_S)
+
+
 @define
 class Deadline:
     """When a wait ends, on a clock that only goes forward.
@@ -84,7 +106,7 @@ class Deadline:
         )
 
     def pause(self, now: float) -> float:
-        """Return how long to wait for the next look, in seconds; 0 if the time is over."""
+        """Return how long to wait at the most, in seconds; 0 if the time is over."""
         ends = [end for end in (self.own, self.session) if end is not None]
         return max(0.0, min([POLL_S, *(end - now for end in ends)]))
 
@@ -229,9 +251,10 @@ class LoopBell:
 
         self._event = anyio.Event()
 
-    async def wait(self, timeout_s: float) -> None:
-        """Wait until it rings, or for `timeout_s` seconds."""
+    async def wait(self, timeout_s: float) -> bool:
+        """Wait until it rings, or for `timeout_s` seconds; tell whether it rang."""
         import anyio
 
         with anyio.move_on_after(timeout_s):
             await self._event.wait()
+        return self._event.is_set()

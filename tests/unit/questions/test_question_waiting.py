@@ -27,7 +27,7 @@ from tools.questions import (
     SessionStatus,
 )
 from tools.questions import waiting as waiting_module
-from tools.questions.waiting import Deadline
+from tools.questions.waiting import Deadline, Pace
 from tools.questions.watching import FileWatcher, NoWatcher
 
 
@@ -105,7 +105,7 @@ def test_the_real_watcher_tells_without_the_poll(
             found.append(sessions.wait_for_answers(session_id))
 
     with in_thread(wait):
-        time.sleep(0.3)  # it waits by now, or finds the answer at its first look
+        time.sleep(0.8)  # it waits by now, and looks no more by itself
         sessions.save_session_answers(session_id, ANSWERS)
     assert found[0].answers == ANSWERS
 
@@ -277,6 +277,13 @@ def test_the_time_of_the_session_counts_from_its_creation(base: Path, clock: Fak
     with pytest.raises(AnswersTimeout) as caught:
         sessions.wait_for_answers(session_id)
     assert caught.value.ended
+
+
+def test_who_is_told_for_nothing_looks_again_soon_and_then_as_ever() -> None:
+    pace = Pace()
+    assert [pace.pause() for _ in range(2)] == [0.2, 0.2]
+    pace.told()
+    assert [pace.pause() for _ in range(7)] == [0.005, 0.01, 0.02, 0.04, 0.08, 0.2, 0.2]
 
 
 def test_a_deadline_is_the_nearer_of_two() -> None:
