@@ -69,10 +69,16 @@ def _wait(base: str, kind: str, pipe: Connection) -> None:
     while (session_id := pipe.recv()) is not None:
         pipe.send("waiting")
         if kind == TOLD_ASYNC:
-            anyio.run(sessions.wait_for_answers_async, session_id)
+            awake = anyio.run(_wait_async, sessions, session_id)
         else:
             sessions.wait_for_answers(session_id)
-        pipe.send(time.monotonic())
+            awake = time.monotonic()
+        pipe.send(awake)
+
+
+async def _wait_async(sessions: QuestionSessions, session_id: str) -> float:
+    await sessions.wait_for_answers_async(session_id)
+    return time.monotonic()
 
 
 def _trial(sessions: QuestionSessions, fs: _Timing, pipe: Connection, pause_s: float) -> float:

@@ -136,6 +136,9 @@ def submission_faults(
     Beside the document's rules: one answer to a question, one choice where one may be chosen, no
     choice twice, bounded text.
     """
+    faults = _strangers("answers", answers, UserAnswer, "an answer")
+    if faults:
+        return faults
     faults = answer_faults(answers, questions)
     seen: set[int] = set()
     for answer in answers:
@@ -157,11 +160,21 @@ def submission_faults(
     return faults
 
 
+def _strangers(name: str, values: Sequence[object], kind: type, word: str) -> list[str]:
+    return [
+        f"{name}[{i}]: expected {word}, got {type(one).__name__}"
+        for i, one in enumerate(values)
+        if not isinstance(one, kind)
+    ]
+
+
 def question_faults(questions: Sequence[Question], config: QuestionsConfig) -> list[str]:
     """Return everything that stands against asking these questions; places count from 0."""
     if not questions:
         return ["At least one question is required to create a session"]
-    faults = []
+    faults = _strangers("questions", questions, Question, "a question")
+    if faults:
+        return faults
     if len(questions) > config.max_questions:
         faults.append(
             f"questions: {len(questions)} are more than max_questions ({config.max_questions})"

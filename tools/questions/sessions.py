@@ -190,8 +190,8 @@ class QuestionSessions:
         """
         asked = tuple(questions)
         faults = question_faults(asked, self.config)
-        if call_id is not None and not 0 < len(call_id) <= _CALL_ID_CHARS:
-            faults.append(f"callId: expected 1 to {_CALL_ID_CHARS} characters")
+        if call_id is not None and not _is_call_id(call_id):
+            faults.append(f"callId: expected 1 to {_CALL_ID_CHARS} characters that UTF-8 can hold")
         if faults:
             raise InvalidQuestions(faults)
         chosen = check_session_id(session_id) if session_id is not None else self.new_session_id()
@@ -657,6 +657,13 @@ class QuestionSessions:
             sleep=self._sleep,
         )
         return cleanup(self.store, self.config, outside)
+
+
+def _is_call_id(text: str) -> bool:
+    try:
+        return len(text.encode()) > 0 and len(text) <= _CALL_ID_CHARS
+    except UnicodeEncodeError:
+        return False
 
 
 def _shared_chars(one: str, other: str) -> int:

@@ -21,8 +21,10 @@ STEP_MS: Final = 3
 """How often the watching thread asks what was told, in ms. An event is passed on after one to two
 steps (`watchfiles` groups what comes together)."""
 _TIMEOUT_MS: Final = 20
-_REST_S: Final = 1.0
-"""How long the thread rests after the file system refused to be watched, in seconds."""
+_FIRST_REST_S: Final = 0.05
+_LONGEST_REST_S: Final = 1.0
+"""How long the thread rests after the file system refused to be watched, in seconds: as when this
+user's inotify instances (128 by default) are taken, which others may give back soon."""
 
 _log = structlog.get_logger("agentforge.questions")
 
@@ -96,6 +98,7 @@ class FileWatcher:
 
     def _run(self) -> None:
         complained = False
+        rest = _FIRST_REST_S
         while True:
             with self._lock:
                 if not self._told:
@@ -104,15 +107,17 @@ class FileWatcher:
                 self._changed.clear()
                 names = [name for name in self._told if os.path.isdir(name)]
             if not names:  # they are gone; each wait finds that out by itself
-                self._changed.wait(_REST_S)
+                self._changed.wait(_LONGEST_REST_S)
                 continue
             try:
                 self._watch(names)
+                rest = _FIRST_REST_S
             except Exception as error:  # noqa: BLE001 (whatever the library raises, waits go on)
                 if not complained:
                     _log.warning("questions.not_watched", error=str(error))
                     complained = True
-                self._changed.wait(_REST_S)
+                self._changed.wait(rest)
+                rest = min(rest * 2, _LONGEST_REST_S)
 
     def _watch(self, names: list[str]) -> None:
         """Tell of changes in these directories until the set of directories changes."""

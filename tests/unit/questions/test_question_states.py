@@ -309,9 +309,20 @@ def test_everything_wrong_with_the_questions_is_told_at_once(
         "questions[0].options[2].label: it is empty",
         "questions[1].options: 1 are fewer than min_options (2)",
         "questions[1].options[0].description: 20,001 characters are more than 20,000",
-        "callId: expected 1 to 1000 characters",
+        "callId: expected 1 to 1000 characters that UTF-8 can hold",
     )
     assert not base.exists()
+
+
+def test_what_is_no_value_is_refused_in_words(sessions: QuestionSessions) -> None:
+    with pytest.raises(InvalidQuestions, match=r"questions\[1\]: expected a question, got dict"):
+        sessions.create_session([QUESTIONS[0], {"prompt": "p"}])  # type: ignore[list-item]
+    with pytest.raises(InvalidQuestions, match="callId"):
+        sessions.create_session(QUESTIONS, call_id="\ud800")
+    session_id = sessions.create_session(QUESTIONS)
+    with pytest.raises(InvalidAnswers, match=r"answers\[0\]: expected an answer, got str"):
+        sessions.save_session_answers(session_id, ["PostgreSQL"])  # type: ignore[list-item]
+    assert len(sessions.pending()) == 1
 
 
 def test_values_tell_everything_that_is_wrong_with_them_at_once() -> None:
@@ -504,14 +515,38 @@ def test_listing_reads_only_what_changed(base: Path, clock: FakeClock) -> None:
 
 
 def test_a_change_in_the_same_tick_of_the_file_clock_is_not_missed(base: Path) -> None:
-    sessions = QuestionSessions(base)
-    for _ in range(20):
-        session_id = sessions.create_session(QUESTIONS)
-        assert sessions.list_sessions()[-1].status is SessionStatus.PENDING
-        sessions.reject_session(session_id)
-        assert {one.session_id: one.status for one in sessions.list_sessions()}[session_id] == (
-            SessionStatus.REJECTED
-        )
+    tick = 1_772_000_000.0
+    sessions = build(base, wall=lambda: tick)
+    session_id = sessions.create_session(QUESTIONS)
+    os.utime(base / session_id, (tick, tick))
+    assert sessions.list_sessions()[0].status is SessionStatus.PENDING
+    sessions.reject_session(session_id)
+    os.utime(base / session_id, (tick, tick))
+    assert sessions.list_sessions()[0].status is SessionStatus.REJECTED
+
+
+def test_a_wait_does_not_miss_a_change_in_the_same_tick(base: Path) -> None:
+    from tools.questions.waiting import Deadline, Wait
+
+    tick = 1_772_000_000.0
+    sessions = build(base, wall=lambda: tick)
+    session_id = sessions.create_session(QUESTIONS)
+    os.utime(base / session_id, (tick, tick))
+    wait = Wait(
+        session_id,
+        None,
+        Deadline.of(None, session_left_s=None, now=0.0),
+        on_timeout="leave",
+        store=sessions.store,
+        monotonic=lambda: 0.0,
+        time_out=lambda _: None,
+        abandon=lambda _, __: None,
+    )
+    assert wait.look() is None
+    sessions.save_session_answers(session_id, ANSWERS)
+    os.utime(base / session_id, (tick, tick))
+    assert wait.has_changed()
+    assert wait.look() is not None
 
 
 def test_there_is_nothing_where_there_is_no_directory(sessions: QuestionSessions) -> None:
