@@ -32,13 +32,11 @@ class WireError(ValueError):
 
     Attributes:
         faults: Everything that is wrong.
-        torn: Whether it is no JSON at all, as a file is that somebody is still writing.
     """
 
-    def __init__(self, faults: list[str], *, torn: bool = False) -> None:
+    def __init__(self, faults: list[str]) -> None:
         super().__init__("; ".join(faults))
         self.faults = tuple(faults)
-        self.torn = torn
 
 
 # ------------------------------------------------------------------------------------- writing
@@ -148,7 +146,7 @@ def decode(data: bytes, name: str) -> dict[str, Any]:
     except RecursionError:
         raise WireError([f"{name}: it is nested too deeply"]) from None
     except ValueError as error:
-        raise WireError([f"{name}: it is no JSON ({error})"], torn=True) from error
+        raise WireError([f"{name}: it is no JSON ({error})"]) from error
     if not isinstance(found, dict):
         raise WireError([f"{name}: expected an object, got {_kind(found)}"])
     return found

@@ -76,7 +76,7 @@ def in_a_moment(sessions: QuestionSessions, act: Callable[[str], object]) -> thr
                 act(sessions.pending()[0].session_id)
                 return
 
-    thread = threading.Thread(target=work)
+    thread = threading.Thread(target=work, daemon=True)
     thread.start()
     return thread
 

@@ -163,17 +163,28 @@ def ask(
     else:
         questions = _questions_of(prompt, option or [], title, multi=multi, file=file)
         session_id = sessions.create_session(questions, call_id=call_id)
-        _tell_person(sessions, session_id)
-    if not wait:
-        if cli.output.json:
+    try:
+        if wait_for is None:
+            _tell_person(sessions, session_id)
+        if wait:
+            _wait_and_tell(cli, sessions, session_id, timeout, keep=keep)
+        elif cli.output.json:
             cli.output.document({"session_id": session_id, "status": "pending"})
         else:
             cli.output.line(session_id)
-        return
-    if not cli.output.json:
-        short = sessions.short_ids().get(session_id, session_id)
-        cli.output.remark(f"Waiting for an answer to {session_id}: agentforge answer {short}")
-    _wait_and_tell(cli, sessions, session_id, timeout, keep=keep)
+    except KeyboardInterrupt:
+        if not keep:
+            _withdraw(sessions, session_id)
+        raise
+
+
+def _withdraw(sessions: QuestionSessions, session_id: str) -> None:
+    from contextlib import suppress
+
+    from tools.questions import QuestionError
+
+    with suppress(QuestionError):  # it ended meanwhile
+        sessions.abandon_session(session_id, "the one who asked was interrupted")
 
 
 def _wait_and_tell(
@@ -184,21 +195,16 @@ def _wait_and_tell(
     *,
     keep: bool,
 ) -> None:
-    from contextlib import suppress
+    from tools.questions import format_user_response
 
-    from tools.questions import QuestionError, format_user_response
-
-    try:
-        answers = sessions.wait_for_answers(
-            session_id,
-            timeout.total_seconds() if timeout is not None else None,
-            on_timeout="leave" if keep else "end",
-        )
-    except KeyboardInterrupt:
-        if not keep:
-            with suppress(QuestionError):  # it ended meanwhile
-                sessions.abandon_session(session_id, "the one who asked was interrupted")
-        raise
+    if not cli.output.json:
+        short = sessions.short_ids().get(session_id, session_id)
+        cli.output.remark(f"Waiting for an answer to {session_id}: agentforge answer {short}")
+    answers = sessions.wait_for_answers(
+        session_id,
+        timeout.total_seconds() if timeout is not None else None,
+        on_timeout="leave" if keep else "end",
+    )
     session = sessions.get(session_id)
     text = format_user_response(answers, session.questions)
     if cli.output.json:
