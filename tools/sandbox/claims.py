@@ -1,8 +1,11 @@
-"""One execution at a time in a workspace, in this process and among processes.
+"""One user at a time of a workspace, in this process and among processes.
 
-In the process the executions of one directory wait for one lock, whatever sandbox they come from
-and whatever path leads there; among processes they wait for an advisory lock on the directory
-itself, which needs no file and is gone with its holder.
+An execution claims its workspace, and so does who deletes one. In the process the users of one
+directory wait for one lock, whatever sandbox they come from and whatever path leads there; among
+processes they wait for an advisory lock on the directory itself, which needs no file and is gone
+with its holder.
+
+Who also takes the lock of a workspace root takes the claim first, or tries it without waiting.
 """
 
 from __future__ import annotations
@@ -54,31 +57,82 @@ def claim(
 ) -> Iterator[int | None]:
     """Hold a workspace alone; yields a descriptor of it, or None if the wait was given up.
 
+    What is held is the directory that stood at the path when the wait ended: one that was deleted
+    or replaced meanwhile is not taken for it.
+
     Args:
         path: The workspace.
-        timeout_s: The longest wait for others, in seconds.
+        timeout_s: The longest wait for others, in seconds; 0 does not wait.
         given_up: Asked while waiting; once true, the wait ends.
 
     Raises:
         WorkspaceBusy: Others held it for the whole wait.
-        WorkspaceError: It is gone, or was replaced by something else.
+        WorkspaceError: It is gone, or is no directory.
     """
-    root = open_workspace(path)
-    try:
-        seen = os.fstat(root)
-        identity = (seen.st_dev, seen.st_ino)
-        until = time.monotonic() + timeout_s
-        with _seat(path, identity, timeout_s, until, given_up) as taken:
+    until = time.monotonic() + timeout_s
+    with contextlib.ExitStack() as held:
+        yield _take(held, path, timeout_s, until, given_up)
+
+
+@contextlib.contextmanager
+def try_claim(path: Path) -> Iterator[int | None]:
+    """Hold a workspace alone if nobody uses it now; never waits.
+
+        with try_claim(workspace) as root:
+            if root is None:
+                ...  # in use
+            else:
+                ...  # no execution begins in it before the block is left
+
+    The directory may be renamed or removed while it is held.
+
+    Args:
+        path: The workspace.
+
+    Yields:
+        A descriptor of the directory, open for the block; None if it is in use.
+
+    Raises:
+        WorkspaceError: It is gone, or is no directory.
+    """
+    with contextlib.ExitStack() as held:
+        try:
+            root = _take(held, path, 0.0, time.monotonic(), lambda: False)
+        except WorkspaceBusy:
+            root = None
+        yield root
+
+
+def _take(
+    held: contextlib.ExitStack,
+    path: Path,
+    timeout_s: float,
+    until: float,
+    given_up: Callable[[], bool],
+) -> int | None:
+    """Claim what stands at the path; `held` gives the claim back."""
+    while True:
+        root = open_workspace(path)
+        with contextlib.ExitStack() as attempt:
+            attempt.callback(os.close, root)
+            seen = os.fstat(root)
+            identity = (seen.st_dev, seen.st_ino)
+            taken = attempt.enter_context(_seat(path, identity, timeout_s, until, given_up))
             if not taken or not _lock(path, root, timeout_s, until, given_up):
-                yield None
-                return
-            try:
-                yield root
-            finally:
-                # A descriptor that went to another process must not hold on to the lock.
-                fcntl.flock(root, fcntl.LOCK_UN)
-    finally:
-        os.close(root)
+                return None
+            # A descriptor that went to another process must not hold on to the lock.
+            attempt.callback(fcntl.flock, root, fcntl.LOCK_UN)
+            if _stands_at(path, identity):
+                held.enter_context(attempt.pop_all())
+                return root
+
+
+def _stands_at(path: Path, identity: Identity) -> bool:
+    try:
+        now = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return False  # opening it again tells what is wrong
+    return (now.st_dev, now.st_ino) == identity
 
 
 @contextlib.contextmanager
@@ -89,7 +143,7 @@ def _seat(
         seat = _seats.setdefault(identity, _Seat())
         seat.users += 1
     try:
-        while not seat.lock.acquire(timeout=_LONGEST_PAUSE_S):
+        while not seat.lock.acquire(timeout=_pause(until)):
             if given_up():
                 yield False
                 return
@@ -104,6 +158,10 @@ def _seat(
             seat.users -= 1
             if not seat.users:
                 _seats.pop(identity, None)
+
+
+def _pause(until: float) -> float:
+    return min(_LONGEST_PAUSE_S, max(0.0, until - time.monotonic()))
 
 
 def _lock(

@@ -77,7 +77,7 @@ class SandboxUnavailable(SandboxError, RuntimeError):
 
 
 class WorkspaceBusy(SandboxError, TimeoutError):
-    """Another execution held the workspace for the whole wait; no code ran.
+    """Something else held the workspace for the whole wait; nothing was done.
 
     Attributes:
         path: The workspace both wanted.
@@ -90,9 +90,9 @@ class WorkspaceBusy(SandboxError, TimeoutError):
         self.waited_s = waited_s
         self.held_by = held_by
         super().__init__(
-            f"workspace {str(path)!r}: an execution of {held_by} still ran in it after "
-            f"{waited_s:.1f} s. No code ran and nothing was changed; wait for that execution, "
-            "raise busy_timeout_s, or give each its own workspace"
+            f"workspace {str(path)!r}: {held_by} still used it after {waited_s:.1f} s. No code "
+            "ran and nothing was changed; wait for the execution or deletion there to end, raise "
+            "busy_timeout_s, or give each its own workspace"
         )
 
 

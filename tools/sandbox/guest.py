@@ -2,6 +2,9 @@
 
 An execution is one turn of an interactive interpreter, made to behave as a script: the code runs
 as `__main__`, nothing is echoed, its exit handlers run and its files are closed before it ends.
+
+These lines are compiled by the first interpreter of a process, which alone knows the form its
+release loads, and handed to all others as code: compiling takes longer than what they do.
 """
 
 from __future__ import annotations
@@ -18,22 +21,28 @@ SCRIPT_NAME: Final = f"{GUEST_WORKSPACE}/<script>"
 """The name of the executed code in tracebacks and `__file__`; no such file exists."""
 
 STREAM_MOUNT: Final = "/run/agentforge"
-"""Where the guest hands on its output as it comes, when someone wants it."""
+"""Where the guest finds its standard input, and hands on its output as it comes."""
+
+RESERVE_BYTES: Final = 5 << 19
+"""What is kept of the guest's memory for telling that it is used up."""
 
 _ENTRY: Final = "__agentforge_start__"
 
-_STARTER: Final = '''
-import os, sys
+_STARTER: Final = """
+import _io, atexit, gc, linecache, marshal, os, sys
 
-def start(source, argv, inject, streams, keep):
+# Room to print a traceback in; never written to, so it costs no memory of the host.
+reserve = [_io.BufferedReader(_io.BytesIO(), RESERVE)]
+
+def start(source, argv, inject, stdin, streams, keep):
     main = sys.modules['__main__']
     names = vars(main)
     names.pop(ENTRY, None)
-    os.chdir(WORKSPACE)
+    if keep:
+        os.chdir(WORKSPACE)
     sys.argv[:] = [NAME, *argv]
     if sys.path[:1] != [WORKSPACE]:
         sys.path.insert(0, WORKSPACE)
-    import linecache
     getattr(linecache, '_interactive_cache', {}).clear()
     for name in [name for name in linecache.cache if name.startswith('<turn ')]:
         del linecache.cache[name]
@@ -45,8 +54,12 @@ def start(source, argv, inject, streams, keep):
         names.update(json.loads(inject))
         if not keep:
             del json
+    if stdin:
+        take_input(stdin)
     if streams:
-        tee(streams)
+        settings = dict(globals())
+        exec(marshal.loads(streams[1]), settings)
+        settings['tee'](streams[0])
     code = 0
     try:
         exec(compile(source, NAME, 'exec', dont_inherit=True), names)
@@ -64,7 +77,9 @@ def start(source, argv, inject, streams, keep):
     except BaseException as error:
         # The first frame is this function's, which is none of the code's business.
         code = 1
-        error = error.with_traceback(error.__traceback__.tb_next)
+        reserve.clear()
+        trace = error.__traceback__
+        error = error.with_traceback(trace and trace.tb_next)
         sys.excepthook(type(error), error, error.__traceback__)
     finally:
         if not keep:
@@ -72,14 +87,13 @@ def start(source, argv, inject, streams, keep):
     if code:
         raise SystemExit(code)
 
-import _io, atexit, gc
-
-def end(main, run_exit_handlers=atexit._run_exitfuncs, gc=gc,
+def end(main, run_exit_handlers=atexit._run_exitfuncs, gc=gc, known=frozenset(sys.modules),
         buffers=(_io.TextIOWrapper, _io.BufferedWriter, _io.BufferedRandom)):
-    """What the end of an interpreter does that a script can tell: handlers, then its objects."""
+    # What the end of an interpreter does that a script can tell: handlers, then its objects.
     run_exit_handlers()
     modules = [main]
-    for module in list(sys.modules.values()):
+    for name in [name for name in sys.modules if name not in known]:
+        module = sys.modules[name]
         file = getattr(module, '__file__', None)
         if isinstance(file, str) and file.startswith(WORKSPACE + '/') and module is not main:
             modules.append(module)
@@ -102,15 +116,68 @@ def end(main, run_exit_handlers=atexit._run_exitfuncs, gc=gc,
                 pass
     gc.collect()
 
-def tee(streams):
-    """Have what is printed handed to the host as it comes, besides where it always goes."""
-    import io
+def take_input(pieces):
+    # A descriptor cannot be put in another's place here, but a new one is the lowest that is free.
+    os.close(0)
+    path = '/tmp/.agentforge-stdin'
+    if os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL) != 0:
+        raise OSError('the standard input cannot be put in place')
+    for _ in range(pieces):
+        given = os.open(INPUT, os.O_RDONLY)
+        while chunk := os.read(given, 1 << 20):
+            while chunk:
+                chunk = chunk[os.write(0, chunk):]
+        os.close(given)
+    os.lseek(0, 0, 0)
+    os.unlink(path)
 
-    class Tee(io.RawIOBase):
-        def __init__(self, fd, path):
-            self.number = fd
-            self.name = path
-            self.copy = os.open(path, os.O_WRONLY | os.O_CREAT)
+def prepare():
+    os.chdir(WORKSPACE)
+    vars(sys.modules['__main__'])[ENTRY] = start
+    gc.freeze()
+
+todo, arguments = globals().pop('TODO')
+globals()[todo](*arguments)
+"""
+
+_TEE: Final = """
+def tee(streams):
+    # Have what is printed handed to the host as it comes, besides where it always goes.
+    import operator, posix
+
+    for old in getattr(os.write, 'copies', {}).values():
+        os.close(old)  # of the turn before
+    write = getattr(os.write, 'real', os.write)
+    copies = {
+        number: os.open(MOUNT + '/' + name, os.O_WRONLY | os.O_CREAT)
+        for number, name in ((1, 'stdout'), (2, 'stderr')) if name in streams
+    }
+
+    def hand_on(number, data):
+        try:
+            copy = copies[number]
+            os.ftruncate(copy, 0)
+            os.lseek(copy, 0, 0)
+            write(copy, data)
+            os.fsync(copy)
+        except OSError:
+            pass
+
+    def write_and_hand_on(fd, data, /):
+        count = write(fd, data)
+        if operator.index(fd) in copies:
+            hand_on(operator.index(fd), bytes(memoryview(data))[:count])
+        return count
+
+    write_and_hand_on.real = write
+    write_and_hand_on.copies = copies
+    write_and_hand_on.__name__ = write_and_hand_on.__qualname__ = 'write'
+    os.write = posix.write = write_and_hand_on
+
+    class Tee(_io._RawIOBase):
+        def __init__(self, number, name):
+            self.number = number
+            self.name = name
 
         def writable(self):
             return True
@@ -119,49 +186,69 @@ def tee(streams):
             return self.number
 
         def write(self, data):
-            data = bytes(data)
-            count = os.write(self.number, data)
-            try:
-                os.ftruncate(self.copy, 0)
-                os.lseek(self.copy, 0, 0)
-                os.write(self.copy, data[:count])
-                os.fsync(self.copy)
-            except OSError:
-                pass
-            return count
+            return write_and_hand_on(self.number, bytes(data))
 
-    for number, name in ((1, 'stdout'), (2, 'stderr')):
-        if name in streams:
-            errors = getattr(sys, name).errors
-            stream = io.TextIOWrapper(
-                io.BufferedWriter(Tee(number, MOUNT + '/' + name)),
-                encoding='utf-8', errors=errors, line_buffering=True,
-            )
-            setattr(sys, name, stream)
-            setattr(sys, '__' + name + '__', stream)
-'''
+    for number in copies:
+        name = ('stdout', 'stderr')[number - 1]
+        stream = _io.TextIOWrapper(
+            _io.BufferedWriter(Tee(number, '<' + name + '>')),
+            encoding='utf-8', errors=getattr(sys, name).errors, line_buffering=True,
+        )
+        setattr(sys, name, stream)
+        setattr(sys, '__' + name + '__', stream)
+"""
 
 _SETTINGS: Final = {
     "__name__": "__starter__",
     "WORKSPACE": GUEST_WORKSPACE,
     "NAME": SCRIPT_NAME,
     "MOUNT": STREAM_MOUNT,
+    "INPUT": f"{STREAM_MOUNT}/stdin",
     "ENTRY": _ENTRY,
+    "RESERVE": RESERVE_BYTES,
 }
 
-PREPARATION: Final = f"""
-def prepare():
-    settings = {_SETTINGS!r}
-    exec({_STARTER!r}, settings)
-    import gc, sys
-    names = vars(sys.modules['__main__'])
-    names.pop('prepare')
-    names[{_ENTRY!r}] = settings['start']
-    gc.collect()
-    gc.freeze()
-prepare()
+COMPILATION: Final = f"""
+def compile_all():
+    import marshal, sys
+    vars(sys.modules['__main__']).pop('compile_all')
+    for source in {(_STARTER, _TEE)!r}:
+        print(marshal.dumps(compile(source, '<sandbox>', 'exec')).hex())
+compile_all()
 """
-"""The first turn of an interpreter, before anything of an execution is known."""
+"""The turn that compiles what is here and prints it, for `GuestCode.of`."""
+
+
+@frozen(kw_only=True)
+class GuestCode:
+    """What is here, compiled by the release of Python that runs it.
+
+    Attributes:
+        starter: Runs a script.
+        tee: Hands its output on as it comes; only where someone wants it.
+    """
+
+    starter: bytes
+    tee: bytes
+
+    @classmethod
+    def of(cls, printed: bytes) -> GuestCode:
+        """The code that the turn `COMPILATION` printed.
+
+        Raises:
+            ValueError: That is not what it printed.
+        """
+        starter, tee = (bytes.fromhex(line.decode("ascii")) for line in printed.splitlines())
+        return cls(starter=starter, tee=tee)
+
+    def preparation(self) -> str:
+        """The first turn of an interpreter, before anything of an execution is known."""
+        return self.turn("prepare", ())
+
+    def turn(self, todo: str, arguments: tuple[object, ...]) -> str:
+        """A turn that brings the starter along and has it do something; it leaves no name."""
+        settings = {**_SETTINGS, "TODO": (todo, arguments)}
+        return f"exec(__import__('marshal').loads({self.starter!r}), {settings!a})"
 
 
 @frozen(kw_only=True)
@@ -172,69 +259,32 @@ class Script:
         source: The code.
         argv: Its arguments.
         inject: Variables as one JSON object, or None.
+        stdin: In how many pieces its standard input waits for it.
         streams: Which of "stdout" and "stderr" are handed on as they come.
     """
 
     source: str
     argv: Sequence[str] = ()
     inject: str | None = None
+    stdin: int = 0
     streams: tuple[str, ...] = ()
 
-    def _arguments(self, *, keep: bool) -> tuple[object, ...]:
-        return (
-            self.source.removeprefix("\ufeff"),
-            list(self.argv),
-            self.inject,
-            self.streams,
-            keep,
-        )
-
-    def turn(self, *, keep: bool) -> str:
+    def turn(self, code: GuestCode, *, keep: bool) -> str:
         """The turn that runs it in a prepared interpreter.
 
         Args:
+            code: What the interpreter was prepared with.
             keep: Whether the interpreter and its variables are used again.
         """
-        if not keep:
-            return f"{_ENTRY}(*{self._arguments(keep=False)!a})"
-        # The code of earlier turns may have done anything to what it found; bring it all anew.
-        return (
-            "def __agentforge_turn__():\n"
-            "    import sys\n"
-            "    vars(sys.modules['__main__']).pop('__agentforge_turn__', None)\n"
-            f"    settings = {_SETTINGS!r}\n"
-            f"    exec({_STARTER!r}, settings)\n"
-            f"    settings['start'](*{self._arguments(keep=True)!a})\n"
-            "__agentforge_turn__()\n"
+        arguments = (
+            self.source.removeprefix("\ufeff"),
+            list(self.argv),
+            self.inject,
+            self.stdin,
+            (self.streams, code.tee) if self.streams else None,
+            keep,
         )
-
-    def command(self) -> tuple[list[str], bytes]:
-        """The arguments and the standard input of a fresh interpreter that runs it.
-
-        The code comes first on standard input, its length in the arguments, so it needs no file
-        and no command line; what follows it is the code's own input. It is read past `sys.stdin`,
-        whose buffer must not swallow a byte of that input.
-        """
-        arguments = ascii(self._arguments(keep=False)).encode("ascii")
-        return ["-c", _COMMAND, str(len(arguments))], arguments
-
-
-_COMMAND: Final = f"""
-def run():
-    import os, sys
-    size = int(sys.argv[1])
-    chunks = []
-    while size:
-        chunk = os.read(0, min(size, 1 << 20))
-        if not chunk:
-            sys.exit('the code was cut off on its way into the sandbox')
-        chunks.append(chunk)
-        size -= len(chunk)
-    arguments = eval(b''.join(chunks).decode('ascii'), {{}})
-    del chunks
-    settings = {_SETTINGS!r}
-    exec({_STARTER!r}, settings)
-    vars(sys.modules['__main__']).pop('run')
-    settings['start'](*arguments)
-run()
-"""
+        if not keep:
+            return f"{_ENTRY}(*{arguments!a})"
+        # The code of earlier turns may have done anything to what it found; bring it all anew.
+        return code.turn("start", arguments)

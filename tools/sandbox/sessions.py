@@ -17,7 +17,7 @@ import stat
 import threading
 import uuid
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -29,8 +29,9 @@ from structlog.contextvars import bound_contextvars
 from tools.durable import DirectoryLock, DurableError, FileSystem, discard_tree, sweep_discarded
 from tools.durable.filesystem import DIRECTORY_FLAGS
 from tools.durable.trees import DISCARDED_PREFIX
+from tools.sandbox.claims import claim
 from tools.sandbox.errors import SandboxError, WorkspaceError
-from tools.sandbox.execution import Sandbox
+from tools.sandbox.execution import Isolation, Sandbox
 from tools.sandbox.factory import create_sandbox
 from tools.sandbox.metadata import (
     METADATA_NAME,
@@ -60,6 +61,7 @@ ABANDONED_AFTER: Final = timedelta(days=1)
 """How old something half written in a workspace root is before a deletion sweeps it away."""
 
 _ATTEMPTS: Final = 8
+_GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 _TAKEN: Final = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR})
 
 
@@ -87,6 +89,7 @@ class SandboxOptions(TypedDict, total=False):
     busy_timeout_s: float | None
     tools: Sequence[Any]
     gate: Callable[..., Any] | None
+    isolation: Isolation | None
 
 
 class SessionSandbox(Sandbox):
@@ -110,7 +113,7 @@ class SessionSandbox(Sandbox):
     ) -> None:
         vars(self).update(vars(sandbox))  # takes the place of one that nobody has used yet
         self._session_id = session_id
-        self._logger = logger.bind(session_id=session_id)
+        self._events = self._logger = logger.bind(session_id=session_id)
         self._clock = clock
         self._token = token
         self._fs = fs
@@ -123,35 +126,22 @@ class SessionSandbox(Sandbox):
     def __repr__(self) -> str:
         return f"SessionSandbox(session_id={self._session_id!r}, sandbox={super().__repr__()})"
 
-    def _execute(self, request: Request, stop: threading.Event) -> SandboxResult:
+    def _execute(
+        self, request: Request, stop: threading.Event, afterwards: ExitStack
+    ) -> SandboxResult:
         with bound_contextvars(session_id=self._session_id):
-            result = super()._execute(request, stop)
+            result = super()._execute(request, stop, afterwards)
         return evolve(result, metadata={**result.metadata, "session_id": self._session_id})
 
     def _execute_in(
-        self, root: int, request: Request, stop: threading.Event, cache: Path | None
+        self,
+        root: int,
+        request: Request,
+        stop: threading.Event,
+        cache: Path | None,
+        afterwards: ExitStack,
     ) -> SandboxResult:
-        log = self._logger.bind(workspace=str(self.workspace))
-        log.info(
-            "execution.start",
-            code_bytes=request.code_bytes,
-            stdin_bytes=len(request.stdin),
-            deadline_s=request.deadline_s,
-            fuel_budget=request.fuel,
-        )
-        result = super()._execute_in(root, request, stop, cache)
-        log.info(
-            "execution.complete",
-            success=result.success,
-            exit_code=result.exit_code,
-            trapped=result.trapped,
-            duration_s=round(result.duration_s, 4),
-            fuel_consumed=result.fuel_consumed,
-            files_created=len(result.files_created),
-            files_modified=len(result.files_modified),
-            files_deleted=len(result.files_deleted),
-            truncated=result.truncated,
-        )
+        result = super()._execute_in(root, request, stop, cache, afterwards)
         if result.success:
             touch_session_metadata(
                 self._session_id,
@@ -394,20 +384,23 @@ def delete_session_workspace(
     workspace_root: str | os.PathLike[str] = DEFAULT_ROOT,
     logger: SandboxLogger | EventLogger | None = None,
     *,
+    busy_timeout_s: float = LOCK_TIMEOUT_S,
     clock: Callable[[], datetime] = utc_now,
     token: Callable[[], str] = random_token,
     fs: SessionFileSystem = OS_FILES,
 ) -> None:
     """Delete a session's workspace with all it holds; nothing happens if there is none.
 
-    The workspace is renamed out of sight first, so nobody sees half of it. Links in it are
-    deleted, never followed. What processes that died left half done in the workspace root is
-    swept away on this occasion.
+    Waits for an execution that runs in the workspace, in this process or another, and lets none
+    begin meanwhile. The workspace is renamed out of sight first, so nobody sees half of it. Links
+    in it are deleted, never followed. What processes that died left half done in the workspace
+    root is swept away on this occasion.
 
     Args:
         session_id: The session.
         workspace_root: The directory the sessions' workspaces are in.
         logger: Told `session.deleted` if there was a workspace.
+        busy_timeout_s: How long to wait for an execution, in seconds; 0 does not wait.
         clock: Gives the time.
         token: Gives a fresh random text for the name out of sight.
         fs: The file system.
@@ -416,34 +409,66 @@ def delete_session_workspace(
         InvalidSessionId: The id cannot name a workspace; the file system was not touched.
         PathEscapesWorkspace: A symbolic link stands in the workspace's place; it was left there.
         NotADirectoryError: A file stands in its place; it was left there.
+        WorkspaceBusy: An execution ran in it for the whole wait; nothing was deleted.
+        WorkspaceError: It cannot be opened or locked; nothing was deleted.
         DurableError: It could not be deleted, or only in part; it says which.
     """
     validate_session_id(session_id)
     root = Path(workspace_root)
-    try:
-        lock = DirectoryLock(fs, root, timeout_s=LOCK_TIMEOUT_S, follow=True).acquire()
-    except FileNotFoundError:
-        return
-    try:
-        existed = _discard(fs, lock.fd, root, session_id, token)
-        _sweep(fs, lock.fd, root, clock(), token)
-    finally:
-        lock.release()
+    existed: bool | None = None
+    while existed is None:
+        with ExitStack() as held:
+            claimed = _claim_existing(held, fs, root / session_id, busy_timeout_s)
+            lock = DirectoryLock(fs, root, timeout_s=LOCK_TIMEOUT_S, follow=True)
+            try:
+                held.enter_context(lock)
+            except FileNotFoundError:
+                return
+            existed = _discard(fs, lock.fd, root, session_id, claimed, token)
+            if existed is not None:
+                _sweep(fs, lock.fd, root, clock(), token)
     if existed:
         SandboxLogger.of(logger).session_deleted(session_id)
 
 
-def _discard(
-    fs: FileSystem, root_fd: int, root: Path, session_id: str, token: Callable[[], str]
-) -> bool:
+def _claim_existing(
+    held: ExitStack, fs: FileSystem, workspace: Path, timeout_s: float
+) -> os.stat_result | None:
+    """Claim a workspace for deletion and tell which directory it is; None if there is none."""
     try:
-        mode = fs.stat(session_id, dir_fd=root_fd).st_mode
+        if not stat.S_ISDIR(fs.stat(str(workspace)).st_mode):
+            return None
+    except OSError:
+        return None  # what stands in the way is told once the root is locked
+    try:
+        fd = held.enter_context(claim(workspace, timeout_s=timeout_s))
+    except WorkspaceError as error:
+        if isinstance(error.__cause__, OSError) and error.__cause__.errno in _GONE:
+            return None
+        raise
+    return None if fd is None else os.fstat(fd)
+
+
+def _discard(
+    fs: FileSystem,
+    root_fd: int,
+    root: Path,
+    session_id: str,
+    claimed: os.stat_result | None,
+    token: Callable[[], str],
+) -> bool | None:
+    """Whether there was a workspace, now deleted; None if it is another than the claimed one."""
+    try:
+        found = fs.stat(session_id, dir_fd=root_fd)
     except FileNotFoundError:
         return False
+    mode = found.st_mode
     if stat.S_ISLNK(mode):
         raise PathEscapesWorkspace(session_id, "a symbolic link stands in the workspace's place")
     if not stat.S_ISDIR(mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), session_id)
+    if claimed is None or not os.path.samestat(found, claimed):
+        return None
     discard_tree(fs, root_fd, session_id, parent=root, token=token)
     return True
 

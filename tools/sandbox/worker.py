@@ -8,6 +8,7 @@ runs. It ends when the socket does.
 from __future__ import annotations
 
 import array
+import contextlib
 import functools
 import json
 import os
@@ -92,14 +93,19 @@ class Worker:
             for name in request.script.streams
         }
         assert self._sandbox is not None  # noqa: S101 (begun before any request is taken)
-        try:
-            result = self._sandbox.execute_here(
-                root, evolve(request, callbacks=callbacks), self._stop, ensure_ready()
-            )
-        except SandboxError as error:
-            self._tell_error(error)
-        else:
-            self._tell({"kind": "result", "result": encode_result(result)})
+        with contextlib.ExitStack() as afterwards:
+            try:
+                result = self._sandbox.execute_here(
+                    root,
+                    evolve(request, callbacks=callbacks),
+                    self._stop,
+                    ensure_ready(),
+                    afterwards,
+                )
+            except SandboxError as error:
+                self._tell_error(error)
+            else:
+                self._tell({"kind": "result", "result": encode_result(result)})
 
     def _receive(self) -> None:
         reader = FrameReader(_LARGEST)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pickle
 import subprocess
@@ -237,6 +238,27 @@ def test_output_that_is_no_utf_8_is_replaced(sandbox: Sandbox) -> None:
 # ---------------------------------------------------------------- what goes in
 
 
+def test_the_standard_input_is_a_descriptor_like_any_other(sandbox: Sandbox) -> None:
+    result = sandbox.execute(
+        "import os\n"
+        "print(os.read(0, 3), os.lseek(0, 1, os.SEEK_SET), os.read(0, 100), os.read(0, 1))\n"
+        "os.lseek(0, 0, os.SEEK_SET)\n"
+        "print(open(0, closefd=False).read(), [name for name in os.listdir('/tmp')"
+        " if 'home' not in name], os.isatty(0))",
+        stdin=b"abcdef",
+    )
+    assert result.stdout == "b'abc' 1 b'bcdef' b''\nabcdef [] False\n"
+
+
+def test_an_input_may_be_larger_than_the_guests_memory(tmp_path: Path) -> None:
+    policy = ExecutionPolicy(memory_bytes=64 << 20)
+    result = create_sandbox(workspace=tmp_path / "w", policy=policy).execute(
+        "import hashlib, sys; print(hashlib.file_digest(sys.stdin.buffer, 'sha256').hexdigest())",
+        stdin=(given := bytes(range(250)) * 400_000),
+    )
+    assert result.stdout == hashlib.sha256(given).hexdigest() + "\n", result
+
+
 @pytest.mark.parametrize("stdin", ["größe\nzwei", "größe\nzwei".encode(), b"", "", None])
 def test_the_script_reads_its_standard_input(sandbox: Sandbox, stdin: bytes | str | None) -> None:
     result = sandbox.execute("import sys; print(ascii(sys.stdin.read()))", stdin=stdin)
@@ -465,6 +487,19 @@ def test_a_guest_that_dies_of_its_memory_is_told_so(tmp_path: Path) -> None:
     assert result.stderr.rstrip().endswith("MemoryError")
     caught = sandbox.execute("try:\n    bytearray(200 << 20)\nexcept MemoryError: print('caught')")
     assert (caught.trapped, caught.stdout) == (None, "caught\n")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "held = []\nwhile True: held.append(bytearray(10))",
+        "held = {}\nwhile True: held[len(held)] = str(len(held)) * 5",
+    ],
+)
+def test_a_guest_that_fills_its_memory_bit_by_bit_still_says_so(tmp_path: Path, code: str) -> None:
+    policy = ExecutionPolicy(memory_bytes=80 << 20)
+    result = create_sandbox(workspace=tmp_path / "w", policy=policy).execute(code)
+    assert (result.trapped, result.exit_code) == ("memory", 1), result
 
 
 def test_the_least_memory_a_policy_may_give_starts_the_interpreter(tmp_path: Path) -> None:

@@ -213,6 +213,31 @@ def test_no_more_is_handed_on_than_is_kept(tmp_path: Path) -> None:
     assert "".join(seen) == result.stdout
 
 
+def test_what_is_written_past_the_streams_is_handed_on_too(sandbox: Sandbox) -> None:
+    seen: list[tuple[str, str]] = []
+    result = sandbox.execute(
+        "import os, posix\n"
+        "print('one')\n"
+        "print(os.write(1, memoryview(b'two\\n')), posix.write(2, b'three\\n'))\n"
+        "fd = os.open('file', os.O_WRONLY | os.O_CREAT)\n"
+        "print(os.write(fd, b'in a file'))",
+        on_stdout=lambda text: seen.append(("out", text)),
+        on_stderr=lambda text: seen.append(("err", text)),
+    )
+    assert (result.stdout, result.stderr) == ("one\ntwo\n4 6\n9\n", "three\n")
+    assert "".join(text for stream, text in seen if stream == "out") == result.stdout
+    assert "".join(text for stream, text in seen if stream == "err") == result.stderr
+    assert seen.index(("out", "two\n")) < seen.index(("err", "three\n"))
+    assert (sandbox.workspace / "file").read_bytes() == b"in a file"
+
+
+def test_without_callbacks_writing_is_the_systems_own(sandbox: Sandbox) -> None:
+    result = sandbox.execute(
+        "import os, sys; print(os.write, type(sys.stdout.buffer.raw).__name__)"
+    )
+    assert result.stdout == "<built-in function write> FileIO\n"
+
+
 # ---------------------------------------------------------------- stopping
 
 
@@ -545,6 +570,19 @@ def test_output_is_handed_on_by_a_kept_interpreter_too(stateful: Sandbox) -> Non
     assert stateful.execute("print('two')").stdout == "two\n"
     stateful.execute("print('three')", on_stdout=seen.append)
     assert seen == ["one\n", "three\n"]
+
+
+def test_a_kept_interpreter_hands_on_for_as_long_as_it_lives(tmp_path: Path) -> None:
+    policy = ExecutionPolicy(open_files=16)
+    seen: list[str] = []
+    with create_sandbox(workspace=tmp_path / "w", policy=policy, stateful=True) as kept:
+        for number in range(20):
+            result = kept.execute(
+                f"import os; print({number}); _ = os.write(1, b'.')", on_stdout=seen.append
+            )
+            assert result.success, result
+        assert kept.execute("print(len(__name__))").metadata["interpreter"] == "kept"
+    assert "".join(seen) == "".join(f"{number}\n." for number in range(20))
 
 
 def test_a_kept_interpreter_has_mounts_and_functions(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog.testing
 
 from tools.sandbox import (
     CancelToken,
@@ -27,6 +28,7 @@ from tools.sandbox import (
     SandboxUnavailable,
     WorkspaceError,
     create_sandbox,
+    create_session_sandbox,
     prepare,
 )
 from tools.sandbox import apart as apart_module
@@ -334,3 +336,16 @@ def test_what_isolation_cannot_do_is_refused(tmp_path: Path) -> None:
         create_sandbox(workspace=tmp_path / "w", isolation="process", tools=[tool])
     with pytest.raises(InvalidPolicy, match="isolation must be"):
         create_sandbox(workspace=tmp_path / "w", isolation="container")  # type: ignore[arg-type]
+
+
+def test_a_session_may_have_a_process_of_its_own(tmp_path: Path) -> None:
+    with structlog.testing.capture_logs() as told:
+        session_id, sandbox = create_session_sandbox(workspace_root=tmp_path, isolation="process")
+        with sandbox:
+            result = sandbox.execute("open('made', 'w').write(input())", stdin="in")
+    assert (result.success, result.files_created) == (True, ("made",))
+    assert result.metadata["session_id"] == session_id
+    assert (sandbox.workspace / "made").read_text() == "in"
+    events = [entry["event"] for entry in told if entry.get("session_id") == session_id]
+    assert events[2:] == ["execution.start", "execution.complete", "session.metadata.updated"]
+    assert [entry["event"] for entry in told].count("execution.start") == 1

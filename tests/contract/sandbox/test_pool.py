@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 
 from tools.sandbox import (
     ExecutionPolicy,
+    ReadOnlyMount,
     Sandbox,
     close_pool,
     configure_pool,
@@ -22,6 +24,8 @@ from tools.sandbox import (
     prepare,
     warm_pool,
 )
+from tools.sandbox.claims import try_claim
+from tools.sandbox.request import checked_request
 
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(900)
@@ -112,13 +116,66 @@ def test_an_execution_of_another_class_opens_its_own(tmp_path: Path, sandbox: Sa
     assert limited.execute("bytearray(200 << 20)").trapped == "memory"
 
 
-def test_what_cannot_be_pooled_leaves_the_pool_alone(sandbox: Sandbox) -> None:
+def test_what_cannot_be_pooled_leaves_the_pool_alone(tmp_path: Path, sandbox: Sandbox) -> None:
     sandbox.execute("1")
     assert warm_pool()
-    assert sandbox.execute("1", stdin="x").metadata["interpreter"] == "opened"
-    assert sandbox.execute("print(1)", on_stdout=lambda text: None).stdout == "1\n"
+    (tmp_path / "data").mkdir()
+    policy = ExecutionPolicy(mounts=(ReadOnlyMount(tmp_path / "data", "/data"),))
+    assert ran_in(create_sandbox(workspace=tmp_path / "w", policy=policy)) == "opened"
+    assert ran_in(create_sandbox(workspace=tmp_path / "w", tools=[len_of])) == "opened"
     assert pool_stats().ready == 2
     assert pool_stats().missed == 1
+
+
+def len_of(text: str) -> int:
+    """How long a text is."""
+    return len(text)
+
+
+def test_an_input_and_callbacks_need_no_interpreter_of_their_own(sandbox: Sandbox) -> None:
+    sandbox.execute("1")
+    seen: list[str] = []
+    for text in ("one\ntwo", "three"):
+        assert warm_pool()
+        result = sandbox.execute(
+            "import sys; print(input() + sys.stdin.read())", stdin=text, on_stdout=seen.append
+        )
+        assert result.metadata["interpreter"] == "pool"
+        assert result.stdout == text.replace("\n", "") + "\n"
+        assert seen.pop() == result.stdout
+    assert warm_pool()
+    result = sandbox.execute(
+        "import os; print([input for input in iter(lambda: os.read(0, 9), b'')])"
+    )
+    assert (result.metadata["interpreter"], result.stdout) == ("pool", "[]\n")
+
+
+def test_the_next_interpreter_is_opened_once_the_workspace_is_free(sandbox: Sandbox) -> None:
+    sandbox.execute("1")
+    assert warm_pool()
+    request = checked_request(
+        sandbox.policy,
+        code="1",
+        stdin=None,
+        files=None,
+        inject=None,
+        timeout=None,
+        fuel=None,
+        argv=(),
+        on_stdout=None,
+        on_stderr=None,
+        cancel=None,
+        stateful=False,
+    )
+    with contextlib.ExitStack() as afterwards:
+        result = sandbox._execute(request, threading.Event(), afterwards)
+        assert result.metadata["interpreter"] == "pool"
+        with try_claim(sandbox.workspace) as root:
+            assert root is not None
+        assert not warm_pool(0.2)
+        assert pool_stats().ready == 1
+    assert warm_pool()
+    assert pool_stats().ready == 2
 
 
 def test_the_deadline_counts_from_the_turn(sandbox: Sandbox) -> None:

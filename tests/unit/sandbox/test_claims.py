@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tools.sandbox import WorkspaceBusy, WorkspaceError, forget_usage
-from tools.sandbox.claims import _seats, claim
+from tools.sandbox.claims import _seats, claim, try_claim
 from tools.sandbox.trusted import refuse_trusted
 from tools.sandbox.usage import Usage, UsageBook, usage_book
 from tools.sandbox.workspace import open_workspace
@@ -91,6 +91,79 @@ def test_a_wait_can_be_given_up(tmp_path: Path) -> None:
         claim(tmp_path, timeout_s=30, given_up=given_up.is_set) as root,
     ):
         assert root is None
+
+
+def test_a_free_workspace_is_claimed_without_waiting_and_held_while_it_is_removed(
+    tmp_path: Path,
+) -> None:
+    workspace = tmp_path / "w"
+    workspace.mkdir()
+    with try_claim(workspace) as root:
+        assert root is not None
+        assert os.path.samestat(os.fstat(root), workspace.stat())
+        with pytest.raises(WorkspaceBusy), claim(workspace, timeout_s=0):
+            pass
+        workspace.rename(tmp_path / "away")
+        with try_claim(tmp_path / "away") as again:
+            assert again is None
+        (tmp_path / "away").rmdir()
+    assert not _seats
+    with pytest.raises(WorkspaceError, match="does not exist"), try_claim(workspace):
+        pass
+
+
+def test_a_workspace_in_use_is_told_at_once(tmp_path: Path) -> None:
+    with claim(tmp_path, timeout_s=1), try_claim(tmp_path) as root:
+        assert root is None
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with try_claim(tmp_path) as root:
+            assert root is None
+        holder.kill()
+    with try_claim(tmp_path) as root:
+        assert root is not None
+
+
+def test_an_error_while_a_workspace_is_held_is_not_taken_for_a_busy_one(tmp_path: Path) -> None:
+    mine = WorkspaceBusy(tmp_path, 1.0, "another process")
+    with pytest.raises(WorkspaceBusy) as caught, try_claim(tmp_path):
+        raise mine
+    assert caught.value is mine
+    assert not _seats
+
+
+def test_who_waited_for_a_workspace_that_was_replaced_gets_the_one_that_is_there(
+    tmp_path: Path,
+) -> None:
+    workspace = tmp_path / "w"
+    workspace.mkdir()
+    got: list[int] = []
+    waiting = threading.Event()
+
+    def wait() -> None:
+        def told() -> bool:
+            waiting.set()
+            return False
+
+        with claim(workspace, timeout_s=30, given_up=told) as root:
+            assert root is not None
+            got.append(os.fstat(root).st_ino)
+
+    with claim(workspace, timeout_s=1):
+        thread = threading.Thread(target=wait)
+        thread.start()
+        assert waiting.wait(30)
+        workspace.rename(tmp_path / "away")
+        workspace.mkdir()
+    thread.join()
+    assert got == [workspace.stat().st_ino]
+    assert not _seats
 
 
 def test_a_claim_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -341,6 +341,8 @@ class Overtaken(OsSessionFileSystem):
         if not self.locked:
             touch_session_metadata(S, self.root, clock=lambda: CREATED)
         fcntl.flock(fd, operation)
+        if operation == fcntl.LOCK_UN:
+            return
         ours, there = os.fstat(fd), os.stat(self.root / S / ".metadata.json")
         self.locked.append(ours.st_ino == there.st_ino)
 

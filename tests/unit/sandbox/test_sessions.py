@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 import threading
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from tools.sandbox import (
     InvalidPolicy,
     SandboxLogger,
     SessionSandbox,
+    WorkspaceBusy,
     WorkspaceError,
     create_session_sandbox,
     delete_session_workspace,
@@ -26,6 +28,7 @@ from tools.sandbox import (
     list_session_files,
     read_session_metadata,
 )
+from tools.sandbox.claims import claim
 from tools.sandbox.session_files import OsSessionFileSystem
 
 NAME = ".metadata.json"
@@ -282,6 +285,49 @@ def test_deletions_at_the_same_time_all_succeed(root: Path) -> None:
     assert errors == []
     assert os.listdir(root) == []
     assert len(recorder.told) == 12
+
+
+def test_a_deletion_waits_for_the_execution_in_the_workspace(root: Path) -> None:
+    _, sandbox = create_session_sandbox(workspace_root=root, new_id=lambda: "abc-123")
+    with claim(sandbox.workspace, timeout_s=1):
+        thread = threading.Thread(target=delete_session_workspace, args=("abc-123", root))
+        thread.start()
+        thread.join(0.2)
+        assert thread.is_alive()
+        assert os.listdir(root) == ["abc-123"]
+    thread.join()
+    assert os.listdir(root) == []
+
+
+def test_a_deletion_that_waits_too_long_leaves_the_session_as_it_is(root: Path) -> None:
+    _, sandbox = create_session_sandbox(workspace_root=root, new_id=lambda: "abc-123")
+    recorder = Recorder()
+    with claim(sandbox.workspace, timeout_s=1), pytest.raises(WorkspaceBusy) as caught:
+        delete_session_workspace("abc-123", root, recorder, busy_timeout_s=0)
+    assert caught.value.path == root / "abc-123"
+    assert os.listdir(root) == ["abc-123"]
+    assert recorder.told == []
+    delete_session_workspace("abc-123", root, recorder, busy_timeout_s=0)
+    assert os.listdir(root) == []
+
+
+def test_a_deletion_never_takes_a_workspace_that_came_after_the_claimed_one(root: Path) -> None:
+    _, sandbox = create_session_sandbox(workspace_root=root, new_id=lambda: "abc-123")
+    in_use = ExitStack()
+
+    class Swapping(OsSessionFileSystem):
+        """Puts another workspace in place, and uses it, before the first lock is taken."""
+
+        def flock(self, fd: int, operation: int) -> None:
+            if not os.path.exists(root / "gone"):
+                os.rename(sandbox.workspace, root / "gone")
+                os.mkdir(sandbox.workspace)
+                in_use.enter_context(claim(sandbox.workspace, timeout_s=1))
+            super().flock(fd, operation)
+
+    with in_use, pytest.raises(WorkspaceBusy):
+        delete_session_workspace("abc-123", root, fs=Swapping(), busy_timeout_s=0)
+    assert sorted(os.listdir(root)) == ["abc-123", "gone"]
 
 
 # ---------------------------------------------------------------- the logger
