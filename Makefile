@@ -9,7 +9,7 @@ WORKERS ?= 2
 PYTEST  := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types imports format bench sandbox-bench soak prune clean
+.PHONY: help run test check lint types imports format bench sandbox-bench questions-bench soak prune clean
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -31,6 +31,9 @@ run: $(VENV)/.run-ready  ## do the main job: develop a component in a sandboxed 
 test: $(VENV)/.dev-ready  ## run all tests, the long campaigns with small counts
 	$(BIN)/agentforge setup
 	$(PYTEST) --numprocesses $(WORKERS) --cov --cov-report=term:skip-covered
+
+questions-bench: $(VENV)/.dev-ready  ## measure how soon a waiter is awake after an answer
+	$(BIN)/python -m benchmarks.questions
 
 soak: $(VENV)/.dev-ready  ## run the crash, attack and property campaigns in full
 	$(BIN)/agentforge setup

@@ -1,29 +1,44 @@
-"""Where the parts meet: the harness's port for phase work, served by the sandbox."""
+"""Where the parts meet: the harness's ports, served by the sandbox and the question sessions."""
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from attrs import define, frozen
 
-from tools.harness import PhaseResult, SessionManager, SessionNotFound, SessionStore
+from tools.harness import (
+    PersonAnswer,
+    PersonQuestion,
+    PersonReply,
+    PhaseResult,
+    QuestionWaits,
+    SessionManager,
+    SessionNotFound,
+    SessionStore,
+)
 from tools.harness.pruning import HarnessTarget
 from tools.prune import PruneTarget
 from tools.workflows import RunObserver, WorkflowRunner
 
 if TYPE_CHECKING:
+    from tools.questions import Question, QuestionSessions, Teller
     from tools.sandbox import ExecutionPolicy, Sandbox
 
 DEFAULT_ENDED_HOURS: Final = 30 * 24.0
 """How long agent sessions stay after they ended when nobody names a rule, in hours."""
 
+_FOR_EVER_HOURS: Final = 24 * 366 * 1000.0
+DEFAULT_ASK_WAIT_S: Final = 30.0
+"""How long code in the sandbox waits for a person in one call, in seconds: half of the deadline
+that an execution has by default."""
 DEFAULT_KEPT: Final = 16
 """How many sandboxes at rest an executor keeps."""
 
@@ -55,6 +70,7 @@ class SandboxPhaseExecutor:
         policy: ExecutionPolicy | None = None,
         *,
         kept: int = DEFAULT_KEPT,
+        tools: Sequence[Callable[..., Any]] = (),
     ) -> None:
         """Make an executor; nothing runs yet.
 
@@ -64,6 +80,7 @@ class SandboxPhaseExecutor:
                 None.
             kept: The most sandboxes kept while nothing runs in them; the one used longest ago is
                 closed first.
+            tools: Functions of the host that the code may call; see `create_sandbox()`.
 
         Raises:
             ValueError: `kept` is negative.
@@ -73,6 +90,7 @@ class SandboxPhaseExecutor:
         self._store = store
         self._policy = policy
         self._most_kept = kept
+        self._tools = tools
         self._lock = threading.Lock()
         self._kept: OrderedDict[Path, _Kept] = OrderedDict()
         self._closed = False
@@ -167,7 +185,9 @@ class SandboxPhaseExecutor:
         with self._lock:
             kept = self._kept.get(workspace)
             if kept is None:
-                sandbox = create_sandbox(workspace=workspace, policy=self._policy)
+                sandbox = create_sandbox(
+                    workspace=workspace, policy=self._policy, tools=tuple(self._tools)
+                )
                 kept = self._kept[workspace] = _Kept(sandbox)
             self._kept.move_to_end(workspace)
             kept.users += 1
@@ -203,35 +223,237 @@ def prune_kinds(
     base_path: Path | str | None = None,
     *,
     workspace_root: Path | str | None = None,
+    questions_dir: Path | str | None = None,
 ) -> dict[str, PruneKind]:
     """Name the kinds of sessions that can be pruned.
 
     Args:
         base_path: Where the agent sessions are; `.agentforge/sessions` if None.
         workspace_root: Where the sandbox sessions are; `workspace` if None.
+        questions_dir: Where the question sessions are; as the configuration says if None.
+
+    Raises:
+        tools.questions.InvalidConfig: The configuration can't be used.
     """
+    from tools.questions.config import load_config
+    from tools.questions.pruning import QuestionTarget
+    from tools.questions.store import DEFAULT_BASE_DIR
     from tools.sandbox.pruning import DEFAULT_AGE_HOURS, SandboxTarget
     from tools.sandbox.session_files import DEFAULT_ROOT
 
     sandboxes = SandboxTarget(DEFAULT_ROOT if workspace_root is None else Path(workspace_root))
     sessions = HarnessTarget(SessionStore(base_path).base_path)
+    config = load_config()
+    directory = questions_dir if questions_dir is not None else config.directory
+    questions = QuestionTarget(DEFAULT_BASE_DIR if directory is None else Path(directory))
+    kept_s = config.questions.retention_s
     return {
         sandboxes.kind: PruneKind(target=sandboxes, max_age_hours=DEFAULT_AGE_HOURS),
         sessions.kind: PruneKind(target=sessions, max_age_hours=DEFAULT_ENDED_HOURS),
+        questions.kind: PruneKind(
+            target=questions, max_age_hours=kept_s / 3600 if kept_s > 0 else _FOR_EVER_HOURS
+        ),
     }
 
 
+class PersonDesk:
+    """Puts questions to a person as question sessions. Implements `tools.harness.QuestionDesk`."""
+
+    def __init__(self, sessions: QuestionSessions, teller: Teller | None = None) -> None:
+        """Make a desk.
+
+        Args:
+            sessions: The question sessions.
+            teller: Tells the person of each new question; nobody if None.
+        """
+        self.sessions = sessions
+        self._teller = teller
+
+    def new_id(self) -> str:
+        """Return a fresh question session's id."""
+        return self.sessions.new_session_id()
+
+    def check(self, questions: Sequence[PersonQuestion]) -> None:
+        """Raise `InvalidQuestions` with everything that stands against asking."""
+        from tools.questions import check_questions
+
+        check_questions(_as_asked(questions), self.sessions.config)
+
+    def put(
+        self, question_id: str, questions: Sequence[PersonQuestion], *, call_id: str | None
+    ) -> None:
+        """Make the question session, if there is none of this id; see `create_session()`."""
+        from tools.questions import QuestionError, SessionExists
+
+        if self.sessions.exists(question_id):
+            return
+        try:
+            self.sessions.create_session(
+                _as_asked(questions), call_id=call_id, session_id=question_id
+            )
+        except SessionExists:  # another worker was faster
+            return
+        if self._teller is not None:
+            with suppress(QuestionError):  # it was asked; that is what counts
+                self._teller.tell(self.sessions.get(question_id))
+
+    def wait(self, question_id: str, timeout_s: float | None) -> PersonReply | None:
+        """Wait for the end of the question session; see `wait_for_answers()`."""
+        from tools.questions import (
+            AnswersTimeout,
+            SessionEnded,
+            SessionRejected,
+            format_user_response,
+        )
+
+        try:
+            given = self.sessions.wait_for_answers(question_id, timeout_s)
+        except AnswersTimeout as error:
+            ended = PersonReply(question_id=question_id, outcome="timed_out")
+            return ended if error.ended else None
+        except SessionRejected as error:
+            return PersonReply(question_id=question_id, outcome="rejected", reason=error.reason)
+        except SessionEnded as error:
+            return PersonReply(question_id=question_id, outcome=error.status.value)
+        questions = self.sessions.get(question_id).questions
+        return PersonReply(
+            question_id=question_id,
+            outcome="answered",
+            text=format_user_response(given, questions),
+            answers=tuple(
+                PersonAnswer(
+                    question_index=one.question_index,
+                    selected=one.selected_options
+                    or ((one.selected_option,) if one.selected_option else ()),
+                    text=one.custom_text or None,
+                )
+                for one in given.answers
+            ),
+        )
+
+
+def _as_asked(questions: Sequence[PersonQuestion]) -> tuple[Question, ...]:
+    from tools.questions import Option, Question
+
+    return tuple(
+        Question(
+            prompt=one.prompt,
+            title=one.title,
+            options=tuple(
+                Option(label=option.label, description=option.description) for option in one.options
+            ),
+            multi_select=one.multi_select,
+        )
+        for one in questions
+    )
+
+
+def ask_user_tool(
+    manager: SessionManager, *, wait_s: float = DEFAULT_ASK_WAIT_S
+) -> Callable[..., dict[str, object]]:
+    """Make the host function `ask_user`, for `create_sandbox(tools=[...])`.
+
+    Code in the sandbox calls it as `from host import tools; tools.ask_user(...)`. The deadline of
+    an execution goes on while it waits; so it waits for `wait_s` only, and what is not answered by
+    then is found by the next execution that asks the same.
+
+    Args:
+        manager: Leads the session in whose name is asked.
+        wait_s: The longest wait of one call, in seconds.
+    """
+
+    def ask_user(
+        prompt: str, options: list[str], title: str = "", multi_select: bool = False
+    ) -> dict[str, object]:
+        """Ask the person that this work is for, and wait for the answer.
+
+        Args:
+            prompt: The whole question.
+            options: The answers to choose from, two to four; own words may always be given.
+            title: A word or two for lists; the beginning of the prompt if empty.
+            multi_select: Whether several may be chosen.
+        """
+        question = PersonQuestion(
+            prompt=prompt,
+            title=title or prompt[:24],
+            options=options,
+            multi_select=multi_select,
+        )
+        try:
+            reply = manager.ask([question], timeout_s=wait_s)
+        except QuestionWaits as waits:
+            return {"outcome": "waiting", "question_id": waits.question_id}
+        answer = reply.answers[0] if reply.answers else None
+        return {
+            "outcome": reply.outcome,
+            "question_id": reply.question_id,
+            "selected": [] if answer is None else list(answer.selected),
+            "own_words": None if answer is None else answer.text,
+            "text": reply.text,
+            "reason": reply.reason,
+        }
+
+    return ask_user
+
+
 def build_manager(
-    base_path: Path | str | None = None, *, policy: ExecutionPolicy | None = None
+    base_path: Path | str | None = None,
+    *,
+    policy: ExecutionPolicy | None = None,
+    questions_dir: Path | str | None = None,
+    ask_user: bool = False,
 ) -> SessionManager:
-    """Make a manager whose phases run in the sandbox.
+    """Make a manager whose phases run in the sandbox, and which can ask a person.
 
     Args:
         base_path: Where the sessions are; `.agentforge/sessions` if None.
         policy: Limits and environment of phases that name none; the sandbox's default if None.
+        questions_dir: Where the question sessions are; as the configuration says if None.
+        ask_user: Whether code in the sandbox may ask, too; see `ask_user_tool()`.
     """
     store = SessionStore(base_path)
-    return SessionManager(store, executor=SandboxPhaseExecutor(store, policy))
+    tools: list[Callable[..., Any]] = []
+    manager = SessionManager(
+        store,
+        executor=SandboxPhaseExecutor(store, policy, tools=tools),
+        desk=_LateDesk(questions_dir),
+    )
+    if ask_user:
+        tools.append(ask_user_tool(manager))
+    return manager
+
+
+class _LateDesk:
+    """The desk that the configuration names, made when it is first needed."""
+
+    def __init__(self, questions_dir: Path | str | None) -> None:
+        self._directory = questions_dir
+        self._made: PersonDesk | None = None
+
+    @property
+    def _desk(self) -> PersonDesk:
+        if self._made is None:
+            from tools.questions import Notifier, load_config, open_sessions
+
+            config = load_config()
+            sessions = open_sessions(self._directory, config=config)
+            teller = Notifier(config.notify, sessions.base_dir, terminal=sys.stderr)
+            self._made = PersonDesk(sessions, teller)
+        return self._made
+
+    def new_id(self) -> str:
+        return self._desk.new_id()
+
+    def check(self, questions: Sequence[PersonQuestion]) -> None:
+        self._desk.check(questions)
+
+    def put(
+        self, question_id: str, questions: Sequence[PersonQuestion], *, call_id: str | None
+    ) -> None:
+        self._desk.put(question_id, questions, call_id=call_id)
+
+    def wait(self, question_id: str, timeout_s: float | None) -> PersonReply | None:
+        return self._desk.wait(question_id, timeout_s)
 
 
 def build_runner(

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.crash import _story
+from tests.crash import _question_tasks, _story
 from tools.durable import OsFileSystem
 from tools.harness import SessionConflict, SessionStore, UnreadableSession
 
@@ -219,7 +219,24 @@ def watch(tell: Tell, *, base: str, start: float, stop: str) -> None:
     tell(listings=listings, seen=len(seen), wrong=wrong[:5])
 
 
-TASKS: dict[str, Callable[..., None]] = {
+def one_question_operation(
+    tell: Tell,
+    *,
+    base: str,
+    operation: str,
+    session_id: str,
+    last: int | None,
+    moment: str = "before",
+) -> None:
+    """Do one thing to a question session and die at one of its system calls."""
+    fs = DyingFileSystem(last, moment)
+    _question_tasks.change_question(
+        tell, base=base, operation=operation, session_id=session_id, fs=fs
+    )
+    tell(calls=len(fs.calls))
+
+
+TASKS: dict[str, Callable[..., None]] = _question_tasks.TASKS | {
     task.__name__: task
     for task in (
         one_operation,
@@ -230,6 +247,7 @@ TASKS: dict[str, Callable[..., None]] = {
         save_what_is_there,
         create_and_delete,
         watch,
+        one_question_operation,
     )
 }
 

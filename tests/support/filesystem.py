@@ -21,6 +21,7 @@ OPERATIONS = (
     "fstat",
     "stat",
     "rename",
+    "link",
     "unlink",
     "rmdir",
     "mkdir",
@@ -173,6 +174,10 @@ class FaultyFileSystem:
     ) -> None:
         self._step("rename", self._name(target, dst_dir_fd), writing=True)
         self.real.rename(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+
+    def link(self, source: str, target: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+        self._step("link", self._name(target, dst_dir_fd), writing=True)
+        self.real.link(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
 
     def unlink(self, path: str, *, dir_fd: int | None = None) -> None:
         self._step("unlink", self._name(path, dir_fd), writing=True)

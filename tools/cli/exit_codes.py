@@ -38,7 +38,7 @@ class GuestExit(int):
 MEANINGS: Final[Mapping[ExitCode, str]] = MappingProxyType(
     {
         ExitCode.OK: "done",
-        ExitCode.NOT_DONE: "the work did not end well: a phase failed, a check failed, you said no",
+        ExitCode.NOT_DONE: "the work did not end well: a phase or check failed, or a no was said",
         ExitCode.USAGE: "the command line is wrong",
         ExitCode.NOT_FOUND: "there is no such session",
         ExitCode.AMBIGUOUS: "the shortened id fits several sessions",
@@ -48,7 +48,7 @@ MEANINGS: Final[Mapping[ExitCode, str]] = MappingProxyType(
         ExitCode.STORAGE: "the disk, its permissions or a lock",
         ExitCode.SANDBOX: "the sandbox can't run code",
         ExitCode.UNEXPECTED: "a fault in agentforge itself",
-        ExitCode.LIMIT: "a limit ended code in the sandbox, or its interpreter crashed",
+        ExitCode.LIMIT: "a limit ended code in the sandbox, it crashed, or nobody answered in time",
         ExitCode.INTERRUPTED: "interrupted with Ctrl-C",
     }
 )
@@ -97,6 +97,19 @@ ERRORS: Final[Mapping[str, ExitCode]] = MappingProxyType(
         "tools.prune.errors.NotInTrash": ExitCode.NOT_FOUND,
         "tools.prune.errors.SessionInTheWay": ExitCode.CONFLICT,
         "tools.cli.errors.AmbiguousTrash": ExitCode.AMBIGUOUS,
+        "tools.questions.errors.InvalidQuestions": ExitCode.USAGE,
+        "tools.questions.errors.InvalidAnswers": ExitCode.USAGE,
+        "tools.questions.errors.InvalidSessionId": ExitCode.USAGE,
+        "tools.questions.errors.SessionNotFound": ExitCode.NOT_FOUND,
+        "tools.questions.errors.AmbiguousSessionId": ExitCode.AMBIGUOUS,
+        "tools.questions.errors.SessionBusy": ExitCode.CONFLICT,
+        "tools.questions.errors.SessionRejected": ExitCode.NOT_DONE,
+        "tools.questions.errors.SessionCorrupted": ExitCode.INVALID_FILE,
+        "tools.questions.errors.InvalidConfig": ExitCode.INVALID_FILE,
+        "tools.questions.errors.AnswersTimeout": ExitCode.LIMIT,
+        "tools.questions.errors.AtomicWriteError": ExitCode.STORAGE,
+        "tools.questions.errors.AtomicReadError": ExitCode.STORAGE,
+        "tools.questions.errors.QuestionError": ExitCode.REFUSED,
         "builtins.OSError": ExitCode.STORAGE,
     }
 )

@@ -10,7 +10,7 @@ from typing import Annotated, TextIO
 
 import typer
 
-from tools.cli.commands import act, housekeeping, look, prune, sandbox, work
+from tools.cli.commands import act, housekeeping, look, prune, questions, sandbox, work
 from tools.cli.context import BASE_VARIABLE, Cli, Outside
 from tools.cli.errors import Interrupted, OutputLost
 from tools.cli.exit_codes import ExitCode, GuestExit, epilog, exit_code_of
@@ -34,6 +34,7 @@ act.add_to(app)
 housekeeping.add_to(app)
 prune.add_to(app)
 sandbox.add_to(app)
+questions.add_to(app)
 
 
 @app.callback(invoke_without_command=True)

@@ -72,6 +72,7 @@ def replace_file(
     *,
     path: Path,
     previous_fd: int | None = None,
+    verify: bool = False,
 ) -> None:
     """Replace the content of a file, atomically and durably.
 
@@ -89,6 +90,7 @@ def replace_file(
         path: The file's path, for messages only.
         previous_fd: The old file, open for reading; with it, a failure of the last fsync puts the
             old content back, so that what a reader sees is what the caller is told.
+        verify: Read the temporary file back and compare it before it takes the name.
 
     Raises:
         WriteError: The old content is untouched (unless `visible` says otherwise) and no temporary
@@ -98,6 +100,9 @@ def replace_file(
     operation = "write"
     try:
         create_file(fs, directory_fd, temporary, chunks)
+        if verify:
+            operation = "verify"
+            _verify(fs, directory_fd, temporary, chunks)
         operation = "rename"
         try:
             fs.rename(temporary, name, src_dir_fd=directory_fd, dst_dir_fd=directory_fd)
@@ -114,6 +119,28 @@ def replace_file(
         raise WriteError(
             path=path, operation="fsync of the directory", cause=error, visible=visible
         ) from error
+
+
+def _verify(fs: FileSystem, directory_fd: int, name: str, chunks: Sequence[Chunk]) -> None:
+    """Compare a file with what was written to it; remove it if it differs or can't be read."""
+    try:
+        if _content(fs, directory_fd, name) == b"".join(bytes(chunk) for chunk in chunks):
+            return
+    except OSError:
+        with suppress(OSError):
+            fs.unlink(name, dir_fd=directory_fd)
+        raise
+    with suppress(OSError):
+        fs.unlink(name, dir_fd=directory_fd)
+    raise OSError(errno.EIO, "what was read back is not what was written")
+
+
+def _content(fs: FileSystem, directory_fd: int, name: str) -> bytes:
+    fd = fs.open(name, READ_FLAGS, dir_fd=directory_fd)
+    try:
+        return read_descriptor(fs, fd, fs.fstat(fd).st_size)
+    finally:
+        close_reader(fs, fd)
 
 
 def _put_back(fs: FileSystem, directory_fd: int, name: str, previous_fd: int | None) -> bool:

@@ -49,6 +49,10 @@ class FileSystem(Protocol):
         """See `os.rename`."""
         ...
 
+    def link(self, source: str, target: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+        """See `os.link`: gives a file a second name, and refuses one that is taken."""
+        ...
+
     def unlink(self, path: str, *, dir_fd: int | None = None) -> None:
         """See `os.unlink`."""
         ...
@@ -97,6 +101,11 @@ class OsFileSystem:
     mkdir = staticmethod(os.mkdir)
     flock = staticmethod(fcntl.flock)
     stat = staticmethod(os.lstat)  # `path` itself, never what it links to
+
+    @staticmethod
+    def link(source: str, target: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+        """Give a file a second name, which must not be taken."""
+        os.link(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd, follow_symlinks=False)
 
     @staticmethod
     def listdir(fd: int) -> list[str]:

@@ -15,6 +15,7 @@ from tools.harness.errors import (
     AmbiguousSessionId,
     HarnessError,
     NoActiveSession,
+    QuestionWaits,
     SessionAlreadyActive,
     SessionConflict,
     SessionCorrupted,
@@ -22,7 +23,17 @@ from tools.harness.errors import (
     SessionTooLarge,
     UnsupportedSchema,
 )
-from tools.harness.ports import Clock, PhaseExecutor, PhaseResult, TokenCounter
+from tools.harness.ports import (
+    Clock,
+    OfferedOption,
+    PersonAnswer,
+    PersonQuestion,
+    PersonReply,
+    PhaseExecutor,
+    PhaseResult,
+    QuestionDesk,
+    TokenCounter,
+)
 from tools.harness.session_domain import (
     InvalidSession,
     InvalidSessionId,
@@ -33,7 +44,7 @@ from tools.harness.session_domain import (
     SessionState,
     TokenBudget,
 )
-from tools.harness.session_manager import NoPhaseExecutor, SessionManager
+from tools.harness.session_manager import NoPhaseExecutor, NoQuestionDesk, SessionManager
 from tools.harness.session_store import SessionStore, SessionSummary, UnreadableSession
 
 __all__ = [
@@ -45,8 +56,15 @@ __all__ = [
     "InvalidStateTransition",
     "NoActiveSession",
     "NoPhaseExecutor",
+    "NoQuestionDesk",
+    "OfferedOption",
+    "PersonAnswer",
+    "PersonQuestion",
+    "PersonReply",
     "PhaseExecutor",
     "PhaseResult",
+    "QuestionDesk",
+    "QuestionWaits",
     "SessionAlreadyActive",
     "SessionArtifact",
     "SessionConflict",

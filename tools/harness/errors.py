@@ -148,6 +148,25 @@ class UnsupportedSchema(SessionCorrupted):
         self.schema_version = schema_version
 
 
+class QuestionWaits(HarnessError):
+    """Nobody answered a question in the time that was waited; it still waits.
+
+    Attributes:
+        question_id: The question.
+        timeout_s: How long was waited, in seconds.
+    """
+
+    def __init__(self, session_id: str, *, question_id: str, timeout_s: float) -> None:
+        super().__init__(
+            f"nobody answered question {question_id} of session {session_id} within "
+            f"{timeout_s:g} s. It still waits; ask the same again, from any worker, to find the "
+            "answer.",
+            session_id=session_id,
+        )
+        self.question_id = question_id
+        self.timeout_s = timeout_s
+
+
 class SessionTooLarge(HarnessError):
     """A session's file would grow over what is read back.
 

@@ -5,7 +5,7 @@ Nothing in the harness knows who stands behind a port; `tools.bootstrap` connect
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
@@ -100,5 +100,105 @@ class PhaseExecutor(Protocol):
             session_id: Whose workspace the code sees.
             deadline_s: Wall-clock limit in seconds; None takes the executor's default.
             fuel: Limit in units of fuel; None takes the executor's default.
+        """
+        ...
+
+
+@frozen(kw_only=True)
+class OfferedOption:
+    """One of the answers that a person may choose.
+
+    Attributes:
+        label: What is chosen.
+        description: What it means, or None.
+    """
+
+    label: str
+    description: str | None = None
+
+
+def _as_options(options: Iterable[OfferedOption | str]) -> tuple[OfferedOption, ...]:
+    return tuple(OfferedOption(label=one) if isinstance(one, str) else one for one in options)
+
+
+@frozen(kw_only=True)
+class PersonQuestion:
+    """A question to a person. What may be asked is the desk's to say.
+
+    Attributes:
+        prompt: The whole question.
+        title: A word or two for lists.
+        options: The answers to choose from, labels or options; own words may always be given.
+        multi_select: Whether several may be chosen.
+    """
+
+    prompt: str
+    title: str
+    options: tuple[OfferedOption, ...] = field(default=(), converter=_as_options)
+    multi_select: bool = False
+
+
+@frozen(kw_only=True)
+class PersonAnswer:
+    """What a person answered to one question.
+
+    Attributes:
+        question_index: Which question, from 0.
+        selected: The chosen labels, in the person's order.
+        text: Own words, or None.
+    """
+
+    question_index: int
+    selected: tuple[str, ...] = ()
+    text: str | None = None
+
+
+@frozen(kw_only=True)
+class PersonReply:
+    """What became of questions to a person.
+
+    Attributes:
+        question_id: The id they were asked under.
+        outcome: "answered", "rejected", "timed_out" or "abandoned".
+        text: The answers as a model reads them; empty unless answered.
+        answers: The answers; empty unless answered, or when the questions themselves are gone and
+            only the session's history still has the text.
+        reason: Why it was rejected, or None.
+    """
+
+    question_id: str
+    outcome: str
+    text: str = ""
+    answers: tuple[PersonAnswer, ...] = ()
+    reason: str | None = None
+
+
+@runtime_checkable
+class QuestionDesk(Protocol):
+    """Where questions to a person are put, and where the replies are found.
+
+    Guarantees asked of every implementation: a question that was put outlives every process; any
+    process finds its reply by its id; putting a question twice under one id puts it once.
+    """
+
+    def new_id(self) -> str:
+        """Return an id that no question has."""
+        ...
+
+    def check(self, questions: Sequence[PersonQuestion]) -> None:
+        """Raise with everything that stands against asking these questions; put nothing."""
+        ...
+
+    def put(
+        self, question_id: str, questions: Sequence[PersonQuestion], *, call_id: str | None
+    ) -> None:
+        """Show the questions to a person; do nothing if they were put under this id already."""
+        ...
+
+    def wait(self, question_id: str, timeout_s: float | None) -> PersonReply | None:
+        """Wait for a reply; None if there is none within `timeout_s` seconds.
+
+        Raises:
+            LookupError: No question was put under this id, or it is gone.
         """
         ...

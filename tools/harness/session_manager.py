@@ -6,7 +6,7 @@ If the save fails, memory is put back to what the disk has, and the error goes t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,15 +16,37 @@ import structlog
 from attrs import evolve, fields, frozen
 
 from tools.durable import ReadError, WriteError
+from tools.harness.asking import (
+    ASKED,
+    NOT_ASKED,
+    OUTCOMES,
+    asked_details,
+    check_key,
+    find_asked,
+    find_reply,
+    is_paused_for,
+    pause_reason,
+    question_key,
+    reply_details,
+)
 from tools.harness.briefing import DEFAULT_MAX_TOKENS, brief, estimate_tokens
 from tools.harness.errors import (
     HarnessError,
     NoActiveSession,
+    QuestionWaits,
     SessionAlreadyActive,
     SessionConflict,
     SessionCorrupted,
 )
-from tools.harness.ports import Clock, PhaseExecutor, PhaseResult, TokenCounter
+from tools.harness.ports import (
+    Clock,
+    PersonQuestion,
+    PersonReply,
+    PhaseExecutor,
+    PhaseResult,
+    QuestionDesk,
+    TokenCounter,
+)
 from tools.harness.pruning import CleanUpEvents, HarnessTarget
 from tools.harness.session_domain import (
     DEFAULT_TOKEN_BUDGET,
@@ -62,6 +84,16 @@ class NoPhaseExecutor(HarnessError):
         super().__init__(
             "this manager has no phase executor: give it one (SessionManager(executor=...)) or "
             "build it with tools.bootstrap.build_manager()"
+        )
+
+
+class NoQuestionDesk(HarnessError):
+    """`ask()` of a manager that was given nowhere to put questions."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this manager has no question desk: give it one (SessionManager(desk=...)) or build it "
+            "with tools.bootstrap.build_manager()"
         )
 
 
@@ -123,6 +155,7 @@ class SessionManager:
         store: SessionStore | None = None,
         *,
         executor: PhaseExecutor | None = None,
+        desk: QuestionDesk | None = None,
         clock: Clock = utc_now,
         token: Callable[[], str] | None = None,
     ) -> None:
@@ -131,11 +164,13 @@ class SessionManager:
         Args:
             store: Where sessions are kept; `.agentforge/sessions` by default.
             executor: What runs phase work; only `run_phase()` needs it.
+            desk: Where questions to a person are put; only `ask()` needs it.
             clock: The time.
             token: Gives the random part of new ids.
         """
         self.store = store if store is not None else SessionStore()
         self._executor = executor
+        self._desk = desk
         self._clock = clock
         self._token = token
         self._current: SessionContext | None = None
@@ -476,9 +511,152 @@ class SessionManager:
             or any(entry.action in _RESULTS for entry in found.history[len(session.history) :])
         ):
             return False
+        self._take_over(session, found)
+        return True
+
+    # ---------------------------------------------------------------------------------- a person
+
+    def ask(
+        self,
+        questions: Sequence[PersonQuestion],
+        *,
+        key: str | None = None,
+        pause: bool = False,
+        timeout_s: float | None = None,
+    ) -> PersonReply:
+        """Ask a person and wait for the reply.
+
+        The question's id is in the session's history, on disk, before the person can see it. A
+        worker that dies while it waits loses nothing: when the next one asks the same (the same
+        words in the same phase and attempt, or the same `key`), it takes up the question that
+        waits, or gets the reply at once. So nobody is asked twice.
+
+        Args:
+            questions: What to ask, 1 or more.
+            key: Names what is asked, in this session; by default its words, the phase and the
+                attempt. Give another key to ask the same again.
+            pause: Pause the session while it waits, so that nobody goes on with it meanwhile; the
+                reply resumes it.
+            timeout_s: The longest wait, in seconds; None waits without end.
+
+        Returns:
+            What became of the questions; a rejection is a reply, too.
+
+        Raises:
+            NoQuestionDesk: The manager has no desk.
+            NoActiveSession: There is none.
+            InvalidStateTransition: The session has ended, or is paused for another reason.
+            ValueError: The key is none. The desk's own error says what is wrong with the questions.
+            QuestionWaits: There is no reply yet; the question waits on, and a session that was
+                paused for it stays so.
+            SessionConflict: Somebody else saved the session just before the question was asked;
+                nobody was asked.
+            WriteError: The session could not be saved. Before the question was asked nobody was
+                asked; after the reply, it is kept and found again.
+        """
+        if self._desk is None:
+            raise NoQuestionDesk
+        session = self._require("ask")
+        asked = tuple(questions)
+        chosen = question_key(session, asked) if key is None else check_key(key)
+        question_id = find_asked(session, chosen)
+        if question_id is None:
+            session.require(SessionState.ACTIVE, operation="ask")
+            self._desk.check(asked)
+            question_id = self._desk.new_id()
+            self._record_question(session, question_id, chosen, asked, pause=pause)
+        elif (known := find_reply(session, question_id)) is not None:
+            return self._found_again(self._desk, known)
+        elif not is_paused_for(session, question_id):
+            session.require(SessionState.ACTIVE, operation="ask")
+        self._put(self._desk, session, question_id, chosen, asked)
+        reply = self._desk.wait(question_id, timeout_s)
+        if reply is None:
+            raise QuestionWaits(
+                session.session_id, question_id=question_id, timeout_s=timeout_s or 0.0
+            )
+        self._record_reply(session, reply)
+        return reply
+
+    @staticmethod
+    def _found_again(desk: QuestionDesk, known: PersonReply) -> PersonReply:
+        """Return a reply that is in the history with its answers, if the desk still has them."""
+        try:
+            return desk.wait(known.question_id, 0.0) or known
+        except LookupError:
+            return known
+
+    def _record_question(
+        self,
+        session: SessionContext,
+        question_id: str,
+        key: str,
+        questions: Sequence[PersonQuestion],
+        *,
+        pause: bool,
+    ) -> None:
+        details = _storable(asked_details(question_id, key, questions))
+        with self._changing(session):
+            session.add_history(ASKED, details=details, now=self._clock())
+            if pause:
+                session.apply("pause", details=pause_reason(question_id), now=self._clock())
+        self._log.info(
+            "question.recorded",
+            session_id=session.session_id,
+            question_id=question_id,
+            paused=pause,
+        )
+
+    def _put(
+        self,
+        desk: QuestionDesk,
+        session: SessionContext,
+        question_id: str,
+        key: str,
+        questions: Sequence[PersonQuestion],
+    ) -> None:
+        try:
+            desk.put(question_id, questions, call_id=session.session_id)
+        except Exception as error:
+            with self._changing(session):
+                session.add_history(
+                    NOT_ASKED,
+                    details=_storable(f"question {question_id}, key {key}\n{error}"),
+                    now=self._clock(),
+                )
+                if is_paused_for(session, question_id):
+                    session.apply("resume", now=self._clock())
+            raise
+
+    def _record_reply(self, session: SessionContext, reply: PersonReply) -> None:
+        for again in range(_RECORD_ATTEMPTS):
+            if find_reply(session, reply.question_id) is not None or session.state.is_terminal:
+                return  # another worker recorded it, or there is nothing to go on with
+            try:
+                with self._changing(session):
+                    session.add_history(
+                        OUTCOMES[reply.outcome],
+                        details=_storable(reply_details(reply)),
+                        now=self._clock(),
+                    )
+                    if is_paused_for(session, reply.question_id):
+                        session.apply("resume", now=self._clock())
+                break
+            except SessionConflict:
+                found = self.store.load(session.session_id)
+                if again + 1 == _RECORD_ATTEMPTS or found is None:
+                    raise
+                self._take_over(session, found)
+        self._log.info(
+            OUTCOMES[reply.outcome].replace("_", ".", 1),
+            session_id=session.session_id,
+            question_id=reply.question_id,
+        )
+
+    @staticmethod
+    def _take_over(session: SessionContext, found: SessionContext) -> None:
         for name in _SESSION_FIELDS:
             setattr(session, name, getattr(found, name))
-        return True
 
     def checkpoint_session(self) -> Path:
         """Save the session where it is, with an entry in its history.
@@ -839,6 +1017,7 @@ __all__ = [
     "InvalidStateTransition",
     "NoActiveSession",
     "NoPhaseExecutor",
+    "NoQuestionDesk",
     "SessionAlreadyActive",
     "SessionConflict",
     "SessionManager",

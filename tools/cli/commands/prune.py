@@ -82,7 +82,9 @@ def prune(
     kind: Annotated[
         str,
         typer.Option(
-            "--kind", metavar="KIND", help="sandbox, harness or all: which sessions are meant."
+            "--kind",
+            metavar="KIND",
+            help="sandbox, harness, questions or all: which sessions are meant.",
         ),
     ] = _ALL,
     workspace_root: Annotated[

@@ -1,0 +1,211 @@
+"""Real processes that ask, answer, are interrupted and are killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tools.harness import SessionManager, SessionState, SessionStore
+from tools.questions import QuestionSessions, SessionStatus, UserAnswer
+
+ROOT = Path(__file__).parents[3]
+WORKER = """
+import sys
+import structlog
+from tools.bootstrap import build_manager
+from tools.harness import PersonQuestion
+
+structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+manager = build_manager("sessions")
+if len(sys.argv) > 1:
+    manager.load(sys.argv[1])
+else:
+    print(manager.create("spec", "clarify").session_id, flush=True)
+question = PersonQuestion(prompt="Which?", title="Which", options=["this", "that"])
+reply = manager.ask([question], pause=True)
+print(reply.outcome, *reply.answers[0].selected, flush=True)
+"""
+PATIENCE_S = 60.0
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[list[subprocess.Popen[str]]]:
+    processes: list[subprocess.Popen[str]] = []
+    yield processes
+    for one in processes:
+        one.kill()
+        one.communicate()
+
+
+def start(
+    started: list[subprocess.Popen[str]], cwd: Path, *arguments: str
+) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, *arguments],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    started.append(process)
+    return process
+
+
+def cli(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tools.cli", *arguments],
+        check=False,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+
+
+def waiting(sessions: QuestionSessions) -> str:
+    """Return the id of the one question that waits, once it does."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        found = sessions.pending()
+        if found:
+            return found[0].session_id
+        time.sleep(0.02)
+    raise AssertionError("nothing was asked")
+
+
+@pytest.fixture
+def sessions(tmp_path: Path) -> QuestionSessions:
+    return QuestionSessions(tmp_path / ".agentforge" / "questions")
+
+
+def test_one_process_asks_and_another_answers(
+    started: list[subprocess.Popen[str]], tmp_path: Path, sessions: QuestionSessions
+) -> None:
+    asker = start(
+        started, tmp_path, "-m", "tools.cli", "ask", "Which?", "-o", "this=one", "-o", "that"
+    )
+    session_id = waiting(sessions)
+    answered = cli(tmp_path, "answer", session_id[:8], "-s", "this", "--json")
+    assert answered.returncode == 0, answered.stderr
+    out, err = asker.communicate(timeout=PATIENCE_S)
+    assert (asker.returncode, out) == (
+        0,
+        "Here are the user's answers:\n\n1. Which?\n→ this — one\n",
+    )
+    assert session_id in err
+    listed = json.loads(cli(tmp_path, "history", "--json").stdout)
+    assert [one["status"] for one in listed["sessions"]] == ["completed"]
+
+
+def test_an_asker_that_is_interrupted_withdraws_its_question(
+    started: list[subprocess.Popen[str]], tmp_path: Path, sessions: QuestionSessions
+) -> None:
+    asker = start(started, tmp_path, "-m", "tools.cli", "ask", "Which?", "-o", "a", "-o", "b")
+    session_id = waiting(sessions)
+    assert asker.stderr is not None
+    assert "Waiting for an answer" in asker.stderr.readline()
+    asker.send_signal(signal.SIGINT)
+    asker.communicate(timeout=PATIENCE_S)
+    assert asker.returncode == 130
+    assert sessions.get(session_id).status is SessionStatus.ABANDONED
+
+
+def test_an_asker_that_is_killed_leaves_a_question_that_can_be_answered(
+    started: list[subprocess.Popen[str]], tmp_path: Path, sessions: QuestionSessions
+) -> None:
+    asker = start(started, tmp_path, "-m", "tools.cli", "ask", "Which?", "-o", "a", "-o", "b")
+    session_id = waiting(sessions)
+    asker.kill()
+    asker.wait()
+    assert cli(tmp_path, "answer", session_id, "-s", "b").returncode == 0
+    found = cli(tmp_path, "ask", "--wait-for", session_id)
+    assert found.stdout.endswith("→ b\n")
+
+
+def test_a_worker_killed_while_it_waits_loses_nothing_and_the_next_finds_the_answer(
+    started: list[subprocess.Popen[str]], tmp_path: Path, sessions: QuestionSessions
+) -> None:
+    worker = start(started, tmp_path, "-c", WORKER)
+    assert worker.stdout is not None
+    agent_session = worker.stdout.readline().strip()
+    question_id = waiting(sessions)
+    store = SessionStore(tmp_path / "sessions")
+    paused = store.load(agent_session)
+    assert paused is not None
+    assert paused.state is SessionState.PAUSED
+    assert question_id in (paused.history[-2].details or "")
+    worker.kill()
+    worker.wait()
+
+    second = start(started, tmp_path, "-c", WORKER, agent_session)  # it takes up the question
+    time.sleep(0.5)
+    second.kill()
+    second.wait()
+    assert len(sessions.list_sessions()) == 1
+
+    answer = UserAnswer(question_index=0, selected_option="that")
+    sessions.save_session_answers(question_id, [answer])  # while nobody waits
+    third = start(started, tmp_path, "-c", WORKER, agent_session)
+    out, err = third.communicate(timeout=PATIENCE_S)
+    assert out.splitlines()[-1] == "answered that", err
+    manager = SessionManager(store)
+    session = manager.load(agent_session)
+    assert session is not None
+    assert session.state is SessionState.ACTIVE
+    asked = [entry.action for entry in session.history if entry.action.startswith("question")]
+    assert asked == ["question_asked", "question_answered"]
+
+
+@pytest.mark.timeout(900)
+def test_code_in_the_sandbox_asks_and_reads_the_answer(
+    tmp_path: Path, sessions: QuestionSessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import threading
+
+    from tools.bootstrap import build_manager
+
+    monkeypatch.chdir(tmp_path)
+    manager = build_manager(tmp_path / "sessions", ask_user=True)
+    manager.create("spec", "clarify")
+
+    def person() -> None:
+        sessions.save_session_answers(
+            waiting(sessions),
+            [UserAnswer(question_index=0, selected_option="red", custom_text="a dark one")],
+        )
+
+    thread = threading.Thread(target=person)
+    thread.start()
+    result = manager.run_phase(
+        "from host import tools\n"
+        "reply = tools.ask_user(prompt='Which colour?', options=['red', 'blue'])\n"
+        "print(reply['outcome'], reply['selected'], reply['own_words'])\n",
+        deadline_s=120,
+    )
+    thread.join()
+    assert result.stdout == "answered ['red'] a dark one\n", result.stderr
+    again = manager.run_phase(
+        "from host import tools\n"
+        "print(tools.ask_user(prompt='Which colour?', options=['red', 'blue'])['text'])\n"
+    )
+    assert again.stdout.endswith("→ red\n→ Other: 'a dark one'\n")
+    assert len(sessions.list_sessions()) == 1
+    assert manager.current_session is not None
+    assert [entry.action for entry in manager.current_session.history][1:] == [
+        "question_asked",
+        "question_answered",
+        "phase_succeeded",
+        "phase_succeeded",
+    ]

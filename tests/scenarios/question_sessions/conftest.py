@@ -1,0 +1,21 @@
+"""What the scenarios of question sessions share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.clock import FakeClock
+from tests.support.questions import build
+from tools.questions import QuestionSessions
+
+
+@pytest.fixture
+def questions_dir(tmp_path: Path) -> Path:
+    return tmp_path / "questions"
+
+
+@pytest.fixture
+def sessions(questions_dir: Path, clock: FakeClock) -> QuestionSessions:
+    return build(questions_dir, clock=clock)

@@ -1,0 +1,210 @@
+"""Session Creation, Session Lifecycle States, Session File Format."""
+
+from __future__ import annotations
+
+import json
+import stat
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.clock import FakeClock
+from tests.support.questions import ANSWERS, DATABASE, QUESTIONS, build
+from tools.questions import (
+    AnswersTimeout,
+    InvalidQuestions,
+    QuestionSessions,
+    SessionCorrupted,
+    SessionEnded,
+    SessionStatus,
+)
+
+
+def document(directory: Path, session_id: str, name: str) -> dict[str, Any]:
+    found = json.loads((directory / session_id / name).read_text("utf-8"))
+    assert isinstance(found, dict)
+    return found
+
+
+def test_scenario_new_session(questions_dir: Path) -> None:
+    sessions = QuestionSessions(questions_dir)
+    session_id = sessions.create_session(QUESTIONS)
+    assert uuid.UUID(session_id).version == 4
+    assert str(uuid.UUID(session_id)) == session_id
+    assert sorted(path.name for path in questions_dir.iterdir()) == [session_id]
+    assert sorted(path.name for path in (questions_dir / session_id).iterdir()) == [
+        "request.json",
+        "status.json",
+    ]
+    assert document(questions_dir, session_id, "status.json")["status"] == "pending"
+
+
+def test_scenario_session_directory_permissions(
+    sessions: QuestionSessions, questions_dir: Path
+) -> None:
+    session_id = sessions.create_session(QUESTIONS)
+    sessions.save_session_answers(session_id, ANSWERS)
+    for name in ("request.json", "status.json", "answers.json"):
+        mode = (questions_dir / session_id / name).stat().st_mode
+        assert stat.S_IMODE(mode) == 0o600, name
+    assert stat.S_IMODE((questions_dir / session_id).stat().st_mode) == 0o700
+    assert stat.S_IMODE(questions_dir.stat().st_mode) == 0o700
+
+
+def test_scenario_empty_questions_rejected(sessions: QuestionSessions, questions_dir: Path) -> None:
+    with pytest.raises(InvalidQuestions) as caught:
+        sessions.create_session([])
+    assert str(caught.value) == "At least one question is required to create a session"
+    assert not questions_dir.exists()
+
+
+def test_scenario_pending_state(sessions: QuestionSessions) -> None:
+    session_id = sessions.create_session(QUESTIONS)
+    assert sessions.get(session_id).status is SessionStatus.PENDING
+
+
+def test_scenario_completed_state(sessions: QuestionSessions) -> None:
+    session_id = sessions.create_session(QUESTIONS)
+    sessions.save_session_answers(session_id, ANSWERS)
+    assert sessions.get(session_id).status is SessionStatus.COMPLETED
+
+
+def test_scenario_rejected_state(sessions: QuestionSessions, questions_dir: Path) -> None:
+    session_id = sessions.create_session(QUESTIONS)
+    sessions.reject_session(session_id, "not now")
+    assert sessions.get(session_id).status is SessionStatus.REJECTED
+    assert document(questions_dir, session_id, "status.json")["rejectionReason"] == "not now"
+
+
+def test_scenario_timed_out_state(questions_dir: Path, clock: FakeClock) -> None:
+    sessions = build(questions_dir, clock=clock, session_timeout_s=60)
+    session_id = sessions.create_session(QUESTIONS)
+    clock.advance(60)
+    with pytest.raises(AnswersTimeout) as caught:
+        sessions.wait_for_answers(session_id)
+    assert caught.value.ended
+    assert document(questions_dir, session_id, "status.json")["status"] == "timed_out"
+
+
+def test_scenario_timed_out_state_when_the_answer_comes_too_late(
+    questions_dir: Path, clock: FakeClock
+) -> None:
+    sessions = build(questions_dir, clock=clock, session_timeout_s=60)
+    session_id = sessions.create_session(QUESTIONS)
+    clock.advance(61)
+    with pytest.raises(SessionEnded) as caught:
+        sessions.save_session_answers(session_id, ANSWERS)
+    assert caught.value.status is SessionStatus.TIMED_OUT
+    assert sessions.get(session_id).status is SessionStatus.TIMED_OUT
+    assert not (questions_dir / session_id / "answers.json").exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"sessionId": ',
+        b"[]",
+        b'{"sessionId": "another", "answers": [], "timestamp": "2026-03-01T09:30:00.000Z"}',
+        b"\xff\xfe\x00",
+        b'{"sessionId": "%s", "answers": [{"questionIndex": 7, "customText": "x"}],'
+        b' "timestamp": "2026-03-01T09:30:00.000Z"}',
+    ],
+    ids=["no JSON", "no object", "another session", "no text", "does not validate"],
+)
+def test_scenario_abandoned_state(
+    sessions: QuestionSessions, questions_dir: Path, content: bytes
+) -> None:
+    session_id = sessions.create_session(QUESTIONS)
+    (questions_dir / session_id / "answers.json").write_bytes(
+        content.replace(b"%s", session_id.encode())
+    )
+    with pytest.raises(SessionCorrupted) as caught:
+        sessions.wait_for_answers(session_id, 5)
+    assert caught.value.abandoned
+    status = document(questions_dir, session_id, "status.json")
+    assert status["status"] == "abandoned"
+    assert status["endReason"].startswith("answers.json")
+    assert sessions.get(session_id).status is SessionStatus.ABANDONED
+
+
+def test_scenario_request_file(sessions: QuestionSessions, questions_dir: Path) -> None:
+    session_id = sessions.create_session(QUESTIONS, call_id="call-1")
+    assert document(questions_dir, session_id, "request.json") == {
+        "sessionId": session_id,
+        "questions": [
+            {
+                "prompt": "Which database?",
+                "title": "Database",
+                "options": [
+                    {"label": "PostgreSQL", "description": "relational, a server"},
+                    {"label": "SQLite"},
+                ],
+                "multiSelect": False,
+            },
+            {
+                "prompt": "Which features?",
+                "title": "Features",
+                "options": [
+                    {"label": "Auth", "description": "log in"},
+                    {"label": "Search"},
+                    {"label": "Export"},
+                ],
+                "multiSelect": True,
+            },
+        ],
+        "status": "pending",
+        "timestamp": "2026-03-01T09:30:00.000Z",
+        "callId": "call-1",
+    }
+
+
+def test_scenario_status_file(
+    sessions: QuestionSessions, questions_dir: Path, clock: FakeClock
+) -> None:
+    session_id = sessions.create_session(QUESTIONS, call_id="call-1")
+    expected = {
+        "sessionId": session_id,
+        "status": "pending",
+        "createdAt": "2026-03-01T09:30:00.000Z",
+        "lastModified": "2026-03-01T09:30:00.000Z",
+        "totalQuestions": 2,
+        "callId": "call-1",
+        "rejectionReason": None,
+    }
+    assert document(questions_dir, session_id, "status.json") == expected
+    clock.advance(1.5)
+    sessions.reject_session(session_id, "no")
+    assert document(questions_dir, session_id, "status.json") == expected | {
+        "status": "rejected",
+        "lastModified": "2026-03-01T09:30:01.500Z",
+        "rejectionReason": "no",
+    }
+
+
+def test_scenario_answers_file(sessions: QuestionSessions, questions_dir: Path) -> None:
+    session_id = sessions.create_session(QUESTIONS, call_id="call-1")
+    sessions.save_session_answers(session_id, ANSWERS)
+    assert document(questions_dir, session_id, "answers.json") == {
+        "sessionId": session_id,
+        "answers": [
+            {"questionIndex": 0, "selectedOption": "PostgreSQL"},
+            {
+                "questionIndex": 1,
+                "selectedOptions": ["Search", "Auth"],
+                "customText": "it's late",
+            },
+        ],
+        "timestamp": "2026-03-01T09:30:00.000Z",
+        "callId": "call-1",
+    }
+
+
+def test_scenario_files_without_a_call_id_leave_it_out(
+    sessions: QuestionSessions, questions_dir: Path
+) -> None:
+    session_id = sessions.create_session([DATABASE])
+    sessions.save_session_answers(session_id, ANSWERS[:1])
+    for name in ("request.json", "status.json", "answers.json"):
+        assert "callId" not in document(questions_dir, session_id, name)

@@ -1,0 +1,233 @@
+"""Atomic File Operations, Answer Submission, Session Rejection, Waiting for Answers."""
+
+# ruff: noqa: PT017 (a fault may hit any step, or none)
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.support.filesystem import FaultyFileSystem, nth_of
+from tests.support.questions import ANSWERS, MISSING, QUESTIONS, FakeTime, build
+from tools.questions import (
+    AnswersTimeout,
+    AtomicWriteError,
+    CallIdMismatch,
+    QuestionSessions,
+    SessionCorrupted,
+    SessionNotFound,
+    SessionRejected,
+    SessionStatus,
+)
+from tools.questions.waiting import POLL_S
+from tools.questions.watching import NoWatcher
+
+
+def test_scenario_atomic_write(questions_dir: Path) -> None:
+    fs = FaultyFileSystem()
+    sessions = build(questions_dir, fs=fs)
+    session_id = sessions.create_session(QUESTIONS)
+    fs.begin()
+    sessions.save_session_answers(session_id, ANSWERS)
+    steps = [step for step in fs.steps(questions_dir / session_id) if "answers.json" in step]
+    temporary = ".answers.json.tmp"
+    wanted = [
+        f"open {temporary}",
+        f"writev {temporary}",
+        f"fsync {temporary}",
+        f"close {temporary}",
+        f"open {temporary}",
+        f"pread {temporary}",
+        f"close {temporary}",
+        "rename answers.json",
+    ]
+    at = steps.index(wanted[0])
+    found = [step for step in steps[at:] if not step.startswith("fstat")]
+    assert found[: len(wanted)] == wanted
+    assert os.stat(questions_dir / session_id / "answers.json").st_mode & 0o777 == 0o600
+
+
+def test_scenario_atomic_write_refuses_what_reads_back_differently(questions_dir: Path) -> None:
+    class Forgetful(FaultyFileSystem):
+        def pread(self, fd: int, length: int, offset: int) -> bytes:
+            data = super().pread(fd, length, offset)
+            return data[:-1] + b"?" if self.names[fd].endswith(".tmp") else data
+
+    sessions = build(questions_dir)
+    session_id = sessions.create_session(QUESTIONS)
+    with pytest.raises(AtomicWriteError) as caught:
+        build(questions_dir, fs=Forgetful()).save_session_answers(session_id, ANSWERS)
+    assert caught.value.operation == "verify"
+    assert sorted(os.listdir(questions_dir / session_id)) == ["request.json", "status.json"]
+    assert sessions.get(session_id).status is SessionStatus.PENDING
+
+
+def test_scenario_file_locking(questions_dir: Path) -> None:
+    seen = []
+
+    def look(call: object) -> None:
+        lock = questions_dir / session_id / "status.json.lock"
+        if lock.exists():
+            seen.append(json.loads(lock.read_text())["pid"])
+
+    sessions = build(questions_dir)
+    session_id = sessions.create_session(QUESTIONS)
+    fs = FaultyFileSystem(before=look)
+    build(questions_dir, fs=fs).save_session_answers(session_id, ANSWERS)
+    assert set(seen) == {os.getpid()}
+    assert not (questions_dir / session_id / "status.json.lock").exists()
+
+
+def test_scenario_file_locking_cleans_up_stale_locks(
+    sessions: QuestionSessions, questions_dir: Path
+) -> None:
+    session_id = sessions.create_session(QUESTIONS)
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    lock = questions_dir / session_id / "status.json.lock"
+    lock.write_text(str(ended.pid))
+    sessions.save_session_answers(session_id, ANSWERS)
+    assert sessions.get(session_id).status is SessionStatus.COMPLETED
+    assert not lock.exists()
+
+
+def test_scenario_write_failure_recovery(questions_dir: Path) -> None:
+    sessions = build(questions_dir)
+    session_id = sessions.create_session(QUESTIONS)
+    for number in range(40):
+        fs = FaultyFileSystem(plan=nth_of("writev", number, errno.ENOSPC))
+        try:
+            build(questions_dir, fs=fs).save_session_answers(session_id, ANSWERS)
+        except AtomicWriteError as error:
+            assert error.cause is not None
+            assert "No space left" in str(error)
+            assert error.session_id == session_id
+            assert sorted(os.listdir(questions_dir / session_id)) == [
+                "request.json",
+                "status.json",
+            ]
+            assert sessions.get(session_id).status is SessionStatus.PENDING
+        else:
+            break
+    assert number >= 2  # the lock file and the answers could not be written
+    assert sessions.get(session_id).status is SessionStatus.COMPLETED
+
+
+def test_scenario_atomic_read_with_retry(questions_dir: Path) -> None:
+    time = FakeTime()
+    sessions = build(questions_dir, sleep=time.sleep, monotonic=time.monotonic)
+    session_id = sessions.create_session(QUESTIONS)
+    status = questions_dir / session_id / "status.json"
+    whole = status.read_bytes()
+    status.write_bytes(whole[:40])
+
+    def mend(_: float) -> None:
+        if len(time.pauses) == 2:
+            status.write_bytes(whole)
+
+    time.meanwhile = mend
+    assert sessions.get(session_id).status is SessionStatus.PENDING
+    assert time.pauses == [0.01, 0.02]  # exponential
+    time.pauses.clear()
+    time.meanwhile = lambda _: None
+    status.write_bytes(whole[:40])
+    with pytest.raises(SessionCorrupted):
+        sessions.get(session_id)
+    assert time.pauses == [0.01, 0.02]  # three attempts
+
+
+def test_scenario_valid_answers(sessions: QuestionSessions, questions_dir: Path) -> None:
+    session_id = sessions.create_session(QUESTIONS)
+    saved = sessions.save_session_answers(session_id, ANSWERS)
+    assert (questions_dir / session_id / "answers.json").exists()
+    found = sessions.get(session_id)
+    assert found.answers == saved
+    assert found.record.status is SessionStatus.COMPLETED
+
+
+def test_scenario_session_not_found(sessions: QuestionSessions) -> None:
+    with pytest.raises(SessionNotFound) as caught:
+        sessions.save_session_answers(MISSING, ANSWERS)
+    assert str(caught.value) == f"Session not found: {MISSING}"
+
+
+def test_scenario_rejection_with_reason(sessions: QuestionSessions) -> None:
+    session_id = sessions.create_session(QUESTIONS)
+    sessions.reject_session(session_id, "ask me tomorrow")
+    found = sessions.get(session_id)
+    assert found.status is SessionStatus.REJECTED
+    assert found.rejection_reason == "ask me tomorrow"
+
+
+def test_scenario_rejection_without_reason(sessions: QuestionSessions, questions_dir: Path) -> None:
+    session_id = sessions.create_session(QUESTIONS)
+    sessions.reject_session(session_id)
+    status = json.loads((questions_dir / session_id / "status.json").read_text())
+    assert status["status"] == "rejected"
+    assert status["rejectionReason"] is None
+
+
+def test_scenario_polling_for_completion_finds_answers(questions_dir: Path) -> None:
+    sessions = build(questions_dir, watcher=NoWatcher())  # nobody tells: the poll is all there is
+    session_id = sessions.create_session(QUESTIONS)
+    assert POLL_S == 0.2
+    answerer = threading.Timer(0.05, sessions.save_session_answers, [session_id, ANSWERS])
+    answerer.start()
+    assert sessions.wait_for_answers(session_id, 30).answers == ANSWERS
+    answerer.join()
+
+
+def test_scenario_polling_for_completion_finds_a_rejection(questions_dir: Path) -> None:
+    sessions = build(questions_dir, watcher=NoWatcher())
+    session_id = sessions.create_session(QUESTIONS)
+    rejecter = threading.Timer(0.05, sessions.reject_session, [session_id])
+    rejecter.start()
+    with pytest.raises(SessionRejected):
+        sessions.wait_for_answers(session_id, 30)
+    rejecter.join()
+
+
+def test_scenario_polling_for_completion_ends_with_the_timeout(
+    sessions: QuestionSessions,
+) -> None:
+    session_id = sessions.create_session(QUESTIONS)
+    with pytest.raises(AnswersTimeout) as caught:
+        sessions.wait_for_answers(session_id, 0.05)
+    assert not caught.value.ended
+    assert sessions.get(session_id).status is SessionStatus.PENDING
+
+
+def test_scenario_call_id_verification(sessions: QuestionSessions) -> None:
+    session_id = sessions.create_session(QUESTIONS, call_id="call-1")
+    sessions.save_session_answers(session_id, ANSWERS)
+    assert sessions.wait_for_answers(session_id, 5, "call-1").call_id == "call-1"
+    with pytest.raises(CallIdMismatch) as caught:
+        sessions.wait_for_answers(session_id, 5, "call-2")
+    assert (caught.value.expected, caught.value.actual) == ("call-2", "call-1")
+
+
+def test_scenario_call_id_verification_of_the_answers_themselves(
+    sessions: QuestionSessions, questions_dir: Path
+) -> None:
+    session_id = sessions.create_session(QUESTIONS, call_id="call-1")
+    sessions.save_session_answers(session_id, ANSWERS)
+    path = questions_dir / session_id / "answers.json"
+    path.write_text(path.read_text().replace("call-1", "call-2"))
+    with pytest.raises(CallIdMismatch) as caught:
+        sessions.wait_for_answers(session_id, 5, "call-1")
+    assert caught.value.actual == "call-2"
+
+
+def test_scenario_rejection_detection(sessions: QuestionSessions) -> None:
+    session_id = sessions.create_session(QUESTIONS)
+    sessions.reject_session(session_id, "why ask?")
+    with pytest.raises(SessionRejected) as caught:
+        sessions.wait_for_answers(session_id)
+    assert str(caught.value) == "SESSION_REJECTED"
+    assert caught.value.reason == "why ask?"

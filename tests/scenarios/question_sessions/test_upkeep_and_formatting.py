@@ -1,0 +1,290 @@
+"""Session Cleanup, Response Formatting, Session Validation, Session Configuration."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from tests.support.clock import FakeClock
+from tests.support.questions import ANSWERS, DATABASE, FEATURES, MISSING, QUESTIONS, build
+from tools.questions import (
+    InvalidAnswers,
+    InvalidQuestions,
+    InvalidSessionId,
+    Option,
+    Question,
+    QuestionsConfig,
+    QuestionSessions,
+    SessionStatus,
+    UserAnswer,
+    format_elaborate_request,
+    format_rephrase_request,
+    format_user_response,
+    validate_answers,
+)
+
+DAY_S = 86_400
+
+
+def test_scenario_retention_based_cleanup(
+    sessions: QuestionSessions, clock: FakeClock, questions_dir: Path
+) -> None:
+    old = sessions.create_session(QUESTIONS)
+    sessions.save_session_answers(old, ANSWERS)
+    clock.advance(3600)
+    young = sessions.create_session(QUESTIONS)
+    clock.advance(7 * DAY_S - 3599)
+    result = sessions.cleanup_expired_sessions()
+    assert result.deleted == (old,)
+    assert result.kept == 1
+    assert result.failed == ()
+    assert [one.session_id for one in sessions.list_sessions()] == [young]
+
+
+def test_scenario_retention_based_cleanup_keeps_what_is_almost_that_old(
+    sessions: QuestionSessions, clock: FakeClock
+) -> None:
+    session_id = sessions.create_session(QUESTIONS)
+    clock.advance(7 * DAY_S - 0.001)
+    assert sessions.cleanup_expired_sessions().deleted == ()
+    assert sessions.exists(session_id)
+
+
+def test_scenario_cleanup_failure_isolation(
+    sessions: QuestionSessions, clock: FakeClock, questions_dir: Path, tmp_path: Path
+) -> None:
+    first = sessions.create_session(QUESTIONS)
+    second = sessions.create_session(QUESTIONS)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").write_text("kept")
+    bad = "00000001-1111-4000-8000-000000000000"  # between the two
+    os.symlink(outside, questions_dir / bad)
+    os.utime(questions_dir / bad, (0, 0), follow_symlinks=False)
+    clock.advance(8 * DAY_S)
+    with capture_logs() as logs:
+        result = sessions.cleanup_expired_sessions()
+    assert result.deleted == (first, second)
+    assert [name for name, _ in result.failed] == [bad]
+    assert [one["session_id"] for one in logs if one["event"] == "question.cleanup_failed"] == [bad]
+    assert [one["log_level"] for one in logs if one["event"] == "question.cleanup_failed"] == [
+        "warning"
+    ]
+    assert (outside / "kept").read_text() == "kept"
+
+
+def said(question: Question, **given: object) -> list[str]:
+    text = format_user_response([UserAnswer(question_index=0, **given)], [question])  # type: ignore[arg-type]
+    lines = text.split("\n")
+    assert lines[:3] == ["Here are the user's answers:", "", f"1. {question.prompt}"]
+    return lines[3:]
+
+
+def test_scenario_single_select_format() -> None:
+    assert said(DATABASE, selected_option="PostgreSQL") == ["→ PostgreSQL — relational, a server"]
+    assert said(DATABASE, selected_option="SQLite") == ["→ SQLite"]
+
+
+def test_scenario_multi_select_format() -> None:
+    assert said(FEATURES, selected_options=["Search", "Auth"]) == ["→ Search", "→ Auth — log in"]
+
+
+def test_scenario_custom_text_format() -> None:
+    assert said(DATABASE, custom_text="it's 'x'") == [r"→ Other: 'it\'s \'x\''"]
+    assert said(FEATURES, selected_options=["Search"], custom_text="and y") == [
+        "→ Search",
+        "→ Other: 'and y'",
+    ]
+
+
+def test_scenario_empty_multi_select() -> None:
+    assert said(FEATURES, selected_options=[]) == ["→ (No selection)"]
+    assert said(FEATURES, selected_options=[], custom_text="x") == ["→ Other: 'x'"]
+
+
+def test_scenario_formatting_of_several_questions() -> None:
+    assert format_user_response(ANSWERS, QUESTIONS) == (
+        "Here are the user's answers:\n"
+        "\n"
+        "1. Which database?\n"
+        "→ PostgreSQL — relational, a server\n"
+        "\n"
+        "2. Which features?\n"
+        "→ Search\n"
+        "→ Auth — log in\n"
+        r"→ Other: 'it\'s late'"
+    )
+    assert format_user_response(ANSWERS[1:], QUESTIONS).startswith(
+        "Here are the user's answers:\n\n2. Which features?\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "lines"),
+    [
+        ({}, ["→ No answer provided"]),
+        ({"custom_text": ""}, ["→ No answer provided"]),
+        ({"selected_option": ""}, ["→ No answer provided"]),
+        ({"selected_option": "Oracle"}, ["→ Oracle"]),
+        ({"selected_options": ["Oracle"]}, []),
+        ({"selected_options": ["Oracle", "SQLite"]}, ["→ SQLite"]),
+        ({"selected_option": "SQLite", "selected_options": []}, ["→ (No selection)"]),
+        (
+            {"selected_option": "SQLite", "selected_options": [], "custom_text": "x"},
+            ["→ Other: 'x'"],
+        ),
+        (
+            {"selected_option": "SQLite", "selected_options": ["PostgreSQL"]},
+            ["→ PostgreSQL — relational, a server"],
+        ),
+        ({"selected_option": "SQLite", "custom_text": "x"}, ["→ SQLite", "→ Other: 'x'"]),
+        ({"custom_text": "a\nb"}, ["→ Other: 'a", "b'"]),
+        ({"custom_text": "\\'"}, ["→ Other: '\\\\''"]),
+    ],
+)
+def test_scenario_formatting_of_odd_answers(given: dict[str, object], lines: list[str]) -> None:
+    assert said(DATABASE, **given) == lines
+
+
+def test_scenario_formatting_repeated_labels_and_answers_take_the_first() -> None:
+    question = Question(
+        prompt="?",
+        title="t",
+        options=(Option(label="A", description="first"), Option(label="A", description="second")),
+    )
+    assert said(question, selected_option="A") == ["→ A — first"]
+    twice = [
+        UserAnswer(question_index=0, custom_text="one"),
+        UserAnswer(question_index=0, custom_text="two"),
+    ]
+    assert format_user_response(twice, [question]).endswith("→ Other: 'one'")
+
+
+def test_scenario_answer_validation() -> None:
+    def faults(*answers: UserAnswer) -> str:
+        with pytest.raises(InvalidAnswers) as caught:
+            validate_answers(answers, QUESTIONS)
+        return str(caught.value)
+
+    assert faults() == "No answers provided"
+    assert faults(UserAnswer(question_index=2, custom_text="x")) == (
+        "Answer references invalid question index: 2"
+    )
+    assert faults(UserAnswer(question_index=-1, custom_text="x")) == (
+        "Answer references invalid question index: -1"
+    )
+    neither = "Answer for question 0 has neither selectedOption, selectedOptions, nor customText"
+    assert faults(UserAnswer(question_index=0)) == neither
+    assert faults(UserAnswer(question_index=0, custom_text="")) == neither
+    assert faults(UserAnswer(question_index=0, selected_option="Oracle")) == (
+        "Answer for question 0 references non-existent option: Oracle"
+    )
+    assert faults(UserAnswer(question_index=1, selected_options=["Auth", "Flight"])) == (
+        "Answer for question 1 references non-existent option: Flight"
+    )
+    validate_answers(ANSWERS, QUESTIONS)
+    validate_answers([UserAnswer(question_index=1, selected_options=[])], QUESTIONS)
+    with pytest.raises(InvalidAnswers, match=r"^No answers provided in session$"):
+        format_user_response([], QUESTIONS)
+    with pytest.raises(InvalidQuestions, match=r"^No questions provided$"):
+        format_user_response(ANSWERS, [])
+    with pytest.raises(InvalidAnswers, match=r"^No questions provided$"):
+        validate_answers(ANSWERS, [])
+
+
+def test_scenario_elaborate_and_rephrase_requests() -> None:
+    assert format_elaborate_request(1, "Features", "Which features?") == (
+        "[ELABORATE_REQUEST] Please elaborate on question 'Features' (Which features?) with more "
+        "detailed options\nQuestion index: 1"
+    )
+    assert format_rephrase_request(0, "Database") == (
+        "[REPHRASE_REQUEST] Please rephrase question 'Database' in a different way\n"
+        "Question index: 0"
+    )
+
+
+def test_scenario_validate_session(sessions: QuestionSessions, questions_dir: Path) -> None:
+    session_id = sessions.create_session(QUESTIONS)
+    path = questions_dir / session_id
+    assert sessions.validate_session(session_id).is_valid
+    assert sessions.validate_session(MISSING).issues == ("Session directory does not exist",)
+
+    status = json.loads((path / "status.json").read_text())
+    (path / "status.json").write_text(
+        json.dumps(status | {"sessionId": MISSING, "totalQuestions": 3})
+    )
+    assert sessions.validate_session(session_id).issues == (
+        f"Session ID mismatch in status.json: {MISSING}",
+        "Question count mismatch: 3 in status.json, 2 in request.json",
+    )
+    os.unlink(path / "request.json")
+    os.unlink(path / "status.json")
+    assert sessions.validate_session(session_id).issues == (
+        "Required file missing: request.json",
+        "Required file missing: status.json",
+    )
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "",
+        ".",
+        "..",
+        "../../etc",
+        "/etc",
+        f"{MISSING}/../{MISSING}",
+        f"{MISSING}\n",
+        f" {MISSING}",
+        MISSING.upper().replace("0", "A"),
+        "00000000-0000-1000-8000-000000000000",
+        "00000000-0000-4000-c000-000000000000",
+        "00000000000040008000000000000000",
+        f"{MISSING}\x00",
+        "\u0660" * 8 + "-0000-4000-8000-000000000000",
+        None,
+        7,
+    ],
+)
+def test_scenario_invalid_session_id_format(tmp_path: Path, hostile: str) -> None:
+    from tests.support.filesystem import ForbiddenFileSystem
+
+    fs = ForbiddenFileSystem()
+    sessions = QuestionSessions(tmp_path / "q", fs=fs)
+    for act in (
+        sessions.get,
+        sessions.validate_session,
+        sessions.reject_session,
+        sessions.abandon_session,
+        sessions.time_out_session,
+        sessions.wait_for_answers,
+        lambda one: sessions.save_session_answers(one, ANSWERS),
+    ):
+        with pytest.raises(InvalidSessionId):
+            act(hostile)
+    assert not sessions.exists(hostile)
+    assert fs.trace == []
+
+
+def test_scenario_session_configuration_defaults() -> None:
+    config = QuestionsConfig()
+    assert config.max_questions == 4
+    assert config.max_options == 4
+    assert config.session_timeout_s == 0
+    assert config.retention_s == 604_800
+    assert config.max_sessions == 100
+
+
+def test_scenario_session_configuration_limits(questions_dir: Path) -> None:
+    sessions = build(questions_dir, max_questions=1, max_options=2)
+    with pytest.raises(InvalidQuestions) as caught:
+        sessions.create_session([DATABASE, FEATURES])
+    assert caught.value.faults == (
+        "questions: 2 are more than max_questions (1)",
+        "questions[1].options: 3 are more than max_options (2)",
+    )
+    assert sessions.get(sessions.create_session([DATABASE])).status is SessionStatus.PENDING

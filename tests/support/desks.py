@@ -1,0 +1,53 @@
+"""A desk for questions to a person that is nothing but memory."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from attrs import define, field
+
+from tools.harness import PersonAnswer, PersonQuestion, PersonReply
+
+COLOUR = PersonQuestion(prompt="Which colour?", title="Colour", options=["red", "blue"])
+
+
+@define
+class MemoryDesk:
+    """A desk in memory: what other tests of the manager use."""
+
+    questions: dict[str, tuple[PersonQuestion, ...]] = field(factory=dict)
+    replies: dict[str, PersonReply] = field(factory=dict)
+    puts: int = 0
+    changed: threading.Condition = field(factory=threading.Condition)
+    before_put: Callable[[str], object] = lambda _: None
+    before_wait: Callable[[], object] = lambda: None
+
+    def new_id(self) -> str:
+        return f"q-{len(self.questions) + 1}"
+
+    def check(self, questions: object) -> None:
+        if not questions:
+            raise ValueError("no questions")
+
+    def put(self, question_id: str, questions: object, *, call_id: str | None) -> None:
+        self.before_put(question_id)
+        if question_id not in self.questions:
+            self.puts += 1
+            self.questions[question_id] = tuple(questions)  # type: ignore[arg-type]
+
+    def wait(self, question_id: str, timeout_s: float | None) -> PersonReply | None:
+        if question_id not in self.questions:
+            raise LookupError(question_id)
+        self.before_wait()
+        with self.changed:
+            self.changed.wait_for(lambda: question_id in self.replies, timeout_s)
+            return self.replies.get(question_id)
+
+    def answer(self, question_id: str, label: str) -> None:
+        answer = PersonAnswer(question_index=0, selected=(label,))
+        with self.changed:
+            self.replies[question_id] = PersonReply(
+                question_id=question_id, outcome="answered", text=label, answers=(answer,)
+            )
+            self.changed.notify_all()

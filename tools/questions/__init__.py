@@ -1,0 +1,97 @@
+"""Question sessions: an agent asks, a person answers, files between them.
+
+`QuestionSessions` is the service. A session is a directory of JSON files that any program may read
+(docs/questions.md); everything here may be used by any number of processes at once.
+"""
+
+from tools.questions.config import Config, NotifyConfig, load_config, open_sessions
+from tools.questions.domain import (
+    CleanupResult,
+    Option,
+    Question,
+    QuestionSession,
+    SessionAnswers,
+    SessionRequest,
+    SessionStatus,
+    StatusRecord,
+    UserAnswer,
+    ValidationReport,
+)
+from tools.questions.errors import (
+    AmbiguousSessionId,
+    AnswersTimeout,
+    AtomicReadError,
+    AtomicWriteError,
+    CallIdMismatch,
+    InvalidAnswers,
+    InvalidConfig,
+    InvalidQuestions,
+    InvalidSessionId,
+    QuestionError,
+    SessionBusy,
+    SessionCorrupted,
+    SessionEnded,
+    SessionExists,
+    SessionNotFound,
+    SessionRejected,
+    TooManySessions,
+)
+from tools.questions.formatting import (
+    check_questions,
+    format_elaborate_request,
+    format_rephrase_request,
+    format_user_response,
+    validate_answers,
+)
+from tools.questions.notify import Notifier, Teller
+from tools.questions.sessions import QuestionSessions, UnreadableQuestion
+from tools.questions.settings import QuestionsConfig
+from tools.questions.store import DEFAULT_BASE_DIR
+from tools.questions.wire import parse_answers, parse_questions
+
+__all__ = [
+    "DEFAULT_BASE_DIR",
+    "AmbiguousSessionId",
+    "AnswersTimeout",
+    "AtomicReadError",
+    "AtomicWriteError",
+    "CallIdMismatch",
+    "CleanupResult",
+    "Config",
+    "InvalidAnswers",
+    "InvalidConfig",
+    "InvalidQuestions",
+    "InvalidSessionId",
+    "Notifier",
+    "NotifyConfig",
+    "Option",
+    "Question",
+    "QuestionError",
+    "QuestionSession",
+    "QuestionSessions",
+    "QuestionsConfig",
+    "SessionAnswers",
+    "SessionBusy",
+    "SessionCorrupted",
+    "SessionEnded",
+    "SessionExists",
+    "SessionNotFound",
+    "SessionRejected",
+    "SessionRequest",
+    "SessionStatus",
+    "StatusRecord",
+    "Teller",
+    "TooManySessions",
+    "UnreadableQuestion",
+    "UserAnswer",
+    "ValidationReport",
+    "check_questions",
+    "format_elaborate_request",
+    "format_rephrase_request",
+    "format_user_response",
+    "load_config",
+    "open_sessions",
+    "parse_answers",
+    "parse_questions",
+    "validate_answers",
+]

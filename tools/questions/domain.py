@@ -1,0 +1,343 @@
+"""Question sessions as values, and their state machine. No files, no clock.
+
+A session waits (`pending`) until it is answered, rejected, timed out or abandoned, each of them for
+good. The wire names are those of the JSON files; see docs/questions.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, Final
+
+import attrs
+from attrs import frozen
+
+from tools.questions.errors import InvalidAnswers, InvalidQuestions, InvalidSessionId, SessionEnded
+
+_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+
+
+class SessionStatus(StrEnum):
+    """Where a question session stands."""
+
+    PENDING = "pending"
+    COMPLETED = "completed"
+    REJECTED = "rejected"
+    TIMED_OUT = "timed_out"
+    ABANDONED = "abandoned"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether it has ended, for good."""
+        return self is not SessionStatus.PENDING
+
+
+TRANSITIONS: Final[Mapping[str, SessionStatus]] = MappingProxyType(
+    {
+        "answer": SessionStatus.COMPLETED,
+        "reject": SessionStatus.REJECTED,
+        "time out": SessionStatus.TIMED_OUT,
+        "abandon": SessionStatus.ABANDONED,
+    }
+)
+"""What each operation makes of a pending session; nothing can be made of another one."""
+
+
+def next_status(session_id: str, status: SessionStatus, operation: str) -> SessionStatus:
+    """Return what `operation` makes of a session.
+
+    Raises:
+        SessionEnded: It has ended already.
+    """
+    if status.is_terminal:
+        raise SessionEnded(session_id, status=status, operation=operation)
+    return TRANSITIONS[operation]
+
+
+def is_session_id(text: object) -> bool:
+    """Tell whether a text is a question session's id: a version 4 UUID in lower case."""
+    return isinstance(text, str) and _ID.fullmatch(text) is not None
+
+
+def check_session_id(text: object) -> str:
+    """Return the text if it is an id.
+
+    Raises:
+        InvalidSessionId: It is none.
+    """
+    if not is_session_id(text):
+        raise InvalidSessionId(text)
+    return str(text)
+
+
+def _as_tuple(values: Any) -> Any:
+    """Take any iterable but a text; the validators say what is wrong with the rest."""
+    if isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping):
+        return tuple(values)
+    return values
+
+
+def _text_fault(name: str, value: object) -> list[str]:
+    if not isinstance(value, str):
+        return [f"{name}: expected text, got {type(value).__name__}"]
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return [f"{name}: it holds a lone surrogate, which UTF-8 can't"]
+    return []
+
+
+def _list_faults(name: str, values: object, kind: type, word: str) -> list[str]:
+    if not isinstance(values, tuple):
+        return [f"{name}: expected a list, got {type(values).__name__}"]
+    return [
+        f"{name}[{i}]: expected {word}, got {type(one).__name__}"
+        for i, one in enumerate(values)
+        if not isinstance(one, kind)
+    ]
+
+
+def _kind_faults(name: str, value: object, kind: type, word: str) -> list[str]:
+    exact = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+    return [] if exact else [f"{name}: expected {word}, got {value!r}"]
+
+
+@frozen(kw_only=True)
+class Option:
+    """One of the offered answers.
+
+    Attributes:
+        label: What is chosen, and how the answer names it.
+        description: What it means, or None.
+    """
+
+    label: str
+    description: str | None = None
+
+    def __attrs_post_init__(self) -> None:
+        faults = _text_fault("label", self.label)
+        if self.description is not None:
+            faults += _text_fault("description", self.description)
+        if faults:
+            raise InvalidQuestions(faults)
+
+
+@frozen(kw_only=True)
+class Question:
+    """One question to a person.
+
+    Any text and any number of options is a value; what may be asked is `check_questions()`'s.
+
+    Attributes:
+        prompt: The whole question; markdown is rendered where it is shown.
+        title: A word or two for lists and tabs.
+        options: The offered answers; a free text may always be given instead.
+        multi_select: Whether several options may be chosen.
+    """
+
+    prompt: str
+    title: str
+    options: tuple[Option, ...] = attrs.field(converter=_as_tuple)
+    multi_select: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        faults = _text_fault("prompt", self.prompt) + _text_fault("title", self.title)
+        faults += _list_faults("options", self.options, Option, "an option")
+        faults += _kind_faults("multiSelect", self.multi_select, bool, "true or false")
+        if faults:
+            raise InvalidQuestions(faults)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of its options."""
+        return tuple(option.label for option in self.options)
+
+
+@frozen(kw_only=True)
+class UserAnswer:
+    """What a person answered to one question.
+
+    Attributes:
+        question_index: Which question, from 0.
+        selected_option: The chosen label of a single-select question.
+        selected_options: The chosen labels of a multi-select question, in the person's order.
+        custom_text: Free text; it may stand beside selections.
+    """
+
+    question_index: int
+    selected_option: str | None = None
+    selected_options: tuple[str, ...] | None = attrs.field(default=None, converter=_as_tuple)
+    custom_text: str | None = None
+
+    def __attrs_post_init__(self) -> None:
+        faults = _kind_faults("questionIndex", self.question_index, int, "a whole number")
+        for name, text in (
+            ("selectedOption", self.selected_option),
+            ("customText", self.custom_text),
+        ):
+            if text is not None:
+                faults += _text_fault(name, text)
+        if self.selected_options is not None:
+            wrong = _list_faults("selectedOptions", self.selected_options, str, "text")
+            faults += wrong
+            for i, label in enumerate(() if wrong else self.selected_options):
+                faults += _text_fault(f"selectedOptions[{i}]", label)
+        if faults:
+            raise InvalidAnswers(faults)
+
+
+@frozen(kw_only=True)
+class SessionRequest:
+    """What is asked; the content of request.json, which never changes.
+
+    Attributes:
+        session_id: The session.
+        questions: The questions, in their order.
+        status: The status at creation; where the session stands now is `StatusRecord`'s.
+        timestamp: When it was asked, aware.
+        call_id: The call of an AI client that asks, or None.
+    """
+
+    session_id: str
+    questions: tuple[Question, ...] = attrs.field(converter=_as_tuple)
+    status: SessionStatus
+    timestamp: datetime
+    call_id: str | None = None
+
+
+@frozen(kw_only=True)
+class StatusRecord:
+    """Where a session stands; the content of status.json.
+
+    Attributes:
+        session_id: The session.
+        status: Its status.
+        created_at: When it was asked, aware.
+        last_modified: When the status changed last, aware; never before `created_at`.
+        total_questions: How many questions it has.
+        call_id: The call of an AI client that asks, or None.
+        rejection_reason: What the person said when rejecting it, or None.
+        end_reason: Why it was abandoned or timed out, where somebody said so.
+    """
+
+    session_id: str
+    status: SessionStatus
+    created_at: datetime
+    last_modified: datetime
+    total_questions: int
+    call_id: str | None = None
+    rejection_reason: str | None = None
+    end_reason: str | None = None
+
+
+@frozen(kw_only=True)
+class SessionAnswers:
+    """What a person answered; the content of answers.json, which never changes.
+
+    Attributes:
+        session_id: The session.
+        answers: One for each answered question.
+        timestamp: When they were given, aware.
+        call_id: The call that they answer, or None.
+    """
+
+    session_id: str
+    answers: tuple[UserAnswer, ...] = attrs.field(converter=_as_tuple)
+    timestamp: datetime
+    call_id: str | None = None
+
+
+@frozen(kw_only=True)
+class QuestionSession:
+    """A whole session as it was read at one moment.
+
+    Attributes:
+        request: What is asked.
+        record: The content of status.json.
+        answers: What was answered, or None.
+        status: Where the session stands. Answers that are on disk count, also in the moment in
+            which status.json does not say so yet (or never will, because the writer was killed).
+    """
+
+    request: SessionRequest
+    record: StatusRecord
+    answers: SessionAnswers | None = None
+
+    @property
+    def session_id(self) -> str:
+        """Its id."""
+        return self.request.session_id
+
+    @property
+    def status(self) -> SessionStatus:
+        """Where it stands."""
+        if self.answers is not None and self.record.status is SessionStatus.PENDING:
+            return SessionStatus.COMPLETED
+        return self.record.status
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """The questions, in their order."""
+        return self.request.questions
+
+    @property
+    def created_at(self) -> datetime:
+        """When it was asked, aware."""
+        return self.record.created_at
+
+    @property
+    def last_modified(self) -> datetime:
+        """When it changed last, aware."""
+        return self.record.last_modified
+
+    @property
+    def call_id(self) -> str | None:
+        """The call of an AI client that asks, or None."""
+        return self.request.call_id
+
+    @property
+    def rejection_reason(self) -> str | None:
+        """What the person said when rejecting it, or None."""
+        return self.record.rejection_reason
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """The titles of its questions."""
+        return tuple(question.title for question in self.request.questions)
+
+
+@frozen(kw_only=True)
+class ValidationReport:
+    """What `validate_session()` found.
+
+    Attributes:
+        session_id: The session.
+        issues: Everything that is wrong; empty if nothing is.
+    """
+
+    session_id: str
+    issues: tuple[str, ...] = attrs.field(default=(), converter=_as_tuple)
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.issues
+
+
+@frozen(kw_only=True)
+class CleanupResult:
+    """What a clean-up did.
+
+    Attributes:
+        deleted: The ids of the sessions that are gone, oldest first.
+        kept: How many sessions stay: not old enough, pinned or being changed.
+        failed: For each session that can't be read or did not go: its id and why.
+    """
+
+    deleted: tuple[str, ...] = attrs.field(default=(), converter=_as_tuple)
+    kept: int = 0
+    failed: tuple[tuple[str, str], ...] = attrs.field(default=(), converter=_as_tuple)

@@ -1,0 +1,238 @@
+"""Who owns a lock file, and whether that process still lives.
+
+A pid alone names nobody for long: pids are used again, mean another process after a restart, on
+another machine and in another container. So an owner is a pid with the start time of its process,
+the boot of the kernel, the pid namespace and the machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import Final, Protocol
+
+from attrs import frozen
+
+MAX_LOCK_BYTES: Final = 4096
+_PROC: Final = Path("/proc")
+_REUSE_SLACK_S: Final = 2.0
+"""By how much a process may seem younger than a lock of its own, since one of the two times is
+counted in ticks since a boot whose own time is known to the second."""
+
+
+class Verdict(StrEnum):
+    """What is known about the owner of a lock file that somebody else made."""
+
+    ALIVE = "alive"
+    DEAD = "dead owner"
+    REUSED = "reused pid"
+    REBOOTED = "machine was restarted"
+    ELSEWHERE = "another host or container"
+    EMPTY = "empty"
+    GARBAGE = "garbage"
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether the owner is certainly gone."""
+        return self in {Verdict.DEAD, Verdict.REUSED, Verdict.REBOOTED}
+
+
+class Processes(Protocol):
+    """What the machine tells of its processes."""
+
+    def start_time(self, pid: int) -> int | None:
+        """Return when a process began, in clock ticks since the boot; None if there is none."""
+        ...
+
+    def start_moment(self, pid: int) -> float | None:
+        """Return when a process began, in seconds since the epoch; None if there is none."""
+        ...
+
+    @property
+    def here(self) -> tuple[str, str, str]:
+        """The machine, the boot of its kernel, the pid namespace."""
+        ...
+
+
+@cache
+def _machine() -> str:
+    for name in ("/etc/machine-id", "/var/lib/dbus/machine-id"):
+        try:
+            found = Path(name).read_text().strip()
+        except (OSError, ValueError):
+            continue
+        if found:
+            return found
+    return socket.gethostname()
+
+
+@cache
+def _boot() -> str:
+    try:
+        return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+    except (OSError, ValueError):
+        return "unknown"
+
+
+class OsProcesses:
+    """The processes of this machine, as /proc tells them."""
+
+    def start_time(self, pid: int) -> int | None:
+        """See `Processes`; field 22 of /proc/PID/stat, see proc_pid_stat(5)."""
+        try:
+            told = (_PROC / str(pid) / "stat").read_bytes()
+        except OSError:
+            return None
+        fields = told.rpartition(b")")[2].split()  # a command's name may hold blanks and brackets
+        if len(fields) < 20 or fields[0] in {b"Z", b"X"}:
+            return None  # a zombie runs nothing any more
+        return int(fields[19])
+
+    def start_moment(self, pid: int) -> float | None:
+        """See `Processes`."""
+        ticks = self.start_time(pid)
+        if ticks is None:
+            return None
+        try:
+            lines = (_PROC / "stat").read_bytes().splitlines()
+        except OSError:
+            return None
+        for line in lines:
+            if line.startswith(b"btime "):
+                return int(line.split()[1]) + ticks / os.sysconf("SC_CLK_TCK")
+        return None
+
+    @property
+    def here(self) -> tuple[str, str, str]:
+        """See `Processes`."""
+        try:
+            namespace = os.readlink("/proc/self/ns/pid")
+        except OSError:
+            namespace = "unknown"
+        return _machine(), _boot(), namespace
+
+
+@frozen(kw_only=True)
+class Owner:
+    """The process that a lock file names.
+
+    Attributes:
+        pid: Its pid, in its own pid namespace.
+        start_time: When it began, in clock ticks since the boot, or None where nobody says.
+        machine: Its machine's id, or None where nobody says.
+        boot: The boot of its kernel.
+        namespace: Its pid namespace.
+        token: Tells two locks of one process apart.
+    """
+
+    pid: int
+    start_time: int | None = None
+    machine: str | None = None
+    boot: str | None = None
+    namespace: str | None = None
+    token: str | None = None
+
+    @classmethod
+    def current(cls, processes: Processes, token: str) -> Owner:
+        """Name this process."""
+        pid = os.getpid()
+        machine, boot, namespace = processes.here
+        return cls(
+            pid=pid,
+            start_time=processes.start_time(pid),
+            machine=machine,
+            boot=boot,
+            namespace=namespace,
+            token=token,
+        )
+
+    def encode(self) -> bytes:
+        """Write the lock file of this owner."""
+        document = {
+            "pid": self.pid,
+            "startTime": self.start_time,
+            "machine": self.machine,
+            "boot": self.boot,
+            "pidNamespace": self.namespace,
+            "token": self.token,
+        }
+        return json.dumps(document).encode() + b"\n"
+
+
+def parse_owner(content: bytes) -> Owner | None:
+    """Read a lock file: ours, or one that holds a pid and nothing else; None if it is neither."""
+    try:
+        text = content.decode("ascii").strip()
+        if text.isdecimal() and len(text) <= 10:
+            return Owner(pid=int(text)) if int(text) > 0 else None
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict):
+        return None
+    pid, start = found.get("pid"), found.get("startTime")
+    texts = [found.get(key) for key in ("machine", "boot", "pidNamespace", "token")]
+    if (
+        not isinstance(pid, int)
+        or isinstance(pid, bool)
+        or pid <= 0
+        or not (start is None or (isinstance(start, int) and not isinstance(start, bool)))
+        or not all(isinstance(text, str) for text in texts)
+    ):
+        return None
+    machine, boot, namespace, token = texts
+    return Owner(
+        pid=pid, start_time=start, machine=machine, boot=boot, namespace=namespace, token=token
+    )
+
+
+def judge(content: bytes, *, written_at: float, processes: Processes) -> Verdict:
+    """Say what is known about the owner of a lock file.
+
+    Args:
+        content: What the file holds.
+        written_at: When it was written, in seconds since the epoch, for files that hold a pid
+            alone.
+        processes: The machine's processes.
+    """
+    if not content.strip():
+        return Verdict.EMPTY
+    owner = parse_owner(content)
+    if owner is None:
+        return Verdict.GARBAGE
+    if owner.machine is None:
+        return _judge_pid(owner.pid, written_at, processes)
+    machine, boot, namespace = processes.here
+    if owner.machine != machine:
+        return Verdict.ELSEWHERE
+    if owner.boot != boot:
+        return Verdict.REBOOTED
+    return _judge_here(owner, processes) if owner.namespace == namespace else Verdict.ELSEWHERE
+
+
+def _judge_pid(pid: int, written_at: float, processes: Processes) -> Verdict:
+    began = processes.start_moment(pid)
+    if began is None:
+        return Verdict.DEAD
+    return Verdict.REUSED if began > written_at + _REUSE_SLACK_S else Verdict.ALIVE
+
+
+def _judge_here(owner: Owner, processes: Processes) -> Verdict:
+    start = processes.start_time(owner.pid)
+    if start is None:
+        return Verdict.DEAD
+    if owner.start_time is not None and start != owner.start_time:
+        return Verdict.REUSED
+    return Verdict.ALIVE
+
+
+def describe(content: bytes, verdict: Verdict) -> str:
+    """Name the owner of a lock file for a person."""
+    owner = parse_owner(content)
+    if owner is None:
+        return f"a lock file that is {verdict.value}"
+    return f"pid {owner.pid} ({verdict.value})"

@@ -1,0 +1,121 @@
+"""Question sessions for the prune engine: which they are, and when they changed last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from attrs import frozen
+
+from tools.durable import FileSystem, ReadError, read_regular_file
+from tools.prune import Dated, SkipReason, Undatable
+from tools.questions.domain import SessionStatus, is_session_id
+from tools.questions.store import ANSWERS_FILE, DEFAULT_BASE_DIR, MAX_FILE_BYTES, STATUS_FILE
+from tools.questions.wire import WireError, read_status
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+    from tools.prune import Decision, PruneResult, PruneTarget, RetentionPolicy, Skipped
+
+KIND: Final = "questions"
+
+
+@frozen
+class QuestionTarget:
+    """The question sessions under a base. Implements `tools.prune.PruneTarget`.
+
+    One whose status can't be read is left alone, and one that somebody is changing stays.
+
+    Attributes:
+        root: The base.
+        waiting_too: Whether sessions that wait for an answer may go.
+    """
+
+    root: Path = DEFAULT_BASE_DIR
+    waiting_too: bool = False
+    kind: str = KIND
+    guards: Sequence[str] = ()
+
+    def owns(self, name: str) -> bool:
+        """Tell whether a name is a question session's id."""
+        return is_session_id(name)
+
+    def date(self, fs: FileSystem, session_fd: int, session_id: str) -> Dated | Undatable | None:
+        """Date a session by the last change that its status tells."""
+        path = Path(session_id) / STATUS_FILE
+        try:
+            data = read_regular_file(
+                fs, STATUS_FILE, path=path, max_bytes=MAX_FILE_BYTES, directory_fd=session_fd
+            )
+            if data is None:
+                return self._without_status(fs, session_fd)
+            record = read_status(data)
+        except ReadError as error:
+            return Undatable(SkipReason.UNREADABLE, str(error))
+        except WireError as error:
+            return Undatable(SkipReason.CORRUPTED_METADATA, str(error))
+        if record.session_id != session_id:
+            detail = f"its status is that of session {record.session_id!r}"
+            return Undatable(SkipReason.CORRUPTED_METADATA, detail)
+        status = record.status
+        if status is SessionStatus.PENDING and _is_there(fs, session_fd, ANSWERS_FILE):
+            status = SessionStatus.COMPLETED
+        return Dated(
+            at=max(record.created_at, record.last_modified),
+            version=data,
+            state=status.value,
+            removable=self.waiting_too or status.is_terminal,
+        )
+
+    def _without_status(self, fs: FileSystem, session_fd: int) -> Dated | None:
+        """An empty directory is what is left of a session; anything else is none of ours."""
+        if fs.listdir(session_fd):
+            return None
+        changed = fs.fstat(session_fd).st_mtime
+        return Dated(at=datetime.fromtimestamp(changed, UTC), version=changed)
+
+
+def _is_there(fs: FileSystem, session_fd: int, name: str) -> bool:
+    try:
+        fs.stat(name, dir_fd=session_fd)
+    except OSError:
+        return False
+    return True
+
+
+class CleanUpEvents:
+    """Tells the events of a clean-up to a structlog logger. A `tools.prune.PruneObserver`."""
+
+    def __init__(self, log: FilteringBoundLogger) -> None:
+        self._log = log
+
+    def started(self, target: PruneTarget, policy: RetentionPolicy, *, dry_run: bool) -> None:
+        """A clean-up began."""
+
+    def skipped(self, skipped: Skipped) -> None:
+        """A session can't be dated, or is not ours."""
+        self._log.warning(
+            "question.cleanup_failed", session_id=skipped.session_id, error=skipped.detail
+        )
+
+    def candidate(self, decision: Decision, *, age_hours: float) -> None:
+        """A session is to go."""
+
+    def deleted(self, session_id: str, *, size_bytes: int, trashed: bool) -> None:
+        """A session is gone."""
+        self._log.info(
+            "question.deleted", session_id=session_id, size_bytes=size_bytes, trashed=trashed
+        )
+
+    def failed(self, session_id: str, *, error: str) -> None:
+        """A session is not, or not all, gone."""
+        self._log.warning("question.cleanup_failed", session_id=session_id, error=error)
+
+    def completed(self, result: PruneResult) -> None:
+        """A clean-up ended."""
+
+
+__all__ = ["KIND", "CleanUpEvents", "QuestionTarget"]

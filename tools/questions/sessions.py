@@ -1,0 +1,686 @@
+"""The service: create, answer, reject, wait for, list and clean up question sessions."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import structlog
+from attrs import evolve, frozen
+
+from tools.durable import FileSystem
+from tools.prune import Outside
+from tools.questions.changes import follow_changes, follow_changes_async
+from tools.questions.cleanup import cleanup
+from tools.questions.domain import (
+    CleanupResult,
+    Question,
+    QuestionSession,
+    SessionAnswers,
+    SessionRequest,
+    SessionStatus,
+    StatusRecord,
+    UserAnswer,
+    ValidationReport,
+    check_session_id,
+    is_session_id,
+    next_status,
+)
+from tools.questions.errors import (
+    AmbiguousSessionId,
+    AtomicReadError,
+    InvalidAnswers,
+    InvalidQuestions,
+    InvalidSessionId,
+    QuestionError,
+    SessionCorrupted,
+    SessionEnded,
+    SessionNotFound,
+    TooManySessions,
+)
+from tools.questions.formatting import question_faults, submission_faults
+from tools.questions.owners import Processes
+from tools.questions.settings import QuestionsConfig
+from tools.questions.store import LockedSession, QuestionStore, Signature
+from tools.questions.validation import find_issues
+from tools.questions.waiting import Deadline, LoopBell, OnTimeout, Pace, Wait
+from tools.questions.watching import Watcher, process_watcher
+from tools.questions.wire import to_millis
+
+MAX_REASON_CHARS: Final = 20_000
+SHORT_ID_CHARS: Final = 8
+_CALL_ID_CHARS: Final = 1_000
+
+_log = structlog.get_logger("agentforge.questions")
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _new_uuid() -> str:
+    return str(uuid.uuid4())
+
+
+@frozen
+class UnreadableQuestion:
+    """A question session that is there and can't be listed.
+
+    Attributes:
+        session_id: Its directory's name.
+        error: Why.
+    """
+
+    session_id: str
+    error: QuestionError
+
+
+class QuestionSessions:
+    """Question sessions under one directory: the whole of this package's service.
+
+    Guarantees: when a method returns, what it did is on disk and survives a power failure; when it
+    raises, the session is as it was (an `AtomicWriteError` that is `visible` excepted). A session
+    ends once: of several that answer, reject, abandon or time out, one wins and the others get
+    `SessionEnded`. Answers that are on disk are never lost, whoever dies.
+
+    Instances may be shared between threads and processes; nothing is held between two calls.
+    """
+
+    def __init__(
+        self,
+        base_dir: Path | str | None = None,
+        *,
+        config: QuestionsConfig | None = None,
+        fs: FileSystem | None = None,
+        clock: Callable[[], datetime] = _utc_now,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        wall: Callable[[], float] = time.time,
+        new_id: Callable[[], str] = _new_uuid,
+        token: Callable[[], str] | None = None,
+        watcher: Watcher | None = None,
+        processes: Processes | None = None,
+        lock_timeout_s: float = 10.0,
+        lock_grace_s: float = 2.0,
+    ) -> None:
+        """Name the place; nothing is read or made yet.
+
+        Args:
+            base_dir: Where the sessions are; `.agentforge/questions` in the working directory by
+                default.
+            config: Limits and times; the defaults if None.
+            fs: The file system.
+            clock: The time, aware.
+            monotonic: The clock that waits are read from, in seconds.
+            sleep: How to pause between two looks at a lock or a torn file.
+            wall: The file system's clock, in seconds since the epoch.
+            new_id: Gives version 4 UUIDs.
+            token: Gives random texts for hidden names.
+            watcher: Tells of changes to those who wait; one for the whole process by default.
+            processes: The machine's processes, for lock files.
+            lock_timeout_s: How long a change waits for another one of the same session, in
+                seconds.
+            lock_grace_s: How long a lock file whose owner can't be judged is respected, in
+                seconds.
+        """
+        self.config = config if config is not None else QuestionsConfig()
+        self.store = QuestionStore(
+            base_dir,
+            fs=fs,
+            token=token,
+            lock_timeout_s=lock_timeout_s,
+            lock_grace_s=lock_grace_s,
+            processes=processes,
+            monotonic=monotonic,
+            sleep=sleep,
+            wall=wall,
+        )
+        self._clock = clock
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._new_id = new_id
+        self._watcher = watcher if watcher is not None else process_watcher()
+        self._listed: dict[str, tuple[Signature, QuestionSession | QuestionError]] = {}
+        self._ended: set[str] = set()
+        self._mutex = threading.Lock()  # for the two caches; never held while the disk is read
+
+    @property
+    def base_dir(self) -> Path:
+        """Where the sessions are."""
+        return self.store.base_dir
+
+    # --------------------------------------------------------------------------------- asking
+
+    def new_session_id(self) -> str:
+        """Return a fresh id, for a caller that must know it before the session exists."""
+        return check_session_id(self._new_id())
+
+    def create_session(
+        self,
+        questions: Iterable[Question],
+        *,
+        call_id: str | None = None,
+        session_id: str | None = None,
+    ) -> str:
+        """Ask: make a session that waits for a person.
+
+        Args:
+            questions: What to ask, in its order.
+            call_id: The call of an AI client that asks, or None.
+            session_id: An id from `new_session_id()`, or None for a fresh one.
+
+        Returns:
+            The session's id.
+
+        Raises:
+            InvalidQuestions: With everything that stands against asking them ("At least one
+                question is required to create a session" if there are none).
+            InvalidSessionId: `session_id` is no id.
+            SessionExists: There is a session of this id.
+            TooManySessions: `max_sessions` wait already.
+            AtomicWriteError: It could not be made; nothing is there.
+        """
+        asked = tuple(questions)
+        faults = question_faults(asked, self.config)
+        if call_id is not None and not _is_call_id(call_id):
+            faults.append(f"callId: expected 1 to {_CALL_ID_CHARS} characters that UTF-8 can hold")
+        if faults:
+            raise InvalidQuestions(faults)
+        chosen = check_session_id(session_id) if session_id is not None else self.new_session_id()
+        now = to_millis(self._clock())
+        self.store.publish(
+            SessionRequest(
+                session_id=chosen,
+                questions=asked,
+                status=SessionStatus.PENDING,
+                timestamp=now,
+                call_id=call_id,
+            ),
+            StatusRecord(
+                session_id=chosen,
+                status=SessionStatus.PENDING,
+                created_at=now,
+                last_modified=now,
+                total_questions=len(asked),
+                call_id=call_id,
+            ),
+            check=self._check_room,
+        )
+        _log.info("question.asked", session_id=chosen, questions=len(asked), call_id=call_id)
+        return chosen
+
+    def _check_room(self) -> None:
+        names = self.store.names()
+        if len(names) < self.config.max_sessions:
+            return
+        waiting = sum(1 for name in names if self._waits(name))
+        if waiting >= self.config.max_sessions:
+            raise TooManySessions(waiting=waiting, max_sessions=self.config.max_sessions)
+
+    def _waits(self, name: str) -> bool:
+        with self._mutex:
+            if name in self._ended:
+                return False
+        try:
+            record = self.store.read_record(name)
+        except QuestionError:
+            return False
+        if record.status is SessionStatus.PENDING:
+            return not self._is_overdue(record)
+        with self._mutex:
+            self._ended.add(name)
+        return False
+
+    def _is_overdue(self, record: StatusRecord) -> bool:
+        limit = self.config.session_timeout_s
+        return limit > 0 and self._clock() - record.created_at >= timedelta(seconds=limit)
+
+    # ------------------------------------------------------------------------------ answering
+
+    def save_session_answers(
+        self, session_id: str, answers: SessionAnswers | Iterable[UserAnswer]
+    ) -> SessionAnswers:
+        """Answer a session; it is completed by that.
+
+        Args:
+            session_id: The session.
+            answers: The answers; of a `SessionAnswers` the answers and the call id are taken.
+
+        Returns:
+            What is on disk now.
+
+        Raises:
+            InvalidSessionId: It is no id.
+            SessionNotFound: "Session not found: {session_id}".
+            SessionEnded: It has ended already.
+            InvalidAnswers: With everything that is wrong with them; the session still waits.
+            CallIdMismatch: They answer another call; the session still waits.
+            SessionCorrupted: Its files are not what they should be.
+            SessionBusy: Others held its lock for too long.
+            AtomicWriteError: They could not be written; the session still waits.
+        """
+        given = answers.answers if isinstance(answers, SessionAnswers) else tuple(answers)
+        with self.store.locked(session_id) as locked:
+            session = self._settled(locked, "answer")
+            faults = submission_faults(given, session.questions, self.config)
+            if faults:
+                raise InvalidAnswers(faults, session_id=session_id)
+            now = self._after(session.record)
+            saved = SessionAnswers(
+                session_id=session_id, answers=given, timestamp=now, call_id=session.call_id
+            )
+            locked.write_answers(saved)
+            self._finish(locked, session.record, now)
+        _log.info("question.answered", session_id=session_id, answers=len(given))
+        return saved
+
+    def reject_session(self, session_id: str, reason: str | None = None) -> StatusRecord:
+        """Reject a session: the person will not answer.
+
+        Args:
+            session_id: The session.
+            reason: What the person says about it, or None.
+
+        Raises:
+            SessionEnded: It has ended already.
+            InvalidSessionId, SessionNotFound, SessionCorrupted, SessionBusy, AtomicWriteError: As
+                `save_session_answers()` does.
+        """
+        return self._end(session_id, "reject", rejection_reason=_checked_reason(reason))
+
+    def abandon_session(self, session_id: str, reason: str | None = None) -> StatusRecord:
+        """End a session that nobody waits for any more, or whose files can't be used.
+
+        Args:
+            session_id: The session.
+            reason: Why; it is kept in status.json as `endReason`.
+
+        Raises:
+            SessionEnded: It has ended already.
+            InvalidSessionId, SessionNotFound, SessionCorrupted, SessionBusy, AtomicWriteError: As
+                `save_session_answers()` does; corrupted means here that status.json is.
+        """
+        return self._end(session_id, "abandon", end_reason=_checked_reason(reason))
+
+    def time_out_session(self, session_id: str, reason: str | None = None) -> StatusRecord:
+        """End a session whose time is over.
+
+        Raises:
+            SessionEnded: It has ended already, perhaps with an answer in the last moment.
+            InvalidSessionId, SessionNotFound, SessionCorrupted, SessionBusy, AtomicWriteError: As
+                `save_session_answers()` does.
+        """
+        return self._end(session_id, "time out", end_reason=_checked_reason(reason))
+
+    def _end(
+        self,
+        session_id: str,
+        operation: str,
+        *,
+        rejection_reason: str | None = None,
+        end_reason: str | None = None,
+    ) -> StatusRecord:
+        with self.store.locked(session_id) as locked:
+            try:
+                record = self._settled(locked, operation).record
+            except SessionCorrupted:
+                if operation != "abandon":
+                    raise
+                record = locked.read_record()  # enough to say that it has ended
+            ended = evolve(
+                record,
+                status=next_status(session_id, record.status, operation),
+                last_modified=self._after(record),
+                rejection_reason=rejection_reason,
+                end_reason=end_reason,
+            )
+            locked.write_record(ended)
+        _log.info(
+            f"question.{ended.status.value}",
+            session_id=session_id,
+            reason=rejection_reason or end_reason,
+        )
+        return ended
+
+    def _settled(self, locked: LockedSession, operation: str) -> QuestionSession:
+        """Read a session that is about to be changed, and finish what was left half done.
+
+        Raises:
+            SessionEnded: It has ended, so `operation` can't be done.
+        """
+        session = locked.read()
+        record = session.record
+        if session.answers is not None and record.status is SessionStatus.PENDING:
+            self._finish(locked, record, session.answers.timestamp)
+        elif not record.status.is_terminal and operation == "answer" and self._is_overdue(record):
+            ended = evolve(
+                record, status=SessionStatus.TIMED_OUT, last_modified=self._after(record)
+            )
+            locked.write_record(ended)
+            session = evolve(session, record=ended)
+        next_status(locked.session_id, session.status, operation)
+        return session
+
+    def _finish(self, locked: LockedSession, record: StatusRecord, now: datetime) -> None:
+        """Let the status say what the answers on disk say already.
+
+        If that fails, the session is completed all the same; the next change tries again.
+        """
+        try:
+            locked.write_record(
+                evolve(
+                    record,
+                    status=SessionStatus.COMPLETED,
+                    last_modified=max(now, record.last_modified),
+                )
+            )
+        except QuestionError as error:
+            _log.warning("question.status_behind", session_id=locked.session_id, error=str(error))
+
+    def _after(self, record: StatusRecord) -> datetime:
+        """The time now, or the record's own if the clock went back since."""
+        return max(to_millis(self._clock()), record.last_modified, record.created_at)
+
+    # -------------------------------------------------------------------------------- waiting
+
+    def wait_for_answers(
+        self,
+        session_id: str,
+        timeout_s: float | None = None,
+        expected_call_id: str | None = None,
+        *,
+        on_timeout: OnTimeout = "leave",
+    ) -> SessionAnswers:
+        """Wait until a person answers; blocks the thread, and Ctrl-C ends it.
+
+        The file system tells (milliseconds); where it does not, the wait looks for itself every
+        200 ms. Any number of processes may wait for the same session.
+
+        Args:
+            session_id: The session.
+            timeout_s: The longest wait in seconds, 0 for one look; None waits without end, or as
+                long as `config.session_timeout_s` lets the session live.
+            expected_call_id: The call that the answers must belong to, or None for any.
+            on_timeout: What becomes of the session if nobody answers in `timeout_s`: "leave" lets
+                it wait on, "end" makes it timed out.
+
+        Returns:
+            The answers; they fit their questions.
+
+        Raises:
+            SessionRejected: "SESSION_REJECTED"; the person's words are its `reason`.
+            SessionEnded: It was abandoned or timed out.
+            AnswersTimeout: Nobody answered in time.
+            CallIdMismatch: It belongs to another call; it is not touched.
+            SessionNotFound: It is gone.
+            SessionCorrupted: Its files can't be used; the session is ended as abandoned.
+            ValueError: `timeout_s` is negative or no number.
+        """
+        wait = self._begin_wait(session_id, timeout_s, expected_call_id, on_timeout)
+        told, pace = threading.Event(), Pace()
+        with self._watcher.telling(self.store.path(session_id), told.set):
+            while True:
+                told.clear()
+                found = wait.look()
+                if found is not None:
+                    return found
+                pause = wait.deadline.pause(self._monotonic())
+                if wait.deadline.is_over(self._monotonic()):
+                    return wait.end()
+                if told.wait(min(pause, pace.pause())):
+                    pace.told()
+
+    async def wait_for_answers_async(
+        self,
+        session_id: str,
+        timeout_s: float | None = None,
+        expected_call_id: str | None = None,
+        *,
+        on_timeout: OnTimeout = "leave",
+    ) -> SessionAnswers:
+        """Wait until a person answers, without blocking the event loop.
+
+        As `wait_for_answers()`, in asyncio or any event loop that anyio runs on. Cancelling it
+        leaves the session as it is: whoever cancels decides whether to abandon it.
+        """
+        import anyio
+        import anyio.to_thread
+
+        limiter = anyio.CapacityLimiter(1)  # a thread of its own: never behind other work
+        in_thread = partial(anyio.to_thread.run_sync, limiter=limiter)
+        wait = await in_thread(
+            self._begin_wait, session_id, timeout_s, expected_call_id, on_timeout
+        )
+        bell, pace = LoopBell(), Pace()
+        with self._watcher.telling(self.store.path(session_id), bell.ring):
+            while True:
+                bell.clear()
+                if wait.has_changed():
+                    found = await in_thread(wait.look)
+                    if found is not None:
+                        return found
+                pause = wait.deadline.pause(self._monotonic())
+                if wait.deadline.is_over(self._monotonic()):
+                    return await in_thread(wait.end)
+                if await bell.wait(min(pause, pace.pause())):
+                    pace.told()
+
+    def _begin_wait(
+        self,
+        session_id: str,
+        timeout_s: float | None,
+        expected_call_id: str | None,
+        on_timeout: OnTimeout,
+    ) -> Wait:
+        if timeout_s is not None and not (math.isfinite(timeout_s) and timeout_s >= 0):
+            raise ValueError(f"timeout_s: expected 0 or more seconds, or None, got {timeout_s!r}")
+        if on_timeout not in {"leave", "end"}:
+            raise ValueError(f"on_timeout: expected 'leave' or 'end', got {on_timeout!r}")
+        check_session_id(session_id)
+        left = None
+        if self.config.session_timeout_s > 0:
+            with suppress(SessionCorrupted):
+                age = self._clock() - self.store.read_record(session_id).created_at
+                left = max(self.config.session_timeout_s - age.total_seconds(), 0.0)
+        deadline = Deadline.of(timeout_s, session_left_s=left, now=self._monotonic())
+        return Wait(
+            session_id,
+            expected_call_id,
+            deadline,
+            on_timeout=on_timeout,
+            store=self.store,
+            monotonic=self._monotonic,
+            time_out=self.time_out_session,
+            abandon=self.abandon_session,
+        )
+
+    # -------------------------------------------------------------------------------- looking
+
+    def get(self, session_id: str) -> QuestionSession:
+        """Read a session as it stands.
+
+        Raises:
+            InvalidSessionId, SessionNotFound, SessionCorrupted, AtomicReadError: As they say.
+        """
+        return self.store.read(session_id)
+
+    def exists(self, session_id: str) -> bool:
+        """Tell whether there is a session of this id, readable or not; False for what is no id."""
+        return is_session_id(session_id) and self.store.signature(session_id) is not None
+
+    def list_sessions(
+        self,
+        status: SessionStatus | None = None,
+        *,
+        on_unreadable: Callable[[UnreadableQuestion], None] | None = None,
+    ) -> list[QuestionSession]:
+        """Return the sessions, oldest first; one that can't be read hides none of the others.
+
+        What did not change since the last call is not read again.
+
+        Args:
+            status: Only those that stand so.
+            on_unreadable: Called with each session that can't be read; they are logged anyway,
+                once.
+
+        Raises:
+            AtomicReadError: The base is there and can't be read.
+        """
+        names = self.store.names()
+        found = []
+        for name in names:
+            read = self._cached(name)
+            if isinstance(read, QuestionSession):
+                if status is None or read.status is status:
+                    found.append(read)
+            elif read is not None and on_unreadable is not None:
+                on_unreadable(UnreadableQuestion(name, read))
+        there = set(names)
+        with self._mutex:
+            for name in [one for one in self._listed if one not in there]:
+                del self._listed[name]
+            self._ended &= there
+        found.sort(key=lambda one: (one.created_at, one.session_id))
+        return found
+
+    def _cached(self, name: str) -> QuestionSession | QuestionError | None:
+        signature = self.store.signature(name)
+        if signature is None:
+            return None
+        with self._mutex:
+            known = self._listed.get(name)
+        if known is not None and known[0] == signature:
+            return known[1]
+        found: QuestionSession | QuestionError
+        try:
+            found = self.store.read(name)
+        except SessionNotFound:
+            return None
+        except QuestionError as error:
+            found = error
+            _log.warning("question.unreadable", session_id=name, error=str(error))
+        if self.store.is_settled(signature) and not isinstance(found, AtomicReadError):
+            with self._mutex:
+                self._listed[name] = (signature, found)
+        return found
+
+    def pending(
+        self, *, on_unreadable: Callable[[UnreadableQuestion], None] | None = None
+    ) -> list[QuestionSession]:
+        """Return the sessions that wait for an answer, oldest first; see `list_sessions()`.
+
+        Those whose `session_timeout_s` is over are left out, though nobody said so on disk yet.
+        """
+        waiting = self.list_sessions(SessionStatus.PENDING, on_unreadable=on_unreadable)
+        return [one for one in waiting if not self._is_overdue(one.record)]
+
+    def changes(self, *, stop: threading.Event | None = None) -> Iterator[frozenset[str]]:
+        """Yield the ids of the sessions that appeared, changed or went, whenever some did.
+
+        The first comes at once, with all sessions that are there. Changes that come together are
+        yielded together. The file system tells; where it does not, a look every 200 ms does (with
+        very many sessions a little less often, so that it never costs more than 1 % of a core).
+
+        Args:
+            stop: Ends it when set, within 50 ms.
+        """
+        return follow_changes(self.store, stop=stop)
+
+    def changes_async(self) -> AsyncIterator[frozenset[str]]:
+        """Yield changes as `changes()` does, without blocking the event loop; may be cancelled."""
+        return follow_changes_async(self.store)
+
+    def resolve_id(self, shortened: str) -> str:
+        """Return the id that a shortened one means: the only one that begins with it.
+
+        Case does not matter. A whole id is returned if its session is there.
+
+        Raises:
+            InvalidSessionId: It can't be the beginning of an id.
+            SessionNotFound: No session's id begins with it.
+            AmbiguousSessionId: Several do.
+        """
+        text = shortened.strip().lower()
+        if not text or len(text) > 36 or set(text) - set("0123456789abcdef-"):
+            raise InvalidSessionId(shortened)
+        found = [name for name in self.store.names() if name.startswith(text)]
+        if not found:
+            raise SessionNotFound(text, path=self.base_dir)
+        if len(found) > 1:
+            raise AmbiguousSessionId(text, found)
+        return found[0]
+
+    def short_ids(self) -> dict[str, str]:
+        """Return for each session the shortest beginning (8 characters at least) that means it."""
+        names = self.store.names()
+        short = {}
+        for i, name in enumerate(names):  # sorted: only the neighbours share a beginning
+            near = [names[j] for j in (i - 1, i + 1) if 0 <= j < len(names)]
+            shared = max((_shared_chars(name, one) for one in near), default=0)
+            short[name] = name[: max(SHORT_ID_CHARS, shared + 1)]
+        return short
+
+    # ------------------------------------------------------------------------------ upkeep
+
+    def validate_session(self, session_id: str) -> ValidationReport:
+        """Check a session's files against each other; nothing is changed.
+
+        Raises:
+            InvalidSessionId: It is no id.
+        """
+        return find_issues(self.store, check_session_id(session_id))
+
+    def cleanup_expired_sessions(self) -> CleanupResult:
+        """Delete the sessions that changed last at least `config.retention_s` ago.
+
+        Whatever their status; with `retention_s` 0 none. It goes through the prune engine: each
+        removal is in the audit log, pinned sessions and those that somebody is changing stay, and
+        one that can't be read is left alone and told in the result and in the log.
+
+        Raises:
+            tools.prune.PruneError: The base can't be used, or another prune works on it.
+            SessionBusy: Others held the base for too long.
+        """
+        outside = Outside(
+            fs=self.store.fs,
+            clock=self._clock,
+            token=self.store.token,
+            monotonic=self._monotonic,
+            sleep=self._sleep,
+        )
+        return cleanup(self.store, self.config, outside)
+
+
+def _is_call_id(text: str) -> bool:
+    try:
+        return len(text.encode()) > 0 and len(text) <= _CALL_ID_CHARS
+    except UnicodeEncodeError:
+        return False
+
+
+def _shared_chars(one: str, other: str) -> int:
+    pairs = zip(one, other, strict=True)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), len(one))
+
+
+def _checked_reason(reason: str | None) -> str | None:
+    if reason is None or not reason.strip():
+        return None
+    try:
+        reason.encode()
+    except UnicodeEncodeError:
+        raise InvalidAnswers(["reason: it holds a lone surrogate, which UTF-8 can't"]) from None
+    if len(reason) > MAX_REASON_CHARS:
+        raise InvalidAnswers([f"reason: it has more than {MAX_REASON_CHARS:,} characters"])
+    return reason
+
+
+__all__ = ["QuestionSessions", "SessionEnded", "UnreadableQuestion"]
