@@ -1,0 +1,182 @@
+"""Running the server: its parts put together, its transport, and its end."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import structlog
+from attrs import frozen
+from mcp.server.lowlevel.server import Server
+
+from tools.harness import Clock, SessionStore
+from tools.harness.session_domain import utc_now
+from tools.harness.session_store import DEFAULT_BASE_PATH
+from tools.mcp_server.calls import Workers
+from tools.mcp_server.code_tool import CodeTool
+from tools.mcp_server.http import (
+    Guard,
+    HttpServer,
+    HttpSettings,
+    guarded,
+    listening,
+    session_manager,
+    url_of,
+)
+from tools.mcp_server.server import CallsUnderWay, build_server
+from tools.mcp_server.session_tools import SessionTools
+from tools.mcp_server.stdio import stdio_streams
+from tools.mcp_server.tool import Tool
+
+_STOP_S: Final = 10.0
+"""How long calls may take to put things in order when the server stops, in seconds."""
+_LOOK_S: Final = 0.02
+
+_log = structlog.get_logger("agentforge.mcp")
+
+
+@frozen(kw_only=True)
+class Places:
+    """Where things are kept.
+
+    Attributes:
+        sessions: The base of the sessions; `.agentforge/sessions` if None.
+        questions: The base of the question sessions; `.agentforge/questions` if None.
+    """
+
+    sessions: Path | None = None
+    questions: Path | None = None
+
+
+def all_tools(
+    places: Places, *, workers: Workers | None = None, clock: Clock = utc_now
+) -> tuple[Tool, ...]:
+    """Make the tools over what is kept in `places`."""
+    threads = workers if workers is not None else Workers()
+    base = places.sessions if places.sessions is not None else DEFAULT_BASE_PATH
+    store = SessionStore(base.absolute())  # clients don't know where this process was started
+    return (
+        *SessionTools(store=store, workers=threads, clock=clock).tools(),
+        *CodeTool(store=store, workers=threads, clock=clock).tools(),
+    )
+
+
+def serve_stdio(places: Places) -> int | None:
+    """Serve the client at standard input and output until it leaves or a signal comes.
+
+    Returns:
+        The signal that ended it, or None.
+    """
+    return anyio.run(_serve_stdio, places)
+
+
+def serve_http(
+    places: Places, settings: HttpSettings, *, announce: Callable[[str], object]
+) -> int | None:
+    """Serve clients over HTTP until a signal comes.
+
+    Args:
+        places: Where things are kept.
+        settings: Where to listen and whom to answer.
+        announce: Told the address once the server listens.
+
+    Returns:
+        The signal that ended it, or None.
+
+    Raises:
+        AddressUnavailable: The server can't listen there.
+    """
+    return anyio.run(lambda: _serve_http(places, settings, announce))
+
+
+async def _serve_stdio(places: Places) -> int | None:
+    under_way = CallsUnderWay()
+    server = build_server(all_tools(places), under_way=under_way)
+    async with stdio_streams() as streams, _until_signal(under_way, streams.stop) as ended:
+        await server.run(streams.read, streams.write, server.create_initialization_options())
+    return ended.signal
+
+
+async def _serve_http(
+    places: Places, settings: HttpSettings, announce: Callable[[str], object]
+) -> int | None:
+    under_way = CallsUnderWay()
+    server: Server[Any] = build_server(all_tools(places), under_way=under_way)
+    with listening(settings) as listener:
+        port = int(listener.getsockname()[1])
+        manager = session_manager(server)
+        http = HttpServer(guarded(manager.handle_request, Guard(settings=settings, port=port)))
+
+        def stop() -> None:
+            http.should_exit = True
+
+        async with manager.run(), _until_signal(under_way, stop) as ended:
+            announce(url_of(settings, port))
+            await http.serve(sockets=[listener])
+    return ended.signal
+
+
+class _Ended:
+    """What ended the server.
+
+    Attributes:
+        signal: The signal, or None.
+    """
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+
+
+@asynccontextmanager
+async def _until_signal(
+    under_way: CallsUnderWay, stop: Callable[[], None]
+) -> AsyncIterator[_Ended]:
+    """Run the block; at SIGINT or SIGTERM stop the calls under way, then the block."""
+    ended = _Ended()
+
+    async def wait_for_signal() -> None:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            async for number in signals:
+                if ended.signal is not None:  # a second one: at once
+                    group.cancel_scope.cancel()
+                    return
+                ended.signal = int(number)
+                _log.info("mcp.stopping", signal=signal.Signals(number).name)
+                group.start_soon(stop_calls_first)
+
+    async def stop_calls_first() -> None:
+        under_way.stop()
+        with anyio.move_on_after(_STOP_S):
+            while under_way.count:
+                await anyio.sleep(_LOOK_S)
+        stop()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(wait_for_signal)
+        yield ended
+        group.cancel_scope.cancel()
+
+
+class _ToEvents(logging.Handler):
+    """Turns what libraries log into events, so that it goes where events go."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Tell a record."""
+        cause = record.exc_info[1] if record.exc_info else None
+        fields = {"logger": record.name, "message": record.getMessage()}
+        if cause is not None:
+            fields["error"] = repr(cause)
+        tell = _log.warning if record.levelno >= logging.WARNING else _log.debug
+        tell("mcp.library", **fields)
+
+
+def libraries_tell_events() -> None:
+    """Send what the SDK and the HTTP server log to structlog; nothing else writes of itself."""
+    root = logging.getLogger()
+    root.handlers[:] = [_ToEvents()]
+    root.setLevel(logging.INFO)
