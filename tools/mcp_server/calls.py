@@ -116,9 +116,14 @@ class Workers:
                 await self.sleep(self.interval_s)
                 waited += self.interval_s
 
+        failure: Exception | None = None
         async with anyio.create_task_group() as group:
             group.start_soon(tell)
             try:
                 yield
+            except Exception as error:  # noqa: BLE001 (raised below, out of no group)
+                failure = error
             finally:
                 group.cancel_scope.cancel()
+        if failure is not None:
+            raise failure

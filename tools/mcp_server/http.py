@@ -40,6 +40,7 @@ STOP_S: Final = 3
 """How long connections may take to end when the server stops, in seconds."""
 _DEAD_PEER_S: Final = 30
 """After how many seconds a peer that answers no packet is taken for dead."""
+_SHOWN_CHARS: Final = 200
 _MIN_TOKEN_CHARS: Final = 16
 _MAX_TOKEN_BYTES: Final = 4096
 
@@ -93,10 +94,12 @@ class Refusal:
     Attributes:
         status: The HTTP status.
         message: What the client is told.
+        given: What the client sent that led to it, for the log.
     """
 
     status: int
     message: str
+    given: str = ""
 
 
 @frozen(kw_only=True)
@@ -127,12 +130,14 @@ class Guard:
                 421,
                 "this server does not answer to that Host; use the address it was started with, "
                 "or start it with --allowed-host NAME",
+                ", ".join(hosts),
             )
         if len(origins) > 1 or (origins and not self._may_ask(origins[0].lower())):
             return Refusal(
                 403,
                 "requests of web pages from that Origin are refused; allow it by starting the "
                 "server with --allowed-origin ORIGIN",
+                ", ".join(origins),
             )
         expected = self.settings.token
         if expected is not None and not (
@@ -185,9 +190,12 @@ def guarded(app: ASGIApp, guard: Guard) -> ASGIApp:
             return
         refusal = guard.refusal(scope["headers"])
         if refusal is None and scope["path"].rstrip("/") != PATH:
-            refusal = Refusal(404, f"there is nothing here; the server is at {PATH}")
+            told = f"there is nothing here; the server is at {PATH}"
+            refusal = Refusal(404, told, scope["path"])
         if refusal is not None:
-            _log.warning("mcp.request_refused", status=refusal.status, reason=refusal.message)
+            _log.warning(
+                "mcp.request_refused", status=refusal.status, given=refusal.given[:_SHOWN_CHARS]
+            )
             await _refuse(refusal, send)
             return
         over = mark_exchange(scope)

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import anyio
 import structlog
+from anyio.abc import TaskStatus
 from attrs import frozen
 from mcp.server.lowlevel.server import Server
 
@@ -28,10 +29,12 @@ from tools.mcp_server.http import (
     session_manager,
     url_of,
 )
+from tools.mcp_server.question_tools import QuestionTools
 from tools.mcp_server.server import CallsUnderWay, build_server
 from tools.mcp_server.session_tools import SessionTools
 from tools.mcp_server.stdio import stdio_streams
 from tools.mcp_server.tool import Tool
+from tools.questions import DEFAULT_BASE_DIR, QuestionSessions
 
 _STOP_S: Final = 10.0
 """How long calls may take to put things in order when the server stops, in seconds."""
@@ -58,11 +61,13 @@ def all_tools(
 ) -> tuple[Tool, ...]:
     """Make the tools over what is kept in `places`."""
     threads = workers if workers is not None else Workers()
+    asked = places.questions if places.questions is not None else DEFAULT_BASE_DIR
     base = places.sessions if places.sessions is not None else DEFAULT_BASE_PATH
     store = SessionStore(base.absolute())  # clients don't know where this process was started
     return (
         *SessionTools(store=store, workers=threads, clock=clock).tools(),
         *CodeTool(store=store, workers=threads, clock=clock).tools(),
+        *QuestionTools(sessions=QuestionSessions(asked.absolute()), workers=threads).tools(),
     )
 
 
@@ -136,11 +141,12 @@ class _Ended:
 async def _until_signal(
     under_way: CallsUnderWay, stop: Callable[[], None]
 ) -> AsyncIterator[_Ended]:
-    """Run the block; at SIGINT or SIGTERM stop the calls under way, then the block."""
+    """Run the block; at a signal to end stop the calls under way, then the block."""
     ended = _Ended()
 
-    async def wait_for_signal() -> None:
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    async def wait_for_signal(*, task_status: TaskStatus[None]) -> None:
+        with anyio.open_signal_receiver(*_ending_signals()) as signals:
+            task_status.started()
             async for number in signals:
                 if ended.signal is not None:  # a second one: at once
                     group.cancel_scope.cancel()
@@ -157,9 +163,17 @@ async def _until_signal(
         stop()
 
     async with anyio.create_task_group() as group:
-        group.start_soon(wait_for_signal)
+        await group.start(wait_for_signal)
         yield ended
         group.cancel_scope.cancel()
+
+
+def _ending_signals() -> list[signal.Signals]:
+    """SIGINT, SIGTERM and, unless whoever started this had it ignored (nohup), SIGHUP."""
+    ending = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        ending.append(signal.SIGHUP)
+    return ending
 
 
 class _ToEvents(logging.Handler):

@@ -28,6 +28,7 @@ from mcp_types import (
     PARSE_ERROR,
     ErrorData,
     JSONRPCError,
+    JSONRPCNotification,
     RequestId,
     jsonrpc_message_adapter,
 )
@@ -94,7 +95,9 @@ class LineFramer:
 def parse(line: bytes) -> SessionMessage | JSONRPCError:
     """Read a line as a message, or say in the protocol's words why it is none."""
     try:
-        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        if not isinstance(message, JSONRPCNotification) or "id" not in from_json(line):
+            return SessionMessage(message)  # (what has an id is none, whatever the id is)
     except ValidationError:
         pass
     try:

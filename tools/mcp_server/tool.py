@@ -16,13 +16,15 @@ from tools.harness import HarnessError, SessionNotFound
 from tools.mcp_server.arguments import Arguments, checked
 from tools.mcp_server.calls import Call
 from tools.mcp_server.errors import McpServerError
+from tools.questions import QuestionError
+from tools.questions import SessionNotFound as QuestionsNotFound
 from tools.sandbox.errors import SandboxError
 
 ERROR_META_KEY: Final = "agentforge/error"
 """Where a failed call's result carries the error's type and fields, for programs."""
 _MAX_ERROR_CHARS: Final = 4_000
 
-_TYPED: Final = (HarnessError, DurableError, SandboxError, McpServerError)
+_TYPED: Final = (HarnessError, DurableError, SandboxError, QuestionError, McpServerError)
 """Errors that say of themselves what happened, what was kept and what to do."""
 
 _log = structlog.get_logger("agentforge.mcp")
@@ -112,6 +114,11 @@ def advised(error: Exception) -> str:
     """Tell an error: what happened, what was kept, and what to do, in the words of these tools."""
     if isinstance(error, SessionNotFound):
         return f"{error} As a tool: session_list."
+    if isinstance(error, QuestionsNotFound):
+        return (
+            f"{error}. It may have been cleaned up after its retention period, or belong to "
+            "another directory; nothing was changed. Ask again with ask_user_questions."
+        )
     if isinstance(error, _TYPED):
         return str(error)
     if isinstance(error, OSError):
