@@ -20,6 +20,7 @@ from tools.mcp_server import arguments as takes
 from tools.mcp_server import results as gives
 from tools.mcp_server.calls import Call, Workers
 from tools.mcp_server.errors import InvalidArguments
+from tools.mcp_server.orphans import waiting_call_id, withdraw_orphans
 from tools.mcp_server.tool import Answer, Tool
 from tools.questions import (
     AnswersTimeout,
@@ -73,11 +74,12 @@ class QuestionTools:
         self, call: Call, questions: Sequence[Question], timeout_s: float | None
     ) -> Answer:
         session_id = self.sessions.new_session_id()  # known before it exists, to withdraw it
+        call_id = waiting_call_id(call.call_id)
         settled = False
         try:
             await self.workers.quick(
                 lambda: self.sessions.create_session(
-                    questions, call_id=call.call_id, session_id=session_id
+                    questions, call_id=call_id, session_id=session_id
                 )
             )
             _log.info("mcp.questions_asked", session_id=session_id, non_blocking=False)
@@ -87,7 +89,7 @@ class QuestionTools:
                     await self.sessions.wait_for_answers_async(
                         session_id,
                         timeout_s=timeout_s,
-                        expected_call_id=call.call_id,
+                        expected_call_id=call_id,
                         on_timeout="end",
                     )
             settled = True
@@ -113,7 +115,8 @@ class QuestionTools:
             _log.warning("mcp.questions_abandoned", session_id=session_id, call_id=call.call_id)
 
     def _clean_up(self) -> None:
-        """Delete sessions that ended long ago; what goes wrong with it hinders nobody."""
+        """End what killed servers waited for, and delete what ended long ago; hinder nobody."""
+        withdraw_orphans(self.sessions)
         try:
             result = self.sessions.cleanup_expired_sessions()
         except (QuestionError, DurableError, OSError) as error:

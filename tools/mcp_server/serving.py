@@ -29,6 +29,7 @@ from tools.mcp_server.http import (
     session_manager,
     url_of,
 )
+from tools.mcp_server.orphans import withdraw_orphans
 from tools.mcp_server.question_tools import QuestionTools
 from tools.mcp_server.server import CallsUnderWay, build_server
 from tools.mcp_server.session_tools import SessionTools
@@ -56,18 +57,23 @@ class Places:
     questions: Path | None = None
 
 
+def questions_of(places: Places) -> QuestionSessions:
+    """Open the question sessions."""
+    base = places.questions if places.questions is not None else DEFAULT_BASE_DIR
+    return QuestionSessions(base.absolute())
+
+
 def all_tools(
     places: Places, *, workers: Workers | None = None, clock: Clock = utc_now
 ) -> tuple[Tool, ...]:
     """Make the tools over what is kept in `places`."""
     threads = workers if workers is not None else Workers()
-    asked = places.questions if places.questions is not None else DEFAULT_BASE_DIR
     base = places.sessions if places.sessions is not None else DEFAULT_BASE_PATH
     store = SessionStore(base.absolute())  # clients don't know where this process was started
     return (
         *SessionTools(store=store, workers=threads, clock=clock).tools(),
         *CodeTool(store=store, workers=threads, clock=clock).tools(),
-        *QuestionTools(sessions=QuestionSessions(asked.absolute()), workers=threads).tools(),
+        *QuestionTools(sessions=questions_of(places), workers=threads).tools(),
     )
 
 
@@ -77,6 +83,7 @@ def serve_stdio(places: Places) -> int | None:
     Returns:
         The signal that ended it, or None.
     """
+    withdraw_orphans(questions_of(places))
     return anyio.run(_serve_stdio, places)
 
 
@@ -96,6 +103,7 @@ def serve_http(
     Raises:
         AddressUnavailable: The server can't listen there.
     """
+    withdraw_orphans(questions_of(places))
     return anyio.run(lambda: _serve_http(places, settings, announce))
 
 
