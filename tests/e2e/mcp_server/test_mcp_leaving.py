@@ -211,6 +211,19 @@ def test_code_that_runs_is_stopped_and_recorded_when_the_client_dies(
     assert "cancelled before its end" in str(session.history[-1].details)
 
 
+def test_the_next_server_withdraws_what_a_killed_one_waited_for(place: Place, wire: Wire) -> None:
+    wire.call(1, "ask_user_questions", ASKED)
+    killed = place.waiting_now()
+    wire.call(2, "ask_user_questions", {**ASKED, "non_blocking": True})
+    stays = wire.hear()["result"]["structuredContent"]["session_id"]
+    wire.process.kill()
+    wire.process.wait(DEADLINE_S)
+    assert place.status(killed) is SessionStatus.PENDING
+    place.run("mcp")  # its standard input is empty, so it ends at once
+    assert place.status(killed) is ABANDONED
+    assert place.status(stays) is SessionStatus.PENDING
+
+
 def test_what_is_no_message_is_refused_and_the_server_goes_on(place: Place, wire: Wire) -> None:
     wire.say(b"")
     wire.say(b"no json")

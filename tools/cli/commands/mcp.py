@@ -114,10 +114,10 @@ def mcp(
             token=read_token(Path(token_file)) if token_file is not None else None,
         )
         if not is_loopback(host):
-            protected = "with the token" if settings.token else "and needs no token"
+            who = "who have the token" if settings.token else "without a token"
             cli.output.remark(
-                f"warning: other machines can reach this server at {host} {protected}. Whoever "
-                "does can read the sessions and run code in the sandbox, and nothing is encrypted."
+                f"warning: other machines can reach this server at {host}. Clients {who} can read "
+                "the sessions and run code in the sandbox, and nothing is encrypted."
             )
 
         def announce(url: str) -> None:
