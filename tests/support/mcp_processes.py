@@ -179,6 +179,8 @@ WAYS: Final = (
     ("http", "auto"),
 )
 """Transports, and the handshakes of the protocol: that of 2025 and that of 2026."""
+EITHER: Final = (("stdio", "auto"), ("http", "legacy"))
+"""Each transport and each handshake once, for what depends on neither."""
 
 
 @frozen
