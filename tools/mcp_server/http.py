@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+import anyio
 import structlog
 import uvicorn
-from attrs import field, frozen
+from attrs import define, field, frozen
 from mcp.server.lowlevel.server import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tools.mcp_server.errors import AddressUnavailable, NotLoopback, TokenRefused
 from tools.mcp_server.leaving import mark_exchange
@@ -180,8 +181,49 @@ def _same(given: str, expected: str) -> bool:
     return hmac.compare_digest(given.encode(), expected.encode())
 
 
-def guarded(app: ASGIApp, guard: Guard) -> ASGIApp:
-    """Put a guard before an application, and mark each exchange that it lets through."""
+@define
+class Listeners:
+    """Streams on which clients listen for what a server may say of itself, without having asked.
+
+    They stay open for as long as their clients like; a server that stops closes them.
+    """
+
+    _scopes: set[anyio.CancelScope] = field(factory=set, init=False)
+
+    def close(self) -> None:
+        """Close them all."""
+        for scope in self._scopes:
+            scope.cancel()
+
+    async def serve(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a client listen until it, or the server, closes the stream."""
+        begun = False
+
+        async def send_on(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        listening_scope = anyio.CancelScope()
+        self._scopes.add(listening_scope)
+        try:
+            with listening_scope:
+                await app(scope, receive, send_on)
+        finally:
+            self._scopes.discard(listening_scope)
+        if listening_scope.cancelled_caught and begun:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def guarded(app: ASGIApp, guard: Guard, listeners: Listeners | None = None) -> ASGIApp:
+    """Put a guard before an application, and mark each exchange that it lets through.
+
+    Args:
+        app: The application.
+        guard: Decides which requests it gets.
+        listeners: Keeps the streams that clients listen on.
+    """
+    open_streams = listeners if listeners is not None else Listeners()
 
     async def guarded_app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -200,7 +242,10 @@ def guarded(app: ASGIApp, guard: Guard) -> ASGIApp:
             return
         over = mark_exchange(scope)
         try:
-            await app(scope, receive, send)
+            if scope["method"] == "GET":
+                await open_streams.serve(app, scope, receive, send)
+            else:
+                await app(scope, receive, send)
         finally:
             over.set()
 

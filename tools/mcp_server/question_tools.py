@@ -32,6 +32,7 @@ from tools.questions import (
     SessionEnded,
     SessionNotFound,
     SessionStatus,
+    Teller,
     format_user_response,
 )
 
@@ -48,10 +49,12 @@ class QuestionTools:
     Attributes:
         sessions: The question sessions.
         workers: Where what blocks runs.
+        teller: Tells a person of each new question, or None.
     """
 
     sessions: QuestionSessions
     workers: Workers
+    teller: Teller | None = None
 
     async def ask(self, call: Call, given: takes.AskUserQuestions) -> Answer:
         """Ask, and wait for the answers unless told not to."""
@@ -67,7 +70,7 @@ class QuestionTools:
             lambda: self.sessions.create_session(questions, call_id=call.call_id)
         )
         _log.info("mcp.questions_asked", session_id=session_id, non_blocking=True)
-        await self.workers.quick(self._clean_up)
+        await self.workers.quick(lambda: self._after_asking(session_id))
         return await self._told(session_id)
 
     async def _ask_and_wait(
@@ -83,7 +86,7 @@ class QuestionTools:
                 )
             )
             _log.info("mcp.questions_asked", session_id=session_id, non_blocking=False)
-            await self.workers.quick(self._clean_up)
+            await self.workers.quick(lambda: self._after_asking(session_id))
             async with self.workers.telling(call, "waiting for the person's answers"):
                 with suppress(SessionEnded):  # rejected, or ended by others: told below
                     await self.sessions.wait_for_answers_async(
@@ -114,8 +117,13 @@ class QuestionTools:
                 return
             _log.warning("mcp.questions_abandoned", session_id=session_id, call_id=call.call_id)
 
-    def _clean_up(self) -> None:
-        """End what killed servers waited for, and delete what ended long ago; hinder nobody."""
+    def _after_asking(self, session_id: str) -> None:
+        """Tell the person, and tidy up; what goes wrong with it hinders nobody."""
+        try:
+            if self.teller is not None:
+                self.teller.tell(self.sessions.get(session_id))
+        except QuestionError as error:
+            _log.warning("mcp.not_told", session_id=session_id, error=str(error))
         withdraw_orphans(self.sessions)
         try:
             result = self.sessions.cleanup_expired_sessions()

@@ -7,7 +7,7 @@ import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 import anyio
 import structlog
@@ -24,6 +24,7 @@ from tools.mcp_server.http import (
     Guard,
     HttpServer,
     HttpSettings,
+    Listeners,
     guarded,
     listening,
     session_manager,
@@ -35,7 +36,14 @@ from tools.mcp_server.server import CallsUnderWay, build_server
 from tools.mcp_server.session_tools import SessionTools
 from tools.mcp_server.stdio import stdio_streams
 from tools.mcp_server.tool import Tool
-from tools.questions import DEFAULT_BASE_DIR, QuestionSessions
+from tools.questions import (
+    DEFAULT_BASE_DIR,
+    Notifier,
+    QuestionSessions,
+    Teller,
+    load_config,
+    open_sessions,
+)
 
 _STOP_S: Final = 10.0
 """How long calls may take to put things in order when the server stops, in seconds."""
@@ -50,45 +58,87 @@ class Places:
 
     Attributes:
         sessions: The base of the sessions; `.agentforge/sessions` if None.
-        questions: The base of the question sessions; `.agentforge/questions` if None.
+        questions: The base of the question sessions; the configuration's if None, else
+            `.agentforge/questions`.
     """
 
     sessions: Path | None = None
     questions: Path | None = None
 
 
-def questions_of(places: Places) -> QuestionSessions:
-    """Open the question sessions."""
-    base = places.questions if places.questions is not None else DEFAULT_BASE_DIR
-    return QuestionSessions(base.absolute())
+@frozen(kw_only=True)
+class Kept:
+    """What the tools work on.
+
+    Attributes:
+        sessions: The sessions.
+        questions: The question sessions.
+        teller: Tells a person of new questions.
+    """
+
+    sessions: SessionStore
+    questions: QuestionSessions
+    teller: Teller
+
+    @classmethod
+    def at(cls, places: Places, *, terminal: TextIO | None = None) -> Kept:
+        """Open what is kept in `places`, as the configuration file says.
+
+        Clients don't know where this process was started, so what they are told is absolute.
+
+        Args:
+            places: Where things are kept.
+            terminal: The terminal of a person, or None.
+
+        Raises:
+            InvalidConfig: The configuration file can't be used.
+        """
+        config = load_config()
+        base = places.sessions if places.sessions is not None else DEFAULT_BASE_PATH
+        asked = places.questions or config.directory or DEFAULT_BASE_DIR
+        questions = open_sessions(asked.absolute(), config=config)
+        return cls(
+            sessions=SessionStore(base.absolute()),
+            questions=questions,
+            teller=Notifier(config.notify, questions.base_dir, terminal=terminal),
+        )
 
 
 def all_tools(
-    places: Places, *, workers: Workers | None = None, clock: Clock = utc_now
+    kept: Kept, *, workers: Workers | None = None, clock: Clock = utc_now
 ) -> tuple[Tool, ...]:
-    """Make the tools over what is kept in `places`."""
+    """Make the tools over what is kept."""
     threads = workers if workers is not None else Workers()
-    base = places.sessions if places.sessions is not None else DEFAULT_BASE_PATH
-    store = SessionStore(base.absolute())  # clients don't know where this process was started
     return (
-        *SessionTools(store=store, workers=threads, clock=clock).tools(),
-        *CodeTool(store=store, workers=threads, clock=clock).tools(),
-        *QuestionTools(sessions=questions_of(places), workers=threads).tools(),
+        *SessionTools(store=kept.sessions, workers=threads, clock=clock).tools(),
+        *CodeTool(store=kept.sessions, workers=threads, clock=clock).tools(),
+        *QuestionTools(sessions=kept.questions, workers=threads, teller=kept.teller).tools(),
     )
 
 
 def serve_stdio(places: Places) -> int | None:
     """Serve the client at standard input and output until it leaves or a signal comes.
 
+    Args:
+        places: Where things are kept.
+
     Returns:
         The signal that ended it, or None.
+
+    Raises:
+        InvalidConfig: The configuration file can't be used.
     """
-    withdraw_orphans(questions_of(places))
-    return anyio.run(_serve_stdio, places)
+    kept = Kept.at(places)
+    withdraw_orphans(kept.questions)
+    return anyio.run(_serve_stdio, kept)
 
 
 def serve_http(
-    places: Places, settings: HttpSettings, *, announce: Callable[[str], object]
+    places: Places,
+    settings: HttpSettings,
+    *,
+    announce: Callable[[str], object],
+    terminal: TextIO | None = None,
 ) -> int | None:
     """Serve clients over HTTP until a signal comes.
 
@@ -96,37 +146,43 @@ def serve_http(
         places: Where things are kept.
         settings: Where to listen and whom to answer.
         announce: Told the address once the server listens.
+        terminal: The terminal of a person, or None.
 
     Returns:
         The signal that ended it, or None.
 
     Raises:
         AddressUnavailable: The server can't listen there.
+        InvalidConfig: The configuration file can't be used.
     """
-    withdraw_orphans(questions_of(places))
-    return anyio.run(lambda: _serve_http(places, settings, announce))
+    kept = Kept.at(places, terminal=terminal)
+    withdraw_orphans(kept.questions)
+    return anyio.run(lambda: _serve_http(kept, settings, announce))
 
 
-async def _serve_stdio(places: Places) -> int | None:
+async def _serve_stdio(kept: Kept) -> int | None:
     under_way = CallsUnderWay()
-    server = build_server(all_tools(places), under_way=under_way)
+    server = build_server(all_tools(kept), under_way=under_way)
     async with stdio_streams() as streams, _until_signal(under_way, streams.stop) as ended:
         await server.run(streams.read, streams.write, server.create_initialization_options())
     return ended.signal
 
 
 async def _serve_http(
-    places: Places, settings: HttpSettings, announce: Callable[[str], object]
+    kept: Kept, settings: HttpSettings, announce: Callable[[str], object]
 ) -> int | None:
     under_way = CallsUnderWay()
-    server: Server[Any] = build_server(all_tools(places), under_way=under_way)
+    server: Server[Any] = build_server(all_tools(kept), under_way=under_way)
     with listening(settings) as listener:
         port = int(listener.getsockname()[1])
         manager = session_manager(server)
-        http = HttpServer(guarded(manager.handle_request, Guard(settings=settings, port=port)))
+        listeners = Listeners()
+        guard = Guard(settings=settings, port=port)
+        http = HttpServer(guarded(manager.handle_request, guard, listeners))
 
         def stop() -> None:
             http.should_exit = True
+            listeners.close()
 
         async with manager.run(), _until_signal(under_way, stop) as ended:
             announce(url_of(settings, port))

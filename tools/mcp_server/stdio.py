@@ -19,6 +19,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Final
 
 import anyio
+import anyio.lowlevel
 import structlog
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from attrs import define, field, frozen
@@ -197,13 +198,16 @@ async def _read(
 
 async def _some(fd: int) -> bytes:
     """Wait for bytes; none means that there will be no more."""
-    with suppress(PermissionError):  # a regular file can't be waited for, and is always ready
-        await anyio.wait_readable(fd)
-    try:
-        return os.read(fd, _READ_BYTES)
-    except (ConnectionResetError, OSError) as error:
-        _log.warning("mcp.input_lost", reason=str(error))
-        return b""
+    while True:
+        with suppress(PermissionError):  # a regular file can't be waited for, and is always ready
+            await anyio.wait_readable(fd)
+        try:
+            return os.read(fd, _READ_BYTES)
+        except BlockingIOError:
+            await anyio.lowlevel.checkpoint()  # whoever shares it was faster
+        except OSError as error:
+            _log.warning("mcp.input_lost", reason=str(error))
+            return b""
 
 
 async def _write(
@@ -229,7 +233,10 @@ async def _send(fd: int, data: memoryview) -> None:
     while data:
         with suppress(PermissionError):
             await anyio.wait_writable(fd)
-        data = data[os.write(fd, data[:_WRITE_BYTES]) :]
+        try:
+            data = data[os.write(fd, data[:_WRITE_BYTES]) :]
+        except BlockingIOError:
+            await anyio.lowlevel.checkpoint()
 
 
 async def _watch_hangup(fd: int, reading: anyio.CancelScope) -> None:

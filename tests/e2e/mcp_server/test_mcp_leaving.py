@@ -124,11 +124,11 @@ class Wire:
         return self.process.wait(DEADLINE_S), errors
 
 
-@pytest.fixture
-def wire(place: Place) -> Iterator[Wire]:
-    process = place.started()
+@contextlib.contextmanager
+def ended_anyhow(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Leave no process and no open pipe behind."""
     try:
-        yield Wire(process)
+        yield
     finally:
         process.kill()
         process.wait(DEADLINE_S)
@@ -136,6 +136,13 @@ def wire(place: Place) -> Iterator[Wire]:
             if stream is not None:
                 with contextlib.suppress(BrokenPipeError):
                     stream.close()
+
+
+@pytest.fixture
+def wire(place: Place) -> Iterator[Wire]:
+    process = place.started()
+    with ended_anyhow(process):
+        yield Wire(process)
 
 
 def test_a_client_that_closes_its_end_ends_the_server(place: Place, wire: Wire) -> None:
@@ -211,6 +218,27 @@ def test_code_that_runs_is_stopped_and_recorded_when_the_client_dies(
     assert "cancelled before its end" in str(session.history[-1].details)
 
 
+def test_the_configuration_holds_and_the_person_is_told(place: Place) -> None:
+    (place.directory / ".agentforge").mkdir()
+    config = place.directory / ".agentforge" / "config.toml"
+    config.write_text('[questions]\nmax_sessions = 1\n[notify]\non_question = "cat > told"\n')
+    process = place.started()
+    with ended_anyhow(process):
+        wire = Wire(process)
+        wire.call(1, "ask_user_questions", {**ASKED, "non_blocking": True})
+        asked = wire.hear()["result"]["structuredContent"]["session_id"]
+        told = place.directory / "told"
+        wait_until(lambda: told.exists() and asked in told.read_text(), "the command")
+        wire.call(2, "ask_user_questions", {**ASKED, "non_blocking": True})
+        refused = wire.hear()["result"]
+        assert refused["isError"] is True
+        assert "max_sessions is 1; nothing was created" in refused["content"][0]["text"]
+    config.write_text("[questions]\nmax_session = 1\n")
+    ended = place.run("mcp")
+    assert ended.returncode == 7
+    assert "did you mean 'max_sessions'?" in ended.stderr
+
+
 def test_the_next_server_withdraws_what_a_killed_one_waited_for(place: Place, wire: Wire) -> None:
     wire.call(1, "ask_user_questions", ASKED)
     killed = place.waiting_now()
@@ -245,7 +273,7 @@ def test_what_is_no_message_is_refused_and_the_server_goes_on(place: Place, wire
 
 def test_standard_output_holds_protocol_alone_also_when_all_is_told(place: Place) -> None:
     process = place.started("--verbose", "mcp")
-    try:
+    with ended_anyhow(process):
         wire = Wire(process)
         wire.call(1, "session_create", {"goal": "g", "initial_phase": "red"})
         session_id = wire.hear()["result"]["structuredContent"]["session_id"]
@@ -259,12 +287,6 @@ def test_standard_output_holds_protocol_alone_also_when_all_is_told(place: Place
         assert code == 0
         assert "session.created" in errors
         assert "mcp.call_done" in errors
-    finally:
-        process.kill()
-        process.wait(DEADLINE_S)
-        for stream in (process.stdout, process.stderr):
-            assert stream is not None
-            stream.close()
 
 
 @pytest.fixture
@@ -334,21 +356,17 @@ async def test_a_signal_withdraws_the_questions_of_http_clients(place: Place, mo
         server.stop(signal.SIGKILL)
     assert error_of(results[0])[0] == "ServerStopping"
     assert place.status(session_id) is ABANDONED
-    assert "Traceback" not in (place.directory / "server.log").read_text()
+    log = (place.directory / "server.log").read_text()
+    assert "Traceback" not in log
+    assert "timeout graceful shutdown exceeded" not in log
 
 
 def test_a_server_whose_standard_error_is_closed_still_serves(place: Place, tmp_path: Path) -> None:
     process = place.started(preexec_fn=lambda: os.close(2))
-    try:
+    with ended_anyhow(process):
         wire = Wire(process)
         wire.say({"id": 1, "method": "ping"})
         assert wire.hear()["id"] == 1
         assert process.stdin is not None
         process.stdin.close()
         assert process.wait(DEADLINE_S) == 0
-    finally:
-        process.kill()
-        process.wait(DEADLINE_S)
-        for stream in (process.stdout, process.stderr):
-            assert stream is not None
-            stream.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from contextlib import suppress
 from itertools import pairwise
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification
 
-from tools.mcp_server.stdio import LineFramer, TooLong, parse, stdio_streams
+from tools.mcp_server.stdio import LineFramer, TooLong, _write, parse, stdio_streams
 
 PING = b'{"jsonrpc":"2.0","id":7,"method":"ping"}'
 
@@ -202,3 +203,38 @@ async def test_files_serve_as_well_as_pipes(tmp_path: object) -> None:
     os.close(sink)
     with open(answers, "rb") as file:
         assert json.load(file)["method"] == "a/b"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("blocking", [True, False])
+async def test_a_client_that_reads_slowly_over_a_socket_gets_every_byte(blocking: bool) -> None:
+    ours, theirs = socket.socketpair()
+    words = "x" * 2_000_000
+    heard = bytearray()
+    with ours, theirs, anyio.fail_after(60):
+        ours.setblocking(blocking)
+        fd = ours.fileno()
+        async with (
+            stdio_streams(input_fd=os.dup(fd), output_fd=fd) as streams,
+            anyio.create_task_group() as group,
+        ):
+            note = JSONRPCNotification(jsonrpc="2.0", method="a/b", params={"x": words})
+            group.start_soon(streams.write.send, SessionMessage(note))
+            while not heard.endswith(b"\n"):
+                await anyio.wait_readable(theirs)
+                heard += theirs.recv(10_000)
+    assert json.loads(heard)["params"] == {"x": words}
+
+
+@pytest.mark.anyio
+async def test_a_message_to_nobody_ends_the_streams_instead_of_raising(pipes: Pipes) -> None:
+    arrived, receive = anyio.create_memory_object_stream[SessionMessage](1)
+    reading, written = anyio.CancelScope(), anyio.Event()
+    os.close(pipes.from_server)
+    await arrived.send(SessionMessage(JSONRPCNotification(jsonrpc="2.0", method="a/b")))
+    with anyio.fail_after(30):
+        await _write(pipes.sink, receive, reading, written)
+    assert reading.cancel_called
+    assert written.is_set()
+    arrived.close()
+    pipes.close()

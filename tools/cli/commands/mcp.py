@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -71,7 +72,8 @@ def mcp(
         str | None,
         typer.Option(
             metavar="PATH",
-            help="Where the question sessions are; ./.agentforge/questions by default.",
+            help="Where the question sessions are; the configuration's, else "
+            "./.agentforge/questions.",
             show_default=False,
         ),
     ] = None,
@@ -126,6 +128,6 @@ def mcp(
             else:
                 cli.output.line(f"Serving MCP at {url} (Ctrl-C stops it).")
 
-        ended_by = serve_http(places, settings, announce=announce)
+        ended_by = serve_http(places, settings, announce=announce, terminal=sys.stderr)
     if ended_by == signal.SIGINT:
         raise Interrupted("the server was stopped with Ctrl-C")
