@@ -5,11 +5,25 @@ from __future__ import annotations
 import os
 import socket
 from pathlib import Path
+from typing import Any, ClassVar
 
+import anyio
 import pytest
+from starlette.requests import Request
+from starlette.types import Message, Receive, Scope, Send
 
 from tools.mcp_server import AddressUnavailable, NotLoopback, TokenRefused
-from tools.mcp_server.http import Guard, HttpSettings, is_loopback, listening, read_token, url_of
+from tools.mcp_server.http import (
+    Guard,
+    HttpSettings,
+    Listeners,
+    guarded,
+    is_loopback,
+    listening,
+    read_token,
+    url_of,
+)
+from tools.mcp_server.leaving import exchange_over
 
 PORT = 8137
 OWN = b"127.0.0.1:8137"
@@ -178,6 +192,71 @@ def test_a_peer_that_vanishes_is_noticed_within_half_a_minute() -> None:
         assert accepted.getsockopt(level, socket.TCP_USER_TIMEOUT) == 30_000
         assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
         assert accepted.getsockopt(level, socket.TCP_KEEPIDLE) == 10
+
+
+class TestExchanges:
+    @pytest.fixture
+    def anyio_backend(self) -> str:
+        return "asyncio"
+
+    SCOPE: ClassVar[dict[str, Any]] = {
+        "type": "http",
+        "method": "GET",
+        "path": "/mcp",
+        "headers": [(b"host", OWN)],
+    }
+
+    @pytest.mark.anyio
+    async def test_a_stream_that_a_client_listens_on_is_closed_in_order(self) -> None:
+        sent: list[Message] = []
+        begun = anyio.Event()
+        listeners = Listeners()
+
+        async def app(scope: Scope, _: Receive, send: Send) -> None:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            begun.set()
+            await anyio.sleep_forever()
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        served = guarded(app, Guard(settings=HttpSettings(), port=PORT), listeners)
+        with anyio.fail_after(30):
+            async with anyio.create_task_group() as group:
+                group.start_soon(served, dict(self.SCOPE), no_message, send)
+                await begun.wait()
+                listeners.close()
+        assert [one["type"] for one in sent] == ["http.response.start", "http.response.body"]
+        assert sent[-1]["more_body"] is False
+
+    @pytest.mark.anyio
+    @pytest.mark.parametrize("method", ["GET", "POST"])
+    async def test_the_end_of_an_exchange_is_told_however_it_ends(self, method: str) -> None:
+        over: list[anyio.Event] = []
+
+        async def app(scope: Scope, receive: Receive, __: Send) -> None:
+            event = exchange_over(Request(scope, receive))
+            assert event is not None
+            assert not event.is_set()
+            over.append(event)
+            raise ZeroDivisionError
+
+        served = guarded(app, Guard(settings=HttpSettings(), port=PORT))
+        with pytest.raises(ZeroDivisionError):
+            await served({**self.SCOPE, "method": method}, no_message, no_answer)
+        assert over[0].is_set()
+
+    def test_without_http_there_is_no_exchange(self) -> None:
+        assert exchange_over(None) is None
+        assert exchange_over(Request({"type": "http"})) is None
+
+
+async def no_message() -> Message:
+    raise AssertionError
+
+
+async def no_answer(_: Message) -> None:
+    raise AssertionError
 
 
 class TestReadToken:

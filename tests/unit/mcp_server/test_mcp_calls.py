@@ -17,7 +17,7 @@ from tests.support.executors import FAILED, TRAPPED, FakeExecutor
 from tools.durable import WriteError
 from tools.harness import PhaseResult, SessionConflict, SessionManager, SessionStore
 from tools.mcp_server.arguments import Arguments
-from tools.mcp_server.calls import Call, Workers
+from tools.mcp_server.calls import CODE_THREADS, Call, Workers
 from tools.mcp_server.code_tool import CodeTool
 from tools.mcp_server.server import CallsUnderWay, build_server
 from tools.mcp_server.session_tools import SessionTools
@@ -177,12 +177,21 @@ async def test_what_goes_wrong_while_it_is_told_of_goes_to_the_caller_as_it_is()
 
 async def test_short_work_goes_on_while_code_takes_all_its_threads() -> None:
     workers = Workers()
-    go = threading.Event()
+    go, began = threading.Event(), threading.Semaphore(0)
+
+    def work() -> None:
+        began.release()
+        go.wait(60)
+
     with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
-            for _ in range(10):
-                group.start_soon(lambda: workers.code(go.wait, stop=go.set))
-            assert await workers.quick(lambda: 7) == 7
+            for _ in range(CODE_THREADS + 5):
+                group.start_soon(lambda: workers.code(work, stop=go.set))
+            for _ in range(CODE_THREADS):
+                await anyio.to_thread.run_sync(began.acquire)
+            with anyio.fail_after(30):
+                assert await workers.quick(lambda: 7) == 7
+            assert not began.acquire(blocking=False)  # the others wait for their turn
             go.set()
 
 

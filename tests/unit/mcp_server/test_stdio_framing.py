@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification
 
-from tools.mcp_server.stdio import LineFramer, TooLong, _write, parse, stdio_streams
+from tools.mcp_server.stdio import LineFramer, TooLong, _some, _write, parse, stdio_streams
 
 PING = b'{"jsonrpc":"2.0","id":7,"method":"ping"}'
 
@@ -237,4 +237,29 @@ async def test_a_message_to_nobody_ends_the_streams_instead_of_raising(pipes: Pi
     assert reading.cancel_called
     assert written.is_set()
     arrived.close()
+    pipes.close()
+
+
+@pytest.mark.anyio
+async def test_a_byte_that_somebody_else_took_is_not_the_end(pipes: Pipes) -> None:
+    os.set_blocking(pipes.source, False)
+    second = os.dup(pipes.source)
+    got: list[bytes] = []
+    taken = anyio.Event()
+
+    async def read(fd: int) -> None:
+        got.append(await _some(fd))
+        taken.set()
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as group:
+            group.start_soon(read, pipes.source)
+            group.start_soon(read, second)
+            await anyio.wait_all_tasks_blocked()
+            pipes.say(b"a")  # wakes both, and is there for one
+            await taken.wait()
+            await anyio.wait_all_tasks_blocked()
+            pipes.say(b"b")
+    assert got == [b"a", b"b"]
+    os.close(second)
     pipes.close()
