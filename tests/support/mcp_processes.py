@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -100,16 +100,17 @@ class Place:
         wait_until(lambda: self.status(session_id) is not SessionStatus.PENDING, "an end")
         assert self.status(session_id) is status
 
-    def started(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
-        """Start `agentforge mcp` with pipes at its ends."""
+    def started(
+        self, *arguments: str, through: Sequence[str] = (), **options: Any
+    ) -> subprocess.Popen[bytes]:
+        """Start `agentforge mcp` with pipes at its ends, through another command if need be."""
         return subprocess.Popen(
-            [*COMMAND, *(["mcp"] if "mcp" not in arguments else []), *arguments],
+            [*through, *COMMAND, *(["mcp"] if "mcp" not in arguments else []), *arguments],
             cwd=self.directory,
             env=environment(),
-            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            **options,
+            **{"stdin": subprocess.PIPE, **options},
         )
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:

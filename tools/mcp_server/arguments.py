@@ -320,7 +320,8 @@ def _fault(location: tuple[int | str, ...], kind: str, message: str) -> str:
         return f"{where}: is no argument"
     if kind == "missing":
         return f"{where}: is missing"
-    return f"{where or 'arguments'}: {message[:1].lower()}{message[1:]}"
+    told = message.replace("tuple", "list")  # as JSON calls it
+    return f"{where or 'arguments'}: {told[:1].lower()}{told[1:]}"
 
 
 def _short(name: str) -> str:

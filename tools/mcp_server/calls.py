@@ -42,12 +42,10 @@ class Call:
     Attributes:
         call_id: Tells this call from all others.
         report: Tells the client of progress.
-        client: What the client calls itself, or None.
     """
 
     call_id: str
     report: Report = _tell_nobody
-    client: str | None = None
 
 
 @frozen(kw_only=True)

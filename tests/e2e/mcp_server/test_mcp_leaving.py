@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -47,6 +48,11 @@ async def main():
         await client.call_tool("ask_user_questions", asked)
 
 anyio.run(main)
+"""
+OWN_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
 """
 ABANDONED = SessionStatus.ABANDONED
 
@@ -362,7 +368,7 @@ async def test_a_signal_withdraws_the_questions_of_http_clients(place: Place, mo
 
 
 def test_a_server_whose_standard_error_is_closed_still_serves(place: Place, tmp_path: Path) -> None:
-    process = place.started(preexec_fn=lambda: os.close(2))
+    process = place.started(through=("sh", "-c", 'exec "$@" 2>&-', "sh"))
     with ended_anyhow(process):
         wire = Wire(process)
         wire.say({"id": 1, "method": "ping"})
@@ -370,3 +376,20 @@ def test_a_server_whose_standard_error_is_closed_still_serves(place: Place, tmp_
         assert process.stdin is not None
         process.stdin.close()
         assert process.wait(DEADLINE_S) == 0
+
+
+def test_a_person_at_a_terminal_is_told_what_this_is_for_and_ctrl_c_ends_it(place: Place) -> None:
+    keyboard, terminal = pty.openpty()
+    at_terminal = (sys.executable, "-c", OWN_TERMINAL)
+    process = place.started(through=at_terminal, stdin=terminal, start_new_session=True)
+    os.close(terminal)
+    with ended_anyhow(process):
+        assert process.stderr is not None
+        assert process.stdout is not None
+        assert b"use --http" in process.stderr.readline()
+        os.write(keyboard, b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
+        assert json.loads(process.stdout.readline())["id"] == 1
+        os.write(keyboard, b"\x03")
+        assert process.wait(DEADLINE_S) == 130
+        assert b"stopped with Ctrl-C" in process.stderr.read()
+    os.close(keyboard)

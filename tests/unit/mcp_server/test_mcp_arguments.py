@@ -42,7 +42,7 @@ def test_not_to_wait_may_be_written_both_ways(name: str) -> None:
             {"questions": [{**QUESTION, "options": [{"label": ""}]}]},
             "questions[0].options[0].label: string should have at least 1 character",
         ),
-        ({"questions": "all"}, "questions: input should be a valid tuple"),
+        ({"questions": "all"}, "questions: input should be a valid list"),
         ({"questions": [], "timeout_s": -1}, "timeout_s: input should be greater than 0"),
         ({"questions": [], "timeout_s": 1e9}, "timeout_s: input should be less than"),
         ({"questions": [], "timeout_s": float("inf")}, "timeout_s: input should be"),

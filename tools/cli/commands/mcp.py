@@ -105,6 +105,12 @@ def mcp(
     libraries_tell_events()
     places = Places(sessions=cli.base, questions=Path(questions) if questions is not None else None)
     if not http:
+        if sys.stdin is not None and sys.stdin.isatty():
+            cli.output.remark(
+                "An AI client is expected at standard input, and this is a terminal. Name this "
+                "command in the client's configuration (docs/mcp.md), or use --http. Ctrl-C ends "
+                "it."
+            )
         ended_by = serve_stdio(places)
     else:
         settings = HttpSettings(
