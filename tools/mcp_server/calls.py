@@ -66,6 +66,10 @@ class Workers:
         """Do short blocking work. Once it has begun, it is done to its end."""
         return await anyio.to_thread.run_sync(work, limiter=self._quick)
 
+    async def at_once(self, work: Callable[[], _Result]) -> _Result:
+        """Do short blocking work on a thread of its own, behind no other work."""
+        return await anyio.to_thread.run_sync(work, limiter=anyio.CapacityLimiter(1))
+
     async def code(self, work: Callable[[], _Result], *, stop: Callable[[], None]) -> _Result:
         """Do work that may be long; if the call is cancelled, `stop` is called at once.
 

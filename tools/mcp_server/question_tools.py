@@ -8,7 +8,6 @@ purpose.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 
 import anyio
@@ -36,9 +35,6 @@ from tools.questions import (
     format_user_response,
 )
 
-_WITHDRAWAL_S = 10.0
-"""How long the withdrawal of questions may take when their call ends, in seconds."""
-
 _log = structlog.get_logger("agentforge.mcp")
 
 
@@ -58,26 +54,15 @@ class QuestionTools:
 
     async def ask(self, call: Call, given: takes.AskUserQuestions) -> Answer:
         """Ask, and wait for the answers unless told not to."""
-        questions = [_question(one) for one in given.questions]
-        if not given.non_blocking:
-            return await self._ask_and_wait(call, questions, given.timeout_s)
-        if given.timeout_s is not None:
+        waits = not given.non_blocking
+        if given.timeout_s is not None and not waits:
             raise InvalidArguments(
                 "ask_user_questions",
                 ["timeout_s: is not for non_blocking, which waits for nothing"],
             )
-        session_id = await self.workers.quick(
-            lambda: self.sessions.create_session(questions, call_id=call.call_id)
-        )
-        _log.info("mcp.questions_asked", session_id=session_id, non_blocking=True)
-        await self.workers.quick(lambda: self._after_asking(session_id))
-        return await self._told(session_id)
-
-    async def _ask_and_wait(
-        self, call: Call, questions: Sequence[Question], timeout_s: float | None
-    ) -> Answer:
+        questions = [_question(one) for one in given.questions]
         session_id = self.sessions.new_session_id()  # known before it exists, to withdraw it
-        call_id = waiting_call_id(call.call_id)
+        call_id = waiting_call_id(call.call_id) if waits else call.call_id
         settled = False
         try:
             await self.workers.quick(
@@ -85,27 +70,37 @@ class QuestionTools:
                     questions, call_id=call_id, session_id=session_id
                 )
             )
-            _log.info("mcp.questions_asked", session_id=session_id, non_blocking=False)
+            _log.info("mcp.questions_asked", session_id=session_id, waits=waits)
             await self.workers.quick(lambda: self._after_asking(session_id))
-            async with self.workers.telling(call, "waiting for the person's answers"):
-                with suppress(SessionEnded):  # rejected, or ended by others: told below
-                    await self.sessions.wait_for_answers_async(
-                        session_id,
-                        timeout_s=timeout_s,
-                        expected_call_id=call_id,
-                        on_timeout="end",
-                    )
+            if waits:
+                await self._wait(call, session_id, call_id, given.timeout_s)
+                settled = True
+            told = await self._told(session_id)
             settled = True
-            return await self._told(session_id)
+            return told
         finally:
-            if not settled:
+            if not settled:  # not even the id has reached the client
                 await self._abandon(session_id, call)
+
+    async def _wait(
+        self, call: Call, session_id: str, call_id: str, timeout_s: float | None
+    ) -> None:
+        """Return when the session has ended, however it did.
+
+        Raises:
+            AnswersTimeout: Nobody answered in time; it is ended as timed out.
+        """
+        async with self.workers.telling(call, "waiting for the person's answers"):
+            with suppress(SessionEnded):  # rejected, or ended by others
+                await self.sessions.wait_for_answers_async(
+                    session_id, timeout_s=timeout_s, expected_call_id=call_id, on_timeout="end"
+                )
 
     async def _abandon(self, session_id: str, call: Call) -> None:
         """Withdraw questions whose call ended without an answer."""
-        with anyio.move_on_after(_WITHDRAWAL_S, shield=True):
+        with anyio.CancelScope(shield=True):
             try:
-                await self.workers.quick(
+                await self.workers.at_once(
                     lambda: self.sessions.abandon_session(
                         session_id, "the client cancelled the call or went away"
                     )

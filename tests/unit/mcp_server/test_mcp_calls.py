@@ -16,13 +16,14 @@ from pydantic import BaseModel
 from tests.support.executors import FAILED, TRAPPED, FakeExecutor
 from tools.durable import WriteError
 from tools.harness import PhaseResult, SessionConflict, SessionManager, SessionStore
-from tools.mcp_server.arguments import Arguments
+from tools.mcp_server.arguments import Arguments, AskUserQuestions
 from tools.mcp_server.calls import CODE_THREADS, Call, Workers
 from tools.mcp_server.code_tool import CodeTool
+from tools.mcp_server.question_tools import QuestionTools
 from tools.mcp_server.server import CallsUnderWay, build_server
 from tools.mcp_server.session_tools import SessionTools
 from tools.mcp_server.tool import Answer, Tool
-from tools.questions import SessionEnded, SessionStatus
+from tools.questions import QuestionSession, QuestionSessions, SessionEnded, SessionStatus
 from tools.sandbox import SandboxUnavailable
 
 pytestmark = pytest.mark.anyio
@@ -370,3 +371,52 @@ async def test_code_of_a_session_that_is_not_active_does_not_run(store: SessionS
     assert result.is_error
     assert "it is paused" in text_of(result)
     assert executor.executions == []
+
+
+# ------------------------------------------------------------------------------------- questions
+
+
+class SlowTeller:
+    """Takes its time to tell a person."""
+
+    def __init__(self) -> None:
+        self.began, self.go = threading.Event(), threading.Event()
+        self.told: list[str] = []
+
+    def tell(self, session: QuestionSession) -> None:
+        self.began.set()
+        self.go.wait(60)
+        self.told.append(session.session_id)
+
+
+@pytest.mark.parametrize("non_blocking", [False, True])
+async def test_questions_whose_call_ends_before_its_client_knows_them_are_withdrawn(
+    tmp_path: Path, non_blocking: bool
+) -> None:
+    sessions, teller = QuestionSessions(tmp_path), SlowTeller()
+    tools = QuestionTools(sessions=sessions, workers=Workers(), teller=teller)
+    options = [{"label": "a"}, {"label": "b"}]
+    given = AskUserQuestions.model_validate(
+        {
+            "questions": [{"prompt": "?", "title": "t", "options": options}],
+            "non_blocking": non_blocking,
+        }
+    )
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as group:
+            group.start_soon(tools.ask, Call(call_id="c"), given)
+            await anyio.to_thread.run_sync(teller.began.wait)
+            group.cancel_scope.cancel()
+            teller.go.set()
+    (session,) = sessions.list_sessions()
+    assert teller.told == [session.session_id]
+    assert session.status is SessionStatus.ABANDONED
+
+
+async def test_questions_that_cant_be_asked_leave_nothing_behind(tmp_path: Path) -> None:
+    tools = QuestionTools(sessions=QuestionSessions(tmp_path), workers=Workers())
+    async with Client(build_server(tools.tools())) as client:
+        result = await client.call_tool("ask_user_questions", {"questions": []})
+    assert result.is_error
+    assert "At least one question is required to create a session" in text_of(result)
+    assert list(tmp_path.iterdir()) == []
