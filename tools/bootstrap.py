@@ -30,7 +30,7 @@ from tools.workflows import RunObserver, WorkflowRunner
 
 if TYPE_CHECKING:
     from tools.questions import Question, QuestionSessions, Teller
-    from tools.sandbox import ExecutionPolicy, Sandbox
+    from tools.sandbox import CancelToken, ExecutionPolicy, Sandbox
 
 DEFAULT_ENDED_HOURS: Final = 30 * 24.0
 """How long agent sessions stay after they ended when nobody names a rule, in hours."""
@@ -71,6 +71,7 @@ class SandboxPhaseExecutor:
         *,
         kept: int = DEFAULT_KEPT,
         tools: Sequence[Callable[..., Any]] = (),
+        cancel: CancelToken | None = None,
     ) -> None:
         """Make an executor; nothing runs yet.
 
@@ -81,6 +82,7 @@ class SandboxPhaseExecutor:
             kept: The most sandboxes kept while nothing runs in them; the one used longest ago is
                 closed first.
             tools: Functions of the host that the code may call; see `create_sandbox()`.
+            cancel: Stops whatever runs, from any thread; its result then says so.
 
         Raises:
             ValueError: `kept` is negative.
@@ -91,6 +93,7 @@ class SandboxPhaseExecutor:
         self._policy = policy
         self._most_kept = kept
         self._tools = tools
+        self._cancel = cancel
         self._lock = threading.Lock()
         self._kept: OrderedDict[Path, _Kept] = OrderedDict()
         self._closed = False
@@ -159,7 +162,7 @@ class SandboxPhaseExecutor:
         except FileNotFoundError:
             raise SessionNotFound(session_id, path=self._store.base_path) from None
         with self._sandbox(workspace) as sandbox:
-            result = sandbox.execute(code, timeout=deadline_s, fuel=fuel)
+            result = sandbox.execute(code, timeout=deadline_s, fuel=fuel, cancel=self._cancel)
         return PhaseResult(
             success=result.success,
             exit_code=result.exit_code,

@@ -1,0 +1,422 @@
+"""Calls, their threads, and what is told of what goes wrong in them, without a wire."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client
+from mcp_types import CallToolResult, TextContent
+from pydantic import BaseModel
+
+from tests.support.executors import FAILED, TRAPPED, FakeExecutor
+from tools.durable import WriteError
+from tools.harness import PhaseResult, SessionConflict, SessionManager, SessionStore
+from tools.mcp_server.arguments import Arguments, AskUserQuestions
+from tools.mcp_server.calls import CODE_THREADS, Call, Workers
+from tools.mcp_server.code_tool import CodeTool
+from tools.mcp_server.question_tools import QuestionTools
+from tools.mcp_server.server import CallsUnderWay, build_server
+from tools.mcp_server.session_tools import SessionTools
+from tools.mcp_server.tool import Answer, Tool
+from tools.questions import QuestionSession, QuestionSessions, SessionEnded, SessionStatus
+from tools.sandbox import SandboxUnavailable
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Nothing(Arguments):
+    """Takes nothing."""
+
+
+class Said(BaseModel):
+    """Says something."""
+
+    words: str
+
+
+def tool(run: Callable[[Call, Nothing], Awaitable[Answer]]) -> Tool:
+    return Tool(
+        name="do_it", title="Do it", description="Does it.", arguments=Nothing, result=Said, run=run
+    )
+
+
+def raising(error: BaseException) -> Tool:
+    async def run(_: Call, __: Nothing) -> Answer:
+        raise error
+
+    return tool(run)
+
+
+async def called(one: Tool, arguments: dict[str, Any] | None = None) -> CallToolResult:
+    with anyio.fail_after(60):
+        async with Client(build_server([one])) as client:
+            return await client.call_tool(one.name, arguments or {})
+
+
+def text_of(result: CallToolResult) -> str:
+    (content,) = result.content
+    assert isinstance(content, TextContent)
+    return content.text
+
+
+# --------------------------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            SessionConflict("s", path=Path("/p"), expected=1, actual=2),
+            "Nothing was written; load it again and repeat the change.",
+        ),
+        (
+            WriteError(path=Path("/p"), operation="fsync", cause=OSError(28, "full")),
+            "the old content is untouched. Free the disk",
+        ),
+        (SandboxUnavailable("no memory", "add some"), "No code ran; add some"),
+        (
+            SessionEnded("s", status=SessionStatus.REJECTED, operation="answer"),
+            "Nothing was changed; what it ended with is kept.",
+        ),
+        (OSError(28, "No space left"), "Free the disk or fix its permissions"),
+    ],
+)
+async def test_a_typed_error_is_told_in_its_own_words(error: Exception, words: str) -> None:
+    result = await called(raising(error))
+    assert result.is_error
+    assert words in text_of(result)
+    assert result.meta is not None
+    assert result.meta["agentforge/error"]["type"] == type(error).__name__
+
+
+async def test_the_fields_of_an_error_are_told_to_programs() -> None:
+    result = await called(raising(SessionConflict("s", path=Path("/p"), expected=1, actual=None)))
+    assert result.meta is not None
+    assert result.meta["agentforge/error"] == {
+        "type": "SessionConflict",
+        "session_id": "s",
+        "path": "/p",
+        "expected_revision": 1,
+        "actual_revision": None,
+    }
+
+
+async def test_a_fault_of_ours_is_told_without_what_it_says() -> None:
+    result = await called(raising(ZeroDivisionError("secret")))
+    assert result.is_error
+    assert "unexpected ZeroDivisionError. This is a fault in agentforge itself" in text_of(result)
+    assert "secret" not in text_of(result)
+
+
+async def test_a_message_that_utf_8_cant_hold_is_told_all_the_same() -> None:
+    error = WriteError(path=Path("/\udcff"), operation="fsync", cause=OSError(28, "full"))
+    assert "\\udcff" in text_of(await called(raising(error)))
+
+
+async def test_a_long_message_is_bounded() -> None:
+    assert len(text_of(await called(raising(SandboxUnavailable("x" * 100_000, "y"))))) <= 4_000
+
+
+async def test_arguments_that_are_unknown_are_refused_before_anything_is_done() -> None:
+    done = []
+
+    async def run(_: Call, __: Nothing) -> Answer:
+        done.append(1)
+        return Answer(Said(words="x"), "x")
+
+    result = await called(tool(run), {"a": 1, "b" * 1000: 2})
+    assert result.is_error
+    assert "a: is no argument" in text_of(result)
+    assert len(text_of(result)) < 400
+    assert not done
+
+
+# ------------------------------------------------------------------------------------- progress
+
+
+async def test_a_call_that_waits_tells_of_it_every_few_seconds() -> None:
+    slept: list[float] = []
+    told: list[tuple[float, str | None]] = []
+    enough = anyio.Event()
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:
+            enough.set()
+            await anyio.sleep_forever()
+        await anyio.lowlevel.checkpoint()
+
+    async def report(done: float, total: float | None, message: str | None) -> None:
+        assert total is None
+        told.append((done, message))
+
+    with anyio.fail_after(60):
+        async with Workers(sleep=sleep).telling(Call(call_id="c", report=report), "waiting"):
+            await enough.wait()
+    assert slept == [3.0, 3.0, 3.0]
+    assert told == [(0.0, "waiting (0 s)"), (3.0, "waiting (3 s)"), (6.0, "waiting (6 s)")]
+
+
+async def test_what_goes_wrong_while_it_is_told_of_goes_to_the_caller_as_it_is() -> None:
+    with pytest.raises(ZeroDivisionError):
+        async with Workers().telling(Call(call_id="c"), "waiting"):
+            raise ZeroDivisionError
+
+
+# -------------------------------------------------------------------------------------- threads
+
+
+async def test_short_work_goes_on_while_code_takes_all_its_threads() -> None:
+    workers = Workers()
+    go, began = threading.Event(), threading.Semaphore(0)
+
+    def work() -> None:
+        began.release()
+        go.wait(60)
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as group:
+            for _ in range(CODE_THREADS + 5):
+                group.start_soon(lambda: workers.code(work, stop=go.set))
+            for _ in range(CODE_THREADS):
+                await anyio.to_thread.run_sync(began.acquire)
+            with anyio.fail_after(30):
+                assert await workers.quick(lambda: 7) == 7
+            assert not began.acquire(blocking=False)  # the others wait for their turn
+            go.set()
+
+
+async def test_code_that_is_cancelled_is_stopped_and_waited_for() -> None:
+    stopped, began, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        began.set()
+        stopped.wait(60)
+        ended.set()
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda: Workers().code(work, stop=stopped.set))
+            await anyio.to_thread.run_sync(began.wait)
+            group.cancel_scope.cancel()
+    assert stopped.is_set()
+    assert ended.is_set()
+
+
+async def test_code_that_ends_of_itself_is_not_stopped() -> None:
+    stopped = threading.Event()
+    assert await Workers().code(lambda: 7, stop=stopped.set) == 7
+    with pytest.raises(ZeroDivisionError):
+        await Workers().code(lambda: 1 // 0, stop=stopped.set)
+    assert not stopped.is_set()
+
+
+async def test_a_server_that_stops_ends_calls_and_begins_none() -> None:
+    under_way = CallsUnderWay()
+    began = anyio.Event()
+    results: list[CallToolResult] = []
+
+    async def run(_: Call, __: Nothing) -> Answer:
+        began.set()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    with anyio.fail_after(60):
+        async with Client(build_server([tool(run)], under_way=under_way)) as client:
+
+            async def call() -> None:
+                results.append(await client.call_tool("do_it", {}))
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(call)
+                await began.wait()
+                assert under_way.count == 1
+                under_way.stop()
+            await call()
+    assert under_way.count == 0
+    assert ["the server is stopping" in text_of(one) for one in results] == [True, True]
+
+
+# ---------------------------------------------------------------------------- sessions and code
+
+
+@pytest.fixture
+def sessions(store: SessionStore) -> SessionTools:
+    return SessionTools(store=store, workers=Workers())
+
+
+def new(store: SessionStore) -> str:
+    return SessionManager(store).create(goal="g", initial_phase="red").session_id
+
+
+def interfere(store: SessionStore, session_id: str) -> None:
+    other = SessionManager(store)
+    other.load(session_id)
+    other.record_tokens(1)
+
+
+async def test_a_change_is_repeated_when_somebody_else_was_faster(
+    sessions: SessionTools, store: SessionStore
+) -> None:
+    session_id = new(store)
+    times = []
+
+    def act(manager: SessionManager) -> None:
+        times.append(1)
+        if len(times) <= 3:
+            interfere(store, session_id)
+        manager.advance_phase("green")
+
+    session, _ = await sessions._change(session_id, act)
+    assert (len(times), session.current_phase, session.token_budget.tokens_used) == (4, "green", 3)
+
+
+async def test_somebody_who_is_always_faster_is_told_of(
+    sessions: SessionTools, store: SessionStore
+) -> None:
+    session_id = new(store)
+
+    def act(manager: SessionManager) -> None:
+        interfere(store, session_id)
+        manager.advance_phase("green")
+
+    with pytest.raises(SessionConflict):
+        await sessions._change(session_id, act)
+
+
+async def test_a_session_that_cant_be_read_is_listed_and_hides_none(
+    sessions: SessionTools, store: SessionStore
+) -> None:
+    broken, good = new(store), new(store)
+    store.session_path(broken).write_text("broken")
+    async with Client(build_server(sessions.tools())) as client:
+        result = await client.call_tool("session_list", {})
+        values = result.structured_content
+        assert [one["session_id"] for one in values["sessions"]] == [good]
+        assert [one["session_id"] for one in values["unreadable"]] == [broken]
+        assert "can't be read" in text_of(result)
+        shown = await client.call_tool("session_show", {"session_id": broken})
+        assert shown.is_error
+        assert "The file was left as it is" in text_of(shown)
+
+
+async def test_a_long_history_is_shown_in_part(sessions: SessionTools, store: SessionStore) -> None:
+    manager = SessionManager(store)
+    session_id = manager.create(goal="g").session_id
+    manager.add_history("noted", "x" * 100_000)
+    async with Client(build_server(sessions.tools())) as client:
+        result = await client.call_tool("session_show", {"session_id": session_id})
+        last = result.structured_content["history"][-1]["details"]
+        assert 1_000 <= len(last) < 1_100
+        assert "99,000 characters left out" in last
+        assert len(text_of(result)) < 2_000
+        none = await client.call_tool(
+            "session_show", {"session_id": session_id, "history_limit": 0, "artifacts_limit": 0}
+        )
+        assert none.structured_content["history"] == []
+        assert none.structured_content["history_total"] == 2
+
+
+def code_tool(store: SessionStore, *results: PhaseResult) -> tuple[CodeTool, FakeExecutor]:
+    executor = FakeExecutor(list(results))
+    return (
+        CodeTool(store=store, workers=Workers(), make_executor=lambda _: executor),
+        executor,
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (FAILED, "Failed: exit code 1; 0.25 s.\nstderr:\nAssertionError"),
+        (TRAPPED, "Failed: stopped by the limit on deadline; 5.00 s."),
+        (
+            PhaseResult(success=True, exit_code=0, files_created=[f"{i:03}" for i in range(150)]),
+            "(50 more files)",
+        ),
+        (PhaseResult(success=True, exit_code=0, truncated=True), "(Some output was cut off.)"),
+    ],
+)
+async def test_what_code_did_is_told(store: SessionStore, given: PhaseResult, words: str) -> None:
+    session_id = new(store)
+    tools, executor = code_tool(store, given)
+    async with Client(build_server(tools.tools())) as client:
+        result = await client.call_tool(
+            "run_code", {"session_id": session_id, "code": "x", "deadline_s": 9, "fuel": 5}
+        )
+    assert not result.is_error
+    assert words in text_of(result)
+    assert result.structured_content["success"] is given.success
+    (execution,) = executor.executions
+    assert (execution.deadline_s, execution.fuel) == (9.0, 5)
+
+
+async def test_code_of_a_session_that_is_not_active_does_not_run(store: SessionStore) -> None:
+    manager = SessionManager(store)
+    session_id = manager.create(goal="g").session_id
+    manager.pause("lunch")
+    tools, executor = code_tool(store)
+    async with Client(build_server(tools.tools())) as client:
+        result = await client.call_tool("run_code", {"session_id": session_id, "code": "x"})
+    assert result.is_error
+    assert "it is paused" in text_of(result)
+    assert executor.executions == []
+
+
+# ------------------------------------------------------------------------------------- questions
+
+
+class SlowTeller:
+    """Takes its time to tell a person."""
+
+    def __init__(self) -> None:
+        self.began, self.go = threading.Event(), threading.Event()
+        self.told: list[str] = []
+
+    def tell(self, session: QuestionSession) -> None:
+        self.began.set()
+        self.go.wait(60)
+        self.told.append(session.session_id)
+
+
+@pytest.mark.parametrize("non_blocking", [False, True])
+async def test_questions_whose_call_ends_before_its_client_knows_them_are_withdrawn(
+    tmp_path: Path, non_blocking: bool
+) -> None:
+    sessions, teller = QuestionSessions(tmp_path), SlowTeller()
+    tools = QuestionTools(sessions=sessions, workers=Workers(), teller=teller)
+    options = [{"label": "a"}, {"label": "b"}]
+    given = AskUserQuestions.model_validate(
+        {
+            "questions": [{"prompt": "?", "title": "t", "options": options}],
+            "non_blocking": non_blocking,
+        }
+    )
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as group:
+            group.start_soon(tools.ask, Call(call_id="c"), given)
+            await anyio.to_thread.run_sync(teller.began.wait)
+            group.cancel_scope.cancel()
+            teller.go.set()
+    (session,) = sessions.list_sessions()
+    assert teller.told == [session.session_id]
+    assert session.status is SessionStatus.ABANDONED
+
+
+async def test_questions_that_cant_be_asked_leave_nothing_behind(tmp_path: Path) -> None:
+    tools = QuestionTools(sessions=QuestionSessions(tmp_path), workers=Workers())
+    async with Client(build_server(tools.tools())) as client:
+        result = await client.call_tool("ask_user_questions", {"questions": []})
+    assert result.is_error
+    assert "At least one question is required to create a session" in text_of(result)
+    assert list(tmp_path.iterdir()) == []

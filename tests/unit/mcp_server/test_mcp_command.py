@@ -1,0 +1,60 @@
+"""The command, as far as nothing is served."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools.cli.main import run
+from tools.mcp_server import McpUnavailable, require_sdk
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_command_line_never_loads_the_sdk() -> None:
+    look = (
+        "import sys, tools.cli.main, tools.mcp_server;"
+        "print([name for name in ('mcp', 'pydantic', 'uvicorn', 'anyio') if name in sys.modules])"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", look], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert found.stdout.strip() == "[]"
+
+
+def test_without_the_sdk_the_command_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    with pytest.raises(McpUnavailable) as caught:
+        require_sdk()
+    assert caught.value.package == "mcp"
+    assert run(["mcp"]) == 1
+    told = capsys.readouterr().err
+    assert "pip install 'agentforge-harness[mcp]'" in told
+    assert "nothing was started" in told
+    assert "Traceback" not in told
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--allow-remote"],
+        ["--allowed-host", "x"],
+        ["--allowed-origin", "http://x"],
+        ["--token-file", "x"],
+    ],
+)
+def test_options_of_http_are_refused_without_it(
+    options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["mcp", *options]) == 2
+    assert "only --http has this" in capsys.readouterr().err
+
+
+def test_a_port_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["mcp", "--http", "--port", "70000"]) == 2
+    assert "65535" in capsys.readouterr().err

@@ -1,0 +1,139 @@
+"""`agentforge mcp`: the harness and its questions as tools for AI clients."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tools.cli.context import cli_of
+from tools.cli.errors import Interrupted
+from tools.cli.options import AsJson
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("mcp")(mcp)
+
+
+def mcp(
+    context: typer.Context,
+    http: Annotated[
+        bool,
+        typer.Option(
+            "--http",
+            help="Serve many clients over streamable HTTP instead of one over standard input.",
+            show_default=False,
+        ),
+    ] = False,
+    host: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="With --http: where to listen.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int,
+        typer.Option(min=0, max=65535, help="With --http: the port; 0 takes a free one."),
+    ] = 8137,
+    allow_remote: Annotated[
+        bool,
+        typer.Option(
+            "--allow-remote",
+            help="Listen also where other machines can connect.",
+            show_default=False,
+        ),
+    ] = False,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[:PORT]",
+            help="A further name that clients may use for this server; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    allowed_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ORIGIN",
+            help="An origin whose web pages may send requests; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    token_file: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            help="A file (mode 0600) with the bearer token that clients must send.",
+            show_default=False,
+        ),
+    ] = None,
+    questions: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            help="Where the question sessions are; the configuration's, else "
+            "./.agentforge/questions.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Serve sessions, the sandbox and questions to AI clients (MCP)."""
+    from tools.mcp_server import require_sdk
+
+    cli = cli_of(context, json=as_json)
+    only_http = {
+        "--allow-remote": allow_remote,
+        "--allowed-host": allowed_host,
+        "--allowed-origin": allowed_origin,
+        "--token-file": token_file,
+    }
+    if not http:
+        for option, given in only_http.items():
+            if given:
+                raise typer.BadParameter("only --http has this", param_hint=option)
+    require_sdk()
+    from tools.mcp_server.http import HttpSettings, is_loopback, read_token
+    from tools.mcp_server.serving import (
+        Places,
+        libraries_tell_events,
+        serve_http,
+        serve_stdio,
+    )
+
+    libraries_tell_events()
+    places = Places(sessions=cli.base, questions=Path(questions) if questions is not None else None)
+    if not http:
+        if sys.stdin is not None and sys.stdin.isatty():
+            cli.output.remark(
+                "An AI client is expected at standard input, and this is a terminal. Name this "
+                "command in the client's configuration (docs/mcp.md), or use --http. Ctrl-C ends "
+                "it."
+            )
+        ended_by = serve_stdio(places)
+    else:
+        settings = HttpSettings(
+            host=host,
+            port=port,
+            allow_remote=allow_remote,
+            allowed_hosts=tuple(allowed_host or ()),
+            allowed_origins=tuple(allowed_origin or ()),
+            token=read_token(Path(token_file)) if token_file is not None else None,
+        )
+        if not is_loopback(host):
+            who = "who have the token" if settings.token else "without a token"
+            cli.output.remark(
+                f"warning: other machines can reach this server at {host}. Clients {who} can read "
+                "the sessions and run code in the sandbox, and nothing is encrypted."
+            )
+
+        def announce(url: str) -> None:
+            if cli.output.json:
+                cli.output.json_line({"url": url})
+            else:
+                cli.output.line(f"Serving MCP at {url} (Ctrl-C stops it).")
+
+        ended_by = serve_http(places, settings, announce=announce, terminal=sys.stderr)
+    if ended_by == signal.SIGINT:
+        raise Interrupted("the server was stopped with Ctrl-C")

@@ -1,0 +1,30 @@
+"""The harness and its questions as tools of an MCP server, for AI clients.
+
+    agentforge mcp                 # over standard input and output
+    agentforge mcp --http          # streamable HTTP on loopback
+
+`tools.mcp_server.serving` runs it. Importing this package loads neither the `mcp` SDK nor anything
+else that is optional; `require_sdk` says whether the SDK is there.
+"""
+
+from __future__ import annotations
+
+from tools.mcp_server.errors import (
+    AddressUnavailable,
+    InvalidArguments,
+    McpServerError,
+    McpUnavailable,
+    NotLoopback,
+    TokenRefused,
+    require_sdk,
+)
+
+__all__ = [
+    "AddressUnavailable",
+    "InvalidArguments",
+    "McpServerError",
+    "McpUnavailable",
+    "NotLoopback",
+    "TokenRefused",
+    "require_sdk",
+]

@@ -1,0 +1,241 @@
+"""Questions to a person as tools: asked and waited for, or asked now and fetched later.
+
+A question that is waited for belongs to the call that asked it: however the call ends without an
+answer - cancelled, its client gone or dead, the server stopping - the question session is ended as
+abandoned, so that nobody answers into the void. One that is not waited for outlives its client on
+purpose.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import anyio
+import structlog
+from attrs import frozen
+
+from tools.durable import DurableError
+from tools.mcp_server import arguments as takes
+from tools.mcp_server import results as gives
+from tools.mcp_server.calls import Call, Workers
+from tools.mcp_server.errors import InvalidArguments
+from tools.mcp_server.orphans import waiting_call_id, withdraw_orphans
+from tools.mcp_server.tool import Answer, Tool
+from tools.questions import (
+    AnswersTimeout,
+    Option,
+    Question,
+    QuestionError,
+    QuestionSession,
+    QuestionSessions,
+    SessionEnded,
+    SessionNotFound,
+    SessionStatus,
+    Teller,
+    format_user_response,
+)
+
+_log = structlog.get_logger("agentforge.mcp")
+
+
+@frozen(kw_only=True)
+class QuestionTools:
+    """Tools over one directory of question sessions.
+
+    Attributes:
+        sessions: The question sessions.
+        workers: Where what blocks runs.
+        teller: Tells a person of each new question, or None.
+    """
+
+    sessions: QuestionSessions
+    workers: Workers
+    teller: Teller | None = None
+
+    async def ask(self, call: Call, given: takes.AskUserQuestions) -> Answer:
+        """Ask, and wait for the answers unless told not to."""
+        waits = not given.non_blocking
+        if given.timeout_s is not None and not waits:
+            raise InvalidArguments(
+                "ask_user_questions",
+                ["timeout_s: is not for non_blocking, which waits for nothing"],
+            )
+        questions = [_question(one) for one in given.questions]
+        session_id = self.sessions.new_session_id()  # known before it exists, to withdraw it
+        call_id = waiting_call_id(call.call_id) if waits else call.call_id
+        settled = False
+        try:
+            await self.workers.quick(
+                lambda: self.sessions.create_session(
+                    questions, call_id=call_id, session_id=session_id
+                )
+            )
+            _log.info("mcp.questions_asked", session_id=session_id, waits=waits)
+            await self.workers.quick(lambda: self._after_asking(session_id))
+            if waits:
+                await self._wait(call, session_id, call_id, given.timeout_s)
+                settled = True
+            told = await self._told(session_id)
+            settled = True
+            return told
+        finally:
+            if not settled:  # not even the id has reached the client
+                await self._abandon(session_id, call)
+
+    async def _wait(
+        self, call: Call, session_id: str, call_id: str, timeout_s: float | None
+    ) -> None:
+        """Return when the session has ended, however it did.
+
+        Raises:
+            AnswersTimeout: Nobody answered in time; it is ended as timed out.
+        """
+        async with self.workers.telling(call, "waiting for the person's answers"):
+            with suppress(SessionEnded):  # rejected, or ended by others
+                await self.sessions.wait_for_answers_async(
+                    session_id, timeout_s=timeout_s, expected_call_id=call_id, on_timeout="end"
+                )
+
+    async def _abandon(self, session_id: str, call: Call) -> None:
+        """Withdraw questions whose call ended without an answer."""
+        with anyio.CancelScope(shield=True):
+            try:
+                await self.workers.at_once(
+                    lambda: self.sessions.abandon_session(
+                        session_id, "the client cancelled the call or went away"
+                    )
+                )
+            except (SessionEnded, SessionNotFound):
+                return  # it ended at the same moment, which holds; or it was never created
+            except (QuestionError, DurableError, OSError) as error:
+                _log.warning("mcp.not_withdrawn", session_id=session_id, error=str(error))
+                return
+            _log.warning("mcp.questions_abandoned", session_id=session_id, call_id=call.call_id)
+
+    def _after_asking(self, session_id: str) -> None:
+        """Tell the person, and tidy up; what goes wrong with it hinders nobody."""
+        try:
+            if self.teller is not None:
+                self.teller.tell(self.sessions.get(session_id))
+        except QuestionError as error:
+            _log.warning("mcp.not_told", session_id=session_id, error=str(error))
+        withdraw_orphans(self.sessions)
+        try:
+            result = self.sessions.cleanup_expired_sessions()
+        except (QuestionError, DurableError, OSError) as error:
+            _log.warning("mcp.clean_up_failed", error=str(error))
+            return
+        if result.deleted:
+            _log.info("mcp.cleaned_up", count=len(result.deleted))
+
+    async def answered(self, call: Call, given: takes.GetAnsweredQuestions) -> Answer:
+        """Tell where questions stand, after waiting for their end if told to."""
+        if given.timeout_s is not None and not given.blocking:
+            raise InvalidArguments(
+                "get_answered_questions", ["timeout_s: is only for blocking, which waits"]
+            )
+        session_id = await self.workers.quick(lambda: self.sessions.resolve_id(given.session_id))
+        if given.blocking:
+            async with self.workers.telling(call, "waiting for the person's answers"):
+                with suppress(SessionEnded, AnswersTimeout):  # where it stands is told below
+                    await self.sessions.wait_for_answers_async(
+                        session_id, timeout_s=given.timeout_s
+                    )
+        return await self._told(session_id)
+
+    async def _told(self, session_id: str) -> Answer:
+        session = await self.workers.quick(lambda: self.sessions.get(session_id))
+        told = _result(session)
+        return Answer(told, told.text)
+
+    def tools(self) -> tuple[Tool, ...]:
+        """Both of them."""
+        return (
+            Tool(
+                name="ask_user_questions",
+                title="Ask the person",
+                description=(
+                    "Ask the person one or more questions with options to choose from; they can "
+                    "always write an answer of their own. Use it when a decision is theirs: "
+                    "requirements that are open, alternatives with consequences, permission. Put "
+                    "questions that belong together into one call, the recommended option first. "
+                    "Waits for the answers; if this call is cancelled or its client goes away, "
+                    "the questions are withdrawn. With non_blocking true it returns an id at "
+                    "once, and the questions outlive this client: go on with other work and fetch "
+                    "the answers with get_answered_questions. If the person asks you to elaborate "
+                    "or rephrase, do so and ask again."
+                ),
+                arguments=takes.AskUserQuestions,
+                result=gives.QuestionsResult,
+                run=self.ask,
+                open_world=True,
+            ),
+            Tool(
+                name="get_answered_questions",
+                title="Fetch answers",
+                description=(
+                    "Tell where questions stand that were asked with non_blocking, with the "
+                    "answers if there are any. With blocking true it waits for them first; "
+                    "cancelling that does not withdraw the questions."
+                ),
+                arguments=takes.GetAnsweredQuestions,
+                result=gives.QuestionsResult,
+                run=self.answered,
+                read_only=True,
+                open_world=True,
+            ),
+        )
+
+
+def _question(given: takes.QuestionArgument) -> Question:
+    return Question(
+        prompt=given.prompt,
+        title=given.title,
+        options=tuple(
+            Option(label=one.label, description=one.description) for one in given.options
+        ),
+        multi_select=given.multi_select,
+    )
+
+
+def _result(session: QuestionSession) -> gives.QuestionsResult:
+    answers = None
+    if session.answers is not None and session.status is SessionStatus.COMPLETED:
+        answers = [
+            gives.AnswerResult(
+                question_index=one.question_index,
+                prompt=session.questions[one.question_index].prompt,
+                selected_option=one.selected_option,
+                selected_options=list(one.selected_options)
+                if one.selected_options is not None
+                else None,
+                custom_text=one.custom_text,
+            )
+            for one in session.answers.answers
+        ]
+    return gives.QuestionsResult(
+        session_id=session.session_id,
+        status=session.status.value,
+        text=_text(session),
+        answers=answers,
+        rejection_reason=session.rejection_reason,
+    )
+
+
+def _text(session: QuestionSession) -> str:
+    status = session.status
+    if status is SessionStatus.COMPLETED and session.answers is not None:
+        return format_user_response(session.answers, session.questions)
+    if status is SessionStatus.REJECTED:
+        reason = session.rejection_reason
+        return (
+            f"The person rejected the questions{f': {reason}' if reason else ' without a reason'}. "
+            "Don't ask the same again; go on without the answers, or ask differently."
+        )
+    if status is SessionStatus.PENDING:
+        return (
+            f"The person has not answered yet. The questions stay open as {session.session_id}; "
+            "fetch the answers with get_answered_questions, later or with blocking true."
+        )
+    how = "nobody answered in time" if status is SessionStatus.TIMED_OUT else "nobody waited for it"
+    return f"The questions were withdrawn ({status.value}: {how}). Ask again if they still matter."

@@ -1,0 +1,350 @@
+"""The harness as tools: begin, show, brief and lead durable sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from attrs import frozen
+
+from tools.harness import (
+    Clock,
+    SessionConflict,
+    SessionContext,
+    SessionManager,
+    SessionNotFound,
+    SessionState,
+    SessionStore,
+    UnreadableSession,
+)
+from tools.harness.session_domain import utc_now
+from tools.mcp_server import arguments as takes
+from tools.mcp_server import results as gives
+from tools.mcp_server.calls import Call, Workers
+from tools.mcp_server.tool import Answer, Tool
+
+_Result = TypeVar("_Result")
+
+_REPEATS: Final = 3
+"""How often a change is repeated after somebody else changed the session."""
+_SHOWN_DETAILS: Final = 300
+
+
+@frozen(kw_only=True)
+class SessionTools:
+    """Tools over the sessions of one store.
+
+    Each call leads its session with a manager of its own, so that calls and clients never share
+    one; what a call says explicitly holds for the session as it is then, so it is repeated when
+    somebody else was faster.
+
+    Attributes:
+        store: Where the sessions are.
+        workers: Where the work runs.
+        clock: The time.
+    """
+
+    store: SessionStore
+    workers: Workers
+    clock: Clock = utc_now
+
+    def lead(self, session_id: str) -> SessionManager:
+        """Return a manager that leads a session.
+
+        Raises:
+            SessionNotFound: There is none of this id.
+        """
+        manager = SessionManager(self.store, clock=self.clock)
+        if manager.load(session_id) is None:
+            raise SessionNotFound(session_id, path=self.store.base_path)
+        return manager
+
+    async def _change(
+        self, session_id: str, act: Callable[[SessionManager], _Result]
+    ) -> tuple[SessionContext, _Result]:
+        def work() -> tuple[SessionContext, _Result]:
+            for remaining in range(_REPEATS, -1, -1):
+                manager = self.lead(session_id)
+                try:
+                    result = act(manager)
+                except SessionConflict:
+                    if not remaining:
+                        raise
+                else:
+                    session = manager.current_session
+                    assert session is not None  # noqa: S101 (it was loaded above)
+                    return session, result
+            raise AssertionError("unreachable")  # pragma: no cover
+
+        return await self.workers.quick(work)
+
+    async def _state_after(
+        self, session_id: str, act: Callable[[SessionManager], object]
+    ) -> Answer:
+        session, _ = await self._change(session_id, act)
+        state = gives.SessionStateResult.of(session, self.store)
+        return Answer(state, state.line())
+
+    async def create(self, _: Call, given: takes.SessionCreate) -> Answer:
+        """Begin a session."""
+
+        def work() -> SessionContext:
+            return SessionManager(self.store, clock=self.clock).create(
+                given.workflow_type,
+                given.initial_phase,
+                given.token_budget,
+                goal=given.goal,
+            )
+
+        state = gives.SessionStateResult.of(await self.workers.quick(work), self.store)
+        return Answer(state, state.line())
+
+    async def list(self, _: Call, given: takes.SessionList) -> Answer:
+        """List the sessions."""
+        unreadable: list[UnreadableSession] = []
+
+        def work() -> gives.SessionListResult:
+            manager = SessionManager(self.store, clock=self.clock)
+            state = SessionState(given.state) if given.state is not None else None
+            found = manager.list(state=state, on_unreadable=unreadable.append)
+            return gives.SessionListResult(
+                sessions=[gives.ListedSession.of(one) for one in found[: given.limit]],
+                total=len(found),
+                unreadable=[
+                    gives.UnreadableResult(
+                        session_id=one.session_id, problem=gives.cut(str(one.error), 500)[0]
+                    )
+                    for one in unreadable[: given.limit]
+                ],
+            )
+
+        listed = await self.workers.quick(work)
+        lines = [
+            f"{one.session_id}: {one.state}; "
+            f"{f'phase {one.current_phase}' if one.current_phase else 'no phase'}, attempt "
+            f"{one.attempt_number}; {one.tokens_remaining:,} tokens left; changed {one.updated_at}"
+            for one in listed.sessions
+        ]
+        if listed.total > len(listed.sessions):
+            lines.append(f"({listed.total - len(listed.sessions)} more)")
+        lines += [f"{one.session_id}: can't be read: {one.problem}" for one in listed.unreadable]
+        return Answer(listed, "\n".join(lines) or "There are no such sessions.")
+
+    async def show(self, _: Call, given: takes.SessionShow) -> Answer:
+        """Show a session."""
+        session = await self.workers.quick(lambda: self._load(given.session_id))
+        shown = gives.SessionShowResult(
+            session=gives.SessionStateResult.of(session, self.store),
+            artifacts=[
+                gives.ArtifactResult.of(one)
+                for one in _last(session.artifacts, given.artifacts_limit)
+            ],
+            artifacts_total=len(session.artifacts),
+            history=[
+                gives.HistoryResult.of(one) for one in _last(session.history, given.history_limit)
+            ],
+            history_total=len(session.history),
+        )
+        lines = [shown.session.line()]
+        if shown.session.goal:
+            lines.append(f"Goal: {shown.session.goal}")
+        if shown.history:
+            lines.append(f"History, the last {len(shown.history)} of {shown.history_total}:")
+            lines += [_entry_line(one) for one in shown.history]
+        if shown.artifacts:
+            lines.append(f"Files made, the last {len(shown.artifacts)} of {shown.artifacts_total}:")
+            lines += [f"- {one.path} ({one.artifact_type})" for one in shown.artifacts]
+        return Answer(shown, "\n".join(lines))
+
+    async def brief(self, _: Call, given: takes.SessionBrief) -> Answer:
+        """Write a session's briefing."""
+
+        def work() -> gives.BriefingResult:
+            manager = self.lead(given.session_id)
+            session = manager.current_session
+            assert session is not None  # noqa: S101 (it was loaded)
+            return gives.BriefingResult(
+                session_id=session.session_id,
+                state=session.state.value,
+                briefing=manager.briefing(given.max_tokens),
+            )
+
+        told = await self.workers.quick(work)
+        return Answer(told, told.briefing)
+
+    async def advance(self, _: Call, given: takes.SessionAdvance) -> Answer:
+        """Go on to another phase."""
+        return await self._state_after(
+            given.session_id, lambda manager: manager.advance_phase(given.phase)
+        )
+
+    async def retry(self, _: Call, given: takes.SessionAndReason) -> Answer:
+        """Begin another attempt at the phase."""
+        return await self._state_after(
+            given.session_id, lambda manager: manager.retry_phase(given.reason)
+        )
+
+    async def record_tokens(self, _: Call, given: takes.SessionRecordTokens) -> Answer:
+        """Record tokens spent."""
+
+        def act(manager: SessionManager) -> bool:
+            manager.record_tokens(given.tokens)
+            return manager.can_continue()
+
+        session, goes_on = await self._change(given.session_id, act)
+        state = gives.SessionStateResult.of(session, self.store)
+        return Answer(gives.TokensResult(session=state, can_continue=goes_on), state.line())
+
+    async def pause(self, _: Call, given: takes.SessionAndReason) -> Answer:
+        """Stop until resumed."""
+        return await self._state_after(
+            given.session_id, lambda manager: manager.pause(given.reason)
+        )
+
+    async def resume(self, _: Call, given: takes.SessionOnly) -> Answer:
+        """Go on with a paused session."""
+        return await self._state_after(given.session_id, lambda manager: manager.resume())
+
+    async def complete(self, _: Call, given: takes.SessionOnly) -> Answer:
+        """End well."""
+        return await self._state_after(given.session_id, lambda manager: manager.complete())
+
+    async def abort(self, _: Call, given: takes.SessionAndReason) -> Answer:
+        """End badly."""
+        return await self._state_after(
+            given.session_id, lambda manager: manager.abort(given.reason)
+        )
+
+    def _load(self, session_id: str) -> SessionContext:
+        session = self.lead(session_id).current_session
+        assert session is not None  # noqa: S101 (it was loaded)
+        return session
+
+    def tools(self) -> tuple[Tool, ...]:
+        """All of them."""
+        return (
+            Tool(
+                name="session_create",
+                title="Begin a session",
+                description=(
+                    "Begin a durable session for a piece of work that may outlive this context. "
+                    "Returns its id; keep it, every other tool takes it."
+                ),
+                arguments=takes.SessionCreate,
+                result=gives.SessionStateResult,
+                run=self.create,
+            ),
+            Tool(
+                name="session_list",
+                title="List sessions",
+                description="List the sessions, the last changed first, to find one to go on with.",
+                arguments=takes.SessionList,
+                result=gives.SessionListResult,
+                run=self.list,
+                read_only=True,
+            ),
+            Tool(
+                name="session_show",
+                title="Show a session",
+                description=(
+                    "Show a session's state, budget, the last of its history and the files made."
+                ),
+                arguments=takes.SessionShow,
+                result=gives.SessionShowResult,
+                run=self.show,
+                read_only=True,
+            ),
+            Tool(
+                name="session_brief",
+                title="Brief on a session",
+                description=(
+                    "Write the text to read first when taking up a session after a context reset: "
+                    "goal, phase, budget, open problems, what was done. Never longer than "
+                    "max_tokens."
+                ),
+                arguments=takes.SessionBrief,
+                result=gives.BriefingResult,
+                run=self.brief,
+                read_only=True,
+            ),
+            Tool(
+                name="session_advance",
+                title="Advance to a phase",
+                description=(
+                    "Go on to another phase, at its first attempt. The session must be active."
+                ),
+                arguments=takes.SessionAdvance,
+                result=gives.SessionStateResult,
+                run=self.advance,
+            ),
+            Tool(
+                name="session_retry",
+                title="Retry the phase",
+                description=(
+                    "Begin another attempt at the current phase; say in the reason what to do "
+                    "differently. The session must be active."
+                ),
+                arguments=takes.SessionAndReason,
+                result=gives.SessionStateResult,
+                run=self.retry,
+            ),
+            Tool(
+                name="session_record_tokens",
+                title="Record tokens",
+                description=(
+                    "Add tokens that you spent to the session's budget. Tells whether the work can "
+                    "go on."
+                ),
+                arguments=takes.SessionRecordTokens,
+                result=gives.TokensResult,
+                run=self.record_tokens,
+            ),
+            Tool(
+                name="session_pause",
+                title="Pause a session",
+                description="Stop an active session until it is resumed; say why in the reason.",
+                arguments=takes.SessionAndReason,
+                result=gives.SessionStateResult,
+                run=self.pause,
+            ),
+            Tool(
+                name="session_resume",
+                title="Resume a session",
+                description="Go on with a paused session.",
+                arguments=takes.SessionOnly,
+                result=gives.SessionStateResult,
+                run=self.resume,
+            ),
+            Tool(
+                name="session_complete",
+                title="Complete a session",
+                description="End an active session well, for good. It can't be taken up again.",
+                arguments=takes.SessionOnly,
+                result=gives.SessionStateResult,
+                run=self.complete,
+                destructive=True,
+            ),
+            Tool(
+                name="session_abort",
+                title="Abort a session",
+                description=(
+                    "End a session badly, for good; say why in the reason. Its files are kept."
+                ),
+                arguments=takes.SessionAndReason,
+                result=gives.SessionStateResult,
+                run=self.abort,
+                destructive=True,
+            ),
+        )
+
+
+def _last(items: list[_Result], limit: int) -> list[_Result]:
+    return items[-limit:] if limit else []
+
+
+def _entry_line(entry: gives.HistoryResult) -> str:
+    phase = f" [{entry.phase}]" if entry.phase else ""
+    details = " ".join((entry.details or "").split())
+    if len(details) > _SHOWN_DETAILS:
+        details = f"{details[: _SHOWN_DETAILS - 1]}…"
+    return f"- {entry.timestamp}{phase} {entry.action}{f': {details}' if details else ''}"

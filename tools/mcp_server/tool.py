@@ -1,0 +1,162 @@
+"""What a tool is, and how what went wrong in one is told to the model that called it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import structlog
+from attrs import frozen
+from mcp_types import CallToolResult, TextContent, ToolAnnotations
+from mcp_types import Tool as ToolListing
+from pydantic import BaseModel
+
+from tools.durable import DurableError
+from tools.harness import HarnessError, SessionNotFound
+from tools.mcp_server.arguments import Arguments, checked
+from tools.mcp_server.calls import Call
+from tools.mcp_server.errors import McpServerError
+from tools.questions import QuestionError
+from tools.questions import SessionNotFound as QuestionsNotFound
+from tools.sandbox.errors import SandboxError
+
+ERROR_META_KEY: Final = "agentforge/error"
+"""Where a failed call's result carries the error's type and fields, for programs."""
+_MAX_ERROR_CHARS: Final = 4_000
+
+_TYPED: Final = (HarnessError, DurableError, SandboxError, QuestionError, McpServerError)
+"""Errors that say of themselves what happened, what was kept and what to do."""
+
+_log = structlog.get_logger("agentforge.mcp")
+
+
+@frozen
+class Answer:
+    """What a tool returns.
+
+    Attributes:
+        structured: The values.
+        text: The same in words, for models that are shown no values.
+    """
+
+    structured: BaseModel
+    text: str
+
+
+@frozen(kw_only=True)
+class Tool:
+    """A tool.
+
+    Attributes:
+        name: What it is called by.
+        title: What people see.
+        description: What the model reads.
+        arguments: What it takes.
+        result: What it returns.
+        run: Does it.
+        read_only: It changes nothing.
+        destructive: It may end or overwrite something; else it only adds.
+        idempotent: Doing it twice is the same as doing it once.
+        open_world: It reaches beyond this machine's files, as to a person.
+    """
+
+    name: str
+    title: str
+    description: str
+    arguments: type[Arguments]
+    result: type[BaseModel]
+    run: Callable[[Call, Any], Awaitable[Answer]]
+    read_only: bool = False
+    destructive: bool = False
+    idempotent: bool = False
+    open_world: bool = False
+
+    def listing(self) -> ToolListing:
+        """Describe the tool to clients."""
+        return ToolListing(
+            name=self.name,
+            title=self.title,
+            description=self.description,
+            input_schema=self.arguments.model_json_schema(),
+            output_schema=self.result.model_json_schema(mode="serialization"),
+            annotations=ToolAnnotations(
+                title=self.title,
+                read_only_hint=self.read_only,
+                destructive_hint=self.destructive,
+                idempotent_hint=self.idempotent or self.read_only,
+                open_world_hint=self.open_world,
+            ),
+        )
+
+    async def call(self, call: Call, arguments: Mapping[str, Any] | None) -> CallToolResult:
+        """Check the arguments, do it, and tell what came of it; what goes wrong is told too."""
+        try:
+            answer = await self.run(call, checked(self.name, self.arguments, arguments))
+        except _TYPED as error:
+            _log.info(
+                "mcp.call_refused", tool=self.name, error=type(error).__name__, call_id=call.call_id
+            )
+            return failed(error, message=advised(error))
+        except OSError as error:
+            _log.warning("mcp.call_failed", tool=self.name, error=str(error), call_id=call.call_id)
+            return failed(error, message=advised(error))
+        except Exception as error:  # noqa: BLE001 (the boundary: no traceback reaches a model)
+            _log.exception("mcp.call_crashed", tool=self.name, call_id=call.call_id)
+            return failed(error, message=advised(error))
+        _log.info("mcp.call_done", tool=self.name, call_id=call.call_id)
+        return CallToolResult(
+            content=[TextContent(type="text", text=answer.text)],
+            structured_content=answer.structured.model_dump(mode="json"),
+        )
+
+
+def advised(error: Exception) -> str:
+    """Tell an error: what happened, what was kept, and what to do, in the words of these tools."""
+    if isinstance(error, SessionNotFound):
+        return f"{error} As a tool: session_list."
+    if isinstance(error, QuestionsNotFound):
+        return (
+            f"{error}. It may have been cleaned up after its retention period, or belong to "
+            "another directory; nothing was changed. Ask again with ask_user_questions."
+        )
+    if isinstance(error, _TYPED):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"{error}. Free the disk or fix its permissions, then try again."
+    return (
+        f"unexpected {type(error).__name__}. This is a fault in agentforge itself; what was done "
+        "before it is kept. Look at the session before you try again; the server's log says more."
+    )
+
+
+def failed(error: BaseException, *, message: str) -> CallToolResult:
+    """Make the result of a call that failed.
+
+    The fields go into `_meta`: clients check structured content against the output schema, which
+    an error does not have.
+    """
+    return CallToolResult(
+        content=[TextContent(type="text", text=_sound(message)[:_MAX_ERROR_CHARS])],
+        is_error=True,
+        _meta={ERROR_META_KEY: {"type": type(error).__name__, **_fields(error)}},
+    )
+
+
+def _fields(error: BaseException) -> dict[str, Any]:
+    """The fields of an error that a program can use, each of bounded size."""
+    found: dict[str, Any] = {}
+    for name, value in vars(error).items():
+        if name.startswith("_") or name in {"type", "cause"}:
+            continue
+        if value is None or isinstance(value, bool | int | float):
+            found[name] = value
+        elif isinstance(value, list | tuple):
+            found[name] = [_sound(str(item))[:500] for item in value[:50]]
+        else:
+            found[name] = _sound(str(getattr(value, "value", value)))[:500]
+    return found
+
+
+def _sound(text: str) -> str:
+    """Spell out what UTF-8, and so JSON on the wire, can't hold."""
+    return text.encode("utf-8", "backslashreplace").decode()
