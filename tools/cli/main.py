@@ -10,7 +10,16 @@ from typing import Annotated, TextIO
 
 import typer
 
-from tools.cli.commands import act, housekeeping, look, prune, questions, sandbox, work
+from tools.cli.commands import (
+    act,
+    housekeeping,
+    look,
+    prune,
+    questions,
+    sandbox,
+    terminal,
+    work,
+)
 from tools.cli.context import BASE_VARIABLE, Cli, Outside
 from tools.cli.errors import Interrupted, OutputLost
 from tools.cli.exit_codes import ExitCode, GuestExit, epilog, exit_code_of
@@ -35,6 +44,7 @@ housekeeping.add_to(app)
 prune.add_to(app)
 sandbox.add_to(app)
 questions.add_to(app)
+terminal.add_to(app)
 
 
 @app.callback(invoke_without_command=True)

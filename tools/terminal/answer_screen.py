@@ -87,9 +87,9 @@ class AnswerScreen(Screen[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,b", "step(-1)", "Back", key_display="←"),
-        Binding("right,n", "step(1)", "Next", key_display="→"),
+        Binding("right,n", "step(1)", "Next", show=False),
         Binding("v", "review", "Review"),
-        Binding("e", "ask('elaborate')", "More detail"),
+        Binding("e", "ask('elaborate')", "Detail"),
         Binding("d", "ask('rephrase')", "Rephrase", show=False),
         Binding("a", "recommended", "Recommended", show=False),
         Binding("x", "reject", "Reject"),

@@ -88,9 +88,9 @@ class Choices(OptionList):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "pick", "Choose", show=True),
-        Binding("enter", "pick_and_go_on", "Choose, go on", show=True),
-        Binding("o", "other", "Other", show=True),
+        Binding("space", "pick", "Choose"),
+        Binding("enter", "pick_and_go_on", "Next"),
+        Binding("o", "other", "Other"),
         Binding("pageup", "prompt(-1)", "Prompt up", show=False),
         Binding("pagedown", "prompt(1)", "Prompt down", show=False),
         Binding("j", "cursor_down", "Down", show=False),
@@ -244,8 +244,8 @@ class OtherText(TextArea):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "To the options", show=True),
-        Binding("tab", "go_on", "Go on", show=True, priority=True),
+        Binding("escape", "leave", "To the options"),
+        Binding("tab", "go_on", "Go on", priority=True),
         Binding("shift+tab", "leave", "To the options", show=False, priority=True),
     ]
 

@@ -161,31 +161,37 @@ class TellDialog(ModalScreen[None]):
 
 KEYS: Final = """\
 The queue
-  up, down, PgUp, PgDn, Home, End    move
-  Enter     answer the session at the cursor
-  x         reject it, with a reason if you like
-  q         leave; what you typed is kept
+  up, down, PgUp, PgDn, Home, End   move
+  Enter        answer the session at the cursor
+  x            reject it, with a reason if you like
+  q            leave; what you typed is kept
 
 A question
-  up, down  move            Space, 1-9  choose, or take the choice back
-  Enter     choose and go on (where several may be chosen: go on)
-  o         answer in your own words; Tab goes on, Esc leads back
-  left, right               the question before, the question after
-  PgUp, PgDn                scroll the prompt
-  e         ask for more detailed options instead of answering
-  d         ask to put the question differently
-  a         take what is recommended where you chose nothing, then review
-  v         review all answers
-  x         reject the whole session
-  Esc       back to the queue; what you chose and typed is kept
+  up, down     move
+  Space, 1-9   choose, or take the choice back
+  Enter        choose and go on (where several may be
+               chosen: go on)
+  o            answer in your own words; there, Tab
+               goes on and Esc leads back
+  left, right  the question before, the one after
+  PgUp, PgDn   scroll the prompt
+  e            ask for more detailed options instead
+  d            ask to put the question differently
+  a            take what is recommended where you
+               chose nothing, then review
+  v            review all answers
+  x            reject the whole session
+  Esc          back to the queue; what you chose and
+               typed is kept
 
 The review
-  s         send the answers
-  Enter     change the answer at the cursor
-  Esc       back to the questions
+  s            send the answers
+  Enter        change the answer at the cursor
+  Esc          back to the questions
 
 Everywhere
-  ?         these keys      Ctrl+Q      leave
+  ?            these keys
+  Ctrl+Q       leave
 """
 
 
