@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import ClassVar, Final
 
 import structlog
-from textual.app import App
 from textual.binding import Binding, BindingType
 
 from tools.durable import DurableError
@@ -27,6 +26,7 @@ from tools.terminal.desk import Ending, Listing, QuestionDesk, Waiting
 from tools.terminal.dialogs import KeysDialog, TellDialog, TextDialog
 from tools.terminal.draft import Draft, fits
 from tools.terminal.drafts import DraftStore, DraftUnreadable
+from tools.terminal.in_order import InOrder
 from tools.terminal.queue_screen import QueueScreen
 from tools.terminal.queue_view import SHORT_ID, now_utc
 from tools.terminal.review_screen import ReviewScreen, bare_text, review_text
@@ -59,7 +59,7 @@ def ending_text(ending: Ending) -> str:
     return f"{text} ({reason})" if reason else text
 
 
-class QuestionsApp(App[None]):
+class QuestionsApp(InOrder[None]):
     """Question sessions in a terminal.
 
     Guarantees: nothing is sent that was not reviewed; what was chosen and typed is on disk within
@@ -126,6 +126,7 @@ class QuestionsApp(App[None]):
             loop = asyncio.get_running_loop()
             for number in (signal.SIGHUP, signal.SIGTERM):
                 loop.add_signal_handler(number, self.exit)
+        self.begin_typing()
         self.run_worker(self._follow(), name="follow")
         if self._first is not None:
             self.open_session(self._first)
@@ -197,7 +198,7 @@ class QuestionsApp(App[None]):
 
     def open_session(self, session_id: str) -> None:
         """Show a session's questions."""
-        self.run_worker(self._open(session_id), group="open", exclusive=True)
+        self.hold_keys(self.run_worker(self._open(session_id), group="open", exclusive=True))
 
     async def _open(self, session_id: str) -> None:
         if self._answering():

@@ -119,7 +119,7 @@ class TellDialog(ModalScreen[None]):
 
     DEFAULT_CSS = f"TellDialog {{ {_BOX} }}"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter,escape", "close", "Go on", key_display="enter"),
+        Binding("escape", "close", "Go on"),  # no key that ends a word that is being typed
         Binding("up", "scroll(-1)", "Up", show=False),
         Binding("down", "scroll(1)", "Down", show=False),
         Binding("pageup", "scroll(-10)", "Page up", show=False),
@@ -198,6 +198,9 @@ Everywhere
 class KeysDialog(TellDialog):
     """Shows all keys."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter,question_mark", "close", show=False),
+    ]
     DEFAULT_CSS = "KeysDialog > Vertical > VerticalScroll { max-height: 18; margin: 0; }"
 
     def __init__(self) -> None:

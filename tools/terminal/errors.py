@@ -28,7 +28,7 @@ class ExtraMissing(TerminalError):
 
 
 class NoTerminal(TerminalError):
-    """Standard input or standard output is no terminal, so nothing can be shown or typed."""
+    """Standard input, output or error is no terminal that can be drawn in."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -66,6 +66,6 @@ class TerminalFailed(TerminalError):
         super().__init__(
             f"the terminal ended because of a fault in it ({type(cause).__name__}: {cause}). No "
             f"question was answered by that; what you had typed is kept in {drafts} and is there "
-            "when you start it again."
+            "when you start it again"
         )
         self.drafts = drafts

@@ -105,7 +105,9 @@ def run_web(
 
 
 def _at_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") not in _DUMB
+    """Whether there is a terminal: Textual reads standard input and draws on standard error."""
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    return all(one.isatty() for one in streams) and os.environ.get("TERM") not in _DUMB
 
 
 def _missing(error: ModuleNotFoundError) -> Exception:

@@ -44,7 +44,7 @@ def questions(
     session: Annotated[
         str | None,
         typer.Argument(
-            metavar="[ID]",
+            metavar="ID",
             help="The question session to show at once, or the beginning of its id.",
             show_default=False,
         ),
