@@ -13,11 +13,14 @@ import re
 import shlex
 import signal
 import socket
+from asyncio.subprocess import Process
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+import structlog
 from aiohttp import web
+from textual_serve.app_service import AppService
 from textual_serve.server import Server
 
 from tools.terminal.errors import AddressRefused
@@ -27,6 +30,9 @@ MAX_PAGES: Final = 8
 """How many pages may be open at once: each costs a process."""
 
 _SHUTDOWN_S: Final = 5.0
+_STOP_S: Final = 3.0
+_HEARTBEAT_S: Final = 15.0
+_log = structlog.get_logger(__name__)
 _LOOPBACK: Final = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])(?::\d{1,5})?", re.ASCII)
 """Names of this machine; the port may be another one, as behind `ssh -L`."""
 
@@ -68,6 +74,43 @@ body.-closed .closed {{ display: flex; }}
 """
 
 
+class _Terminal(AppService):
+    """One process of the application, for one page; it never outlives the page by long."""
+
+    def __init__(self, words: Sequence[str], **wiring: Any) -> None:
+        super().__init__(shlex.join(words), **wiring)
+        self._words = words
+
+    async def _open_app_process(self, width: int = 80, height: int = 24) -> Process:
+        """Start the process, without a shell between."""
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(
+            *self._words,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            env=self._build_environment(width=width, height=height),
+        )
+        self._process, self._stdin = process, process.stdin
+        return process
+
+    async def stop(self) -> None:
+        """Have the process end; if it does not, end it."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_STOP_S):
+                await super().stop()
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.stdin is not None:
+            process.stdin.close()
+        for number in (0, signal.SIGTERM, signal.SIGKILL):
+            with suppress(TimeoutError, ProcessLookupError):
+                process.send_signal(number)
+                await asyncio.wait_for(process.wait(), _STOP_S)
+                return
+
+
 class LoopbackServer(Server):
     """Serves the application on loopback, to whoever has the key."""
 
@@ -80,10 +123,10 @@ class LoopbackServer(Server):
             key: What a browser must show; hard to guess.
         """
         super().__init__(shlex.join(command), host=HOST, port=port, title="Questions")
+        self._words = tuple(command)
         self._key = key
         self._cookie = f"agentforge_questions_{port}"
-        self._sockets: set[web.WebSocketResponse] = set()
-        self._pages = 0
+        self._pages: set[web.WebSocketResponse] = set()
 
     @property
     def url(self) -> str:
@@ -136,16 +179,40 @@ class LoopbackServer(Server):
 
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
         """Run an application for a page, until the page is closed."""
-        if self._pages >= MAX_PAGES:
+        if len(self._pages) >= MAX_PAGES:
             raise web.HTTPServiceUnavailable(text=f"{MAX_PAGES} pages are open already.\n")
-        self._pages += 1
+        page = web.WebSocketResponse(heartbeat=_HEARTBEAT_S)
+        terminal = _Terminal(
+            self._words,
+            write_bytes=page.send_bytes,
+            write_str=page.send_str,
+            close=page.close,
+            download_manager=self.download_manager,
+        )
+        self._pages.add(page)
         try:
-            return await super().handle_websocket(request)
+            await page.prepare(request)
+            await terminal.start(_cells(request, "width", 80), _cells(request, "height", 24))
+            await self._process_messages(page, terminal)
+        except (ConnectionError, ValueError, LookupError, TypeError, AssertionError) as error:
+            _log.warning("terminal.page_lost", fault=repr(error))  # what came was no message
         finally:
-            self._pages -= 1
+            self._pages.discard(page)
+            await terminal.stop()
+        return page
+
+    async def on_shutdown(self, app: web.Application) -> None:  # noqa: ARG002 (not ours to name)
+        """Close the pages, so that their applications end."""
+        for page in tuple(self._pages):
+            await page.close()
 
     async def on_startup(self, app: web.Application) -> None:
         """Say nothing: the command says where it serves."""
+
+
+def _cells(request: web.Request, name: str, default: int) -> int:
+    asked = request.query.get(name, "")
+    return min(max(int(asked), 1), 1000) if asked.isdecimal() and len(asked) < 5 else default
 
 
 def _headers(host: str) -> dict[str, str]:

@@ -199,7 +199,7 @@ async def test_a_fault_of_the_application_is_no_traceback_and_loses_no_draft(
     sitting: Sitting, desk: FakeDesk, drafts: DraftStore
 ) -> None:
     which = desk.ask(STORAGE)
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(ZeroDivisionError):  # noqa: PT012 (the pilot raises it when it ends)
         async with sitting() as person:
             await person.press("enter", "1")
             person.app.call_later(lambda: 1 / 0)
