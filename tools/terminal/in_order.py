@@ -9,7 +9,7 @@ done, so that the text goes into the text.
 from __future__ import annotations
 
 import asyncio
-from functools import partial
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
 from textual import events
@@ -68,12 +68,22 @@ class InOrder(App[_Result]):
                 self._typed.task_done()
 
     async def _deliver(self, event: events.Key | events.Paste) -> None:
-        target: Widget = self.focused or self.screen
-        await _through(self, partial(super().on_event, event))
-        if isinstance(event, events.Key) and target.check_consume_key(event.key, event.character):
+        targets: list[Widget] = []
+
+        async def hand_on() -> None:
+            targets.append(self.focused or self.screen)
+            await super(InOrder, self).on_event(event)
+            targets.append(self.focused or self.screen)  # another one if the terminal was blurred
+
+        await _through(self, hand_on)
+        if isinstance(event, events.Key) and all(
+            one.check_consume_key(event.key, event.character) for one in targets
+        ):
             return  # it is text, and text changes nothing but itself
-        for node in target.ancestors_with_self:  # messages go this way
-            await _through(node)
+        for target in dict.fromkeys(targets):
+            for node in target.ancestors_with_self:  # messages go this way
+                await _through(node)  # what it was given
+                await _through(node)  # what it told itself meanwhile, on the way up
         if self._holding is not None and not self._holding.is_finished:
             await self._holding.wait()
         self._holding = None
@@ -81,7 +91,7 @@ class InOrder(App[_Result]):
         await _through(self)
 
 
-async def _through(pump: MessagePump, *calls: Any) -> None:
+async def _through(pump: MessagePump, *calls: Callable[[], Awaitable[None]]) -> None:
     """Wait until a message pump is through with all it has, then with these calls."""
     done = asyncio.Event()
 

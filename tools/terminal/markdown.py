@@ -135,6 +135,10 @@ class PromptView(VerticalScroll, can_focus=False):
         self.watch(self, "scroll_y", self._say_more, init=False)
         self.call_after_refresh(self._say_more)
 
+    def on_resize(self) -> None:
+        """Count anew."""
+        self.call_after_refresh(self._say_more)
+
     def _say_more(self) -> None:
         below = max(0, round(self.max_scroll_y - self.scroll_y))
         above = round(self.scroll_y)

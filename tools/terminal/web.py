@@ -61,6 +61,7 @@ body.-first-byte .starting {{ display: none; }}
 body.-closed .closed {{ display: flex; }}
 </style>
 <script src="/static/js/textual.js"></script>
+<script src="/questions.js" defer></script>
 </head>
 <body>
 <div class="said starting"><div>Starting …<noscript><br>This page needs JavaScript.</noscript></div>
@@ -71,6 +72,17 @@ body.-closed .closed {{ display: flex; }}
   data-font-size="{font_size}"></div>
 </body>
 </html>
+"""
+
+
+_SCRIPT: Final = """\
+// The keyboard is the terminal's as soon as there is something to see.
+new MutationObserver((_, observer) => {
+  if (document.body.classList.contains("-first-byte")) {
+    observer.disconnect();
+    document.querySelector("#terminal textarea")?.focus();
+  }
+}).observe(document.body, { attributeFilter: ["class"] });
 """
 
 
@@ -136,6 +148,7 @@ class LoopbackServer(Server):
     async def application(self) -> web.Application:
         """Return the web application, guarded."""
         app = await self._make_app()
+        app.router.add_get("/questions.js", self._script)
         app.middlewares.append(self._guard())
         return app
 
@@ -176,6 +189,9 @@ class LoopbackServer(Server):
         font_size = min(max(int(asked), 6), 72) if asked.isdecimal() and len(asked) < 4 else 16
         page = _PAGE.format(host=request.host, font_size=font_size)
         return web.Response(text=page, content_type="text/html")
+
+    async def _script(self, _: web.Request) -> web.Response:
+        return web.Response(text=_SCRIPT, content_type="text/javascript")
 
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
         """Run an application for a page, until the page is closed."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import re
 import subprocess
 import sys
 import time
@@ -12,6 +14,8 @@ from uuid import uuid4
 
 import pytest
 from attrs import define
+from rich.console import Console
+from rich.text import Text
 
 from tests.support.question_desk import CHECKS, STORAGE
 from tools.questions import QuestionSessions
@@ -66,6 +70,19 @@ class Tmux:
     def waits_for(self, text: str) -> str:
         until(lambda: text in self.sees(), lambda: f"{text!r} never came:\n{self.sees()}")
         return self.sees()
+
+    def picture(self, name: str) -> None:
+        """Keep what is seen as SVG where AGENTFORGE_PICTURES says, for the documentation."""
+        directory = os.environ.get("AGENTFORGE_PICTURES")
+        if not directory:
+            return
+        console = Console(width=80, record=True, file=io.StringIO(), force_terminal=True)
+        time.sleep(7)  # until passing messages have passed
+        shown = Text.from_ansi(self("capture-pane", "-p", "-e", "-N").rstrip("\n"))
+        console.print(shown, overflow="crop", no_wrap=True)
+        svg = console.export_svg(title="agentforge questions", unique_id="terminal")
+        svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)  # nothing from elsewhere
+        Path(directory, name).write_text(svg, encoding="utf-8")
 
     def types(self, *keys: str) -> None:
         self("send-keys", *keys)

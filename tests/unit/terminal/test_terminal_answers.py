@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from textual import events
 
 from tests.support.question_desk import CHECKS, NAME, STORAGE, FakeDesk
 from tests.unit.terminal.conftest import Person, Sitting
@@ -329,6 +330,35 @@ async def test_a_burst_of_keys_types_into_the_text_and_runs_no_command(
         await person.burst(("enter", "\r"), *keys("ofixed"), ("tab", "\t"), *keys("s"))
         await person.waits_for("0 waiting")
     assert desk.sessions[which].answers == (UserAnswer(question_index=0, custom_text="fixed"),)
+
+
+async def test_keys_find_their_way_also_when_the_window_had_lost_the_focus(
+    sitting: Sitting, desk: FakeDesk
+) -> None:
+    which = desk.ask(STORAGE)
+    async with sitting() as person:
+        person.app.post_message(events.AppBlur())
+        await person.pilot.pause()
+        await person.burst(("enter", "\r"), *keys("3vs"))
+        await person.waits_for("0 waiting")
+    assert desk.sessions[which].answers == (UserAnswer(question_index=0, selected_option="Redis"),)
+
+
+async def test_a_pasted_text_goes_where_the_keys_before_it_lead(
+    sitting: Sitting, desk: FakeDesk
+) -> None:
+    which = desk.ask(STORAGE)
+    async with sitting() as person:
+        for event in (
+            events.Key("enter", "\r"),
+            events.Key("o", "o"),
+            events.Paste("two\nlines"),
+            events.Key("tab", "\t"),
+            events.Key("s", "s"),
+        ):
+            person.app.post_message(event)
+        await person.waits_for("0 waiting")
+    assert desk.sessions[which].answers == (UserAnswer(question_index=0, custom_text="two\nlines"),)
 
 
 async def test_a_burst_of_keys_types_into_a_reason(sitting: Sitting, desk: FakeDesk) -> None:
