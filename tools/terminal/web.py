@@ -116,9 +116,10 @@ class _Terminal(AppService):
             return
         if process.stdin is not None:
             process.stdin.close()
-        for number in (0, signal.SIGTERM, signal.SIGKILL):
+        for number in (None, signal.SIGTERM, signal.SIGKILL):
             with suppress(TimeoutError, ProcessLookupError):
-                process.send_signal(number)
+                if number is not None:  # asking by signal 0 would take the exit code away
+                    process.send_signal(number)
                 await asyncio.wait_for(process.wait(), _STOP_S)
                 return
 
