@@ -152,7 +152,7 @@ class QuestionsApp(InOrder[None]):
         self._unlisted = False
         before = self._listing
         self._listing = listing
-        if listing != before:
+        if listing is not before and listing != before:
             self._show_queue()
             for answering in self._answering():
                 answering.queue_changed()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,6 +26,12 @@ _log = structlog.get_logger(__name__)
 
 POLL_S: Final = 1.0
 """How long a change may go unseen where the file system tells nothing, in seconds."""
+
+_SETTLED_NS: Final = 100_000_000
+"""What changed less than this ago may change again under the same time: the kernel's clock for
+files moves in steps of up to 10 ms (HZ=100)."""
+
+_Marks = dict[str, tuple[int, int]]
 
 _DEBOUNCE_MS: Final = 100
 _STEP_MS: Final = 50
@@ -114,6 +122,7 @@ class StoredQuestions:
         *,
         fs: FileSystem | None = None,
         clock: Callable[[], datetime] = _now,
+        now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         """Look at sessions.
 
@@ -121,10 +130,13 @@ class StoredQuestions:
             sessions: The sessions.
             fs: The file system; the real one by default.
             clock: The time now, aware.
+            now_ns: The time by the clock that stamps files, in nanoseconds since 1970.
         """
         self._sessions = sessions
         self._fs = fs or OsFileSystem()
         self._clock = clock
+        self._now_ns = now_ns
+        self._seen: tuple[_Marks, Listing] | None = None
 
     @property
     def where(self) -> Path:
@@ -142,8 +154,34 @@ class StoredQuestions:
     def listing(self) -> Listing:
         """Return the queue as it is now; one bad session never hides the others.
 
-        What did not change since the last listing is not read again.
+        What did not change since the last listing is not read again; if nothing did, the last
+        listing itself is returned, for the price of one `stat` for each session.
         """
+        marks = self._marks()
+        if self._seen is not None and marks == self._seen[0]:
+            return self._seen[1]
+        listing = self._read_listing()
+        sure = marks is not None and not listing.unreadable
+        self._seen = (marks, listing) if marks is not None and sure else None
+        return listing
+
+    def _marks(self) -> _Marks | None:
+        """Say by what a change of any session is seen; None if one might not be."""
+        if self._sessions.config.session_timeout_s:
+            return None  # a session may end by the passing of time alone
+        marks = {}
+        newest = 0
+        try:
+            with os.scandir(self.where) as entries:
+                for entry in entries:
+                    status = entry.stat(follow_symlinks=False)
+                    marks[entry.name] = (status.st_ino, status.st_mtime_ns)
+                    newest = max(newest, status.st_mtime_ns)
+        except OSError:  # something went while we looked, or there is nothing
+            return None
+        return marks if self._now_ns() - newest > _SETTLED_NS else None
+
+    def _read_listing(self) -> Listing:
         unreadable: list[UnreadableQuestion] = []
         waiting = tuple(
             Waiting(session_id=one.session_id, titles=one.titles, created_at=one.created_at)

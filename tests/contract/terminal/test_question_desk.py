@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Protocol
 
@@ -10,11 +13,12 @@ import anyio
 import pytest
 from attrs import define
 
-from tests.support.question_desk import CHECKS, STORAGE, FakeDesk
+from tests.support.question_desk import CHECKS, START, STORAGE, FakeDesk
 from tools.questions import (
     InvalidAnswers,
     Question,
     QuestionError,
+    QuestionsConfig,
     QuestionSessions,
     SessionEnded,
     SessionStatus,
@@ -177,6 +181,47 @@ def test_one_bad_directory_hides_no_session_and_is_named(tmp_path: Path) -> None
     listing = StoredQuestions(sessions).listing()
     assert [one.session_id for one in listing.waiting] == [good]
     assert listing.unreadable == (bad,)
+
+
+def test_a_listing_is_read_again_only_when_something_may_have_changed(tmp_path: Path) -> None:
+    sessions = QuestionSessions(tmp_path / "questions")
+    which = sessions.create_session([STORAGE])
+    later_ns = time.time_ns() + 10**9
+    desk = StoredQuestions(sessions, now_ns=lambda: later_ns)
+    first = desk.listing()
+    assert desk.listing() is first
+    sessions.reject_session(which)
+    assert desk.listing().waiting == ()
+
+
+def test_a_change_in_the_same_tick_of_the_clock_is_seen(tmp_path: Path) -> None:
+    """Two changes may carry one time; a listing of just now is never taken for the next one's."""
+    sessions = QuestionSessions(tmp_path / "questions")
+    which = sessions.create_session([STORAGE])
+    directory = tmp_path / "questions" / which
+    stamp = directory.stat().st_mtime_ns
+    desk = StoredQuestions(sessions, now_ns=lambda: stamp + 1)
+    assert len(desk.listing().waiting) == 1
+    sessions.reject_session(which)
+    os.utime(directory, ns=(stamp, stamp))
+    fresh = StoredQuestions(QuestionSessions(tmp_path / "questions"), now_ns=lambda: stamp + 1)
+    assert fresh.listing().waiting == ()
+    assert desk._seen is None, "nothing is kept that a change could hide behind"
+
+
+def test_a_session_whose_time_is_over_leaves_the_queue_and_says_so(tmp_path: Path) -> None:
+    now = START
+    config = QuestionsConfig(session_timeout_s=60)
+    sessions = QuestionSessions(tmp_path / "questions", config=config, clock=lambda: now)
+    which = sessions.create_session([STORAGE])
+    desk = StoredQuestions(sessions, clock=lambda: now, now_ns=lambda: time.time_ns() + 10**9)
+    assert len(desk.listing().waiting) == 1
+    assert desk.ending(which) is None
+    now = START + timedelta(seconds=61)
+    assert desk.listing().waiting == ()
+    ending = desk.ending(which)
+    assert ending is not None
+    assert ending.status is SessionStatus.TIMED_OUT
 
 
 def test_a_directory_that_is_not_there_lists_nothing(tmp_path: Path) -> None:

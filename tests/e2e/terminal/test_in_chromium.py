@@ -74,13 +74,13 @@ async def test_a_person_answers_in_a_browser(
             UserAnswer(question_index=0, selected_option="Redis"),
             UserAnswer(question_index=1, selected_options=("Lint",), custom_text="docs"),
         )
+        assert browser.complaints == []
         async with asyncio.timeout(DEADLINE_S):
             while not await browser.evaluate("document.body.classList.contains('-closed')"):
                 await browser.press("q")  # means something once the queue is there again
                 await asyncio.sleep(0.1)
         hosts = {urlsplit(one).netloc for one in browser.requested if "://" in one}
         assert hosts == {urlsplit(url).netloc}, "nothing is loaded from elsewhere"
-        assert browser.complaints == []
 
 
 async def test_the_server_ends_with_all_its_applications_at_ctrl_c(
