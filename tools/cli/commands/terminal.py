@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tools.cli.commands.questions import Directory, complete_question_ids
 from tools.cli.context import Cli, cli_of
 from tools.cli.options import AsJson
 
@@ -46,23 +46,21 @@ def questions(
         typer.Argument(
             metavar="ID",
             help="The question session to show at once, or the beginning of its id.",
+            autocompletion=complete_question_ids,
             show_default=False,
         ),
     ] = None,
-    directory: Annotated[
-        Path | None,
-        typer.Option(
-            "--dir",
-            metavar="PATH",
-            help="Where the question sessions are; ./.agentforge/questions by default.",
-            show_default=False,
-        ),
-    ] = None,
+    directory: Directory = None,
     web: _Web = False,
     port: _Port = None,
     bell: Annotated[
-        bool, typer.Option("--bell/--no-bell", help="Ring the bell when a question comes.")
-    ] = True,
+        bool | None,
+        typer.Option(
+            "--bell/--no-bell",
+            help="Ring the bell when a question comes; as [notify] says by default.",
+            show_default=False,
+        ),
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Show the questions that wait, and answer them.
@@ -71,21 +69,25 @@ def questions(
     With --web the same runs in a browser of this machine until Ctrl-C; --json then writes the
     address as JSON.
     """
-    from tools.questions import QuestionSessions
+    from tools.questions import load_config, open_sessions
 
     cli = cli_of(context, json=json)
+    if directory == "":
+        raise typer.BadParameter("the path is empty", param_hint="--dir")
     if port is not None and not web:
         raise typer.BadParameter("it says where --web listens; add --web", param_hint="--port")
     if cli.output.json and not web:
         raise typer.BadParameter(
             "a terminal writes no JSON; `agentforge history --json` does", param_hint="--json"
         )
-    sessions = QuestionSessions(directory)
+    config = load_config()
+    sessions = open_sessions(directory, config=config, clock=cli.outside.clock)
     first = sessions.resolve_id(session) if session is not None else None
+    rings = config.notify.bell if bell is None else bell
     if web:
-        _serve(cli, sessions, first=first, port=port, bell=bell)
+        _serve(cli, sessions, first=first, port=port, bell=rings)
     else:
-        _show(cli, sessions, first=first, bell=bell)
+        _show(cli, sessions, first=first, bell=rings)
 
 
 def _show(cli: Cli, sessions: QuestionSessions, *, first: str | None, bell: bool) -> None:
@@ -115,7 +117,7 @@ def _serve(
 
     words = [sys.executable, "-m", "tools.cli", "questions"]
     words += ["--dir", os.path.abspath(sessions.base_dir)]
-    words += [] if bell else ["--no-bell"]
+    words += ["--bell" if bell else "--no-bell"]
     words += [first] if first is not None else []
 
     def ready(url: str) -> None:
