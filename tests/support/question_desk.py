@@ -68,6 +68,8 @@ class FakeDesk:
     refuses: Exception | None = None
     """What each answer and rejection is refused with."""
     unreadable: tuple[str, ...] = ()
+    submissions: int = 0
+    """How often an answer was given, well or not."""
     sessions: dict[str, _Session] = field(factory=dict)
     _bell: asyncio.Event = field(factory=asyncio.Event)
 
@@ -115,6 +117,7 @@ class FakeDesk:
         return self.sessions[session_id].ending
 
     def submit(self, session_id: str, answers: Sequence[UserAnswer]) -> None:
+        self.submissions += 1
         session = self._waiting(session_id, "answer")
         validate_answers(answers, session.questions)
         session.answers = tuple(answers)

@@ -320,7 +320,6 @@ class QuestionsApp(InOrder[None]):
             )
             self.push_screen(TellDialog(failed, message))
             return
-        self._settled.add(session_id)
         self._busy.discard(session_id)
         for answering in self._answering():
             if answering.waiting.session_id == session_id:

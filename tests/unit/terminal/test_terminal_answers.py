@@ -401,6 +401,7 @@ async def test_sending_twice_sends_once(sitting: Sitting, desk: FakeDesk) -> Non
         await person.waits_for("0 waiting")
         assert "Not sent" not in person.sees()
     assert len(desk.sessions[which].answers) == 1
+    assert desk.submissions == 1
 
 
 # ------------------------------------------------------------------------------- the drafts

@@ -176,15 +176,15 @@ def test_a_draft_that_is_none_is_set_aside_and_told(store: DraftStore, content: 
 
 
 def test_a_draft_is_never_read_or_written_through_a_link(store: DraftStore, tmp_path: Path) -> None:
-    store.save(DRAFT)
     secret = tmp_path / "secret"
-    secret.write_text("{}")
-    store.path_of(ONE).unlink()
+    store.save(DRAFT).rename(secret)
+    content = secret.read_bytes()
     store.path_of(ONE).symlink_to(secret)
-    with pytest.raises(DraftUnreadable):
+    with pytest.raises(DraftUnreadable, match="symbolic link"):
         store.load(ONE)
-    store.save(DRAFT)
-    assert secret.read_text() == "{}"
+    store.path_of(ONE).symlink_to(secret)
+    store.save(Draft(session_id=ONE, replies=(Reply(other=True, text="mine"),)))
+    assert secret.read_bytes() == content
 
 
 @pytest.mark.parametrize("name", ["", "..", "../x", "a/b", ONE.upper() + "x", f"{ONE}/.."])

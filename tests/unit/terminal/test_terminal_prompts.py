@@ -54,7 +54,7 @@ async def test_markdown_is_rendered_and_links_show_where_they_lead(
 
 
 HOSTILE = (
-    "a\x1b[2Jb\x1b]52;c;ZXZpbA==\x07c&#27;[31md&#x9b;31me\u202ef\u200bg\r\n\x00"
+    "a\x1b[2Jb\x1b]52;c;ZXZpbA==\x07c&#8238;k&#8203;&ZeroWidthSpace;&#27;[31md&#x9b;31me\u202ef\u200bg\r\n\x00"
     "[click](javascript:alert(1)) [x](\x1b]8;;https://e.org\x07) `\x1b[5m`\n\n"
     "```\x1b[31m\n\x1b[31mcode\n```\n"
 )
