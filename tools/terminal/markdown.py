@@ -1,8 +1,8 @@
 """Markdown that an agent wrote, rendered without anything in it that acts.
 
 What comes out of the parser is made harmless, not only what goes in: `&#8238;` turns the reading
-direction only after it was parsed. A link shows where it leads and can't be followed, an image is its text,
-HTML is the text it is written in.
+direction only after it was parsed. A link shows where it leads and can't be followed, an image is
+its text, HTML is the text it is written in.
 """
 
 from __future__ import annotations
