@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -44,12 +45,14 @@ class Tmux:
     """One terminal of 80 by 24 in a tmux server of its own."""
 
     socket: str
+    home: str
+    """Where the server's socket is: short, for such names have a limit of some 100 letters."""
     directory: Path
 
     def __call__(self, *words: str) -> str:
         done = subprocess.run(
             ["tmux", "-L", self.socket, "-f", "/dev/null", *words],
-            env=environment(),
+            env={**environment(), "TMUX_TMPDIR": self.home},
             cwd=self.directory,
             capture_output=True,
             text=True,
@@ -90,12 +93,12 @@ class Tmux:
 
 @pytest.fixture
 def tmux(tmp_path: Path) -> Iterator[Tmux]:
-    socket = f"agentforge-test-{uuid4().hex[:12]}"
-    terminal = Tmux(socket, tmp_path)
-    try:
-        yield terminal
-    finally:
-        terminal("kill-server")
+    with tempfile.TemporaryDirectory(prefix="tmux-") as home:
+        terminal = Tmux(f"agentforge-test-{uuid4().hex[:12]}", home, tmp_path)
+        try:
+            yield terminal
+        finally:
+            terminal("kill-server")
 
 
 @pytest.fixture
