@@ -9,7 +9,7 @@ WORKERS ?= 2
 PYTEST  := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types imports format bench sandbox-bench questions-bench soak prune clean
+.PHONY: help run test check lint types imports format bench sandbox-bench questions-bench terminal-bench soak prune clean
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -34,6 +34,9 @@ test: $(VENV)/.dev-ready  ## run all tests, the long campaigns with small counts
 
 questions-bench: $(VENV)/.dev-ready  ## measure how soon a waiter is awake after an answer
 	$(BIN)/python -m benchmarks.questions
+
+terminal-bench: $(VENV)/.dev-ready  ## measure what a thousand waiting questions cost the terminal
+	$(BIN)/python -m benchmarks.terminal
 
 soak: $(VENV)/.dev-ready  ## run the crash, attack and property campaigns in full
 	$(BIN)/agentforge setup

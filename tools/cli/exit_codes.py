@@ -114,6 +114,9 @@ ERRORS: Final[Mapping[str, ExitCode]] = MappingProxyType(
         "tools.questions.errors.AtomicWriteError": ExitCode.STORAGE,
         "tools.questions.errors.AtomicReadError": ExitCode.STORAGE,
         "tools.questions.errors.QuestionError": ExitCode.REFUSED,
+        "tools.terminal.errors.ExtraMissing": ExitCode.USAGE,
+        "tools.terminal.errors.NoTerminal": ExitCode.USAGE,
+        "tools.terminal.errors.AddressRefused": ExitCode.USAGE,
         "builtins.OSError": ExitCode.STORAGE,
     }
 )

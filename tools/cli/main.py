@@ -10,7 +10,17 @@ from typing import Annotated, TextIO
 
 import typer
 
-from tools.cli.commands import act, housekeeping, look, mcp, prune, questions, sandbox, work
+from tools.cli.commands import (
+    act,
+    housekeeping,
+    look,
+    mcp,
+    prune,
+    questions,
+    sandbox,
+    terminal,
+    work,
+)
 from tools.cli.context import BASE_VARIABLE, Cli, Outside
 from tools.cli.errors import Interrupted, OutputLost
 from tools.cli.exit_codes import ExitCode, GuestExit, epilog, exit_code_of
@@ -36,6 +46,7 @@ prune.add_to(app)
 sandbox.add_to(app)
 questions.add_to(app)
 mcp.add_to(app)
+terminal.add_to(app)
 
 
 @app.callback(invoke_without_command=True)

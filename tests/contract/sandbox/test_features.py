@@ -346,24 +346,6 @@ def test_file_calls_are_limited(tmp_path: Path) -> None:
     assert result.metadata["file_calls"] == 20
 
 
-def test_an_execution_costs_the_same_whatever_the_workspace_holds(sandbox: Sandbox) -> None:
-    def quickest() -> float:
-        times = []
-        for _ in range(5):
-            started = time.perf_counter()
-            assert sandbox.execute("open('x', 'w').write('x')").success
-            times.append(time.perf_counter() - started)
-        return min(times)
-
-    empty = quickest()
-    for directory in range(50):
-        (sandbox.workspace / str(directory)).mkdir()
-        for number in range(200):
-            (sandbox.workspace / str(directory) / str(number)).touch()
-    quickest()  # counts once
-    assert quickest() < 3 * empty + 0.02
-
-
 def test_the_hosts_own_file_cannot_be_touched(sandbox: Sandbox) -> None:
     own = sandbox.workspace / ".metadata.json"
     own.write_text('{"mine": true}')

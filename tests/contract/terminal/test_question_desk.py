@@ -1,0 +1,248 @@
+"""What every desk of questions promises to the terminal, the stored one and the one in tests."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Protocol
+
+import anyio
+import pytest
+from attrs import define
+
+from tests.support.question_desk import CHECKS, START, STORAGE, FakeDesk
+from tools.questions import (
+    InvalidAnswers,
+    Question,
+    QuestionError,
+    QuestionsConfig,
+    QuestionSessions,
+    SessionEnded,
+    SessionStatus,
+    UserAnswer,
+)
+from tools.terminal.desk import QuestionDesk, StoredQuestions
+
+NOBODY = "00000000-0000-4000-8000-00000000dead"
+ANSWER = (UserAnswer(question_index=0, selected_option="Redis"),)
+
+
+class Others(Protocol):
+    """What other programs do to the sessions meanwhile."""
+
+    desk: QuestionDesk
+
+    def ask(self, *questions: Question) -> str: ...
+
+    def abandon(self, session_id: str, reason: str) -> None: ...
+
+    def answers(self, session_id: str) -> tuple[UserAnswer, ...]: ...
+
+
+@define
+class _InMemory:
+    desk: FakeDesk
+
+    def ask(self, *questions: Question) -> str:
+        return self.desk.ask(*questions)
+
+    def abandon(self, session_id: str, reason: str) -> None:
+        self.desk.end(session_id, SessionStatus.ABANDONED, reason)
+
+    def answers(self, session_id: str) -> tuple[UserAnswer, ...]:
+        return self.desk.sessions[session_id].answers
+
+
+@define
+class _Stored:
+    desk: StoredQuestions
+    sessions: QuestionSessions
+
+    def ask(self, *questions: Question) -> str:
+        return self.sessions.create_session(questions)
+
+    def abandon(self, session_id: str, reason: str) -> None:
+        self.sessions.abandon_session(session_id, reason)
+
+    def answers(self, session_id: str) -> tuple[UserAnswer, ...]:
+        found = self.sessions.get(session_id).answers
+        return found.answers if found is not None else ()
+
+
+def _in_memory(_: Path) -> Others:
+    return _InMemory(FakeDesk())
+
+
+def _stored(directory: Path) -> Others:
+    desk = StoredQuestions(QuestionSessions(directory / "questions"))
+    desk.prepare()
+    return _Stored(desk, QuestionSessions(directory / "questions"))
+
+
+@pytest.fixture(params=[_in_memory, _stored])
+def others(request: pytest.FixtureRequest, tmp_path: Path) -> Others:
+    make: Callable[[Path], Others] = request.param
+    return make(tmp_path)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def test_what_waits_is_listed_the_oldest_first_and_read_whole(others: Others) -> None:
+    first, second = others.ask(STORAGE), others.ask(CHECKS, STORAGE)
+    waiting = others.desk.listing().waiting
+    assert {one.session_id for one in waiting} == {first, second}
+    assert [one.created_at for one in waiting] == sorted(one.created_at for one in waiting)
+    titles = {one.session_id: one.titles for one in waiting}
+    assert titles[second] == ("Checks", "Storage")
+    assert others.desk.questions(second) == (CHECKS, STORAGE)
+    assert others.desk.ending(first) is None
+
+
+def test_an_answered_session_waits_no_more_and_can_not_be_answered_again(others: Others) -> None:
+    which = others.ask(STORAGE)
+    others.desk.submit(which, ANSWER)
+    assert others.answers(which) == ANSWER
+    assert others.desk.listing().waiting == ()
+    ending = others.desk.ending(which)
+    assert ending is not None
+    assert ending.status is SessionStatus.COMPLETED
+    assert ending.at is not None
+    for again in (
+        lambda: others.desk.submit(which, ANSWER),
+        lambda: others.desk.reject(which, None),
+    ):
+        with pytest.raises(SessionEnded):
+            again()
+
+
+@pytest.mark.parametrize("reason", ["no", None])
+def test_a_rejected_session_tells_its_reason(others: Others, reason: str | None) -> None:
+    which = others.ask(STORAGE)
+    others.desk.reject(which, reason)
+    ending = others.desk.ending(which)
+    assert ending is not None
+    assert (ending.status, ending.reason) == (SessionStatus.REJECTED, reason)
+
+
+def test_a_session_that_others_end_tells_why(others: Others) -> None:
+    which = others.ask(STORAGE)
+    others.abandon(which, "the client went away")
+    ending = others.desk.ending(which)
+    assert ending is not None
+    assert (ending.status, ending.reason) == (SessionStatus.ABANDONED, "the client went away")
+    assert others.desk.listing().waiting == ()
+
+
+def test_a_session_that_is_not_there_has_an_ending_and_nothing_else(others: Others) -> None:
+    ending = others.desk.ending(NOBODY)
+    assert ending is not None
+    assert ending.status is None
+    with pytest.raises(QuestionError):
+        others.desk.questions(NOBODY)
+    with pytest.raises(QuestionError):
+        others.desk.submit(NOBODY, ANSWER)
+
+
+def test_answers_that_do_not_fit_are_refused_and_the_session_waits_on(others: Others) -> None:
+    which = others.ask(STORAGE)
+    with pytest.raises(InvalidAnswers):
+        others.desk.submit(which, (UserAnswer(question_index=0, selected_option="MongoDB"),))
+    assert others.desk.ending(which) is None
+
+
+@pytest.mark.anyio
+async def test_changes_come_at_once_and_whenever_something_changed(others: Others) -> None:
+    changes = others.desk.changes()
+    with anyio.fail_after(30):
+        await anext(changes)
+        assert others.desk.listing().waiting == ()
+        which = others.ask(STORAGE)
+        while not others.desk.listing().waiting:
+            await anext(changes)
+        others.abandon(which, "gone")
+        while others.desk.listing().waiting:
+            await anext(changes)
+        await changes.aclose()  # type: ignore[attr-defined]
+
+
+# ------------------------------------------------------------------- the stored one alone
+
+
+def test_one_bad_directory_hides_no_session_and_is_named(tmp_path: Path) -> None:
+    sessions = QuestionSessions(tmp_path / "questions")
+    bad, good = sessions.create_session([STORAGE]), sessions.create_session([CHECKS])
+    (tmp_path / "questions" / bad / "request.json").write_text("{")
+    listing = StoredQuestions(sessions).listing()
+    assert [one.session_id for one in listing.waiting] == [good]
+    assert listing.unreadable == (bad,)
+
+
+def test_a_listing_is_read_again_only_when_something_may_have_changed(tmp_path: Path) -> None:
+    sessions = QuestionSessions(tmp_path / "questions")
+    which = sessions.create_session([STORAGE])
+    later_ns = time.time_ns() + 10**9
+    desk = StoredQuestions(sessions, now_ns=lambda: later_ns)
+    first = desk.listing()
+    assert desk.listing() is first
+    sessions.reject_session(which)
+    assert desk.listing().waiting == ()
+
+
+def test_a_change_in_the_same_tick_of_the_clock_is_seen(tmp_path: Path) -> None:
+    """Two changes may carry one time; a listing of just now is never taken for the next one's."""
+    sessions = QuestionSessions(tmp_path / "questions")
+    which = sessions.create_session([STORAGE])
+    directory = tmp_path / "questions" / which
+    stamp = directory.stat().st_mtime_ns
+    desk = StoredQuestions(sessions, now_ns=lambda: stamp + 1)
+    assert len(desk.listing().waiting) == 1
+    sessions.reject_session(which)
+    os.utime(directory, ns=(stamp, stamp))
+    fresh = StoredQuestions(QuestionSessions(tmp_path / "questions"), now_ns=lambda: stamp + 1)
+    assert fresh.listing().waiting == ()
+    assert desk._seen is None, "nothing is kept that a change could hide behind"
+
+
+def test_a_session_whose_time_is_over_leaves_the_queue_and_says_so(tmp_path: Path) -> None:
+    now = START
+    config = QuestionsConfig(session_timeout_s=60)
+    sessions = QuestionSessions(tmp_path / "questions", config=config, clock=lambda: now)
+    which = sessions.create_session([STORAGE])
+    desk = StoredQuestions(sessions, clock=lambda: now, now_ns=lambda: time.time_ns() + 10**9)
+    assert len(desk.listing().waiting) == 1
+    assert desk.ending(which) is None
+    now = START + timedelta(seconds=61)
+    assert desk.listing().waiting == ()
+    ending = desk.ending(which)
+    assert ending is not None
+    assert ending.status is SessionStatus.TIMED_OUT
+
+
+def test_a_directory_that_is_not_there_lists_nothing(tmp_path: Path) -> None:
+    listing = StoredQuestions(QuestionSessions(tmp_path / "questions")).listing()
+    assert (listing.waiting, listing.unreadable) == ((), ())
+
+
+@pytest.mark.anyio
+async def test_changes_are_seen_by_looking_where_the_directory_was_replaced(
+    tmp_path: Path,
+) -> None:
+    """The file system tells of the old directory only; the look each second sees the new one."""
+    sessions = QuestionSessions(tmp_path / "questions")
+    desk = StoredQuestions(sessions)
+    desk.prepare()
+    changes = desk.changes()
+    with anyio.fail_after(30):
+        await anext(changes)
+        (tmp_path / "questions").rename(tmp_path / "old")
+        await anext(changes)
+        sessions.create_session([STORAGE])
+        while not desk.listing().waiting:
+            await anext(changes)
+        await changes.aclose()  # type: ignore[attr-defined]

@@ -1,0 +1,114 @@
+"""The application, driven by a person who only sees the screen and presses keys."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from attrs import define
+from textual import events
+from textual.pilot import Pilot
+
+from tests.support.question_desk import FakeDesk
+from tools.terminal.app import QuestionsApp
+from tools.terminal.drafts import DraftStore
+
+PATIENCE_S = 30.0
+_NAMED = {" ": ("space", " "), "\n": ("enter", "\r"), "'": ("apostrophe", "'"), ",": ("comma", ",")}
+
+
+def flat(text: str) -> str:
+    """Undo the wrapping of a window."""
+    return " ".join(text.replace("│", " ").replace("▌", " ").split())
+
+
+@define
+class Person:
+    """Somebody at the terminal."""
+
+    app: QuestionsApp
+    pilot: Pilot[None]
+    desk: FakeDesk
+    drafts: DraftStore
+
+    async def press(self, *keys: str) -> None:
+        """Press keys, one after the other, without waiting between them."""
+        await self.pilot.press(*keys)
+        await self.app.typed()
+        await self.pilot.pause()
+
+    async def write(self, text: str) -> None:
+        """Type a text, as fast as it goes."""
+        await self.burst(*[_NAMED.get(one, (one, one)) for one in text])
+
+    async def burst(self, *keys: tuple[str, str | None]) -> None:
+        """Send keys all at once, as they come in one packet over a slow line."""
+        for key, character in keys:
+            self.app.post_message(events.Key(key, character))
+        await self.pilot.pause()
+        await self.app.typed()
+        await self.pilot.pause()
+
+    def sees(self) -> str:
+        """Everything on the screen, line by line."""
+        strips = self.app.screen._compositor.render_strips()
+        return "\n".join("".join(part.text for part in strip).rstrip() for strip in strips)
+
+    async def waits_for(self, text: str | Callable[[str], bool]) -> str:
+        """Wait until a text is on the screen, wrapped or not; return what is seen then."""
+        found = text if callable(text) else lambda seen: text in seen or text in flat(seen)
+        with anyio.move_on_after(PATIENCE_S):
+            while not found(seen := self.sees()):
+                await self.pilot.pause(0.01)
+            return seen
+        raise AssertionError(f"{text!r} never came:\n{self.sees()}")
+
+    async def until(self, holds: Callable[[], Any], what: str) -> None:
+        """Wait until something holds."""
+        with anyio.move_on_after(PATIENCE_S):
+            while not holds():
+                await self.pilot.pause(0.01)
+            return
+        raise AssertionError(f"never: {what}\n{self.sees()}")
+
+
+Sitting = Callable[..., AbstractAsyncContextManager[Person]]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def desk() -> FakeDesk:
+    return FakeDesk()
+
+
+@pytest.fixture
+def drafts(tmp_path: Path) -> DraftStore:
+    return DraftStore(tmp_path / "drafts")
+
+
+@pytest.fixture
+def sitting(desk: FakeDesk, drafts: DraftStore, monkeypatch: pytest.MonkeyPatch) -> Sitting:
+    """Sit down at a terminal: `async with sitting() as person`."""
+    for name in ("NO_COLOR", "TEXTUAL_DRIVER"):
+        monkeypatch.delenv(name, raising=False)
+
+    @asynccontextmanager
+    async def sit(
+        *, size: tuple[int, int] = (80, 24), first: str | None = None
+    ) -> AsyncIterator[Person]:
+        app = QuestionsApp(desk, drafts, clock=desk.clock, first=first)
+        async with app.run_test(size=size, notifications=True) as pilot:
+            person = Person(app, pilot, desk, drafts)
+            await person.waits_for(lambda seen: "waiting" in seen and "Looking" not in seen)
+            yield person
+        app.save_all_drafts()
+
+    return sit

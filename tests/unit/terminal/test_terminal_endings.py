@@ -1,0 +1,211 @@
+"""A session that ends while somebody answers it: it is said, and nothing typed is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.question_desk import CHECKS, STORAGE, FakeDesk
+from tests.unit.terminal.conftest import Person, Sitting, flat
+from tools.questions import SessionStatus
+from tools.terminal.desk import Ending
+from tools.terminal.drafts import DraftStore
+
+pytestmark = pytest.mark.anyio
+
+HOW = [
+    (SessionStatus.COMPLETED, "was answered elsewhere"),
+    (SessionStatus.REJECTED, "was rejected elsewhere"),
+    (SessionStatus.TIMED_OUT, "has timed out"),
+    (SessionStatus.ABANDONED, "was abandoned: the asker no longer waits"),
+    (None, "is gone: its files were deleted"),
+]
+
+
+async def _begin(person: Person) -> None:
+    await person.press("enter", "o")
+    await person.write("half a thought")
+
+
+@pytest.mark.parametrize(("status", "words"), HOW)
+async def test_the_end_is_told_with_what_was_typed_and_where_it_is_kept(
+    sitting: Sitting,
+    desk: FakeDesk,
+    drafts: DraftStore,
+    status: SessionStatus | None,
+    words: str,
+) -> None:
+    which = desk.ask(STORAGE)
+    desk.ask(CHECKS)
+    async with sitting() as person:
+        await _begin(person)
+        desk.end(which, status, "because")
+        seen = flat(await person.waits_for("This session has ended"))
+        assert words in seen
+        assert "Nothing of yours was sent" in seen
+        assert "→ Other: half a thought" in seen
+        if status is not None:
+            assert "(because)" in seen
+        kept = drafts.unsent_path_of(which)
+        assert "half a thought" in kept.read_text(encoding="utf-8")
+        assert "Which **database**" in kept.read_text(encoding="utf-8")
+        assert drafts.load(which) is None
+        await person.press("escape")
+        assert "1 waiting" in person.sees()
+
+
+async def test_what_is_typed_when_the_end_comes_does_not_close_the_message(
+    sitting: Sitting, desk: FakeDesk
+) -> None:
+    which = desk.ask(STORAGE)
+    async with sitting() as person:
+        await _begin(person)
+        desk.end(which, SessionStatus.COMPLETED)
+        await person.waits_for("This session has ended")
+        await person.write("more\nand x q")
+        await person.press("tab")
+        assert "This session has ended" in person.sees()
+
+
+async def test_the_end_of_a_session_without_an_answer_yet_is_told_too(
+    sitting: Sitting, desk: FakeDesk, drafts: DraftStore
+) -> None:
+    which = desk.ask(STORAGE)
+    async with sitting() as person:
+        await person.press("enter")
+        desk.end(which, SessionStatus.TIMED_OUT)
+        seen = await person.waits_for("This session has ended")
+        assert "had chosen" not in seen
+        assert not drafts.unsent_path_of(which).exists()
+
+
+async def test_the_end_comes_through_windows_and_keeps_the_reason_being_typed(
+    sitting: Sitting, desk: FakeDesk, drafts: DraftStore
+) -> None:
+    which = desk.ask(STORAGE)
+    async with sitting() as person:
+        await person.press("enter", "x")
+        await person.write("because of the")
+        desk.end(which, SessionStatus.ABANDONED)
+        seen = await person.waits_for("This session has ended")
+        assert "Being typed: because of the" in seen
+        assert "because of the" in drafts.unsent_path_of(which).read_text(encoding="utf-8")
+        await person.press("escape")
+        assert "0 waiting" in person.sees()
+
+
+async def test_the_end_comes_through_the_review(sitting: Sitting, desk: FakeDesk) -> None:
+    which = desk.ask(STORAGE)
+    async with sitting() as person:
+        await person.press("enter", "1", "v")
+        desk.end(which, SessionStatus.COMPLETED)
+        seen = await person.waits_for("This session has ended")
+        assert "→ PostgreSQL" in seen
+
+
+async def test_an_answer_that_comes_too_late_is_told_as_not_sent(
+    sitting: Sitting, desk: FakeDesk, drafts: DraftStore
+) -> None:
+    which = desk.ask(STORAGE)
+    async with sitting() as person:
+        await person.press("enter", "1", "v")
+        # the other's answer is on disk; the news of it has not come yet
+        desk.sessions[which].ending = _completed(desk)
+        await person.press("s")
+        seen = flat(await person.waits_for("This session has ended"))
+        assert "was answered elsewhere" in seen
+        assert "Nothing of yours was sent" in seen
+    assert desk.sessions[which].answers == ()
+    assert "PostgreSQL" in drafts.unsent_path_of(which).read_text(encoding="utf-8")
+
+
+def _completed(desk: FakeDesk) -> Ending:
+    return Ending(status=SessionStatus.COMPLETED, at=desk.now)
+
+
+async def test_a_draft_left_in_the_queue_is_kept_and_told_when_its_session_ends(
+    sitting: Sitting, desk: FakeDesk, drafts: DraftStore
+) -> None:
+    which = desk.ask(STORAGE)
+    async with sitting() as person:
+        await _begin(person)
+        await person.press("escape", "escape")
+        desk.end(which, SessionStatus.TIMED_OUT)
+        seen = flat(await person.waits_for("Your draft"))
+        assert "has timed out" in seen
+    assert "half a thought" in drafts.unsent_path_of(which).read_text(encoding="utf-8")
+
+
+async def test_a_draft_whose_session_ended_between_two_sittings_is_told_at_the_next(
+    sitting: Sitting, desk: FakeDesk, drafts: DraftStore
+) -> None:
+    which = desk.ask(STORAGE)
+    async with sitting() as person:
+        await _begin(person)
+    desk.end(which, SessionStatus.COMPLETED)
+    async with sitting() as person:
+        await person.waits_for("Your draft")
+    assert "half a thought" in drafts.unsent_path_of(which).read_text(encoding="utf-8")
+
+
+async def test_a_draft_whose_session_is_gone_keeps_its_words(
+    sitting: Sitting, desk: FakeDesk, drafts: DraftStore
+) -> None:
+    which = desk.ask(STORAGE)
+    async with sitting() as person:
+        await _begin(person)
+    desk.forget(which)
+    async with sitting() as person:
+        await person.waits_for("Your draft")
+    assert "half a thought" in drafts.unsent_path_of(which).read_text(encoding="utf-8")
+
+
+async def test_if_even_that_cannot_be_kept_it_is_told_after_the_end(
+    sitting: Sitting, desk: FakeDesk, drafts: DraftStore
+) -> None:
+    which = desk.ask(STORAGE)
+    async with sitting() as person:
+        await person.press("enter", "1")
+        drafts.directory.write_text("in the way")
+        desk.end(which, SessionStatus.COMPLETED)
+        seen = flat(await person.waits_for("This session has ended"))
+        assert "could not be kept" in seen
+        assert "→ PostgreSQL" in seen
+    assert any("→ PostgreSQL" in one for one in person.app.lost)
+
+
+async def test_ones_own_answer_is_not_told_as_somebody_elses(
+    sitting: Sitting, desk: FakeDesk
+) -> None:
+    desk.ask(STORAGE)
+    async with sitting() as person:
+        await person.press("enter", "1", "v", "s")
+        seen = await person.waits_for("0 waiting")
+        await person.waits_for("Sent: session")
+        assert "has ended" not in seen
+
+
+async def test_a_session_that_was_just_answered_elsewhere_is_not_opened(
+    sitting: Sitting, desk: FakeDesk
+) -> None:
+    which = desk.ask(STORAGE)
+    async with sitting() as person:
+        desk.sessions[which].ending = _completed(desk)
+        await person.press("enter")
+        await person.waits_for("was answered elsewhere")
+        await person.waits_for("0 waiting")
+
+
+async def test_a_fault_of_the_application_is_no_traceback_and_loses_no_draft(
+    sitting: Sitting, desk: FakeDesk, drafts: DraftStore
+) -> None:
+    which = desk.ask(STORAGE)
+    with pytest.raises(ZeroDivisionError):  # noqa: PT012 (the pilot raises it when it ends)
+        async with sitting() as person:
+            await person.press("enter", "1")
+            person.app.call_later(lambda: 1 / 0)
+            await person.pilot.pause()
+    assert isinstance(person.app.fault, ZeroDivisionError)
+    assert person.app.save_all_drafts() == (which,)
+    found = drafts.load(which)
+    assert found is not None
+    assert found.replies[0].picked == (0,)

@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from tests.support.question_desk import CHECKS, START, STORAGE, FakeDesk, session_id
+from tests.unit.terminal.conftest import Sitting
+from tools.questions import Option, Question, SessionStatus
+from tools.terminal.desk import Waiting
+from tools.terminal.queue_view import cursor_after, row_text
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_an_empty_queue_says_so_and_says_what_will_come(sitting: Sitting) -> None:
+    async with sitting() as person:
+        seen = person.sees()
+    assert "0 waiting" in seen
+    assert "Questions appear here as soon as they are asked." in seen
+
+
+async def test_the_queue_shows_the_oldest_first_with_age_and_titles(
+    sitting: Sitting, desk: FakeDesk
+) -> None:
+    young, old = desk.ask(STORAGE, CHECKS, waited_s=130), desk.ask(CHECKS, waited_s=7300)
+    async with sitting() as person:
+        seen = await person.waits_for("2 waiting")
+    first, second = (
+        line for line in seen.splitlines() if "question" in line and "waiting" not in line
+    )
+    assert old[:8] in first
+    assert "2 h  1 question " in first
+    assert young[:8] in second
+    assert "2 min  2 questions" in second
+    assert "Storage, Checks" in second
+
+
+async def test_a_new_session_appears_by_itself_and_the_cursor_stays(
+    sitting: Sitting, desk: FakeDesk
+) -> None:
+    desk.ask(STORAGE, waited_s=50)
+    second = desk.ask(CHECKS, waited_s=40)
+    async with sitting() as person:
+        await person.press("down")
+        third = desk.ask(STORAGE, waited_s=100)
+        seen = await person.waits_for("3 waiting")
+        assert f"▸ {second[:8]}" in seen, "the cursor stays on its session"
+        assert third[:8] in seen
+        assert "New: Storage" in await person.waits_for("New: ")
+
+
+async def test_a_session_that_ends_elsewhere_leaves_the_queue(
+    sitting: Sitting, desk: FakeDesk
+) -> None:
+    gone, kept = desk.ask(STORAGE), desk.ask(CHECKS)
+    async with sitting() as person:
+        await person.waits_for("2 waiting")
+        desk.end(gone, SessionStatus.TIMED_OUT)
+        seen = await person.waits_for("1 waiting")
+        assert gone[:8] not in seen
+        assert f"▸ {kept[:8]}" in seen
+
+
+async def test_sessions_that_cannot_be_read_are_counted_and_hide_nothing(
+    sitting: Sitting, desk: FakeDesk
+) -> None:
+    desk.ask(STORAGE)
+    desk.unreadable = (session_id(77),)
+    async with sitting() as person:
+        seen = person.sees()
+    assert "1 waiting" in seen
+    assert "! 1 session can't be read" in seen
+
+
+async def test_a_thousand_sessions_are_walked_with_keys(sitting: Sitting, desk: FakeDesk) -> None:
+    ids = [desk.ask(STORAGE, waited_s=5000 - number) for number in range(1000)]
+    async with sitting() as person:
+        await person.press("end")
+        seen = person.sees()
+        assert f"▸ {ids[-1][:8]}" in seen
+        await person.press("pageup", "home", "down")
+        assert f"▸ {ids[1][:8]}" in person.sees()
+
+
+async def test_a_session_is_rejected_from_the_queue_with_a_reason(
+    sitting: Sitting, desk: FakeDesk
+) -> None:
+    which = desk.ask(STORAGE)
+    async with sitting() as person:
+        await person.press("x")
+        await person.write("not now")
+        await person.press("enter")
+        await person.waits_for("0 waiting")
+    ending = desk.sessions[which].ending
+    assert ending is not None
+    assert (ending.status, ending.reason) == (SessionStatus.REJECTED, "not now")
+
+
+async def test_a_rejection_may_go_without_a_reason_and_may_be_called_off(
+    sitting: Sitting, desk: FakeDesk
+) -> None:
+    which = desk.ask(STORAGE)
+    async with sitting() as person:
+        await person.press("x", "escape")
+        assert desk.sessions[which].ending is None
+        await person.press("x", "enter")
+        await person.waits_for("0 waiting")
+    ending = desk.sessions[which].ending
+    assert ending is not None
+    assert ending.reason is None
+
+
+async def test_hostile_titles_are_shown_as_plain_text(sitting: Sitting, desk: FakeDesk) -> None:
+    title = "\x1b]0;pwned\x07[red]Red[/red] \u202eevil\x1b[31m"
+    desk.ask(Question(title=title, prompt="?", options=(Option(label="a"), Option(label="b"))))
+    async with sitting() as person:
+        seen = await person.waits_for("[red]Red[/red] evil")
+    assert "pwned" not in seen
+    assert all(line.isprintable() for line in seen.splitlines())
+
+
+async def test_the_session_that_was_asked_for_is_shown_at_once(
+    sitting: Sitting, desk: FakeDesk
+) -> None:
+    desk.ask(CHECKS)
+    wanted = desk.ask(STORAGE)
+    async with sitting(first=wanted) as person:
+        seen = await person.waits_for("Question 1 of 1")
+    assert wanted[:8] in seen
+
+
+async def test_a_session_asked_for_that_has_ended_is_told_with_how_it_ended(
+    sitting: Sitting, desk: FakeDesk
+) -> None:
+    wanted = desk.ask(STORAGE)
+    desk.end(wanted, SessionStatus.ABANDONED, "the client went away")
+    async with sitting(first=wanted) as person:
+        seen = await person.waits_for("was abandoned")
+    assert "the client went away" in " ".join(seen.split())
+
+
+async def test_the_mouse_works_too_though_nothing_needs_it(
+    sitting: Sitting, desk: FakeDesk
+) -> None:
+    desk.ask(STORAGE, waited_s=5)
+    second = desk.ask(CHECKS)
+    async with sitting() as person:
+        await person.pilot.click("QueueView", offset=(5, 1))
+        assert f"▸ {second[:8]}" in person.sees()
+        await person.pilot.click("QueueView", offset=(5, 1))
+        await person.waits_for("Question 1 of 1")
+
+
+# ------------------------------------------------------------------------------ pure parts
+
+_IDS = st.lists(st.sampled_from("abcdefgh"), unique=True)
+
+
+@given(_IDS, st.integers(0, 7), _IDS)
+def test_the_cursor_stays_on_its_session_or_goes_to_the_next_that_is_there(
+    before: list[str], cursor: int, after: list[str]
+) -> None:
+    cursor = min(cursor, max(0, len(before) - 1))
+    found = cursor_after(before, cursor, after)
+    assert 0 <= found <= max(0, len(after) - 1)
+    if before and before[cursor] in after:
+        assert after[found] == before[cursor]
+    elif left := [one for one in before[cursor:] if one in after]:
+        assert after[found] == left[0]
+
+
+@given(st.lists(st.text(max_size=40), max_size=5), st.integers(1, 200), st.booleans())
+def test_a_row_is_exactly_as_wide_as_it_may_be(titles: list[str], width: int, at: bool) -> None:
+    one = Waiting(session_id=session_id(1), titles=tuple(titles), created_at=START)
+    text = row_text(one, width=width, now=START, draft=at, at_cursor=at)
+    assert cell_len(text) == width
+    assert "\n" not in text

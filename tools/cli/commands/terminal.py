@@ -1,0 +1,130 @@
+"""The command in which a person answers the questions that wait."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tools.cli.commands.questions import Directory, complete_question_ids
+from tools.cli.context import Cli, cli_of
+from tools.cli.options import AsJson
+
+if TYPE_CHECKING:
+    from tools.questions import QuestionSessions
+
+_Web = Annotated[
+    bool,
+    typer.Option(
+        "--web", help="Show them in a browser of this machine instead.", show_default=False
+    ),
+]
+_Port = Annotated[
+    int | None,
+    typer.Option(
+        "--port",
+        metavar="N",
+        min=0,
+        max=65535,
+        help="With --web: where to listen on 127.0.0.1, 0 for any free port; 8765 by default.",
+        show_default=False,
+    ),
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add this command to the application."""
+    app.command("questions")(questions)
+
+
+def questions(
+    context: typer.Context,
+    session: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="ID",
+            help="The question session to show at once, or the beginning of its id.",
+            autocompletion=complete_question_ids,
+            show_default=False,
+        ),
+    ] = None,
+    directory: Directory = None,
+    web: _Web = False,
+    port: _Port = None,
+    bell: Annotated[
+        bool | None,
+        typer.Option(
+            "--bell/--no-bell",
+            help="Ring the bell when a question comes; as [notify] says by default.",
+            show_default=False,
+        ),
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Show the questions that wait, and answer them.
+
+    Needs a terminal and the extra `terminal`. Keys are at the foot of each screen; ? shows all.
+    With --web the same runs in a browser of this machine until Ctrl-C; --json then writes the
+    address as JSON.
+    """
+    from tools.questions import load_config, open_sessions
+
+    cli = cli_of(context, json=json)
+    if directory == "":
+        raise typer.BadParameter("the path is empty", param_hint="--dir")
+    if port is not None and not web:
+        raise typer.BadParameter("it says where --web listens; add --web", param_hint="--port")
+    if cli.output.json and not web:
+        raise typer.BadParameter(
+            "a terminal writes no JSON; `agentforge history --json` does", param_hint="--json"
+        )
+    config = load_config()
+    sessions = open_sessions(directory, config=config, clock=cli.outside.clock)
+    first = sessions.resolve_id(session) if session is not None else None
+    rings = config.notify.bell if bell is None else bell
+    if web:
+        _serve(cli, sessions, first=first, port=port, bell=rings)
+    else:
+        _show(cli, sessions, first=first, bell=rings)
+
+
+def _show(cli: Cli, sessions: QuestionSessions, *, first: str | None, bell: bool) -> None:
+    from tools.terminal import run_terminal
+    from tools.terminal.launch import DRIVER_VARIABLE
+
+    if not cli.output.color:
+        os.environ["NO_COLOR"] = "1"  # what Textual looks at
+    ended = run_terminal(sessions, first=first, bell=bell)
+    if DRIVER_VARIABLE in os.environ:  # standard output belongs to the page
+        return
+    if ended.drafts:
+        count = len(ended.drafts)
+        noun = "session" if count == 1 else "sessions"
+        cli.output.line(
+            f"What you typed for {count} {noun} is kept in {ended.where}; "
+            "`agentforge questions` goes on with it."
+        )
+    for text in ended.lost:
+        cli.output.lines(f"Not kept: {text}")
+
+
+def _serve(
+    cli: Cli, sessions: QuestionSessions, *, first: str | None, port: int | None, bell: bool
+) -> None:
+    from tools.terminal import DEFAULT_PORT, run_web
+
+    words = [sys.executable, "-m", "tools.cli", "questions"]
+    words += ["--dir", os.path.abspath(sessions.base_dir)]
+    words += ["--bell" if bell else "--no-bell"]
+    words += [first] if first is not None else []
+
+    def ready(url: str) -> None:
+        if cli.output.json:
+            cli.output.json_line({"url": url})
+        else:
+            cli.output.line(f"The questions are at {url}")
+            cli.output.line("Only this machine can open it, with this key. Ctrl-C ends it.")
+
+    run_web(words, port=DEFAULT_PORT if port is None else port, ready=ready)

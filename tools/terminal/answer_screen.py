@@ -1,0 +1,325 @@
+"""The screen on which one session's questions are answered, one at a time."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import Screen
+from textual.widgets import Footer, Static, TextArea
+
+from tools.questions import Question
+from tools.terminal.choices import Choices, OtherText, note_of
+from tools.terminal.desk import Waiting
+from tools.terminal.dialogs import TextDialog
+from tools.terminal.draft import (
+    Ask,
+    Draft,
+    Reply,
+    ask_back,
+    pick,
+    take_recommended,
+    take_text,
+    write,
+)
+from tools.terminal.host import Host
+from tools.terminal.markdown import PromptView
+from tools.terminal.queue_view import SHORT_ID
+from tools.terminal.text import one_line, since
+
+_TITLE_WIDTH: Final = 16
+_LEAST_PROMPT: Final = 4
+
+_WISHES: Final = {
+    Ask.ELABORATE: (
+        "Ask for more detailed options",
+        "The asker gets this wish in place of your answer to this question. What should it tell "
+        "you more about? It may stay empty.",
+    ),
+    Ask.REPHRASE: (
+        "Ask to put the question differently",
+        "The asker gets this wish in place of your answer to this question. What is unclear? It "
+        "may stay empty.",
+    ),
+}
+
+
+def step_of(reply: Reply, *, here: bool) -> str:
+    """Draw a question's sign: where you are, answered, asked back, or open."""
+    if here:
+        return "▸"
+    if reply.ask is not None:
+        return "?"
+    return "✓" if reply.answered else "·"
+
+
+def steps_text(questions: tuple[Question, ...], draft: Draft, width: int) -> str:
+    """Write the line of all questions: with their titles if they fit, else with numbers."""
+    signs = [step_of(reply, here=i == draft.position) for i, reply in enumerate(draft.replies)]
+    titled = [
+        f"{sign} {i + 1} {one_line(question.title, _TITLE_WIDTH)}"
+        for i, (sign, question) in enumerate(zip(signs, questions, strict=True))
+    ]
+    text = "   ".join(titled)
+    if len(text) <= width:
+        return text
+    text = "  ".join(f"{sign} {i + 1}" for i, sign in enumerate(signs))
+    if len(text) <= width:
+        return text
+    return f"{sum(reply.answered for reply in draft.replies)} of {len(questions)} answered"
+
+
+class AnswerScreen(Screen[None]):
+    """One session's questions."""
+
+    DEFAULT_CSS = """
+    AnswerScreen {
+        #head, #steps, #note { height: 1; padding: 0 1; text-wrap: nowrap; }
+        #head { text-style: bold; background: $panel; }
+        #body { height: 1fr; }
+        #body > Choices { height: 1fr; }
+        #note { text-style: italic; }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,b", "step(-1)", "Back", key_display="←"),
+        Binding("right,n", "step(1)", "Next", show=False),
+        Binding("v", "review", "Review"),
+        Binding("e", "ask('elaborate')", "Detail"),
+        Binding("d", "ask('rephrase')", "Rephrase", show=False),
+        Binding("a", "recommended", "Recommended", show=False),
+        Binding("x", "reject", "Reject"),
+        Binding("escape", "leave", "Queue"),
+        Binding("question_mark", "keys", "Keys", key_display="?"),
+    ]
+
+    def __init__(
+        self, host: Host, waiting: Waiting, questions: tuple[Question, ...], draft: Draft
+    ) -> None:
+        """Show a session's questions.
+
+        Args:
+            host: The application.
+            waiting: The session.
+            questions: Its questions.
+            draft: What was chosen and typed so far.
+        """
+        super().__init__()
+        self._host = host
+        self.waiting = waiting
+        self.questions = questions
+        self.draft = draft
+        self.loose_text = ""
+        """What is being typed in a window above: a reason, a wish."""
+
+    # ------------------------------------------------------------------------------ what is seen
+
+    def compose(self) -> ComposeResult:
+        """Make the frame; a question comes into it by `show_question`."""
+        yield Static(id="head")
+        yield Static(id="steps")
+        yield Vertical(id="body")
+        yield Static(id="note")
+        yield Footer(compact=True, show_command_palette=False)
+
+    async def on_mount(self) -> None:
+        """Show the question that was last looked at."""
+        self.set_interval(30, self._write_head)
+        await self.show_question()
+
+    @property
+    def question(self) -> Question:
+        """The question that is looked at."""
+        return self.questions[self.draft.position]
+
+    @property
+    def reply(self) -> Reply:
+        """What was made of it so far."""
+        return self.draft.replies[self.draft.position]
+
+    async def show_question(self) -> None:
+        """Show the question at the draft's position."""
+        body = self.query_one("#body", Vertical)
+        title = one_line(self.question.title) or "Question"
+        async with self.batch():
+            await body.remove_children()
+            choices = Choices(self.question, self.reply)
+            text = OtherText(self.reply.text)
+            text.display = bool(self.reply.text)
+            await body.mount(PromptView(self.question.prompt, title=title), choices, text)
+            self._write_lines()
+        if self.question.options:
+            choices.focus()
+        else:
+            self._open_text()
+        self.call_after_refresh(self._fit)
+
+    def _write_lines(self) -> None:
+        self._write_head()
+        width = max(self.size.width - 2, 1)
+        self.query_one("#steps", Static).update(
+            Content(steps_text(self.questions, self.draft, width))
+        )
+        self.query_one("#note", Static).update(Content(note_of(self.question, self.reply)))
+
+    def _write_head(self) -> None:
+        age = since((self._host.clock() - self.waiting.created_at).total_seconds())
+        parts = [
+            f"Question {self.draft.position + 1} of {len(self.questions)}",
+            f"session {self.waiting.session_id[:SHORT_ID]}",
+            f"waits {age}" if age != "now" else "just asked",
+        ]
+        others = self._host.others_waiting(self.waiting.session_id)
+        if others:
+            parts.append(f"{others:,} more waiting")
+        self.query_one("#head", Static).update(Content(" · ".join(parts)))
+
+    def queue_changed(self) -> None:
+        """Say how many others wait."""
+        if self.is_mounted:
+            self._write_head()
+
+    def on_resize(self) -> None:
+        """Fit the lines and the prompt into the new size."""
+        self.call_after_refresh(self._fit)
+        self.call_after_refresh(self._write_lines)
+
+    def _fit(self) -> None:
+        """Give the prompt what the options leave; neither pushes the other out of sight."""
+        body = self.query_one("#body", Vertical)
+        for prompt, choices, text in zip(
+            body.query(PromptView), body.query(Choices), body.query(OtherText), strict=True
+        ):
+            taken = text.outer_size.height if text.display else 0
+            room = body.size.height - taken
+            options = min(choices.virtual_size.height, max(room // 2, 1))
+            prompt.styles.max_height = max(room - options, _LEAST_PROMPT)
+
+    # ------------------------------------------------------------------------------ what is done
+
+    def change(self, reply: Reply) -> None:
+        """Make another reply of the question, keep it and show it."""
+        self._keep(self.draft.with_reply(self.draft.position, reply))
+        self.query_one(Choices).show(reply)
+        self._write_lines()
+
+    def _keep(self, draft: Draft) -> None:
+        self.draft = draft
+        self._host.keep(draft)
+
+    @on(Choices.Picked)
+    async def _picked(self, event: Choices.Picked) -> None:
+        held = event.keep and event.index in self.reply.picked and self.reply.ask is None
+        if not held:
+            self.change(pick(self.question, self.reply, event.index))
+        if event.go_on:
+            await self._go_on()
+
+    @on(Choices.GoOn)
+    async def _go_on(self) -> None:
+        if self.draft.position + 1 < len(self.questions):
+            await self.action_step(1)
+        else:
+            self.action_review()
+
+    @on(Choices.OtherWanted)
+    def _open_text(self) -> None:
+        text = self.query_one(OtherText)
+        text.display = True
+        text.focus()
+        text.move_cursor(text.document.end)
+        if self.reply.text.strip() and not self.reply.has_text:
+            self.change(take_text(self.question, self.reply, taken=True))
+        self.call_after_refresh(self._fit)
+
+    @on(TextArea.Changed)
+    def _typed(self, event: TextArea.Changed) -> None:
+        if event.text_area.text != self.reply.text:
+            self.change(write(self.question, self.reply, event.text_area.text))
+
+    @on(OtherText.Left)
+    async def _left_text(self, event: OtherText.Left) -> None:
+        text = self.query_one(OtherText)
+        text.display = bool(text.text)
+        if event.go_on:
+            await self._go_on()
+        else:
+            self.query_one(Choices).focus()
+            self.call_after_refresh(self._fit)
+
+    @on(Choices.PromptScrolled)
+    def _scroll_prompt(self, event: Choices.PromptScrolled) -> None:
+        prompt = self.query_one(PromptView)
+        lines = max(prompt.scrollable_content_region.height - 1, 1)
+        prompt.scroll_relative(y=event.pages * lines, animate=False)
+
+    async def action_step(self, by: int) -> None:
+        """Go to another question."""
+        draft = self.draft.at(self.draft.position + by)
+        if draft.position == self.draft.position:
+            if by > 0:
+                self.action_review()
+            return
+        self._keep(draft)
+        await self.show_question()
+
+    async def go_to(self, position: int) -> None:
+        """Show the question at a position."""
+        self._keep(self.draft.at(position))
+        await self.show_question()
+
+    def action_review(self) -> None:
+        """Show all answers before they are sent."""
+        self._host.review(self)
+
+    def action_recommended(self) -> None:
+        """Take what is recommended where nothing was chosen, then review."""
+        draft = self.draft
+        for index, (question, reply) in enumerate(zip(self.questions, draft.replies, strict=True)):
+            draft = draft.with_reply(index, take_recommended(question, reply))
+        if draft == self.draft:
+            self._host.say("Nothing to take: no open question has a recommended option.")
+            return
+        self._keep(draft)
+        self.query_one(Choices).show(self.reply)
+        self._write_lines()
+        self.action_review()
+
+    def action_ask(self, kind: str) -> None:
+        """Ask something back instead of answering; the same key again takes it back."""
+        ask = Ask(kind)
+        if self.reply.ask is ask:
+            self.change(ask_back(self.reply, None))
+            return
+        title, explanation = _WISHES[ask]
+        self.loose_text = self.reply.guidance
+
+        async def wish(guidance: str | None) -> None:
+            self.loose_text = ""
+            if guidance is not None:
+                self.change(ask_back(self.reply, ask, guidance))
+                await self._go_on()
+
+        self.app.push_screen(
+            TextDialog(title, explanation, text=self.reply.guidance, typed=self._note_loose_text),
+            wish,
+        )
+
+    def _note_loose_text(self, text: str) -> None:
+        self.loose_text = text
+
+    def action_reject(self) -> None:
+        """Reject the session."""
+        self._host.ask_to_reject(self.waiting, typed=self._note_loose_text)
+
+    def action_leave(self) -> None:
+        """Go back to the queue; the draft is kept."""
+        self._host.leave_session(self)
+
+    def action_keys(self) -> None:
+        """Show all keys."""
+        self._host.show_keys()

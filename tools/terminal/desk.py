@@ -1,0 +1,244 @@
+"""What the terminal needs of question sessions: a narrow port, and the stored ones behind it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final, Protocol
+
+import structlog
+from attrs import frozen
+
+from tools.durable import FileSystem, OsFileSystem, make_durable_directory
+from tools.questions import (
+    Question,
+    QuestionSessions,
+    SessionNotFound,
+    SessionStatus,
+    UnreadableQuestion,
+    UserAnswer,
+)
+
+_log = structlog.get_logger(__name__)
+
+POLL_S: Final = 1.0
+"""How long a change may go unseen where the file system tells nothing, in seconds."""
+
+_SETTLED_NS: Final = 100_000_000
+"""What changed less than this ago may change again under the same time: the kernel's clock for
+files moves in steps of up to 10 ms (HZ=100)."""
+
+_Marks = dict[str, tuple[int, int]]
+
+_DEBOUNCE_MS: Final = 100
+_STEP_MS: Final = 50
+
+
+@frozen(kw_only=True)
+class Waiting:
+    """One session in the queue.
+
+    Attributes:
+        session_id: Its id.
+        titles: The titles of its questions.
+        created_at: Since when it waits.
+    """
+
+    session_id: str
+    titles: tuple[str, ...]
+    created_at: datetime
+
+
+@frozen(kw_only=True)
+class Listing:
+    """The queue at a moment.
+
+    Attributes:
+        waiting: The sessions that wait, the oldest first.
+        unreadable: The names of directories that look like sessions and can't be read.
+    """
+
+    waiting: tuple[Waiting, ...] = ()
+    unreadable: tuple[str, ...] = ()
+
+
+@frozen(kw_only=True)
+class Ending:
+    """How a session came to wait no more.
+
+    Attributes:
+        status: Its status; None if the session is gone or can't be read.
+        reason: Why it was rejected or abandoned, as far as somebody said.
+        at: When.
+    """
+
+    status: SessionStatus | None
+    reason: str | None = None
+    at: datetime | None = None
+
+
+class QuestionDesk(Protocol):
+    """Where questions wait for a person. Calls block; each may be made in any thread.
+
+    Every call may raise `QuestionError`, `DurableError` and `OSError`.
+    """
+
+    @property
+    def where(self) -> Path:
+        """The directory the sessions are in."""
+
+    def listing(self) -> Listing:
+        """Return the queue as it is now; one bad session never hides the others."""
+
+    def questions(self, session_id: str) -> tuple[Question, ...]:
+        """Return a session's questions."""
+
+    def ending(self, session_id: str) -> Ending | None:
+        """Say how a session ended; None if it still waits."""
+
+    def submit(self, session_id: str, answers: Sequence[UserAnswer]) -> None:
+        """Answer a session that waits."""
+
+    def reject(self, session_id: str, reason: str | None) -> None:
+        """Reject a session that waits."""
+
+    def changes(self) -> AsyncIterator[None]:
+        """Yield at once, then whenever the queue may have changed, and each `POLL_S` anyway."""
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class StoredQuestions:
+    """The question sessions of a directory."""
+
+    def __init__(
+        self,
+        sessions: QuestionSessions,
+        *,
+        fs: FileSystem | None = None,
+        clock: Callable[[], datetime] = _now,
+        now_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        """Look at sessions.
+
+        Args:
+            sessions: The sessions.
+            fs: The file system; the real one by default.
+            clock: The time now, aware.
+            now_ns: The time by the clock that stamps files, in nanoseconds since 1970.
+        """
+        self._sessions = sessions
+        self._fs = fs or OsFileSystem()
+        self._clock = clock
+        self._now_ns = now_ns
+        self._seen: tuple[_Marks, Listing] | None = None
+
+    @property
+    def where(self) -> Path:
+        """The directory the sessions are in."""
+        return self._sessions.base_dir
+
+    def prepare(self) -> None:
+        """Make the directory, so that it can be watched before anybody asks.
+
+        Raises:
+            WriteError: It can't be made.
+        """
+        make_durable_directory(self._fs, self.where)
+
+    def listing(self) -> Listing:
+        """Return the queue as it is now; one bad session never hides the others.
+
+        What did not change since the last listing is not read again; if nothing did, the last
+        listing itself is returned, for the price of one `stat` for each session.
+        """
+        marks = self._marks()
+        if self._seen is not None and marks == self._seen[0]:
+            return self._seen[1]
+        listing = self._read_listing()
+        sure = marks is not None and not listing.unreadable
+        self._seen = (marks, listing) if marks is not None and sure else None
+        return listing
+
+    def _marks(self) -> _Marks | None:
+        """Say by what a change of any session is seen; None if one might not be."""
+        if self._sessions.config.session_timeout_s:
+            return None  # a session may end by the passing of time alone
+        marks = {}
+        newest = 0
+        try:
+            with os.scandir(self.where) as entries:
+                for entry in entries:
+                    status = entry.stat(follow_symlinks=False)
+                    marks[entry.name] = (status.st_ino, status.st_mtime_ns)
+                    newest = max(newest, status.st_mtime_ns)
+        except OSError:  # something went while we looked, or there is nothing
+            return None
+        return marks if self._now_ns() - newest > _SETTLED_NS else None
+
+    def _read_listing(self) -> Listing:
+        unreadable: list[UnreadableQuestion] = []
+        waiting = tuple(
+            Waiting(session_id=one.session_id, titles=one.titles, created_at=one.created_at)
+            for one in self._sessions.pending(on_unreadable=unreadable.append)
+        )
+        return Listing(waiting=waiting, unreadable=tuple(one.session_id for one in unreadable))
+
+    def questions(self, session_id: str) -> tuple[Question, ...]:
+        """Return a session's questions."""
+        return self._sessions.get(session_id).questions
+
+    def ending(self, session_id: str) -> Ending | None:
+        """Say how a session ended; None if it still waits."""
+        try:
+            session = self._sessions.get(session_id)
+        except SessionNotFound:
+            return Ending(status=None)
+        if session.status is not SessionStatus.PENDING:
+            reason = session.record.rejection_reason or session.record.end_reason
+            return Ending(status=session.status, reason=reason, at=session.last_modified)
+        limit = self._sessions.config.session_timeout_s
+        end = session.created_at + timedelta(seconds=limit)
+        if limit and self._clock() >= end:  # as it will be for whoever tries to answer it
+            return Ending(status=SessionStatus.TIMED_OUT, at=end)
+        return None
+
+    def submit(self, session_id: str, answers: Sequence[UserAnswer]) -> None:
+        """Answer a session that waits."""
+        self._sessions.save_session_answers(session_id, answers)
+
+    def reject(self, session_id: str, reason: str | None) -> None:
+        """Reject a session that waits."""
+        self._sessions.reject_session(session_id, reason)
+
+    async def changes(self) -> AsyncIterator[None]:
+        """Yield at once, then whenever the queue may have changed, and each `POLL_S` anyway.
+
+        The file system is asked to tell (inotify); the poll is the guarantee, for file systems
+        and limits where nothing is told.
+        """
+        import anyio
+        from watchfiles import awatch
+
+        yield
+        while True:
+            try:
+                async for _ in awatch(
+                    self.where,
+                    watch_filter=None,
+                    debounce=_DEBOUNCE_MS,
+                    step=_STEP_MS,
+                    rust_timeout=int(POLL_S * 1000),
+                    yield_on_timeout=True,
+                    recursive=True,
+                ):
+                    yield
+            except OSError as error:  # the directory is gone, or there are no watches left
+                _log.debug("terminal.watch_lost", path=str(self.where), fault=str(error))
+            await anyio.sleep(POLL_S)
+            yield

@@ -1,0 +1,106 @@
+"""Keys that act one after the other, however fast they come.
+
+Textual hands a key to the widget that has the focus when the key arrives. Over a slow line many
+keys arrive at once: "o", which opens a text, and the text itself would all go to the list of
+options, where letters are commands. Here each key waits until what the one before it began is
+done, so that the text goes into the text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
+
+from textual import events
+from textual.app import App
+from textual.message_pump import MessagePump
+from textual.widget import Widget
+from textual.worker import Worker
+
+_Result = TypeVar("_Result")
+
+_PATIENCE_S: Final = 3.0
+"""How long a key waits for the one before it at most, in seconds."""
+
+
+class InOrder(App[_Result]):
+    """An application in which a key finds what the keys before it have made.
+
+    Guarantees: keys and pastes act in the order in which they came. Each is handed on when the
+    handlers of the one before, and the messages they posted, are through; or after `_PATIENCE_S`.
+    """
+
+    def __init__(self) -> None:
+        """Make the application; nothing happens before it runs."""
+        super().__init__()
+        self._typed: asyncio.Queue[events.Key | events.Paste] = asyncio.Queue()
+        self._holding: Worker[Any] | None = None
+
+    def begin_typing(self) -> None:
+        """Begin to hand on keys; to be called when the application has started."""
+        self.run_worker(self._hand_on(), name="keys")
+
+    def hold_keys(self, worker: Worker[Any]) -> None:
+        """Have the next key wait for a worker too: it is making what the key is meant for."""
+        self._holding = worker
+
+    async def typed(self) -> None:
+        """Wait until all keys that came so far have acted."""
+        await self._typed.join()
+
+    async def on_event(self, event: events.Event) -> None:
+        """Queue keys and pastes; all else goes its way."""
+        if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
+            self._typed.put_nowait(event)
+        else:
+            await super().on_event(event)
+
+    async def _hand_on(self) -> None:
+        while True:
+            event = await self._typed.get()
+            try:
+                async with asyncio.timeout(_PATIENCE_S):
+                    await self._deliver(event)
+            except TimeoutError:
+                self.log.warning(f"a key took too long: {event}")
+            finally:
+                self._typed.task_done()
+
+    async def _deliver(self, event: events.Key | events.Paste) -> None:
+        targets: list[Widget] = []
+
+        async def hand_on() -> None:
+            targets.append(self.focused or self.screen)
+            await super(InOrder, self).on_event(event)
+            targets.append(self.focused or self.screen)  # another one if the terminal was blurred
+
+        await _through(self, hand_on)
+        if isinstance(event, events.Key) and all(
+            one.check_consume_key(event.key, event.character) for one in targets
+        ):
+            return  # it is text, and text changes nothing but itself
+        for target in dict.fromkeys(targets):
+            for node in target.ancestors_with_self:  # messages go this way
+                await _through(node)  # what it was given
+                await _through(node)  # what it told itself meanwhile, on the way up
+        if self._holding is not None and not self._holding.is_finished:
+            await self._holding.wait()
+        self._holding = None
+        await _through(self.screen)
+        await _through(self)
+
+
+async def _through(pump: MessagePump, *calls: Callable[[], Awaitable[None]]) -> None:
+    """Wait until a message pump is through with all it has, then with these calls."""
+    done = asyncio.Event()
+
+    async def last() -> None:
+        try:
+            for call in calls:
+                await call()
+        finally:
+            done.set()
+
+    if pump.is_running and pump.call_later(last):
+        await done.wait()

@@ -1,0 +1,152 @@
+"""Markdown that an agent wrote, rendered without anything in it that acts.
+
+What comes out of the parser is made harmless, not only what goes in: `&#8238;` turns the reading
+direction only after it was parsed. A link shows where it leads and can't be followed, an image is
+its text, HTML is the text it is written in.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.reactive import reactive
+from textual.widgets import Markdown, Static
+
+from tools.terminal.text import counted, harmless
+
+MAX_BLOCKS: Final = 300
+"""With more blocks than this a prompt is shown as it was written: each block is a widget."""
+
+_MAX_SOURCE: Final = 200_000
+
+
+def harmless_parser() -> MarkdownIt:
+    """Return a parser of GitHub's Markdown whose tokens hold nothing that acts."""
+    parser = MarkdownIt("gfm-like", {"html": False, "linkify": False})
+    parser.core.ruler.push("harmless", _make_harmless)
+    return parser
+
+
+def _make_harmless(state: StateCore) -> None:
+    for token in state.tokens:
+        token.info = harmless(token.info).split(" ")[0][:40]
+        token.content = harmless(token.content)
+        if token.children is not None:
+            token.children = _without_links(token.children)
+
+
+def _without_links(tokens: list[Token]) -> list[Token]:
+    kept: list[Token] = []
+    links: list[tuple[str, int]] = []
+    for token in tokens:
+        if token.type == "link_open":
+            links.append((harmless(str(token.attrs.get("href", ""))), len(kept)))
+        elif token.type == "link_close":
+            target, start = links.pop()
+            shown = "".join(one.content for one in kept[start:])
+            if target and target not in (shown, f"mailto:{shown}"):
+                kept.append(_text(f" ({target})"))
+        elif token.type == "image":
+            target = harmless(str(token.attrs.get("src", "")))
+            kept.append(_text(f"[image: {harmless(token.content) or 'no text'}, {target}]"))
+        else:
+            token.content = harmless(token.content)
+            kept.append(token)
+    return kept
+
+
+def _text(content: str) -> Token:
+    return Token("text", "", 0, content=content)
+
+
+def is_too_long_to_render(source: str) -> bool:
+    """Tell whether a prompt is so long that it is shown as it was written."""
+    blocks = source.count("\n") + 1 - source.count("\n\n")
+    return len(source) > _MAX_SOURCE or blocks > MAX_BLOCKS
+
+
+class HarmlessMarkdown(Markdown):
+    """A Markdown document whose links can't be followed."""
+
+    DEFAULT_CSS = """
+    HarmlessMarkdown {
+        padding: 0 1;
+        & > MarkdownBlock:last-child { margin-bottom: 0; }
+        & > MarkdownH1, & > MarkdownH2 { margin: 0 0 1 0; content-align: left middle; }
+    }
+    """
+
+    def __init__(self, source: str) -> None:
+        """Show a document.
+
+        Args:
+            source: The Markdown.
+        """
+        super().__init__(harmless(source), parser_factory=harmless_parser, open_links=False)
+
+
+class PromptView(VerticalScroll, can_focus=False):
+    """A question's prompt, scrolled with keys that the screen hands on."""
+
+    DEFAULT_CSS = """
+    PromptView {
+        height: auto;
+        max-height: 50%;
+        border: round $foreground 60%;
+        border-title-style: bold;
+        scrollbar-size-vertical: 1;
+    }
+    PromptView > .plain { padding: 0 1; width: 1fr; height: auto; }
+    """
+
+    more: reactive[bool] = reactive(False)
+
+    LOADING_NOTE: ClassVar[str] = "shown as it was written, for its length"
+
+    def __init__(self, source: str, *, title: str, **kwargs: Any) -> None:
+        """Show a prompt.
+
+        Args:
+            source: Markdown.
+            title: What stands above it.
+            kwargs: As of any widget.
+        """
+        super().__init__(**kwargs)
+        self._source = source
+        self._long = is_too_long_to_render(source)
+        self.border_title = Content(title)
+
+    def compose(self) -> ComposeResult:
+        """Make the document."""
+        if self._long:
+            yield Static(Content(harmless(self._source)), classes="plain")
+        else:
+            yield HarmlessMarkdown(self._source)
+
+    def on_mount(self) -> None:
+        """Keep saying how much is below."""
+        self.watch(self, "virtual_size", self._say_more, init=False)
+        self.watch(self, "scroll_y", self._say_more, init=False)
+        self.call_after_refresh(self._say_more)
+
+    def on_resize(self) -> None:
+        """Count anew."""
+        self.call_after_refresh(self._say_more)
+
+    def _say_more(self) -> None:
+        below = max(0, round(self.max_scroll_y - self.scroll_y))
+        above = round(self.scroll_y)
+        notes = []
+        if self._long:
+            notes.append(self.LOADING_NOTE)
+        if below:
+            notes.append(f"{counted(below, 'more line')}: PgDn")
+        elif above:
+            notes.append("end: PgUp goes up")
+        self.border_subtitle = Content(" · ".join(notes))
