@@ -70,11 +70,14 @@ class QuestionTarget:
             removable=self.waiting_too or status.is_terminal,
         )
 
-    def _without_status(self, fs: FileSystem, session_fd: int) -> Dated | None:
+    def _without_status(self, fs: FileSystem, session_fd: int) -> Dated | Undatable | None:
         """An empty directory is what is left of a session; anything else is none of ours."""
-        if fs.listdir(session_fd):
-            return None
-        changed = fs.fstat(session_fd).st_mtime
+        try:
+            if fs.listdir(session_fd):
+                return None
+            changed = fs.fstat(session_fd).st_mtime
+        except OSError as error:
+            return Undatable(SkipReason.UNREADABLE, error.strerror or str(error))
         return Dated(at=datetime.fromtimestamp(changed, UTC), version=changed)
 
 

@@ -1,13 +1,13 @@
 """What every kind of sessions must keep to, to be pruned: one suite for all of them.
 
-A kind takes part by an entry in `KINDS`. When question sessions have a `PruneTarget`, theirs goes
-there too: a class as those below, and nothing else in this file changes.
+A kind takes part by an entry in `KINDS`.
 """
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 import socket
 import stat
@@ -31,6 +31,7 @@ from tests.support.prune_sites import (
     tree_of,
     uuid_of,
 )
+from tests.support.questions import QUESTIONS, FakeIds
 from tools.harness import SessionManager, SessionStore
 from tools.harness.pruning import HarnessTarget
 from tools.harness.session_store import SESSION_FILE
@@ -49,6 +50,9 @@ from tools.prune import (
     restore_from_trash,
 )
 from tools.prune.policy import Reason
+from tools.questions import QuestionSessions
+from tools.questions.pruning import QuestionTarget
+from tools.questions.store import STATUS_FILE
 from tools.sandbox import SandboxTarget
 
 OLD: Final = RetentionPolicy(max_age_hours=24)
@@ -141,6 +145,33 @@ class HarnessKind:
         return [active.session_id, paused.session_id]
 
 
+class QuestionsKind:
+    record = STATUS_FILE
+
+    def __init__(self) -> None:
+        self._ids, self._tokens = FakeIds(), FakeTokens()
+
+    def _sessions(self, root: Path, when: datetime) -> QuestionSessions:
+        return QuestionSessions(root, clock=FakeClock(when), new_id=self._ids, token=self._tokens)
+
+    def target(self, root: Path) -> PruneTarget:
+        return QuestionTarget(root)
+
+    def add(self, root: Path, when: datetime) -> str:
+        sessions = self._sessions(root, when)
+        session_id = sessions.create_session(QUESTIONS)
+        sessions.reject_session(session_id, "not now")
+        return session_id
+
+    def use(self, root: Path, session_id: str, when: datetime) -> None:
+        path = root / session_id / self.record
+        moment = when.strftime("%Y-%m-%dT%H:%M:%S.000Z")
+        path.write_text(json.dumps({**json.loads(path.read_text()), "lastModified": moment}))
+
+    def unremovable(self, root: Path, when: datetime) -> list[str]:
+        return [self._sessions(root, when).create_session(QUESTIONS)]
+
+
 class FakeKind:
     record = "dated"
 
@@ -165,7 +196,7 @@ KINDS: Final[dict[str, Callable[[], Kind]]] = {
     "sandbox": SandboxKind,
     "harness": HarnessKind,
     "fake": FakeKind,
-    # "questions": QuestionsKind, as soon as tools.questions has a PruneTarget
+    "questions": QuestionsKind,
 }
 
 
@@ -428,6 +459,20 @@ def test_whatever_call_fails_nothing_is_raised_and_no_date_is_made_up(
         assert fs.failed
         assert dated == whole or isinstance(dated, Undatable)
         assert fs.open_descriptors == {}
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EACCES, errno.ESTALE])
+def test_whatever_call_fails_on_an_empty_directory_nothing_is_raised(
+    kind: Kind, target: PruneTarget, site: Site, number: int
+) -> None:
+    session_id = kind.add(site.root, ago(99))
+    for path in sorted((site.root / session_id).rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    whole = date(target, site, session_id)
+    for nth in range(len(site.fs.trace)):
+        fs = FaultyFileSystem(plan=nth_call(nth, number))
+        dated = date(target, site, session_id, fs)
+        assert dated == whole or not isinstance(dated, Dated)
 
 
 # ---------------------------------------------------------------- by the engine

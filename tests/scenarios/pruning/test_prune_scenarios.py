@@ -362,6 +362,8 @@ def test_scenario_prevent_deletion_of_non_session_directories(
         "node_modules",
         "not-a-uuid",
         uuid_of(7).upper().replace("0", "A"),
+        "A" + uuid_of(16)[1:],
+        uuid_of(17)[:-1] + "F",
         "{" + uuid_of(8) + "}",
         uuid_of(9) + "\n",
         uuid_of(10) + ".bak",

@@ -843,3 +843,29 @@ def test_what_came_back_goes_again_by_its_age(site: Site) -> None:
     restore(site, path)
     site.clock.advance(1)
     assert run(site, grace=timedelta(days=1)).deleted_sessions == [SID]
+
+
+def test_an_archive_that_holds_other_files_than_the_session_is_not_believed(site: Site) -> None:
+    """Even where every byte of it is what was written."""
+    path = archived(site)
+    archiver = TarArchiver(directory=path.parent)
+    checksum = hashlib.sha256(path.read_bytes()).hexdigest()
+    with tarfile.open(fileobj=io.BytesIO(zstd.decompress(path.read_bytes()))) as tar:
+        sums = {
+            member.name: "directory"
+            if member.isdir()
+            else hashlib.sha256(tar.extractfile(member).read()).hexdigest()  # type: ignore[union-attr]
+            for member in tar.getmembers()[1:]
+        }
+    fd = os.open(path.parent, os.O_RDONLY)
+    try:
+        archiver._verify(site.fs, fd, path.name, sums, checksum)
+        for wrong in (
+            {**sums, f"{SID}/data.txt": "0" * 64},
+            {**sums, f"{SID}/more": "directory"},
+            {name: text for name, text in sums.items() if not name.endswith("data.txt")},
+        ):
+            with pytest.raises(OSError, match="not those of the session"):
+                archiver._verify(site.fs, fd, path.name, wrong, checksum)
+    finally:
+        os.close(fd)

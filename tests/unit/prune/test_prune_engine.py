@@ -512,3 +512,37 @@ def test_an_archiver_that_is_interrupted_lets_go_of_everything(site: Site) -> No
     assert site.fs.open_descriptors == {}
     assert refused == []  # nothing is closed twice: the number may be somebody else's by then
     assert below(tree_of(site.root), names[1]) == before
+
+
+# ---------------------------------------------------------------- what is not ours
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving a file away takes root")
+@pytest.mark.parametrize("where", [".", "data.txt", "deep/er", "deep/er/file"])
+def test_a_session_that_holds_another_users_file_is_left_alone(site: Site, where: str) -> None:
+    theirs, old = site.add(age_hours=60), site.add(age_hours=50)
+    os.chown(site.root / theirs / where, 12_345, -1)
+    before = below(tree_of(site.root), theirs)
+
+    result = run(site)
+
+    assert result.deleted_sessions == [old]
+    assert [(one.session_id, str(one.reason)) for one in result.skipped] == [
+        (theirs, "other_owner")
+    ]
+    assert below(tree_of(site.root), theirs) == before
+
+
+@pytest.mark.parametrize(("ahead_s", "skipped"), [(299, False), (301, True), (10**9, True)])
+def test_a_session_from_the_future_is_left_alone_beyond_what_clocks_differ(
+    site: Site, ahead_s: float, skipped: bool
+) -> None:
+    name = site.add(age_hours=-ahead_s / 3_600)
+    result = run(site, RetentionPolicy(max_sessions=0))
+    if skipped:
+        assert [(one.session_id, str(one.reason)) for one in result.skipped] == [
+            (name, "dated_in_the_future")
+        ]
+        assert site.sessions() == [name]
+    else:
+        assert result.deleted_sessions == [name]
