@@ -18,6 +18,7 @@ from attrs import field, frozen
 
 from tools.harness import SessionStore
 from tools.workflows.agent_workflow import CODE, TESTS, AgentPhase, AgentWorkflow
+from tools.workflows.converters import as_tuple
 from tools.workflows.errors import InvalidWorkflow, NotAWorkflowSession
 from tools.workflows.gates import is_test_path
 from tools.workflows.prompts import shown_paths
@@ -68,7 +69,7 @@ class AgentWork:
     specification: bytes | None = field(default=None, repr=False)
     component_id: str | None = None
     agent: AgentChoice | None = None
-    inputs: tuple[Input, ...] = field(default=(), converter=tuple)
+    inputs: tuple[Input, ...] = field(default=(), converter=as_tuple)
 
     def __attrs_post_init__(self) -> None:
         faults = []
@@ -218,6 +219,5 @@ class Ground:
                 f"it may write {', '.join(allowed)}"
             )
         return (
-            f"{path!r} is none of the files that phase {phase.name} may write: "
-            f"{', '.join(allowed)}"
+            f"{path!r} is none of the files that phase {phase.name} may write: {', '.join(allowed)}"
         )

@@ -20,6 +20,7 @@ from attrs import field, frozen
 
 from tools.harness.session_codec import encode_text
 from tools.harness.session_domain import DEFAULT_TOKEN_BUDGET, MAX_COUNT, MAX_GOAL_CHARS
+from tools.workflows.converters import as_tuple
 from tools.workflows.errors import InvalidWorkflow
 from tools.workflows.workflow_file import (
     DEFAULT_MAX_ATTEMPTS,
@@ -85,7 +86,7 @@ class Gate:
     """
 
     kind: str
-    require: tuple[str, ...] = field(default=(), converter=tuple)
+    require: tuple[str, ...] = field(default=(), converter=as_tuple)
     tests_unchanged: bool = False
     covers_criteria: bool = False
     framework: str = "pytest"
@@ -116,7 +117,7 @@ class AgentPhase:
     mode: str
     gate: Gate
     prompt: str | None = None
-    writes: tuple[str, ...] = field(default=(), converter=tuple)
+    writes: tuple[str, ...] = field(default=(), converter=as_tuple)
     max_attempts: int = DEFAULT_MAX_ATTEMPTS
     budget_share: float = 1.0
     answer_tokens: int = DEFAULT_ANSWER_TOKENS
@@ -134,7 +135,7 @@ class FileGroup:
     """
 
     name: str
-    paths: tuple[str, ...] = field(converter=tuple)
+    paths: tuple[str, ...] = field(converter=as_tuple)
 
 
 def _phases(values: Iterable[AgentPhase]) -> tuple[AgentPhase, ...]:
@@ -162,7 +163,7 @@ class AgentWorkflow:
     phases: tuple[AgentPhase, ...] = field(converter=_phases)
     goal: str | None = None
     token_budget: int = DEFAULT_TOKEN_BUDGET
-    groups: tuple[FileGroup, ...] = field(default=(), converter=tuple)
+    groups: tuple[FileGroup, ...] = field(default=(), converter=as_tuple)
     needs_specification: bool = False
 
     def __attrs_post_init__(self) -> None:
@@ -277,7 +278,7 @@ def load_agent_workflow(path: Path | str) -> AgentWorkflow:
     return AgentWorkflow.from_snapshot(data, path)
 
 
-def _flag(value: bool) -> str:  # noqa: FBT001 (it is the value that is written)
+def _flag(value: bool) -> str:
     return "true" if value else "false"
 
 

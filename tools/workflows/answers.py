@@ -2,7 +2,8 @@
 
 An answer is Markdown. What counts are its fenced blocks whose info string names a path
 (```` ```python:src/ledger.py ````), each the whole content of one file; the blocks
-`agentforge:questions`, `agentforge:delete` and `agentforge:usage`; everything else is prose and stays where it is.
+`agentforge:questions`, `agentforge:delete` and `agentforge:usage`; everything else is prose and
+stays where it is.
 
 Strict about paths: each is a plain relative path, and one of those that the phase may write; one
 that is not refuses the whole answer, for half an answer is no answer. Tolerant about everything
@@ -25,6 +26,7 @@ import yaml
 from attrs import field, frozen
 
 from tools.workflows.agents.port import AgentOption, AgentQuestion, TokenUsage
+from tools.workflows.converters import as_tuple
 from tools.workflows.workflow_file import path_problem
 
 MAX_FILES: Final = 200
@@ -67,12 +69,12 @@ class Answer:
         notes: What was passed over, each with its line; no reason to refuse it.
     """
 
-    files: tuple[AnswerFile, ...] = field(default=(), converter=tuple)
-    deleted: tuple[str, ...] = field(default=(), converter=tuple)
-    questions: tuple[AgentQuestion, ...] = field(default=(), converter=tuple)
+    files: tuple[AnswerFile, ...] = field(default=(), converter=as_tuple)
+    deleted: tuple[str, ...] = field(default=(), converter=as_tuple)
+    questions: tuple[AgentQuestion, ...] = field(default=(), converter=as_tuple)
     usage: TokenUsage | None = None
-    faults: tuple[str, ...] = field(default=(), converter=tuple)
-    notes: tuple[str, ...] = field(default=(), converter=tuple)
+    faults: tuple[str, ...] = field(default=(), converter=as_tuple)
+    notes: tuple[str, ...] = field(default=(), converter=as_tuple)
 
 
 @frozen(kw_only=True)
@@ -83,7 +85,12 @@ class _Block:
     closed: bool
 
 
-def parse_answer(text: str, *, refuse: Callable[[str], str | None] = lambda path: None) -> Answer:
+def _no_refusal(path: str) -> str | None:
+    del path
+    return None
+
+
+def parse_answer(text: str, *, refuse: Callable[[str], str | None] = _no_refusal) -> Answer:
     """Take an answer apart.
 
     Args:
@@ -212,7 +219,9 @@ class _Reader:
         try:
             value = yaml.safe_load(text)
         except (yaml.YAMLError, ValueError, RecursionError) as error:
-            self._fault(block.line, f"its {kind} are no YAML: {_short(' '.join(str(error).split()))}")
+            self._fault(
+                block.line, f"its {kind} are no YAML: {_short(' '.join(str(error).split()))}"
+            )
             return
         if kind == "usage":
             self._take_usage(block.line, value)
@@ -253,7 +262,7 @@ class _Reader:
                 self._questions.append(found)
 
 
-def _question(item: Any) -> AgentQuestion | str:
+def _question(item: Any) -> AgentQuestion | str:  # noqa: PLR0911 (a fault each)
     """Make a question of what YAML gave, or say why not."""
     if isinstance(item, str):
         item = {"prompt": item}

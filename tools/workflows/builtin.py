@@ -1,4 +1,4 @@
-"""The built-in workflows: SPEC makes a component specification, TDFLOW builds a component from one."""
+"""The built-in workflows: SPEC makes a component specification, TDFLOW a component from one."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ TDFLOW: Final = AgentWorkflow(
 Write the tests of the component, and only them. Import the component at the top of the test file by
 its module name. Each acceptance criterion has at least one test whose name carries its id in lower
 case, as test_ac_01_new_budget_has_nothing_spent for AC-01. Test behaviour that the specification
-states; nothing of how it may be written. The component does not exist yet: each test has to fail,
-and to fail because the implementation is missing. Take nothing from the component while the test
-file is imported (no decorator arguments or module constants made of it); do it within the tests.""",
+states; nothing of how it may be written. The component does not exist yet: each test has to
+fail, and to fail because the implementation is missing. Take nothing from the component while the
+test file is imported (no decorator arguments or module constants made of it); do it within the
+tests.""",
             writes=[TESTS],
             gate=Gate(kind="tests_fail", covers_criteria=True),
             budget_share=0.45,
@@ -47,8 +48,8 @@ refused. Implement all that the specification names, also what no test touches."
             name="refactor",
             mode="improve the code, keep its behaviour",
             prompt="""\
-Improve the component's structure, names, documentation and speed where that is worth it, without any
-change of behaviour. The tests are fixed and have to pass still. Give the whole file again, also
+Improve the component's structure, names, documentation and speed where that is worth it, without
+any change of behaviour. The tests are fixed and have to pass still. Give the whole file again, also
 where little has changed.""",
             writes=[CODE],
             gate=Gate(kind="tests_pass", tests_unchanged=True),
@@ -140,8 +141,8 @@ so, the edge cases, and the decisions you took with their reasons.""",
             name="draft",
             mode="write the specification",
             prompt=f"""\
-Write the specification, whole, as specs/NAME.yaml of the file list. Under clarifications stands each
-question that the person answered, with the answer, word for word.
+Write the specification, whole, as specs/NAME.yaml of the file list. Under clarifications stands
+each question that the person answered, with the answer, word for word.
 
 {_SPEC_FORM}""",
             writes=["specification"],

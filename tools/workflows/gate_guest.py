@@ -58,11 +58,11 @@ class TestRun:
 
 
 def script_code(source: str, paths: Iterable[str]) -> str:
-    """Return the code of a gate that a workflow brings itself; `FILES` names what it may look at."""
+    """Return the code of a gate that a workflow brings itself; `FILES` names the files."""
     return f"FILES = {list(paths)!r}\nexec(compile({source!r}, '<gate>', 'exec'))\n"
 
 
-_GUEST: Final = r'''
+_GUEST: Final = r"""
 def run(request_text):
     import json, os, sys, time
     write, open_file, dumps, now = os.write, os.open, json.dumps, time.perf_counter
@@ -131,7 +131,7 @@ def run(request_text):
             "kinds": names,
             "message": text[:2000],
             "missing": isinstance(error, MissingImplementation),
-            "name": getattr(error, "name", None) if isinstance(error, (ImportError, NameError, AttributeError)) else None,
+            "name": getattr(error, "name", None) if isinstance(error, ImportError) else None,
         }
         if isinstance(error, SyntaxError):
             found["file"] = str(error.filename or "")
@@ -146,7 +146,8 @@ def run(request_text):
         return found
 
     def record(nodeid, outcome, when, seconds, error=None, text=""):
-        one = tests.setdefault(nodeid, {"id": nodeid, "outcome": "passed", "when": when, "duration_s": 0.0})
+        new = {"id": nodeid, "outcome": "passed", "when": when, "duration_s": 0.0}
+        one = tests.setdefault(nodeid, new)
         one["duration_s"] = round(one["duration_s"] + seconds, 6)
         if RANK[outcome] >= RANK[one["outcome"]] and outcome != "passed" and "error" not in one:
             one["outcome"], one["when"] = outcome, when
@@ -211,7 +212,8 @@ def with_pytest(request, collected, errors, record, told):
             report = yield
             error = call.excinfo.value if call.excinfo is not None else None
             if report.outcome == "failed" and error is None:
-                record(item.nodeid, "failed", report.when, call.duration, None, str(report.longrepr))
+                text = str(report.longrepr)
+                record(item.nodeid, "failed", report.when, call.duration, None, text)
             else:
                 record(
                     item.nodeid, report.outcome, report.when, call.duration,
@@ -254,7 +256,8 @@ def with_unittest(request, collected, errors, record, told):
         try:
             spec.loader.exec_module(made)
         except BaseException as error:
-            errors.append({"id": path, "text": "".join(traceback.format_exception(error))[-3000:], "error": told(error)})
+            text = "".join(traceback.format_exception(error))[-3000:]
+            errors.append({"id": path, "text": text, "error": told(error)})
             continue
         found = loader.loadTestsFromModule(made)
         for test in ids(found):
@@ -291,4 +294,4 @@ def with_unittest(request, collected, errors, record, told):
     result = Result()
     suite.run(result)
     return 0 if not errors else 2
-'''
+"""

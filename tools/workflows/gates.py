@@ -18,6 +18,7 @@ from attrs import evolve, field, frozen
 
 from tools.harness import PhaseResult
 from tools.workflows.agent_workflow import Gate
+from tools.workflows.converters import as_tuple
 from tools.workflows.gate_guest import TestRun, script_code
 from tools.workflows.gate_port import GateExecution, GateSandbox
 from tools.workflows.spec_schema import Component, read_specification
@@ -32,6 +33,10 @@ _TEST_FILE: Final = re.compile(r"(?:.*/)?(?:test_[^/]*|[^/]*_test)\.py")
 _MISSING_KINDS: Final = frozenset({"NotImplementedError"})
 _ASSERTIONS: Final = frozenset({"AssertionError", "Failed"})
 """`Failed` is what pytest raises for `pytest.fail` and for `pytest.raises` that saw nothing."""
+
+
+def _frozen_facts(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    return MappingProxyType(dict(value))
 
 
 @frozen(kw_only=True)
@@ -50,11 +55,9 @@ class Verdict:
     gate: str
     passed: bool
     summary: str
-    evidence: tuple[str, ...] = field(default=(), converter=tuple)
+    evidence: tuple[str, ...] = field(default=(), converter=as_tuple)
     duration_s: float = 0.0
-    facts: Mapping[str, Any] = field(
-        factory=dict, converter=lambda value: MappingProxyType(dict(value)), hash=False
-    )
+    facts: Mapping[str, Any] = field(factory=dict, converter=_frozen_facts, hash=False)
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON has it."""
@@ -91,10 +94,10 @@ class GateInput:
 
     files: Mapping[str, bytes] = field(repr=False)
     component: Component | None = None
-    written: tuple[str, ...] = field(default=(), converter=tuple)
+    written: tuple[str, ...] = field(default=(), converter=as_tuple)
     baseline: Mapping[str, Any] | None = None
-    answered: tuple[tuple[str, str], ...] = field(default=(), converter=tuple)
-    token: str = "result"
+    answered: tuple[tuple[str, str], ...] = field(default=(), converter=as_tuple)
+    token: str = "result"  # noqa: S105 (part of a file name)
 
     @property
     def locked(self) -> dict[str, str]:
@@ -170,9 +173,7 @@ def _changed_tests(gate: Gate, given: GateInput) -> Verdict | None:
     return _failed(gate, f"{len(told)} test files are not those of the red phase", told)
 
 
-def _failed(
-    gate: Gate, summary: str, evidence: Iterable[str] = (), **facts: Any
-) -> Verdict:
+def _failed(gate: Gate, summary: str, evidence: Iterable[str] = (), **facts: Any) -> Verdict:
     return Verdict(gate=gate.kind, passed=False, summary=summary, evidence=evidence, facts=facts)
 
 
@@ -246,7 +247,7 @@ def _read_report(execution: GateExecution) -> dict[str, Any] | str:
         report = json.loads(execution.report)
         for name, kind in (("collected", list), ("tests", list), ("errors", list)):
             if not isinstance(report[name], kind):
-                raise TypeError(name)
+                return "the tests left a result that can't be read"
     except (ValueError, KeyError, TypeError, RecursionError):
         return "the tests left a result that can't be read"
     return dict(report)
@@ -362,9 +363,7 @@ def judge_tests_pass(gate: Gate, given: GateInput, report: Mapping[str, Any]) ->
     tests: list[dict[str, Any]] = report["tests"]
     bad = [test for test in tests if test["outcome"] != "passed"]
     evidence = [_uncollected(one) for one in report["errors"]]
-    evidence += [
-        f"{test['id']}: {test['outcome']}{_told(test)}{_text_of(test)}" for test in bad
-    ]
+    evidence += [f"{test['id']}: {test['outcome']}{_told(test)}{_text_of(test)}" for test in bad]
     names = {test["id"] for test in tests}
     expected = set((given.baseline or {}).get("tests", ()))
     gone = sorted(expected - names)
@@ -468,8 +467,8 @@ def _judge_specification(gate: Gate, given: GateInput) -> Verdict:
             f"{path}: clarifications lacks what the person answered: {question!r} was answered "
             f"with {answer!r}; write both word for word"
             for question, answer in given.answered
-            if not (_flat(question) in _flat(specification.text))
-            or not (_flat(answer) in _flat(specification.text))
+            if _flat(question) not in _flat(specification.text)
+            or _flat(answer) not in _flat(specification.text)
         ]
     facts = {"components": components, "criteria_count": criteria, "faults": len(evidence)}
     if evidence:

@@ -13,6 +13,7 @@ from typing import Final
 from attrs import field, frozen
 
 from tools.workflows.agent_workflow import AgentPhase
+from tools.workflows.converters import as_tuple
 from tools.workflows.spec_schema import Component
 
 MAX_FILE_CHARS: Final = 60_000
@@ -62,8 +63,8 @@ class PromptInput:
     subject: str | None = None
     specification: str | None = None
     component: Component | None = None
-    evidence: tuple[str, ...] = field(default=(), converter=tuple)
-    answered: tuple[tuple[str, str], ...] = field(default=(), converter=tuple)
+    evidence: tuple[str, ...] = field(default=(), converter=as_tuple)
+    answered: tuple[tuple[str, str], ...] = field(default=(), converter=as_tuple)
     budget_note: str | None = None
 
 
@@ -168,9 +169,7 @@ def _files(files: Mapping[str, str]) -> str:
     return "# Files\n\n" + "\n\n".join(shown)
 
 
-def budget_note(
-    *, used: int, total: int, warning: bool, left: int, expected: int
-) -> str | None:
+def budget_note(*, used: int, total: int, warning: bool, left: int, expected: int) -> str | None:
     """Say what the agent has to know of the budget, or None as long as there is plenty."""
     if not warning:
         return None

@@ -54,8 +54,6 @@ class QuestionsRejected(HarnessError):
     """
 
     def __init__(self, asked: str, *, reason: str | None) -> None:
-        super().__init__(
-            f"questions {asked} were not answered{f': {reason}' if reason else ''}"
-        )
+        super().__init__(f"questions {asked} were not answered{f': {reason}' if reason else ''}")
         self.asked = asked
         self.reason = reason

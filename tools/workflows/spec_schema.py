@@ -15,6 +15,7 @@ from typing import Final
 from attrs import field, frozen
 
 from tools.harness import HarnessError
+from tools.workflows.converters import as_tuple
 from tools.workflows.workflow_file import path_problem
 from tools.workflows.yaml_nodes import (
     Faults,
@@ -115,8 +116,8 @@ class Entity:
     name: str
     kind: str
     description: str | None = None
-    fields: tuple[Member, ...] = field(default=(), converter=tuple)
-    methods: tuple[Member, ...] = field(default=(), converter=tuple)
+    fields: tuple[Member, ...] = field(default=(), converter=as_tuple)
+    methods: tuple[Member, ...] = field(default=(), converter=as_tuple)
 
 
 @frozen(kw_only=True)
@@ -156,9 +157,9 @@ class Component:
     location: str
     tests: tuple[str, ...]
     description: str | None = None
-    entities: tuple[Entity, ...] = field(default=(), converter=tuple)
-    errors: tuple[Entity, ...] = field(default=(), converter=tuple)
-    criteria: tuple[Criterion, ...] = field(default=(), converter=tuple)
+    entities: tuple[Entity, ...] = field(default=(), converter=as_tuple)
+    errors: tuple[Entity, ...] = field(default=(), converter=as_tuple)
+    criteria: tuple[Criterion, ...] = field(default=(), converter=as_tuple)
     lines: tuple[int, int] = (1, 1)
 
     @property
@@ -184,7 +185,7 @@ class Specification:
     title: str
     version: str
     status: str
-    components: tuple[Component, ...] = field(converter=tuple)
+    components: tuple[Component, ...] = field(converter=as_tuple)
     text: str = field(repr=False)
 
     def component(self, component_id: str | None, *, path: Path) -> Component:
@@ -531,3 +532,17 @@ def _is_signature(text: str) -> bool:
     except (SyntaxError, ValueError):
         return False
     return len(tree.body) == 1 and isinstance(tree.body[0], ast.FunctionDef)
+
+
+def with_status(data: bytes, status: str) -> bytes | None:
+    """Return a specification with another status, all else as it is; None if it is none."""
+    specification, _ = read_specification(data)
+    if specification is None:
+        return None
+    text = data.decode("utf-8-sig")
+    pattern = re.compile(
+        r"(?m)^([ \t]*|[^#\n]*[{,][ \t]*)status:[ \t]*[\"']?(?:draft|approved)\b[\"']?"
+    )
+    changed = pattern.sub(lambda found: f"{found[1]}status: {status}", text, count=1).encode()
+    again, _ = read_specification(changed)
+    return changed if again is not None and again.status == status else None

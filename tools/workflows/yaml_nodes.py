@@ -144,9 +144,7 @@ def parse(
 class _Composer:
     """Builds nodes from events."""
 
-    def __init__(
-        self, loader: yaml.SafeLoader, faults: Faults, what: str, max_depth: int
-    ) -> None:
+    def __init__(self, loader: yaml.SafeLoader, faults: Faults, what: str, max_depth: int) -> None:
         self._next: Callable[[], yaml.Event] = loader.get_event
         self._resolve: Callable[[type[yaml.Node], str, tuple[bool, bool]], str] = loader.resolve
         self._faults = faults

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from attrs import field, frozen
 
 from tools.harness import HarnessError
+from tools.workflows.converters import as_tuple
 
 
 def _frozen_texts(value: Mapping[str, str]) -> Mapping[str, str]:
@@ -36,12 +37,13 @@ class TokenUsage:
     estimated: bool = False
 
     def __attrs_post_init__(self) -> None:
+        given: tuple[tuple[str, Any], ...] = (
+            ("input_tokens", self.input_tokens),
+            ("output_tokens", self.output_tokens),
+        )
         faults = [
             f"{name}: expected a whole number of 0 or more, got {value!r}"
-            for name, value in (
-                ("input_tokens", self.input_tokens),
-                ("output_tokens", self.output_tokens),
-            )
+            for name, value in given
             if isinstance(value, bool) or not isinstance(value, int) or value < 0
         ]
         if faults:
@@ -131,7 +133,7 @@ class AgentAnswer:
 
     text: str
     usage: TokenUsage | None = None
-    questions: tuple[AgentQuestion, ...] = field(default=(), converter=tuple)
+    questions: tuple[AgentQuestion, ...] = field(default=(), converter=as_tuple)
 
 
 @runtime_checkable

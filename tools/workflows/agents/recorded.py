@@ -77,7 +77,8 @@ class RecordedAgent:
             raise AgentUnavailable(agent=self.description, problem=str(error)) from error
         if data is None:
             raise AgentUnavailable(
-                agent=self.description, problem=f"there is no recording {path.name} in {path.parent}"
+                agent=self.description,
+                problem=f"there is no recording {path.name} in {path.parent}",
             )
         try:
             text = data.decode("utf-8-sig")
