@@ -47,11 +47,11 @@ from tools.workflows.errors import (
     AlreadyRunning,
     AttemptsExhausted,
     BudgetTooSmall,
+    NoAgent,
     NothingToRetry,
     PhaseNotInWorkflow,
 )
 from tools.workflows.gate_port import GateSandbox
-from tools.workflows.gates import Verdict
 from tools.workflows.question_port import Questioner
 from tools.workflows.runner import INPUTS_PLACED, RunOutcome
 from tools.workflows.step_store import StepStore
@@ -161,7 +161,7 @@ class AgentRunner:
             PhaseNotInWorkflow: It was led into a phase that the workflow does not have.
             AttemptsExhausted: Its phase failed as often as the workflow allows.
             BudgetTooSmall: Nothing is left of its budget.
-            ValueError: It names no agent, and none was given.
+            NoAgent: It names no agent, and none was given.
         """
         with self._leading(session_id, "resume", agent) as run:
             run.take_up()
@@ -196,7 +196,7 @@ class AgentRunner:
         self._require_open(session_id, store.load(session_id), operation)
         ground = Ground.of(AgentWork.of_session(store, session_id))
         if agent is None:
-            agent = self._named_agent(ground.work)
+            agent = self._named_agent(session_id, ground.work)
         directory = store.session_path(session_id).parent
         workspace = store.workspace_path(session_id)
         lock = FileLock(self._fs, directory / WORKFLOW_NAME, timeout_s=self._lock_timeout_s)
@@ -247,9 +247,9 @@ class AgentRunner:
                 close_reader(self._fs, workspace_fd)
             lock.release()
 
-    def _named_agent(self, work: AgentWork) -> PhaseAgent:
+    def _named_agent(self, session_id: str, work: AgentWork) -> PhaseAgent:
         if work.agent is None or self._agents is None:
-            raise ValueError("agent: the session names none that can be made here; give one")
+            raise NoAgent(session_id)
         return self._agents(work.agent)
 
     def _require_open(
@@ -433,6 +433,3 @@ class _Run:
             reason=reason,
             attempts=attempts,
         )
-
-
-__all__ = ["AgentRunner", "Verdict"]

@@ -33,6 +33,8 @@ MAX_FILES: Final = 200
 MAX_FILE_BYTES: Final = 1 << 20
 MAX_FAULTS: Final = 50
 MAX_QUESTIONS: Final = 20
+MAX_OPTIONS: Final = 20
+_MAX_TEXT: Final = 10_000
 _MAX_BLOCK: Final = 64 << 10
 _FENCE_RE: Final = re.compile(r"([ \t]*)(`{3,}|~{3,})[ \t]*(.*?)[ \t]*")
 _SPECIAL: Final = "agentforge"
@@ -262,7 +264,7 @@ class _Reader:
                 self._questions.append(found)
 
 
-def _question(item: Any) -> AgentQuestion | str:  # noqa: PLR0911 (a fault each)
+def _question(item: Any) -> AgentQuestion | str:  # noqa: PLR0911, PLR0912 (a fault each)
     """Make a question of what YAML gave, or say why not."""
     if isinstance(item, str):
         item = {"prompt": item}
@@ -277,13 +279,15 @@ def _question(item: Any) -> AgentQuestion | str:  # noqa: PLR0911 (a fault each)
         return f"{', '.join(sorted(map(str, unknown)))} is no key here"
     if not isinstance(prompt, str) or not prompt.strip():
         return "prompt: expected text"
-    if not isinstance(title, str):
+    if len(prompt) > _MAX_TEXT:
+        return f"prompt: has more than {_MAX_TEXT:,} characters"
+    if not isinstance(title, str) or not title.strip() or len(title) > _MAX_TEXT:
         return "title: expected text"
     if not isinstance(multi, bool):
         return "multi_select: expected true or false"
-    if not isinstance(options, list):
-        return "options: expected a list"
-    taken = []
+    if not isinstance(options, list) or len(options) > MAX_OPTIONS:
+        return f"options: expected a list of at most {MAX_OPTIONS}"
+    taken: list[AgentOption] = []
     for option in options:
         if isinstance(option, str):
             option = {"label": option}  # noqa: PLW2901 (a short spelling of the same)
@@ -292,6 +296,8 @@ def _question(item: Any) -> AgentQuestion | str:  # noqa: PLR0911 (a fault each)
         label, description = option.get("label"), option.get("description")
         if not isinstance(label, str) or not (description is None or isinstance(description, str)):
             return "options: label and description are text"
+        if not label.strip() or label in {one.label for one in taken}:
+            return "options: each has a label of its own"
         taken.append(AgentOption(label=label, description=description))
     return AgentQuestion(prompt=prompt.strip(), title=title, options=taken, multi_select=multi)
 

@@ -85,11 +85,13 @@ def standing_of(session: SessionContext) -> Standing:
     )
 
 
+def spent_in(entry: SessionHistory) -> int:
+    """Return what an answer's entry says that it cost, in tokens; 0 if it says nothing."""
+    found = _SPENT.match(entry.details or "")
+    return 0 if found is None else int(found[1])
+
+
 def _spent(history: Sequence[SessionHistory], phase: str) -> int:
     return sum(
-        int(found[1])
-        for entry in history
-        if entry.action == ANSWERED
-        and entry.phase == phase
-        and (found := _SPENT.match(entry.details or "")) is not None
+        spent_in(entry) for entry in history if entry.action == ANSWERED and entry.phase == phase
     )
