@@ -26,7 +26,13 @@ from tools.workflows.agents.port import (
     TokenUsage,
 )
 from tools.workflows.answers import Answer, parse_answer
-from tools.workflows.attempts import ANSWERED, ASKED, QUESTIONS_ANSWERED, Standing
+from tools.workflows.attempts import (
+    ANSWERED,
+    ASKED,
+    QUESTIONS_ANSWERED,
+    Standing,
+    cost_of_attempt,
+)
 from tools.workflows.component_files import apply_files, read_workspace
 from tools.workflows.gate_port import GateSandbox
 from tools.workflows.gates import GateInput, Verdict, run_gate
@@ -316,7 +322,7 @@ class PhaseRun:
         budget = self.session.token_budget
         expected = estimate_tokens(prompt) + phase.answer_tokens
         if not budget.can_continue(expected):
-            missing = expected - budget.tokens_remaining
+            missing = _with_room(expected - budget.tokens_remaining, phase.budget_share)
             return (
                 f"the next call of phase {phase.name!r} takes about {expected:,} tokens, and of "
                 f"{budget.total_budget:,} {budget.tokens_remaining:,} are left; extend the budget "
@@ -325,7 +331,7 @@ class PhaseRun:
         share = math.floor(phase.budget_share * budget.total_budget)
         if standing.spent + expected > share:
             missing = math.ceil((standing.spent + expected) / phase.budget_share)
-            missing -= budget.total_budget
+            missing = _with_room(missing - budget.total_budget, phase.budget_share)
             return (
                 f"phase {phase.name!r} has spent {standing.spent:,} of its share of {share:,} "
                 f"tokens ({phase.budget_share:.0%} of the budget), and its next call takes about "
@@ -346,7 +352,7 @@ class PhaseRun:
         name = key.name("answers", call)
         if self.steps.read(name) is None:
             told = _questions_in_words(questions)
-            answers = self._collect(questions, f"{key.serial}.{call}", asked_before=standing.asked)
+            answers = self._collect(questions, f"{key.serial}.{call}")
             if isinstance(answers, Waiting):
                 return answers
             self.steps.write(
@@ -366,7 +372,7 @@ class PhaseRun:
         return None
 
     def _collect(
-        self, questions: Sequence[AgentQuestion], which: str, *, asked_before: int
+        self, questions: Sequence[AgentQuestion], which: str
     ) -> tuple[str, ...] | Waiting:
         told = _questions_in_words(questions)
         if self.questioner is None:
@@ -379,7 +385,6 @@ class PhaseRun:
             for entry in self.session.history
         ):
             self.manager.record(ASKED, _plain(f"{asked}: {told}"))
-        del asked_before
         self.observer.questions_asked(asked, questions)
         try:
             answers = self.questioner.collect(asked, timeout_s=self.answers_timeout_s)
@@ -420,9 +425,7 @@ class PhaseRun:
                 AgentOption(label=CHANGES, description="It goes back, with what you write."),
             ],
         )
-        answers = self._collect(
-            [question], f"{standing.key.serial}.approval", asked_before=standing.asked
-        )
+        answers = self._collect([question], f"{standing.key.serial}.approval")
         if isinstance(answers, Waiting):
             return answers
         answer = answers[0].strip()
@@ -460,6 +463,9 @@ class PhaseRun:
             f"{verdict.gate}: {verdict.summary}",
             f"{verdict.duration_s:.2f} s",
         ]
+        tokens = cost_of_attempt(self.session)
+        if tokens:
+            facts.append(f"{tokens} tokens")
         for word in ("created", "modified"):
             paths = [path for path, kind in artifacts if kind == word]
             if paths:
@@ -479,6 +485,11 @@ class PhaseRun:
             _plain(f"{details}\n{evidence}" if evidence else details),
             artifacts=artifacts,
         )
+
+
+def _with_room(missing: int, share: float) -> int:
+    """Round up what is missing, so that the next prompt, whose briefing tells more, fits too."""
+    return math.ceil((missing + BRIEFING_TOKENS / share) / 1000) * 1000
 
 
 def _refused(answer: Answer, call: int) -> Verdict:

@@ -29,7 +29,6 @@ class Standing:
         succeeded: Whether the current attempt's success is recorded.
         failed: Whether its failure is.
         calls: How many calls of the agent are recorded in it.
-        asked: How many of its calls had their questions put to the person.
         answered: How many had them answered.
         turn: Which attempt at the current phase in the whole session it is.
         spent: What the current phase has cost in the whole session, in tokens.
@@ -40,7 +39,6 @@ class Standing:
     succeeded: bool
     failed: bool
     calls: int
-    asked: int
     answered: int
     turn: int
     spent: int
@@ -73,7 +71,6 @@ def standing_of(session: SessionContext) -> Standing:
         succeeded="phase_succeeded" in actions,
         failed="phase_failed" in actions,
         calls=actions.count(ANSWERED),
-        asked=actions.count(ASKED),
         answered=actions.count(QUESTIONS_ANSWERED),
         turn=sum(1 for key in keys if key.phase == phase),
         spent=_spent(session.history, phase),
@@ -83,6 +80,17 @@ def standing_of(session: SessionContext) -> Standing:
             if entry.action == "phase_failed" and entry.phase == phase
         ),
     )
+
+
+def cost_of_attempt(session: SessionContext) -> int:
+    """Return what the current attempt has cost, in tokens."""
+    cost = 0
+    for entry in reversed(session.history):
+        if entry.action in _BEGINNINGS:
+            break
+        if entry.action == ANSWERED:
+            cost += spent_in(entry)
+    return cost
 
 
 def spent_in(entry: SessionHistory) -> int:
