@@ -46,11 +46,7 @@ def test_any_text_is_taken_or_refused_with_words(lines: list[str]) -> None:
 
 
 @given(
-    st.text(
-        alphabet=st.characters(
-            exclude_categories=["Cs", "Cc"], include_characters="\n\t`~"
-        )
-    )
+    st.text(alphabet=st.characters(exclude_categories=["Cs", "Cc"], include_characters="\n\t`~"))
 )
 def test_what_is_shown_to_an_agent_in_a_block_comes_back_as_it_was(text: str) -> None:
     text = text.replace("\r", "") + "\n"

@@ -36,9 +36,13 @@ components:
     acceptance_criteria:
       - {id: AC-01, text: Two numbers are added.}
 """
-TESTS: Final = (
-    "from adder import add\n\n\ndef test_ac_01_two_numbers_are_added():\n    assert add(1, 2) == 3\n"
-)
+TESTS: Final = """\
+from adder import add
+
+
+def test_ac_01_two_numbers_are_added():
+    assert add(1, 2) == 3
+"""
 CODE: Final = "def add(a: int, b: int) -> int:\n    return a + b\n"
 BETTER: Final = '"""Adds."""\n\n\n' + CODE
 WRONG: Final = "def add(a: int, b: int) -> int:\n    return a - b  # wrong\n"
@@ -61,7 +65,7 @@ class ScriptedAgent:
     """Says what it was given for each phase, in turn, the last for ever; remembers who asked."""
 
     script: Mapping[str, Sequence[Said]] = field(factory=lambda: dict(GOOD))
-    usage: TokenUsage | None = TokenUsage(input_tokens=100, output_tokens=50)
+    usage: TokenUsage | None = field(factory=lambda: TokenUsage(input_tokens=100, output_tokens=50))
     requests: list[AgentRequest] = field(factory=list)
     spoken: dict[str, int] = field(factory=dict)
     description: str = "scripted"
@@ -105,8 +109,10 @@ class FakeGates:
         for path, data in files.items():
             if "test" not in path:
                 continue
-            for name in re.findall(r"def (test_\w+)", data.decode()):
-                tests.append(_outcome(f"{path}::{name}", files, data))
+            tests += [
+                _outcome(f"{path}::{name}", files, data)
+                for name in re.findall(r"def (test_\w+)", data.decode())
+            ]
         told = {
             "schema_version": 1,
             "framework": "pytest",
@@ -140,7 +146,7 @@ def _outcome(name: str, files: Mapping[str, bytes], test: bytes) -> dict[str, An
 class FakePerson:
     """Answers what it was given, or nothing yet; remembers what it was asked."""
 
-    answers: list[tuple[str, ...] | None | QuestionsRejected] = field(factory=list)
+    answers: list[tuple[str, ...] | QuestionsRejected | None] = field(factory=list)
     asked: dict[str, Sequence[AgentQuestion]] = field(factory=dict)
 
     def ask(self, questions: Sequence[AgentQuestion], *, key: str) -> str:

@@ -371,9 +371,7 @@ class PhaseRun:
             self.manager.record(QUESTIONS_ANSWERED, _plain(f"call {call}: {told}"))
         return None
 
-    def _collect(
-        self, questions: Sequence[AgentQuestion], which: str
-    ) -> tuple[str, ...] | Waiting:
+    def _collect(self, questions: Sequence[AgentQuestion], which: str) -> tuple[str, ...] | Waiting:
         told = _questions_in_words(questions)
         if self.questioner is None:
             return Waiting(

@@ -224,7 +224,7 @@ def with_pytest(request, collected, errors, record, told):
 
     code = pytest.main(
         [
-            "-q", "--rootdir=/app", "--capture=sys",
+            "-q", "--rootdir=/app", "--capture=sys", "--basetemp=/tmp/pytest",
             "--tb=line" if request["placeholder"] else "--tb=short",  # all of red fails anyway
             "--color=no", "-o", "addopts=",
             "-p", "no:cacheprovider", "-p", "no:faulthandler", "--continue-on-collection-errors",

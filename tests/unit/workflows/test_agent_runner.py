@@ -38,8 +38,8 @@ from tools.workflows.errors import (
     BudgetTooSmall,
     InvalidWorkflow,
     NoAgent,
-    NothingToRetry,
     NotAWorkflowSession,
+    NothingToRetry,
 )
 from tools.workflows.question_port import QuestionsRejected
 from tools.workflows.spec_schema import InvalidSpecification, UnknownComponent
@@ -334,7 +334,7 @@ def test_questions_go_to_the_person_and_the_answers_to_the_agent(ground: AgentGr
     ground.person = FakePerson(answers=[("any",)])
     ground.agent = say(red=[ASK, RED])
     assert ground.start().state is SessionState.COMPLETED
-    first, second, *_ = ground.agent.requests
+    _, second, *_ = ground.agent.requests
     assert (second.phase, second.attempt, second.call) == ("red", 1, 2)
     assert "Q: How wide is an integer?\nA: any" in second.prompt
     assert "Q: How wide" in ground.agent.requests[2].prompt, "later phases know it too"

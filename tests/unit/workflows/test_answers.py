@@ -40,7 +40,10 @@ def test_one_file_is_found_in_every_spelling(text: str) -> None:
 
 def test_fences_within_a_file_are_part_of_it() -> None:
     doc = 'x = """\n```python\nf()\n```\n"""\n'
-    assert files(f"```python:a.py\n{doc}```\n```python:b.py\ny\n```") == {"a.py": doc, "b.py": "y\n"}
+    assert files(f"```python:a.py\n{doc}```\n```python:b.py\ny\n```") == {
+        "a.py": doc,
+        "b.py": "y\n",
+    }
     readme = "# A\n\n```sh\nls\n```\n\n~~~\nbare\n~~~\n"
     assert files(f"````markdown:README.md\n{readme}````") == {"README.md": readme}
     assert files(f"```markdown:README.md\n{readme}```") == {"README.md": readme}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import Final
 
 from tools.workflows.agent_work import AgentChoice
@@ -29,7 +29,7 @@ def parse_agent(text: str, *, timeout_s: float | None = None) -> AgentChoice:
         directory = text.removeprefix(RECORDED)
         if not directory:
             raise ValueError("agent: recorded: names no directory")
-        return AgentChoice(kind="recorded", value=str(Path(directory).absolute()))
+        return AgentChoice(kind="recorded", value=os.path.abspath(directory))
     if text.startswith(HTTP):
         return AgentChoice(kind="http", value=text, timeout_s=timeout_s)
     CommandAgent(text)  # says what is wrong with it

@@ -26,6 +26,8 @@ MAX_ANSWER_BYTES: Final = 16 << 20
 """The most that is taken of an answer."""
 _KEPT_STDERR: Final = 16_384
 _GRACE_S: Final = 2.0
+_DRAIN_S: Final = 0.2
+"""How long pipes that a command left open are still listened to after its end."""
 _PIECE: Final = 1 << 16
 _NOT_FOUND: Final = 127
 _NOT_EXECUTABLE: Final = 126
@@ -145,7 +147,10 @@ class CommandAgent:
         rest = memoryview(prompt)
         for stream in (process.stdin, process.stdout, process.stderr):
             os.set_blocking(stream.fileno(), False)
-        with selectors.DefaultSelector() as selector:
+        exited = os.pidfd_open(process.pid)
+        ended = False
+        with selectors.DefaultSelector() as selector, os.fdopen(exited, "rb", buffering=0):
+            selector.register(exited, selectors.EVENT_READ)
             selector.register(process.stdin, selectors.EVENT_WRITE)
             selector.register(process.stdout, selectors.EVENT_READ, answer)
             selector.register(process.stderr, selectors.EVENT_READ, told)
@@ -153,8 +158,14 @@ class CommandAgent:
                 left = deadline - self._monotonic()
                 if left <= 0:
                     raise self._timed_out(told)
-                for key, _ in selector.select(left):
-                    if key.data is None:
+                events = selector.select(min(left, _DRAIN_S) if ended else left)
+                if ended and not events:
+                    break  # what the command left running may keep the pipes open for ever
+                for key, _ in events:
+                    if key.fd == exited:
+                        selector.unregister(exited)
+                        ended = True
+                    elif key.data is None:
                         rest = _feed(process, selector, rest)
                     elif not _drain(key, selector):
                         raise AgentFailed(
@@ -164,9 +175,6 @@ class CommandAgent:
                         )
                 if len(told) > 2 * _KEPT_STDERR:
                     del told[:-_KEPT_STDERR]
-                # What the command left running may keep the pipes open for ever.
-                if process.poll() is not None and not selector.select(0.1):
-                    break
         try:
             process.wait(max(0.0, deadline - self._monotonic()))
         except subprocess.TimeoutExpired:
