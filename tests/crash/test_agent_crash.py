@@ -97,9 +97,7 @@ def serve() -> None:
     """Fork a worker for each line of input, `BASE<tab>LOG`."""
     import structlog
 
-    structlog.configure(
-        processors=[lambda *_: "".encode()], logger_factory=structlog.ReturnLoggerFactory()
-    )
+    structlog.configure(processors=[lambda *_: b""], logger_factory=structlog.ReturnLoggerFactory())
     for line in sys.stdin:
         base, log = map(Path, line.rstrip("\n").split("\t"))
         ready, begin = os.pipe()
@@ -269,8 +267,8 @@ def test_killed_work_ends_as_if_undisturbed_and_no_stored_answer_is_asked_for_ag
         assert set(place.calls()) == set(needed)
         again += len(place.calls()) - len(needed)
     print(
-        f"{kills} kills over {sessions} sessions, run {whole_s * 1000:.0f} ms; kills with n answers "
-        f"stored: {sorted(hit)}; {again} calls were cut off and made again"
+        f"{kills} kills over {sessions} sessions, run {whole_s * 1000:.0f} ms; kills with n "
+        f"answers stored: {sorted(hit)}; {again} calls were cut off and made again"
     )
     assert len(hit) >= (5 if SOAKING else 2), "the kills did not spread over the run"
 

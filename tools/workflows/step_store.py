@@ -13,9 +13,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from attrs import frozen
 
@@ -35,6 +35,8 @@ from tools.workflows.agents.port import (
     TokenUsage,
 )
 from tools.workflows.gates import Verdict
+
+_Made = TypeVar("_Made")
 
 STEPS: Final = "steps"
 MAX_STEP_BYTES: Final = 48 << 20
@@ -116,8 +118,9 @@ class StepStore:
 
     def prompt(self, key: StepKey, call: int) -> str | None:
         """Return the prompt of a call, or None."""
-        found = self.read(key.name("prompt", call))
-        return None if found is None else str(found["prompt"])
+        name = key.name("prompt", call)
+        found = self.read(name)
+        return None if found is None else self._made(name, lambda: str(found["prompt"]))
 
     def keep_prompt(self, key: StepKey, call: int, prompt: str) -> None:
         """Keep the prompt of a call."""
@@ -135,7 +138,7 @@ class StepStore:
             return None
         if found.get("prompt_digest") != digest_of(prompt):
             raise ReadError(path=self.directory / name, reason="it answers another prompt")
-        return StoredAnswer.from_json(found)
+        return self._made(name, lambda: StoredAnswer.from_json(found))
 
     def keep_answer(self, key: StepKey, call: int, prompt: str, answer: StoredAnswer) -> None:
         """Keep an answer (or the failure to give one)."""
@@ -145,12 +148,23 @@ class StepStore:
 
     def verdict(self, key: StepKey) -> Verdict | None:
         """Return the verdict on an attempt, or None."""
-        found = self.read(key.name("verdict"))
-        return None if found is None else Verdict.from_json(found)
+        name = key.name("verdict")
+        found = self.read(name)
+        return None if found is None else self._made(name, lambda: Verdict.from_json(found))
 
     def keep_verdict(self, key: StepKey, verdict: Verdict) -> None:
         """Keep a verdict."""
         self.write(key.name("verdict"), verdict.to_json())
+
+    def _made(self, name: str, make: Callable[[], _Made]) -> _Made:
+        """Make a value of what was read; what is none is a fault of the file."""
+        try:
+            return make()
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ReadError(
+                path=self.directory / name,
+                reason=f"it is no step ({type(error).__name__}: {error})",
+            ) from error
 
     def names(self) -> list[str]:
         """Return the names of all steps, in their order; empty when there are none."""
