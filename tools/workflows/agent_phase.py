@@ -108,10 +108,13 @@ class PhaseRun:
                 return answer
             written = {one.path: one.content.encode() for one in answer.files}
             deleted = answer.deleted
-            there = self._files()
+            files = self._files()
             apply_files(
-                self.fs, self.workspace_fd, written, deleted, there=there, root=self.workspace
+                self.fs, self.workspace_fd, written, deleted, there=files, root=self.workspace
             )
+            files = {path: data for path, data in files.items() if path not in deleted} | written
+        else:
+            files = self._files()
         self.observer.gate_started(phase)
         if phase.gate.kind == "approval":
             judged = self._approval(phase, standing)
@@ -119,7 +122,7 @@ class PhaseRun:
             judged = run_gate(
                 evolve(phase.gate, require=self.ground.required(phase)),
                 GateInput(
-                    files=self._files(),
+                    files=files,
                     component=self.ground.component,
                     written=tuple(written),
                     baseline=self._baseline(standing),
@@ -213,14 +216,15 @@ class PhaseRun:
         stored = None if prompt is None else self.steps.answer(key, call, prompt)
         if stored is None:
             fresh = prompt is None
+            files = _texts(self._files())
             if prompt is None:
-                prompt = self._prompt(phase, standing)
+                prompt = self._prompt(phase, standing, files)
             problem = self._over_budget(phase, standing, prompt)
             if problem is not None:
                 return Waiting(reason=problem)
             if fresh:
                 self.steps.keep_prompt(key, call, prompt)
-            answered = self._answer(phase, standing, call, prompt)
+            answered = self._answer(phase, standing, call, prompt, files)
             if isinstance(answered, Waiting):
                 return answered
             stored = answered
@@ -233,7 +237,12 @@ class PhaseRun:
         return stored
 
     def _answer(
-        self, phase: AgentPhase, standing: Standing, call: int, prompt: str
+        self,
+        phase: AgentPhase,
+        standing: Standing,
+        call: int,
+        prompt: str,
+        files: Mapping[str, str],
     ) -> StoredAnswer | Waiting:
         tokens = estimate_tokens(prompt)
         self.observer.agent_called(phase, call=call, prompt_tokens=tokens)
@@ -246,7 +255,7 @@ class PhaseRun:
             call=call,
             briefing=self.manager.briefing(BRIEFING_TOKENS),
             prompt=prompt,
-            files=_texts(self._files()),
+            files=files,
             tokens_left=self.session.token_budget.tokens_remaining,
             prompt_digest=digest_of(prompt),
         )
@@ -287,7 +296,7 @@ class PhaseRun:
         self.manager.record(ANSWERED, _plain("; ".join(told)), tokens=usage.total)
         self.observer.budget(self.session.token_budget)
 
-    def _prompt(self, phase: AgentPhase, standing: Standing) -> str:
+    def _prompt(self, phase: AgentPhase, standing: Standing, files: Mapping[str, str]) -> str:
         work = self.ground.work
         specification, component = self.ground.specification, self.ground.component
         budget = self.session.token_budget
@@ -304,7 +313,7 @@ class PhaseRun:
                 if specification is not None and component is not None
                 else None,
                 component=component,
-                files=_texts(self._files()),
+                files=files,
                 evidence=self._evidence(standing),
                 answered=self._answered(),
                 budget_note=budget_note(

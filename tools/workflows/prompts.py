@@ -100,7 +100,8 @@ def compose(given: PromptInput) -> str:
 
 def fenced(text: str, info: str) -> str:
     """Put a text into a fenced block whose fence is longer than any in it."""
-    longest = max((len(found) for found in _FENCES.findall(text)), default=2)
+    found = _FENCES.findall(text) if "```" in text else ()
+    longest = max(map(len, found), default=2)
     fence = "`" * max(3, longest + 1)
     body = text if text.endswith("\n") or not text else f"{text}\n"
     return f"{fence}{info}\n{body}{fence}"

@@ -307,7 +307,7 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem } dt
 dd { margin: 0 }
 table { border-collapse: collapse; width: 100% } th { text-align: left; font-weight: 600 }
 td, th { border-bottom: 1px solid var(--line); padding: .3rem .6rem .3rem 0; vertical-align: top;
-  white-space: pre-wrap; overflow-wrap: anywhere }
+  white-space: pre-wrap; overflow-wrap: break-word }
 svg { width: 100%; height: auto; font-size: 13px } svg text { fill: currentColor }
 .passed { fill: var(--good) } .failed { fill: var(--bad) } .open { fill: var(--open) }
 .left { fill: none; stroke: var(--good); stroke-width: 2 }

@@ -24,7 +24,6 @@ from tools.durable import (
     FileSystem,
     ReadError,
     WriteError,
-    make_durable_directory,
     read_regular_file,
     replace_file,
 )
@@ -35,6 +34,7 @@ from tools.workflows.agents.port import (
     TokenUsage,
 )
 from tools.workflows.gates import Verdict
+from tools.workflows.workspace_files import make_workspace
 
 _Made = TypeVar("_Made")
 
@@ -79,6 +79,7 @@ class StepStore:
         """
         self._fs = fs
         self.directory = session_directory / STEPS
+        self._made_directory = False
 
     def read(self, name: str) -> dict[str, Any] | None:
         """Read a step, or None if there is none of this name.
@@ -104,9 +105,11 @@ class StepStore:
         Raises:
             WriteError: The disk or its permissions.
         """
-        make_durable_directory(self._fs, self.directory)
         data = json.dumps(value, ensure_ascii=True, indent=1).encode()
         try:
+            if not self._made_directory:
+                make_workspace(self._fs, self.directory)  # never the session's own directory
+                self._made_directory = True
             with DirectoryLock(self._fs, self.directory) as lock:
                 replace_file(self._fs, lock.fd, name, [data], path=self.directory / name)
         except FileNotFoundError as error:

@@ -19,11 +19,11 @@ from tools.workflows.workflow_file import Input
 
 
 def make_workspace(fs: FileSystem, path: Path) -> None:
-    """Make a session's workspace, with mode 0700 and durably, if it is not there.
+    """Make a directory of a session's, with mode 0700 and durably, if it is not there.
 
     Args:
         fs: The file system.
-        path: The workspace; its parent, the session's directory, has to be there.
+        path: The directory; its parent, the session's directory, has to be there.
 
     Raises:
         FileNotFoundError: The session is gone.
