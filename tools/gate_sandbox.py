@@ -194,7 +194,12 @@ def _sources() -> dict[str, Path]:
 
 def _cache() -> Path:
     base = os.environ.get("XDG_CACHE_HOME")
-    root = Path(base) if base and os.path.isabs(base) else Path.home() / ".cache"
+    try:
+        root = Path(base) if base and os.path.isabs(base) else Path.home() / ".cache"
+    except RuntimeError as error:
+        raise GateUnavailable(
+            "there is no home directory to keep the test kit in; name a place with XDG_CACHE_HOME"
+        ) from error
     return root / "agentforge"
 
 
