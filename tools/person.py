@@ -6,13 +6,13 @@ import hashlib
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+
+from attrs import evolve
 
 from tools.questions import (
     AnswersTimeout,
     Option,
     Question,
-    QuestionsConfig,
     QuestionSessions,
     SessionCorrupted,
     SessionEnded,
@@ -21,13 +21,10 @@ from tools.questions import (
     SessionRejected,
     UserAnswer,
 )
+from tools.questions.config import load_config
 from tools.workflows.agents.port import AgentQuestion
 from tools.workflows.answers import MAX_OPTIONS, MAX_QUESTIONS
 from tools.workflows.question_port import QuestionsRejected
-
-_CONFIG: Final = QuestionsConfig(
-    max_questions=MAX_QUESTIONS, min_options=0, max_options=MAX_OPTIONS
-)
 
 
 class QuestionSessionPerson:
@@ -43,12 +40,18 @@ class QuestionSessionPerson:
         """Name the place of the question sessions; nothing is read or made yet.
 
         Args:
-            base_dir: Where they are; `.agentforge/questions` if None.
+            base_dir: Where they are; as the questions' configuration says if None.
             sessions: The service itself, instead of one at `base_dir`.
+
+        Raises:
+            InvalidConfig: The questions' configuration can't be used.
         """
-        self._sessions = (
-            sessions if sessions is not None else QuestionSessions(base_dir, config=_CONFIG)
-        )
+        self._sessions = sessions if sessions is not None else _service(base_dir)
+
+    @property
+    def base_dir(self) -> Path:
+        """Where the question sessions are."""
+        return self._sessions.base_dir
 
     def ask(self, questions: Sequence[AgentQuestion], *, key: str) -> str:
         """Put the questions, unless this key did before; see `Questioner.ask`.
@@ -95,6 +98,20 @@ class QuestionSessionPerson:
             raise QuestionsRejected(asked, reason=f"they are gone ({error})") from error
         by_index = {answer.question_index: answer for answer in found.answers}
         return tuple(_in_words(by_index.get(index)) for index in range(len(questions)))
+
+
+def _service(base_dir: Path | None) -> QuestionSessions:
+    """Make the service as it is configured; what an agent may ask is the answers' own rule."""
+    config = load_config()
+    return QuestionSessions(
+        base_dir if base_dir is not None else config.directory,
+        config=evolve(
+            config.questions,
+            max_questions=MAX_QUESTIONS,
+            min_options=0,
+            max_options=MAX_OPTIONS,
+        ),
+    )
 
 
 def id_of(key: str) -> str:

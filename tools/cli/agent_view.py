@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -37,6 +38,7 @@ class AgentView:
         doing: What happens now, in a few words, or None.
         verdicts: The verdicts of this run, oldest first, each with its phase and attempt.
         waiting: The id of the questions that a person has to answer, or None.
+        questions_dir: Where those are, if it is not where `agentforge answer` looks.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class AgentView:
         self.doing: str | None = None
         self.verdicts: list[tuple[str, int, Verdict]] = []
         self.waiting: str | None = None
+        self.questions_dir: str | None = None
         self.spent: TokenBudget | None = None
         self.since = 0.0
 
@@ -117,7 +120,14 @@ class AgentView:
     def questions_asked(self, asked: str, questions: Sequence[AgentQuestion]) -> None:
         """Say that a person is waited for."""
         self.waiting = asked
-        self._do(f"waiting for a person to answer {len(questions)} questions ({asked})")
+        self._do(f"waiting for {len(questions)} answers: {self.answer_command(asked)}")
+
+    def answer_command(self, asked: str) -> str:
+        """Write the command by which a person answers."""
+        words = ["agentforge", "answer", asked]
+        if self.questions_dir is not None:
+            words += ["--dir", self.questions_dir]
+        return shlex.join(words)
 
     def budget(self, budget: TokenBudget) -> None:
         """Take note of the budget."""
@@ -220,6 +230,7 @@ class PlainAgentView(AgentView):
         self._output.line(f"Waiting for a person: questions {asked}")
         for one in questions:
             self._output.line(f"    {one.prompt}")
+        self._output.line(f"To answer: {self.answer_command(asked)}")
 
     def phase_finished(self, phase: AgentPhase, verdict: Verdict) -> None:
         """Tell the verdict."""

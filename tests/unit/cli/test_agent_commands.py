@@ -161,6 +161,7 @@ def test_spec_waits_for_a_person(cli: Cli, tmp_path: Path) -> None:
     waiting = done.document["waiting_for"]
     assert (tmp_path / "questions" / str(waiting)).is_dir()
     assert "waiting for answers to questions" in str(done.document["reason"])
+    assert done.document["next"] == (f"agentforge answer {waiting} --dir {tmp_path / 'questions'}")
 
 
 def test_drive_runs_a_workflow_of_ones_own(cli: Cli, recordings: Path, tmp_path: Path) -> None:

@@ -335,10 +335,12 @@ def run_agent(cli: Cli, act: Callable[[AgentRunner], RunOutcome], *, wait: bool)
     view = agent_view(manager, cli.output)
     if cli.outside.gates is None:
         prepare_sandbox(cli)
+    directory = _questions_of(manager)
+    view.questions_dir = None if directory is None else str(directory)
     runner = build_agent_runner(
         manager=manager,
         gates=cli.outside.gates,
-        questioner=QuestionSessionPerson(_questions_of(manager)),
+        questioner=QuestionSessionPerson(directory),
         observer=view,
         answers_timeout_s=_WAIT_S if wait else 0.0,
     )
@@ -383,10 +385,12 @@ def _interrupted(cli: Cli, view: AgentView) -> Interrupted:
     )
 
 
-def _next_command(cli: Cli, session: SessionContext, outcome: RunOutcome) -> str:
+def _next_command(cli: Cli, session: SessionContext, view: AgentView, outcome: RunOutcome) -> str:
     session_id = session.session_id
     if session.state.is_terminal:
         return cli.command("report", session_id)
+    if view.waiting is not None and "waiting for answers" in (outcome.reason or ""):
+        return view.answer_command(view.waiting)
     reason = outcome.reason or ""
     if "extend the budget by " in reason:
         amount = reason.split("extend the budget by ", 1)[1].split(" ", 1)[0].replace(",", "")
@@ -414,7 +418,7 @@ def _document(
             for phase, attempt, verdict in view.verdicts
         ],
         "artifacts": [artifact_document(one) for one in session.artifacts],
-        "next": _next_command(cli, session, outcome),
+        "next": _next_command(cli, session, view, outcome),
     }
 
 
@@ -450,7 +454,7 @@ def _tell(
         told.append(render.field("artifacts", render.words(", ".join(paths[:8]))))
     told += [
         render.field("budget", render.budget_bar(session.token_budget)),
-        render.field("next", render.words(_next_command(cli, session, outcome), "bold")),
+        render.field("next", render.words(_next_command(cli, session, view, outcome), "bold")),
     ]
     output.line()
     output.show(*told)
