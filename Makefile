@@ -61,8 +61,9 @@ format: $(VENV)/.dev-ready  ## let ruff mend what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.dev-ready  ## measure sessions, as ratios against named references
+bench: $(VENV)/.dev-ready  ## measure sessions and phases, against named references
 	$(BIN)/python -m benchmarks.sessions
+	$(BIN)/python -m benchmarks.workflows
 
 sandbox-bench: $(VENV)/.dev-ready  ## measure the sandbox against its peers, each in an environment of its own
 	$(BIN)/agentforge setup

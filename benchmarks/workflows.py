@@ -83,6 +83,10 @@ class Gates:
     def __init__(self, watch: Stopwatch) -> None:
         self._watch = watch
 
+    def prepare(self, *, kit: bool) -> None:
+        """Nothing is needed."""
+        del kit
+
     def run(
         self,
         code: str,

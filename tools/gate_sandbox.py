@@ -63,6 +63,15 @@ class SandboxGates:
         self._kit_directory = kit_directory
         self._kit: Path | None = None
 
+    def prepare(self, *, kit: bool) -> None:
+        """Have the test kit, if it is asked for; see `GateSandbox.prepare`.
+
+        Raises:
+            GateUnavailable: pytest is not installed, or the kit can't be kept.
+        """
+        if kit:
+            self.kit()
+
     def run(
         self,
         code: str,
@@ -181,7 +190,10 @@ def _compile(kit: Path) -> None:
 def _sources() -> dict[str, Path]:
     found = {}
     for name in _PACKAGES:
-        spec = importlib.util.find_spec(name)
+        try:
+            spec = importlib.util.find_spec(name)
+        except ValueError:  # somebody took the module away
+            spec = None
         if spec is None or spec.origin is None:
             raise GateUnavailable(
                 f"{name.lstrip('_')} is not installed, and gates run tests with pytest; "

@@ -17,7 +17,7 @@ from tools.workflows.agent_runner import AgentRunner
 from tools.workflows.agent_work import AgentWork
 from tools.workflows.agents import AgentAnswer, AgentQuestion, AgentRequest, TokenUsage
 from tools.workflows.builtin import TDFLOW
-from tools.workflows.gate_port import GateExecution
+from tools.workflows.gate_port import GateExecution, GateUnavailable
 from tools.workflows.question_port import QuestionsRejected
 
 SPEC: Final = """\
@@ -92,6 +92,11 @@ class FakeGates:
     runs: list[dict[str, bytes]] = field(factory=list)
     before: Callable[[], object] = lambda: None
     duration_s: float = 0.25
+    problem: str | None = None
+
+    def prepare(self, *, kit: bool) -> None:
+        if self.problem is not None and kit:
+            raise GateUnavailable(self.problem)
 
     def run(
         self,

@@ -124,12 +124,13 @@ class AgentRunner:
             InvalidSpecification: Its specification is none; nothing was begun.
             UnknownComponent: The specification has no such component; nothing was begun.
             SessionAlreadyActive: The manager leads a session that has not ended.
-            GateUnavailable: A gate can't run on this machine; the session was begun.
+            GateUnavailable: Gates can't run on this machine; nothing was begun.
             SessionConflict: Meanwhile somebody else ended the session or led it elsewhere.
             WriteError: The disk or its permissions.
         """
         ground = Ground.of(work)
         workflow = work.workflow
+        self._gates.prepare(kit=workflow.needs_pytest)
         goal = workflow.goal or workflow.name
         if ground.component is not None and ground.specification is not None:
             goal = f"{goal} Component {work.name} of {ground.specification.title}."
@@ -195,6 +196,7 @@ class AgentRunner:
         store = self._manager.store
         self._require_open(session_id, store.load(session_id), operation)
         ground = Ground.of(AgentWork.of_session(store, session_id))
+        self._gates.prepare(kit=ground.work.workflow.needs_pytest)
         if agent is None:
             agent = self._named_agent(session_id, ground.work)
         directory = store.session_path(session_id).parent

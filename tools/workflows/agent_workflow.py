@@ -68,6 +68,7 @@ GATES: Final = {
     "script": "the workflow's own Python code ends with exit code 0",
 }
 """The kinds of gates, and when each is passed."""
+TEST_GATES: Final = frozenset({"tests_fail", "tests_pass", "suite"})
 QUESTIONS: Final = ("allowed", "refused")
 
 
@@ -206,7 +207,7 @@ class AgentWorkflow:
             yield f"{where}.code: a script gate has code, and no other"
         if gate.kind in {"files", "specification", "approval"} and not gate.require:
             yield f"{where}.require: a gate of kind {gate.kind} names its files"
-        if gate.kind in {"tests_fail", "tests_pass", "suite"} and not self.needs_specification:
+        if gate.kind in TEST_GATES and not self.needs_specification:
             yield f"{where}.kind: {gate.kind} needs a component, and the workflow names none"
 
     def phase(self, name: str | None) -> AgentPhase | None:
@@ -218,6 +219,14 @@ class AgentWorkflow:
         names = [phase.name for phase in self.phases]
         position = names.index(name) + 1
         return self.phases[position] if position < len(names) else None
+
+    @property
+    def needs_pytest(self) -> bool:
+        """Whether a gate runs tests with pytest."""
+        return any(
+            phase.gate.kind in TEST_GATES and phase.gate.framework == "pytest"
+            for phase in self.phases
+        )
 
     # ------------------------------------------------------------------------------ writing
 

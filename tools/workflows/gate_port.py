@@ -35,6 +35,17 @@ class GateSandbox(Protocol):
     never raises here, and the call returns within `deadline_s` plus a short grace.
     """
 
+    def prepare(self, *, kit: bool) -> None:
+        """Have ready what gates need, so that no agent is asked for work that can't be judged.
+
+        Args:
+            kit: Whether pytest has to be there.
+
+        Raises:
+            GateUnavailable: Gates can't run on this machine.
+        """
+        ...
+
     def run(
         self,
         code: str,

@@ -17,7 +17,7 @@ from typing import Any, Final
 from attrs import evolve, field, frozen
 
 from tools.harness import PhaseResult
-from tools.workflows.agent_workflow import Gate
+from tools.workflows.agent_workflow import TEST_GATES, Gate
 from tools.workflows.converters import as_tuple
 from tools.workflows.gate_guest import TestRun, script_code
 from tools.workflows.gate_port import GateExecution, GateSandbox
@@ -136,7 +136,7 @@ def run_gate(gate: Gate, given: GateInput, sandbox: GateSandbox) -> Verdict:
     early = _before(gate, given)
     if early is not None:
         return early
-    if gate.kind in {"tests_fail", "tests_pass", "suite"}:
+    if gate.kind in TEST_GATES:
         return _bounded(_run_tests(gate, given, sandbox))
     if gate.kind == "specification":
         return _bounded(_judge_specification(gate, given))

@@ -41,6 +41,7 @@ from tools.workflows.errors import (
     NotAWorkflowSession,
     NothingToRetry,
 )
+from tools.workflows.gate_port import GateUnavailable
 from tools.workflows.question_port import QuestionsRejected
 from tools.workflows.spec_schema import InvalidSpecification, UnknownComponent
 
@@ -407,6 +408,14 @@ def test_what_can_not_be_begun_leaves_nothing(ground: AgentGround, tmp_path: Pat
         ground.start(evolve(tdflow_work(), specification=b"schema_version: 1\n"))
     with pytest.raises(UnknownComponent, match="it has adder"):
         ground.start(tdflow_work(component_id="subtracter"))
+    assert not ground.base.exists()
+
+
+def test_without_pytest_nothing_is_begun_and_no_agent_is_asked(ground: AgentGround) -> None:
+    ground.gates.problem = "pytest is not installed"
+    with pytest.raises(GateUnavailable, match="pytest is not installed"):
+        ground.start()
+    assert ground.agent.requests == []
     assert not ground.base.exists()
 
 
