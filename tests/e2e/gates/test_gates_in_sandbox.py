@@ -126,9 +126,7 @@ def test_red_is_not_passed_for_another_reason(
 ) -> None:
     text = spoil(TEXTS[framework])  # type: ignore[operator]
     deadline_s = 4 if "deadline" in words else 300  # for all others a busy machine may take long
-    gate = Gate(
-        kind="tests_fail", framework=framework, covers_criteria=True, deadline_s=deadline_s
-    )
+    gate = Gate(kind="tests_fail", framework=framework, covers_criteria=True, deadline_s=deadline_s)
     given = GateInput(files={"tests/test_adder.py": text.encode()}, component=COMPONENT)
     verdict = run_gate(gate, given, gates)
     assert not verdict.passed
