@@ -6,7 +6,6 @@ it once gives: files that hold what they should are not written again.
 
 from __future__ import annotations
 
-import os
 import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -18,7 +17,7 @@ from tools.durable.files import read_descriptor
 from tools.durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS
 from tools.harness import HarnessError
 from tools.workflows.workflow_file import Input
-from tools.workflows.workspace_files import place_inputs
+from tools.workflows.workspace_files import inside, place_inputs
 
 MAX_FILES: Final = 2000
 MAX_FILE_BYTES: Final = 4 << 20
@@ -55,46 +54,45 @@ def read_workspace(fs: FileSystem, root_fd: int, *, root: Path) -> dict[str, byt
     while pending:
         prefix, depth = pending.pop()
         try:
-            names = _names(fs, root_fd, prefix)
+            with inside(fs, root_fd, prefix.split("/")[:-1], make=False) as fd:
+                for name in sorted(_names(fs, fd)):
+                    path = f"{prefix}{name}"
+                    if name.startswith(".") or name in _SKIPPED:
+                        continue
+                    try:
+                        data = _read(fs, fd, name)
+                    except IsADirectoryError:
+                        if depth < _MAX_DEPTH:
+                            pending.append((f"{path}/", depth + 1))
+                        continue
+                    if data is None:
+                        continue
+                    size += len(data)
+                    found[path] = data
+                    if len(found) > MAX_FILES or size > MAX_BYTES:
+                        raise WorkspaceTooLarge(root)
         except OSError as error:
             raise ReadError(path=root / prefix, cause=error) from error
-        for name in names:
-            path = f"{prefix}{name}"
-            if name.startswith(".") or name in _SKIPPED:
-                continue
-            try:
-                data = _read(fs, root_fd, path)
-            except IsADirectoryError:
-                if depth < _MAX_DEPTH:
-                    pending.append((f"{path}/", depth + 1))
-                continue
-            except OSError as error:
-                raise ReadError(path=root / path, cause=error) from error
-            if data is None:
-                continue
-            size += len(data)
-            found[path] = data
-            if len(found) > MAX_FILES or size > MAX_BYTES:
-                raise WorkspaceTooLarge(root)
     return dict(sorted(found.items()))
 
 
-def _names(fs: FileSystem, root_fd: int, prefix: str) -> list[str]:
-    fd = fs.open(prefix or ".", DIRECTORY_FLAGS, dir_fd=root_fd)
+def _names(fs: FileSystem, directory_fd: int) -> list[str]:
+    """List a directory through a descriptor of its own, for listing moves its position."""
+    fd = fs.open(".", DIRECTORY_FLAGS, dir_fd=directory_fd)
     try:
-        return sorted(fs.listdir(fd))
+        return fs.listdir(fd)
     finally:
         fs.close(fd)
 
 
-def _read(fs: FileSystem, root_fd: int, path: str) -> bytes | None:
+def _read(fs: FileSystem, directory_fd: int, name: str) -> bytes | None:
     """Read a regular file; None if it is a link, special, too large or gone."""
-    status = fs.stat(path, dir_fd=root_fd)
+    status = fs.stat(name, dir_fd=directory_fd)
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError
     if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE_BYTES:
         return None
-    fd = fs.open(path, READ_FLAGS, dir_fd=root_fd)
+    fd = fs.open(name, READ_FLAGS, dir_fd=directory_fd)
     try:
         now = fs.fstat(fd)
         if not stat.S_ISREG(now.st_mode) or now.st_size > MAX_FILE_BYTES:
@@ -140,14 +138,11 @@ def apply_files(
     for path in deleted:
         if path not in there:
             continue
+        *directories, name = path.split("/")
         try:
-            with suppress(FileNotFoundError):
-                fs.unlink(path, dir_fd=root_fd)
-            parent = os.path.dirname(path) or "."
-            fd = fs.open(parent, DIRECTORY_FLAGS, dir_fd=root_fd)
-            try:
+            with inside(fs, root_fd, directories, make=False) as fd:
+                with suppress(FileNotFoundError):
+                    fs.unlink(name, dir_fd=fd)
                 fs.fsync(fd)
-            finally:
-                fs.close(fd)
         except OSError as error:
             raise WriteError(path=root / path, operation="unlink", cause=error) from error
