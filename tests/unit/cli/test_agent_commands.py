@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 from tests.support.agents import GOOD, SPEC, WRONG, FakeGates, block
 from tools.cli.context import Outside
@@ -27,7 +28,7 @@ class Done:
 
 
 @pytest.fixture
-def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
+def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Cli]:
     gates = FakeGates()
 
     def call(*words: str) -> Done:
@@ -35,7 +36,8 @@ def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
         out, err = capsys.readouterr()
         return Done(code, out, err)
 
-    return call
+    yield call
+    structlog.reset_defaults()
 
 
 @pytest.fixture
