@@ -4,7 +4,9 @@ PYTHON  ?= python3
 VENV    ?= .venv
 BIN     := $(VENV)/bin
 PIP     := $(BIN)/python -m pip --disable-pip-version-check --quiet
-WORKFLOW ?= .agentforge/workflows/tdflow-scheduler.yaml
+SPEC    ?= examples/specs/session-manager.yaml
+COMPONENT ?= session_domain
+AGENT   ?= recorded:examples/recordings/session_domain
 WORKERS ?= 2
 PYTEST  := $(BIN)/python -m pytest
 
@@ -16,7 +18,7 @@ help:  ## say what there is
 
 $(VENV)/.run-ready: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install --constraint constraints.txt --editable .
+	$(PIP) install --constraint constraints.txt --editable '.[tdflow]'
 	touch $@
 
 $(VENV)/.dev-ready: pyproject.toml constraints.txt
@@ -24,9 +26,9 @@ $(VENV)/.dev-ready: pyproject.toml constraints.txt
 	$(PIP) install --constraint constraints.txt --editable '.[dev]'
 	touch $@ $(VENV)/.run-ready
 
-run: $(VENV)/.run-ready  ## do the main job: develop a component in a sandboxed TDFLOW session
+run: $(VENV)/.run-ready  ## do the main job: have an agent develop a component test first
 	$(BIN)/agentforge setup
-	$(BIN)/agentforge run $(WORKFLOW)
+	$(BIN)/agentforge tdflow $(SPEC) --component $(COMPONENT) --agent '$(AGENT)'
 
 test: $(VENV)/.dev-ready  ## run all tests, the long campaigns with small counts
 	$(BIN)/agentforge setup
@@ -59,8 +61,9 @@ format: $(VENV)/.dev-ready  ## let ruff mend what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.dev-ready  ## measure sessions, as ratios against named references
+bench: $(VENV)/.dev-ready  ## measure sessions and phases, against named references
 	$(BIN)/python -m benchmarks.sessions
+	$(BIN)/python -m benchmarks.workflows
 
 sandbox-bench: $(VENV)/.dev-ready  ## measure the sandbox against its peers, each in an environment of its own
 	$(BIN)/agentforge setup

@@ -31,6 +31,10 @@ from tools.workflows import RunObserver, WorkflowRunner
 if TYPE_CHECKING:
     from tools.questions import Question, QuestionSessions, Teller
     from tools.sandbox import CancelToken, ExecutionPolicy, Sandbox
+    from tools.workflows.agent_observer import AgentObserver
+    from tools.workflows.agent_runner import AgentRunner
+    from tools.workflows.gate_port import GateSandbox
+    from tools.workflows.question_port import Questioner
 
 DEFAULT_ENDED_HOURS: Final = 30 * 24.0
 """How long agent sessions stay after they ended when nobody names a rule, in hours."""
@@ -473,3 +477,39 @@ def build_runner(
         observer: Is told what happens; nobody if None.
     """
     return WorkflowRunner(build_manager(base_path, policy=policy), observer)
+
+
+def build_agent_runner(
+    base_path: Path | str | None = None,
+    *,
+    policy: ExecutionPolicy | None = None,
+    manager: SessionManager | None = None,
+    gates: GateSandbox | None = None,
+    questioner: Questioner | None = None,
+    observer: AgentObserver | None = None,
+    answers_timeout_s: float = 0.0,
+) -> AgentRunner:
+    """Make a runner of agents' work whose gates run in the sandbox.
+
+    Args:
+        base_path: Where the sessions are; `.agentforge/sessions` if None.
+        policy: Limits and environment of gates; the sandbox's default if None.
+        manager: Leads the sessions; a new one at `base_path` if None.
+        gates: Where gates run; the sandbox if None.
+        questioner: How a person is asked; without it a run pauses where one is needed.
+        observer: Is told what happens; nobody if None.
+        answers_timeout_s: How long to wait for a person's answers before the session pauses for
+            them, in seconds.
+    """
+    from tools.gate_sandbox import SandboxGates
+    from tools.workflows.agent_runner import AgentRunner
+    from tools.workflows.agents.choice import make_agent
+
+    return AgentRunner(
+        manager if manager is not None else SessionManager(SessionStore(base_path)),
+        gates if gates is not None else SandboxGates(policy),
+        questioner=questioner,
+        agents=make_agent,
+        observer=observer,
+        answers_timeout_s=answers_timeout_s,
+    )

@@ -17,6 +17,7 @@ from tools.cli.output import Output
 
 if TYPE_CHECKING:
     from tools.harness import PhaseExecutor, SessionContext, SessionManager, SessionStore
+    from tools.workflows.gate_port import GateSandbox
 
 _Result = TypeVar("_Result")
 
@@ -39,11 +40,13 @@ class Outside:
         clock: The time now, aware.
         sleep: Waits for so many seconds.
         executor: What runs phases; the sandbox if None.
+        gates: Where gates run; the sandbox if None.
     """
 
     clock: Callable[[], datetime] = _now
     sleep: Callable[[float], None] = time.sleep
     executor: PhaseExecutor | None = None
+    gates: GateSandbox | None = None
 
 
 @frozen

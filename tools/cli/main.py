@@ -12,6 +12,7 @@ import typer
 
 from tools.cli.commands import (
     act,
+    agent_work,
     housekeeping,
     look,
     mcp,
@@ -39,6 +40,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 work.add_to(app)
+agent_work.add_to(app)
 look.add_to(app)
 act.add_to(app)
 housekeeping.add_to(app)

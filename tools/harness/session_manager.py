@@ -6,7 +6,7 @@ If the save fails, memory is put back to what the disk has, and the error goes t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -776,6 +776,61 @@ class SessionManager:
         session.require(*_OPEN, operation="add_history")
         with self._changing(session):
             session.add_history(action, details=details, now=self._clock())
+        return session
+
+    def record(
+        self,
+        action: str,
+        details: str | None = None,
+        *,
+        tokens: int = 0,
+        artifacts: Iterable[tuple[str, str]] = (),
+    ) -> SessionContext:
+        """Record a step of the current phase with all that belongs to it, in one save.
+
+        Args:
+            action: What happened, as a short name ("phase_succeeded", "agent_answered", …).
+            details: More to say, of any length.
+            tokens: What it cost, 0 or more.
+            artifacts: The files it made, each with "created" or "modified".
+
+        Raises:
+            NoActiveSession: There is none.
+            InvalidStateTransition: It has ended.
+            InvalidSession: With everything that is wrong with the arguments; nothing is recorded.
+            SessionConflict: Meanwhile somebody else ended the session, took it to another phase or
+                attempt, or recorded a result; this was not recorded. What else was saved meanwhile
+                (a budget extended, a pause) is kept, and this is recorded on top of it.
+            WriteError: It could not be saved.
+        """
+        session = self._require("record")
+        session.require(*_OPEN, operation="record")
+        made = list(artifacts)
+        before = session.token_budget.is_warning, session.token_budget.is_exhausted
+        for again in range(_RECORD_ATTEMPTS):
+            before = session.token_budget.is_warning, session.token_budget.is_exhausted
+            try:
+                with self._changing(session):
+                    now = self._clock()
+                    for path, kind in made:
+                        session.add_artifact(path, kind, now=now)
+                    session.token_budget.record_usage(tokens)
+                    session.add_history(action, details=details, now=now)
+                break
+            except SessionConflict:
+                if again + 1 == _RECORD_ATTEMPTS or not self._catch_up(session):
+                    raise
+        self._log.info(
+            "session.recorded",
+            session_id=session.session_id,
+            action=action,
+            phase=session.current_phase,
+            attempt=session.attempt_number,
+            tokens=tokens,
+        )
+        if action in _RESULTS:
+            self._tell_checkpoint(session)
+        self._tell_budget(session, *before)
         return session
 
     def briefing(

@@ -121,6 +121,17 @@ class BudgetTooSmall(HarnessError):
         )
 
 
+class NoAgent(HarnessError):
+    """A session names no agent that can be made here, and none was given."""
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(
+            f"session {session_id} names no agent that can go on with it. Nothing was changed; "
+            f"say who: `agentforge resume {session_id} --agent …`.",
+            session_id=session_id,
+        )
+
+
 class NothingToRetry(HarnessError):
     """A retry was asked for, and the session's current phase has not failed.
 

@@ -60,10 +60,10 @@ MAX_PART_BYTES: Final = 200
 MAX_RELATIVE_BYTES: Final = 1024
 """Longest path in the workspace."""
 
-_WORKFLOW_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
-_WORKFLOW_NAME_RULE: Final = "it has 1 to 64 of a-z 0-9 - and begins with a letter or a digit"
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-_NAME_RULE: Final = "it has 1 to 64 of A-Z a-z 0-9 _ . - and begins with a letter or a digit"
+WORKFLOW_NAME_RE: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+WORKFLOW_NAME_RULE: Final = "it has 1 to 64 of a-z 0-9 - and begins with a letter or a digit"
+NAME_RE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+NAME_RULE: Final = "it has 1 to 64 of A-Z a-z 0-9 _ . - and begins with a letter or a digit"
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _TEXT_BYTES: Final = bytes([9, 10, 13, *range(0x20, 0x7F), *range(0x80, 0x100)])
 _SNAPSHOT_HEADER: Final = (
@@ -192,7 +192,7 @@ def load_workflow(path: Path | str) -> Workflow:
     """
     path = Path(path)
     faults = Faults()
-    data = _read(path, MAX_WORKFLOW_BYTES)
+    data = read_limited(path, MAX_WORKFLOW_BYTES)
     if isinstance(data, str):
         faults.add(0, data)
         raise InvalidWorkflow(path=path, faults=faults.sorted())
@@ -241,7 +241,7 @@ def _input_snapshot(one: Input) -> str:
 # ------------------------------------------------------------------------------------- reading
 
 
-def _read(path: Path, limit: int) -> bytes | str:
+def read_limited(path: Path, limit: int) -> bytes | str:
     """Read a regular file; if that can't be done, say why."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -318,8 +318,8 @@ class _Reader:
         fields = Fields(root, "", self._faults)
         if not self._version(fields):
             return None
-        name = fields.name("name", _WORKFLOW_NAME, _WORKFLOW_NAME_RULE)
-        workflow_type = fields.name("workflow_type", _NAME, _NAME_RULE)
+        name = fields.name("name", WORKFLOW_NAME_RE, WORKFLOW_NAME_RULE)
+        workflow_type = fields.name("workflow_type", NAME_RE, NAME_RULE)
         goal = self._prose(fields, "goal")
         budget = fields.whole("token_budget", DEFAULT_TOKEN_BUDGET, least=0, most=MAX_COUNT)
         phases = self._phases(fields)
@@ -386,7 +386,7 @@ class _Reader:
     def _phase(self, node: Node, where: str) -> Phase:
         fields = Fields(node, where, self._faults)
         phase = Phase(
-            name=fields.name("name", _NAME, _NAME_RULE) or "",
+            name=fields.name("name", NAME_RE, NAME_RULE) or "",
             description=self._prose(fields, "description"),
             code=self._code(fields),
             tokens=fields.whole("tokens", 0, least=0, most=MAX_COUNT) or 0,
@@ -462,7 +462,7 @@ class _Reader:
             fields.fault(key, "is empty", node)
             return None
         assert self._directory is not None  # noqa: S101 (snapshots name no files)
-        data = _read(self._directory / named, limit)
+        data = read_limited(self._directory / named, limit)
         if isinstance(data, str):
             fields.fault(key, f"{named} {data}", node)
             return None
@@ -549,14 +549,14 @@ class _Reader:
         path = fields.text_of(key, node)
         if path is None:
             return None
-        problem = _path_problem(path)
+        problem = path_problem(path)
         if problem is not None:
             fields.fault(key, problem, node)
             return None
         return path
 
 
-def _path_problem(path: str) -> str | None:
+def path_problem(path: str) -> str | None:
     """Say why a text is no plain path inside the workspace."""
     parts = path.split("/")
     problem = None

@@ -19,11 +19,11 @@ from tools.workflows.workflow_file import Input
 
 
 def make_workspace(fs: FileSystem, path: Path) -> None:
-    """Make a session's workspace, with mode 0700 and durably, if it is not there.
+    """Make a directory of a session's, with mode 0700 and durably, if it is not there.
 
     Args:
         fs: The file system.
-        path: The workspace; its parent, the session's directory, has to be there.
+        path: The directory; its parent, the session's directory, has to be there.
 
     Raises:
         FileNotFoundError: The session is gone.
@@ -66,7 +66,7 @@ def place_inputs(fs: FileSystem, root_fd: int, inputs: Iterable[Input], *, root:
         *directories, name = one.target.split("/")
         path = root / one.target
         try:
-            with _inside(fs, root_fd, directories, make=True) as fd:
+            with inside(fs, root_fd, directories, make=True) as fd:
                 replace_file(fs, fd, name, [one.content], path=path)
         except OSError as error:
             raise WriteError(path=path, operation="open its directory", cause=error) from error
@@ -103,7 +103,7 @@ def missing_artifacts(
 def _problem(fs: FileSystem, root_fd: int, path: str, *, root: Path) -> str | None:
     *directories, name = path.split("/")
     try:
-        with _inside(fs, root_fd, directories, make=False) as directory_fd:
+        with inside(fs, root_fd, directories, make=False) as directory_fd:
             fd = fs.open(name, READ_FLAGS, dir_fd=directory_fd)
             try:
                 if not stat.S_ISREG(fs.fstat(fd).st_mode):
@@ -135,7 +135,7 @@ def _words(error: OSError) -> str:
 
 
 @contextmanager
-def _inside(fs: FileSystem, root_fd: int, directories: list[str], *, make: bool) -> Iterator[int]:
+def inside(fs: FileSystem, root_fd: int, directories: list[str], *, make: bool) -> Iterator[int]:
     """Walk down from a directory, link by no link, and give the last one's descriptor.
 
     With `make`, missing directories are made; each is synced into the one above.

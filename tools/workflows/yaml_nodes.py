@@ -108,12 +108,16 @@ class Refused:
 Node = Scalar | Mapping | Sequence | Refused
 
 
-def parse(text: str, faults: Faults) -> Node | None:
+def parse(
+    text: str, faults: Faults, *, what: str = "workflow", max_depth: int = _MAX_DEPTH
+) -> Node | None:
     """Turn text into nodes.
 
     Args:
         text: One YAML document.
         faults: Takes what is wrong.
+        what: What the document is, for messages.
+        max_depth: How deep it may be nested.
 
     Returns:
         The document's root; None, and a fault, if it is no YAML or empty.
@@ -123,7 +127,7 @@ def parse(text: str, faults: Faults) -> Node | None:
     """
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
     try:
-        return _Composer(loader, faults).document()
+        return _Composer(loader, faults, what, max_depth).document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         faults.add(
@@ -140,10 +144,12 @@ def parse(text: str, faults: Faults) -> Node | None:
 class _Composer:
     """Builds nodes from events."""
 
-    def __init__(self, loader: yaml.SafeLoader, faults: Faults) -> None:
+    def __init__(self, loader: yaml.SafeLoader, faults: Faults, what: str, max_depth: int) -> None:
         self._next: Callable[[], yaml.Event] = loader.get_event
         self._resolve: Callable[[type[yaml.Node], str, tuple[bool, bool]], str] = loader.resolve
         self._faults = faults
+        self._what = what
+        self._max_depth = max_depth
 
     def document(self) -> Node | None:
         self._next()  # the beginning of the stream
@@ -155,7 +161,7 @@ class _Composer:
         self._next()  # the end of the document
         after = self._next()
         if not isinstance(after, yaml.StreamEndEvent):
-            self._faults.add(_line(after), "a second document begins; a workflow is one")
+            self._faults.add(_line(after), f"a second document begins; a {self._what} is one")
         return root
 
     def _node(self, event: yaml.Event, *, depth: int) -> Node:
@@ -163,14 +169,14 @@ class _Composer:
         if isinstance(event, yaml.AliasEvent):
             self._faults.add(line, f"an alias (*{_short(str(event.anchor))}); spell it out instead")
             return Refused(line)
-        if depth > _MAX_DEPTH:
-            self._faults.add(line, "nested deeper than a workflow ever is")
+        if depth > self._max_depth:
+            self._faults.add(line, f"nested deeper than a {self._what} ever is")
             raise TooManyFaults
         if getattr(event, "anchor", None) is not None:
             self._faults.add(line, "an anchor (&); spell things out where they are needed")
         tag = getattr(event, "tag", None)
         if tag is not None:
-            self._faults.add(line, f"a tag ({_short(str(tag))}); a workflow has none")
+            self._faults.add(line, f"a tag ({_short(str(tag))}); a {self._what} has none")
         if isinstance(event, yaml.ScalarEvent):
             return self._scalar(event, line)
         if isinstance(event, yaml.MappingStartEvent):
@@ -311,6 +317,28 @@ class Fields:
         if isinstance(node, Scalar) and node.quoted and _FLOAT_RE.fullmatch(node.text):
             hint = "; take its quotes away"
         self.fault(name, f"expected {expected}, found {describe(node)}{hint}", node)
+
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        """Take true or false."""
+        node = self.take(name)
+        if node is None:
+            return default
+        if isinstance(node, Scalar) and not node.quoted and node.text.lower() in {"true", "false"}:
+            return node.text.lower() == "true"
+        if not isinstance(node, Refused):
+            self.fault(name, f"expected true or false, found {describe(node)}", node)
+        return default
+
+    def texts(self, name: str, *, required: bool = False) -> tuple[str, ...]:
+        """Take a list of texts; each once."""
+        found: list[str] = []
+        for index, node in enumerate(self.items(name, required=required)):
+            text = self.text_of(f"{name}[{index}]", node)
+            if text is not None and text in found:
+                self.fault(f"{name}[{index}]", f"{_short(text)!r} stands twice", node)
+            elif text is not None:
+                found.append(text)
+        return tuple(found)
 
     def items(self, name: str, *, required: bool = False) -> list[Node]:
         """Take a list; an empty one is a fault if it is required."""

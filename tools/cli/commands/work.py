@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tools.cli.commands.agent_work import go_on
 from tools.cli.context import Cli, cli_of
 from tools.cli.errors import Interrupted
 from tools.cli.exit_codes import ExitCode, exit_code_of
@@ -47,11 +48,30 @@ def run(
     _work(cli, lambda runner: runner.start(loaded))
 
 
-def resume(context: typer.Context, session_id: SessionId, as_json: AsJson = False) -> None:
+OtherAgent = Annotated[
+    str | None,
+    typer.Option(
+        "--agent",
+        metavar="AGENT",
+        help="Another agent than the one that an agent's session names.",
+        show_default=False,
+    ),
+]
+
+
+def resume(
+    context: typer.Context,
+    session_id: SessionId,
+    agent: OtherAgent = None,
+    as_json: AsJson = False,
+) -> None:
     """Go on with a session, whatever became of its last worker."""
     cli = cli_of(context, json=as_json)
     whole = cli.store().resolve(session_id)
-    _work(cli, lambda runner: runner.resume(whole))
+    if _is_agents(cli, whole):
+        go_on(cli, whole, agent=agent)
+    else:
+        _work(cli, lambda runner: runner.resume(whole))
 
 
 def retry(
@@ -66,12 +86,22 @@ def retry(
             show_default=False,
         ),
     ] = None,
+    agent: OtherAgent = None,
     as_json: AsJson = False,
 ) -> None:
     """Begin another attempt at a session's failed phase, beyond the workflow's limit too."""
     cli = cli_of(context, json=as_json)
     whole = cli.store().resolve(session_id)
-    _work(cli, lambda runner: runner.retry(whole, reason))
+    if _is_agents(cli, whole):
+        go_on(cli, whole, agent=agent, retry=True, reason=reason)
+    else:
+        _work(cli, lambda runner: runner.retry(whole, reason))
+
+
+def _is_agents(cli: Cli, session_id: str) -> bool:
+    from tools.workflows.agent_work import is_agent_session
+
+    return is_agent_session(cli.store(), session_id)
 
 
 # -------------------------------------------------------------------------------------- the work
@@ -87,7 +117,7 @@ def _work(cli: Cli, act: Callable[[WorkflowRunner], RunOutcome]) -> None:
     view = run_view(manager, cli.output)
     try:
         if cli.outside.executor is None:
-            _prepare_sandbox(cli)
+            prepare_sandbox(cli)
         with view.shown():
             try:
                 outcome = act(WorkflowRunner(manager, view))
@@ -110,7 +140,7 @@ def _work(cli: Cli, act: Callable[[WorkflowRunner], RunOutcome]) -> None:
         raise typer.Exit(ExitCode.NOT_DONE)
 
 
-def _prepare_sandbox(cli: Cli) -> None:
+def prepare_sandbox(cli: Cli) -> None:
     """Compile the interpreter where that was never done, and say so, because it takes minutes."""
     from tools.cli.progress import sandbox_progress
     from tools.sandbox import prepare, runtime_info

@@ -1,0 +1,216 @@
+"""Gates on real tests in the real sandbox."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools.gate_sandbox import SandboxGates, prepare_kit
+from tools.sandbox import prepare
+from tools.workflows.agent_workflow import Gate
+from tools.workflows.gate_port import GateSandbox, GateUnavailable
+from tools.workflows.gates import GateInput, Verdict, run_gate
+from tools.workflows.spec_schema import Component, Criterion
+
+# The first run on a machine compiles the guest, which takes minutes.
+pytestmark = pytest.mark.timeout(900)
+
+COMPONENT = Component(
+    component_id="adder",
+    location="adder.py",
+    tests=("tests/",),
+    criteria=[
+        Criterion(criterion_id="AC-01", text="It adds."),
+        Criterion(criterion_id="AC-02", text="It refuses text."),
+    ],
+)
+PYTEST = """\
+import pytest
+from adder import NotANumber, add
+
+@pytest.fixture
+def numbers():
+    return 1, 2
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_ac_01_it_adds(numbers, more, tmp_path):
+    (tmp_path / "seen").write_text("x")
+    assert add(*numbers) + more == 3 + more
+
+def test_ac_02_it_refuses_text():
+    with pytest.raises(NotANumber):
+        add("1", 2)
+"""
+UNITTEST = """\
+import unittest
+from adder import NotANumber, add
+
+class AdderTest(unittest.TestCase):
+    def test_ac_01_it_adds(self):
+        self.assertEqual(add(1, 2), 3)
+
+    def test_ac_02_it_refuses_text(self):
+        with self.assertRaises(NotANumber):
+            add("1", 2)
+"""
+CODE = """\
+class NotANumber(TypeError):
+    pass
+
+def add(a, b):
+    if isinstance(a, str) or isinstance(b, str):
+        raise NotANumber
+    return a + b
+"""
+TEXTS = {"pytest": PYTEST, "unittest": UNITTEST}
+
+
+@pytest.fixture(scope="module")
+def gates() -> SandboxGates:
+    prepare()
+    return SandboxGates()
+
+
+def judge(
+    gates: SandboxGates, kind: str, files: dict[str, str], framework: str = "pytest", **more: object
+) -> Verdict:
+    gate = Gate(kind=kind, framework=framework, covers_criteria=True, deadline_s=300, **more)  # type: ignore[arg-type]
+    given = {path: text.encode() for path, text in files.items()}
+    return run_gate(gate, GateInput(files=given, component=COMPONENT), gates)
+
+
+def test_sandbox_is_a_gate_sandbox(gates: SandboxGates) -> None:
+    assert isinstance(gates, GateSandbox)
+
+
+@pytest.mark.parametrize("framework", ["pytest", "unittest"])
+def test_red_green_and_verify(gates: SandboxGates, framework: str) -> None:
+    tests = {"tests/test_adder.py": TEXTS[framework]}
+    red = judge(gates, "tests_fail", tests, framework)
+    assert red.passed, red.evidence
+    assert red.facts["failed"] == red.facts["collected"] == (3 if framework == "pytest" else 2)
+    assert red.duration_s > 0
+    done = {**tests, "adder.py": CODE}
+    for kind in ("tests_pass", "suite"):
+        verdict = judge(gates, kind, done, framework)
+        assert verdict.passed, verdict.evidence
+        assert "2 of 2 acceptance criteria covered" in verdict.summary
+    wrong = judge(gates, "tests_pass", {**done, "adder.py": CODE.replace("+", "-")}, framework)
+    assert not wrong.passed
+    assert any("AssertionError" in piece for piece in wrong.evidence)
+    assert any("test_ac_01_it_adds" in piece for piece in wrong.evidence)
+
+
+@pytest.mark.parametrize("framework", ["pytest", "unittest"])
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda text: text + "\ndef (\n", "SyntaxError"),
+        (lambda text: "import nowhere\n" + text, "ModuleNotFoundError"),
+        (lambda text: text + "\nadd(1, 2)\n", "because it uses adder while it is imported"),
+        (lambda text: text.replace("ac_02", "ac_2"), "AC-02 has no test"),
+        (lambda text: text + "\nimport os; os._exit(0)\n", "ended the interpreter"),
+        (lambda text: text + "\nimport sys; sys.exit(0)\n", ""),
+        (
+            lambda text: text.replace("add(1, 2)", "adds(1, 2)").replace("add(*", "adds(*"),
+            "NameError",
+        ),
+        (lambda text: text + "\nwhile True: pass\n", "limit on deadline"),
+    ],
+    ids=["syntax", "import", "use", "criterion", "exit", "sysexit", "name", "endless"],
+)
+def test_red_is_not_passed_for_another_reason(
+    gates: SandboxGates, framework: str, spoil: object, words: str
+) -> None:
+    text = spoil(TEXTS[framework])  # type: ignore[operator]
+    deadline_s = 4 if "deadline" in words else 300  # for all others a busy machine may take long
+    gate = Gate(kind="tests_fail", framework=framework, covers_criteria=True, deadline_s=deadline_s)
+    given = GateInput(files={"tests/test_adder.py": text.encode()}, component=COMPONENT)
+    verdict = run_gate(gate, given, gates)
+    assert not verdict.passed
+    assert words in "\n".join([verdict.summary, *verdict.evidence])
+
+
+@pytest.mark.parametrize(
+    ("test", "words"),
+    [
+        ("def test_ac_01(): pass", "passes before there is an implementation"),
+        ("def test_ac_01():\n    with pytest.raises(Exception):\n        add(1)", None),
+        ("@pytest.mark.skip\ndef test_ac_01(): add(1, 2)", "is skipped"),
+        ("def test_ac_01(nothing): add(1, 2)", "wrong reason: FixtureLookupError"),
+        ("def test_ac_01(): assert add.x.y", None),
+        ("@pytest.mark.xfail\ndef test_ac_01(): assert False", "is skipped"),
+    ],
+)
+def test_each_red_test_has_to_fail_for_want_of_the_implementation(
+    gates: SandboxGates, test: str, words: str | None
+) -> None:
+    text = PYTEST + f"\n{test.replace('test_ac_01', 'test_ac_01_odd')}\n"
+    verdict = judge(gates, "tests_fail", {"tests/test_adder.py": text})
+    assert verdict.passed is (words is None), verdict.evidence
+    if words is not None:
+        assert words in verdict.evidence[0]
+        assert "1 of 4 tests do not fail for the right reason" in verdict.summary
+
+
+def test_half_an_implementation_is_a_right_reason(gates: SandboxGates) -> None:
+    half = "class NotANumber(TypeError):\n    pass\n\ndef add(a, b):\n    raise KeyError(a)\n"
+    verdict = judge(gates, "tests_fail", {"tests/test_adder.py": PYTEST, "adder.py": half})
+    assert verdict.passed, verdict.evidence
+
+
+def test_gate_runs_on_a_copy_and_leaves_nothing(gates: SandboxGates, tmp_path: Path) -> None:
+    text = PYTEST + (
+        "\ndef test_ac_01_meddles():\n"
+        "    open('/app/adder.py', 'w').write('x')\n"
+        "    open('/app/left.txt', 'w').write('x')\n"
+    )
+    files = {"tests/test_adder.py": text.encode(), "adder.py": CODE.encode()}
+    before = dict(files)
+    gate = Gate(kind="tests_pass")
+    for _ in range(2):
+        assert run_gate(gate, GateInput(files=files, component=COMPONENT), gates).passed
+    assert files == before
+
+
+def test_own_code_decides_a_script_gate(gates: SandboxGates) -> None:
+    code = (
+        "import sys\ntext = open(FILES[0]).read()\nprint('seen', text)\nsys.exit(text != 'good')\n"
+    )
+    gate = Gate(kind="script", code=code)
+    assert run_gate(gate, GateInput(files={"a.txt": b"good"}), gates).passed
+    verdict = run_gate(gate, GateInput(files={"a.txt": b"bad"}), gates)
+    assert (verdict.passed, verdict.summary) == (False, "exit code 1")
+    assert "seen bad" in verdict.evidence[0]
+
+
+def test_kit_is_made_once_and_is_whole(gates: SandboxGates, tmp_path: Path) -> None:
+    kit = gates.kit()
+    assert prepare_kit(kit.parent) == kit
+    names = {path.name for path in kit.iterdir()}
+    assert names == {
+        "_pytest",
+        "iniconfig",
+        "packaging",
+        "pluggy",
+        "py.py",
+        "pygments",
+        "pytest",
+    } | {name for name in names if name == "__pycache__"}
+    assert not [path for path in kit.rglob("*") if path.is_symlink()]
+
+
+def test_missing_pytest_is_told_with_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "iniconfig", None)  # type: ignore[arg-type]
+    with pytest.raises(GateUnavailable, match=r"iniconfig is not installed.*\[tdflow\]"):
+        SandboxGates(kit_directory=tmp_path).prepare(kit=True)
+
+
+def test_kit_that_can_not_be_kept_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(GateUnavailable, match="can't be kept"):
+        prepare_kit(tmp_path / "file" / "kits")

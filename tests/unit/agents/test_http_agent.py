@@ -1,0 +1,169 @@
+"""Models behind HTTP, against a server on this machine."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+
+from tests.unit.agents.test_command_agent import request
+from tools.workflows.agents import AgentFailed, AgentTimeout, AgentUnavailable
+from tools.workflows.agents.http import DIALECTS, HttpAgent, agent_of
+
+
+class Endpoint:
+    """A server that answers what it was given, in turn, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.answers: list[tuple[int, dict[str, str], bytes]] = []
+        self.asked: list[tuple[str, dict[str, str], Any]] = []
+        endpoint = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                endpoint.asked.append((self.path, dict(self.headers), json.loads(body)))
+                status, headers, data = endpoint.answers.pop(0)
+                if status == 0:
+                    endpoint.released.wait(30)
+                    return
+                self.send_response(status)
+                for name, value in {**headers, "Content-Length": str(len(data))}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.released = threading.Event()
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
+        self.thread.start()
+
+    def stop(self) -> None:
+        self.released.set()
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+    def will(self, status: int, answer: object = None, **headers: str) -> None:
+        data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+        self.answers.append((status, headers, data))
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    one = Endpoint()
+    yield one
+    one.stop()
+
+
+OPENAI = {
+    "choices": [{"message": {"content": "hello"}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 7, "completion_tokens": 5},
+}
+ANTHROPIC = {
+    "content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "hello"}],
+    "stop_reason": "end_turn",
+    "usage": {"input_tokens": 7, "output_tokens": 5},
+}
+
+
+def agent(endpoint: Endpoint, dialect: str = "openai", **more: Any) -> HttpAgent:
+    more.setdefault("sleep", lambda seconds: None)
+    return HttpAgent(DIALECTS[dialect], "m-1", base_url=endpoint.url, key="k", **more)
+
+
+def test_openai_is_asked_as_it_wants_to_be(endpoint: Endpoint) -> None:
+    endpoint.will(200, OPENAI)
+    answer = agent(endpoint).answer(request("do it"))
+    assert answer.text == "hello"
+    assert answer.usage is not None
+    assert (answer.usage.input_tokens, answer.usage.output_tokens) == (7, 5)
+    ((path, headers, body),) = endpoint.asked
+    assert path == "/v1/chat/completions"
+    assert headers["Authorization"] == "Bearer k"
+    assert body["model"] == "m-1"
+    assert body["messages"] == [{"role": "user", "content": "do it"}]
+    assert body["max_completion_tokens"] == 1000, "no more than the budget has left"
+
+
+def test_anthropic_is_asked_as_it_wants_to_be(endpoint: Endpoint) -> None:
+    endpoint.will(200, ANTHROPIC)
+    answer = agent(endpoint, "anthropic").answer(request())
+    assert answer.text == "hello"
+    assert answer.usage is not None
+    assert answer.usage.total == 12
+    ((path, headers, body),) = endpoint.asked
+    assert path == "/v1/messages"
+    assert {name.lower(): value for name, value in headers.items()}["x-api-key"] == "k"
+    assert body["max_tokens"] == 1000
+
+
+def test_busy_endpoint_is_asked_again_when_it_says(endpoint: Endpoint) -> None:
+    slept: list[float] = []
+    endpoint.will(429, {"error": "slow down"}, **{"Retry-After": "7"})
+    endpoint.will(503, {})
+    endpoint.will(200, OPENAI)
+    one = agent(endpoint, sleep=slept.append, chance=lambda: 0.5)
+    assert one.answer(request()).text == "hello"
+    assert slept == [7.0, 2.0]
+
+
+def test_endpoint_that_stays_busy_is_a_failure_that_may_pass(endpoint: Endpoint) -> None:
+    for _ in range(4):
+        endpoint.will(529, {"error": "overloaded"})
+    with pytest.raises(AgentFailed, match=r"answered 529: .*overloaded") as caught:
+        agent(endpoint).answer(request())
+    assert caught.value.may_recover
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404])
+def test_refusal_is_not_tried_again(endpoint: Endpoint, status: int) -> None:
+    endpoint.will(status, {"error": {"message": "no such model"}})
+    with pytest.raises(AgentUnavailable, match="no such model"):
+        agent(endpoint).answer(request())
+    assert len(endpoint.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "answer", [b"<html>", b"{}", b'{"choices": []}', b"[1]", b'{"choices": [{"message": null}]}']
+)
+def test_answer_of_another_kind_is_told(endpoint: Endpoint, answer: bytes) -> None:
+    endpoint.will(200, answer)
+    with pytest.raises(AgentFailed, match="no answer of openai"):
+        agent(endpoint).answer(request())
+
+
+def test_answer_that_was_cut_off_is_not_taken(endpoint: Endpoint) -> None:
+    endpoint.will(200, {**ANTHROPIC, "stop_reason": "max_tokens"})
+    with pytest.raises(AgentFailed, match="cut off at its token limit"):
+        agent(endpoint, "anthropic").answer(request())
+
+
+def test_endpoint_that_hangs_is_left(endpoint: Endpoint) -> None:
+    endpoint.will(0)
+    with pytest.raises(AgentTimeout):
+        agent(endpoint, timeout_s=0.3).answer(request())
+
+
+def test_endpoint_that_is_not_there_is_told() -> None:
+    with pytest.raises(AgentFailed, match="can't be reached"):
+        HttpAgent(DIALECTS["openai"], "m", base_url="http://127.0.0.1:9/v1").answer(request())
+
+
+def test_vendor_without_a_key_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(AgentUnavailable, match="OPENAI_API_KEY is not set"):
+        agent_of("openai:gpt").answer(request())
+
+
+def test_what_is_no_address_is_refused() -> None:
+    with pytest.raises(ValueError, match="no http or https address"):
+        agent_of("openai:m@file:///etc/passwd")

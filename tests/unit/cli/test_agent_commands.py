@@ -1,0 +1,190 @@
+"""tdflow, spec, drive and report on the command line, and going on with an agent's session."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import structlog
+
+from tests.support.agents import GOOD, SPEC, WRONG, FakeGates, block
+from tools.cli.context import Outside
+from tools.cli.main import run
+from tools.harness import SessionStore
+
+Cli = Callable[..., "Done"]
+
+
+class Done:
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def document(self) -> dict[str, object]:
+        return dict(json.loads(self.out))
+
+
+@pytest.fixture
+def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Cli]:
+    gates = FakeGates()
+
+    def call(*words: str) -> Done:
+        code = run(["--base", str(tmp_path / "sessions"), *words], Outside(gates=gates))
+        out, err = capsys.readouterr()
+        return Done(code, out, err)
+
+    yield call
+    structlog.reset_defaults()
+
+
+@pytest.fixture
+def recordings(tmp_path: Path) -> Path:
+    directory = tmp_path / "recordings"
+    directory.mkdir()
+    for phase, (text,) in GOOD.items():
+        (directory / f"{phase}-1.md").write_text(text)
+    (tmp_path / "spec.yaml").write_text(SPEC)
+    return directory
+
+
+def only(tmp_path: Path) -> str:
+    (session_id,) = SessionStore(tmp_path / "sessions").list_sessions()
+    return session_id
+
+
+def test_tdflow_tells_each_phase_and_ends_well(cli: Cli, recordings: Path, tmp_path: Path) -> None:
+    done = cli("tdflow", str(tmp_path / "spec.yaml"), "--agent", f"recorded:{recordings}")
+    assert done.code == 0, done.err
+    for words in (
+        "Running tdflow adder in session",
+        "[1/4] red: attempt 1 of 3",
+        "[1/4] red: gate tests_fail passed: 1 tests collected",
+        "[4/4] verify: gate suite passed: 1 tests pass; 1 of 1 acceptance criteria covered",
+        "state      completed",
+        f"agentforge --base {tmp_path / 'sessions'} report",
+    ):
+        assert words in done.out
+    show = cli("show", only(tmp_path))
+    assert "tests_pass: 1 tests pass" in show.out
+    assert "refactor  succeeded" in show.out
+
+
+def test_json_is_one_document(cli: Cli, recordings: Path, tmp_path: Path) -> None:
+    done = cli("tdflow", str(tmp_path / "spec.yaml"), "--agent", f"recorded:{recordings}", "--json")
+    document = done.document
+    assert document["state"] == "completed"
+    assert document["reason"] is None
+    assert [one["passed"] for one in document["verdicts"]] == [True] * 4  # type: ignore[attr-defined]
+
+
+def test_paused_run_says_why_and_what_to_do(cli: Cli, recordings: Path, tmp_path: Path) -> None:
+    for number in (1, 2, 3):
+        (recordings / f"green-{number}.md").write_text(block("adder.py", WRONG))
+    done = cli("tdflow", str(tmp_path / "spec.yaml"), "--agent", f"recorded:{recordings}")
+    assert done.code == 1
+    assert "What the gate found in green:" in done.out
+    assert "phase 'green' failed at attempt 3 of 3" in done.out
+    assert "next       agentforge" in done.out
+    assert f"retry {only(tmp_path)}" in done.out
+    assert cli("resume", only(tmp_path)).code == 6
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "green-4.md").write_text(GOOD["green"][0])
+    (other / "refactor-1.md").write_text(GOOD["refactor"][0])
+    done = cli("retry", only(tmp_path), "-r", "again", "--agent", f"recorded:{other}")
+    assert done.code == 0, done.out
+
+
+def test_budget_and_the_command_that_extends_it(cli: Cli, recordings: Path, tmp_path: Path) -> None:
+    agent = ("--agent", f"recorded:{recordings}")
+    done = cli("tdflow", str(tmp_path / "spec.yaml"), *agent, "--budget", "1000")
+    assert done.code == 1
+    line = next(line for line in done.out.splitlines() if line.startswith("next"))
+    words = line.split(only(tmp_path))[1].split()
+    assert cli("budget", only(tmp_path), *words).code == 0
+    assert cli("resume", only(tmp_path)).code in {0, 1}
+
+
+def test_command_line_is_an_agent(cli: Cli, recordings: Path, tmp_path: Path) -> None:
+    script = (
+        "import os, pathlib, sys; sys.stdin.read();"
+        f"print(pathlib.Path({str(recordings)!r}, os.environ['AGENTFORGE_PHASE'] + '-1.md')"
+        ".read_text())"
+    )
+    (tmp_path / "agent.py").write_text(script)
+    new = tmp_path / "new"
+    done = cli(
+        "tdflow",
+        str(tmp_path / "spec.yaml"),
+        "--agent",
+        f"{sys.executable} {tmp_path / 'agent.py'}",
+        "--record",
+        str(new),
+    )
+    assert done.code == 0, done.out
+    assert "answered with about" in done.out
+    assert sorted(one.name for one in new.iterdir()) == ["green-1.md", "red-1.md", "refactor-1.md"]
+
+
+def test_missing_command_pauses_and_another_agent_goes_on(
+    cli: Cli, recordings: Path, tmp_path: Path
+) -> None:
+    done = cli("tdflow", str(tmp_path / "spec.yaml"), "--agent", "/nowhere/agent")
+    assert done.code == 1
+    assert "can't be asked: /nowhere/agent: No such file" in done.out
+    done = cli("resume", only(tmp_path), "--agent", f"recorded:{recordings}")
+    assert done.code == 0, done.out
+
+
+def test_what_can_not_be_begun_is_told_and_leaves_nothing(
+    cli: Cli, recordings: Path, tmp_path: Path
+) -> None:
+    spec = str(tmp_path / "spec.yaml")
+    agent = f"recorded:{recordings}"
+    (tmp_path / "bad.yaml").write_text("schema_version: 1\n")
+    assert cli("tdflow", str(tmp_path / "bad.yaml"), "--agent", agent).code == 7
+    assert cli("tdflow", spec, "--agent", agent, "--component", "nobody").code == 2
+    assert cli("tdflow", spec, "--agent", "'").code == 2
+    assert cli("tdflow", spec).code == 2
+    assert cli("drive", spec, "--agent", agent).code == 7
+    assert cli("spec", "Bad Name", "--agent", agent).code == 7
+    assert cli("spec", "a", "--agent", agent, "--about", "x", "--about-file", spec).code == 2
+    assert not (tmp_path / "sessions").exists()
+
+
+def test_spec_waits_for_a_person(cli: Cli, tmp_path: Path) -> None:
+    root = Path(__file__).resolve().parents[3]
+    agent = f"recorded:{root / 'examples' / 'recordings' / 'slugs'}"
+    done = cli("spec", "slugs", "--about", "File names.", "--agent", agent, "--no-wait", "--json")
+    assert done.code == 1
+    waiting = done.document["waiting_for"]
+    assert (tmp_path / "questions" / str(waiting)).is_dir()
+    assert "waiting for answers to questions" in str(done.document["reason"])
+    assert done.document["next"] == (f"agentforge answer {waiting} --dir {tmp_path / 'questions'}")
+
+
+def test_drive_runs_a_workflow_of_ones_own(cli: Cli, recordings: Path, tmp_path: Path) -> None:
+    flow = tmp_path / "flow.yaml"
+    flow.write_text(
+        "schema_version: 1\nname: notes\nworkflow_type: notes\nrole: You take notes.\n"
+        "files: [{group: notes, paths: [notes/]}]\n"
+        "phases:\n  - name: take\n    prompt: Take notes.\n    writes: [notes]\n"
+        "    gate: {kind: files, require: [notes/a.md]}\n"
+    )
+    (recordings / "take-1.md").write_text(block("notes/a.md", "A note.\n"))
+    done = cli("drive", str(flow), "--agent", f"recorded:{recordings}", "--about", "lunch")
+    assert done.code == 0, done.out
+    assert "gate files passed: notes/a.md there and not empty" in done.out
+
+
+def test_report_is_written(cli: Cli, recordings: Path, tmp_path: Path) -> None:
+    cli("tdflow", str(tmp_path / "spec.yaml"), "--agent", f"recorded:{recordings}")
+    page = tmp_path / "story.html"
+    done = cli("report", only(tmp_path), "--out", str(page))
+    assert done.out == f"Wrote {page}\n"
+    assert page.read_text().startswith("<!doctype html>")
+    assert cli("report", "nobody").code == 3
+    assert cli("report", only(tmp_path), "--out", str(tmp_path / "no" / "x.html")).code == 8

@@ -1,0 +1,518 @@
+"""An agent's work from its beginning to each of its ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+
+from tests.support.agents import (
+    CODE,
+    GOOD,
+    GREEN,
+    RED,
+    TESTS,
+    WRONG,
+    AgentGround,
+    FakePerson,
+    ScriptedAgent,
+    block,
+    tdflow_work,
+)
+from tools.durable import FileLock, OsFileSystem
+from tools.harness import InvalidStateTransition, SessionNotFound, SessionState, SessionStore
+from tools.workflows.agent_work import WORKFLOW_NAME, AgentWork, is_agent_session
+from tools.workflows.agent_workflow import AgentPhase, AgentWorkflow, FileGroup, Gate
+from tools.workflows.agents import (
+    AgentAnswer,
+    AgentCrashed,
+    AgentQuestion,
+    AgentTimeout,
+    AgentUnavailable,
+    TokenUsage,
+)
+from tools.workflows.errors import (
+    AlreadyRunning,
+    AttemptsExhausted,
+    BudgetTooSmall,
+    InvalidWorkflow,
+    NoAgent,
+    NotAWorkflowSession,
+    NothingToRetry,
+)
+from tools.workflows.gate_port import GateUnavailable
+from tools.workflows.question_port import QuestionsRejected
+from tools.workflows.spec_schema import InvalidSpecification, UnknownComponent
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> AgentGround:
+    return AgentGround(tmp_path / "sessions")
+
+
+def say(**phases: object) -> ScriptedAgent:
+    return ScriptedAgent(script={**GOOD, **phases})  # type: ignore[arg-type]
+
+
+def test_tdflow_ends_complete_with_every_step_in_the_history(ground: AgentGround) -> None:
+    outcome = ground.start()
+    assert outcome.state is SessionState.COMPLETED
+    assert outcome.phases_done == ("red", "green", "refactor", "verify")
+    assert outcome.reason is None
+    assert ground.actions() == [
+        "session_created red",
+        "agent_answered red",
+        "phase_succeeded red",
+        "phase_advanced green",
+        "agent_answered green",
+        "phase_succeeded green",
+        "phase_advanced refactor",
+        "agent_answered refactor",
+        "phase_succeeded refactor",
+        "phase_advanced verify",
+        "phase_succeeded verify",
+        "session_completed verify",
+    ]
+    assert ground.files()["tests/test_adder.py"] == TESTS
+    assert ground.session.token_budget.tokens_used == 3 * 150
+    assert [(one.path, one.artifact_type, one.phase) for one in ground.session.artifacts] == [
+        ("tests/test_adder.py", "created", "red"),
+        ("adder.py", "created", "green"),
+        ("adder.py", "modified", "refactor"),
+    ]
+
+
+def test_verdict_evidence_and_duration_are_in_the_history(ground: AgentGround) -> None:
+    ground.agent = say(green=[block("adder.py", WRONG), GREEN])
+    ground.start()
+    failed = next(one for one in ground.session.history if one.action == "phase_failed")
+    first, *evidence = (failed.details or "").splitlines()
+    assert first == (
+        "attempt 1; tests_pass: 1 of 1 tests do not pass; 0.25 s; 150 tokens; created adder.py"
+    )
+    assert "test_ac_01_two_numbers_are_added" in evidence[0]
+
+
+def test_prompt_states_all_that_an_agent_needs(ground: AgentGround) -> None:
+    ground.start()
+    red, green, _ = ground.agent.requests
+    for part in (
+        "senior engineer",  # role
+        "component_id: adder",  # specification
+        "phase red of tdflow",
+        "Mode: write failing tests",
+        "Code: adder.py\nTests: tests/",
+        "Acceptance criteria: AC-01",
+        "python:tests/test_example.py",  # form
+        "agentforge:questions",
+        "Where the work stands",
+    ):
+        assert part in red.prompt
+    assert TESTS in green.prompt
+    assert green.files == {"tests/test_adder.py": TESTS}
+    assert (green.turn, green.attempt, green.call) == (1, 1, 1)
+
+
+def test_evidence_of_a_failed_gate_is_in_the_next_prompt(ground: AgentGround) -> None:
+    ground.agent = say(green=[block("adder.py", WRONG), GREEN])
+    outcome = ground.start()
+    assert outcome.state is SessionState.COMPLETED
+    assert outcome.attempts["green"] == 2
+    again = ground.agent.requests[2]
+    assert (again.phase, again.attempt) == ("green", 2)
+    assert "What was wrong with the last attempt" in again.prompt
+    assert "AssertionError: -1 == 3" in again.prompt
+    assert "What was wrong" not in ground.agent.requests[3].prompt, "refactor starts afresh"
+
+
+# ------------------------------------------------------------------------- agents that misbehave
+
+
+def test_agent_that_fails_every_time_pauses_with_the_reason(ground: AgentGround) -> None:
+    ground.agent = say(green=[block("adder.py", WRONG)])
+    outcome = ground.start()
+    assert outcome.state is SessionState.PAUSED
+    assert outcome.reason == (
+        "phase 'green' failed at attempt 3 of 3: 1 of 1 tests do not pass; "
+        "only retry begins another attempt"
+    )
+    assert len(ground.agent.requests) == 4
+    with pytest.raises(AttemptsExhausted):
+        ground.resume()
+    ground.agent = say(green=[GREEN])
+    outcome = ground.worker().retry(ground.session_id, "think", ground.agent)
+    assert outcome.state is SessionState.COMPLETED
+    assert outcome.attempts["green"] == 4
+    assert "think" in ground.agent.requests[0].prompt
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("I would rather not.", "the answer holds no file"),
+        ("", "the answer holds no file"),
+        ("```python\nprint(1)\n```", "the answer holds no file"),
+        (block("../up.py", CODE), "not inside the workspace"),
+        (block("/etc/passwd", CODE), "not inside the workspace"),
+        (block("other.py", CODE), "none of the files that phase green may write: adder.py"),
+        (GREEN + block("conftest.py", ""), "none of the files"),
+        (GREEN + block("tests/test_adder.py", "x\n"), "one of the tests, which are fixed"),
+        ("```python:adder.py\nx = 1\n", "never closed"),
+        ("```agentforge:delete\ntests/test_adder.py\n```", "one of the tests, which are fixed"),
+    ],
+)
+def test_answer_that_breaks_the_rules_is_refused_whole(
+    ground: AgentGround, answer: str, words: str
+) -> None:
+    ground.agent = say(green=[answer, GREEN])
+    outcome = ground.start()
+    assert outcome.state is SessionState.COMPLETED
+    failed = next(one for one in ground.session.history if one.action == "phase_failed")
+    assert words in (failed.details or "")
+    again = ground.agent.requests[2]
+    assert words in again.prompt
+    assert again.files == {"tests/test_adder.py": TESTS}, "nothing of it was applied"
+    assert len(ground.gates.runs) == 4, "no gate ran for it"
+
+
+def test_tests_that_change_under_green_fail_it(ground: AgentGround) -> None:
+    workspace = ground.base / "x"
+
+    def meddle(request: object) -> str:
+        nonlocal workspace
+        workspace = SessionStore(ground.base).workspace_path(ground.session_id)
+        (workspace / "tests/test_adder.py").write_text("def test_ac_01(): pass\n")
+        (workspace / "tests/conftest.py").write_text("")
+        return GREEN
+
+    def mend(request: object) -> str:
+        (workspace / "tests/test_adder.py").write_text(TESTS)
+        (workspace / "tests/conftest.py").unlink()
+        return GREEN
+
+    ground.agent = say(green=[meddle, mend])
+    outcome = ground.start()
+    assert outcome.state is SessionState.COMPLETED
+    failed = next(one for one in ground.session.history if one.action == "phase_failed")
+    assert "2 test files are not those of the red phase" in (failed.details or "")
+    assert "changed or gone" in (failed.details or "")
+    assert "tests/conftest.py" in (failed.details or "")
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (block("tests/test_adder.py", "def test_ac_01(): broken test\n"), "for the wrong reason"),
+        (block("tests/test_adder.py", "def test_other(): pass\n"), "AC-01 has no test"),
+        (block("tests/helper.py", "x = 1\n"), "there is no test file"),
+        (block("tests/test_adder.py", "x = 1\n"), "No test was collected"),
+    ],
+)
+def test_red_is_passed_only_by_tests_that_fail_for_the_right_reason(
+    ground: AgentGround, answer: str, words: str
+) -> None:
+    clean = "```agentforge:delete\ntests/helper.py\n```\n" + RED
+    ground.agent = say(red=[answer, clean])
+    outcome = ground.start()
+    assert outcome.attempts["red"] == 2
+    assert words in ground.agent.requests[1].prompt
+    assert "tests/helper.py" not in ground.files()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        AgentCrashed(agent="scripted", exit_code=3, output="out of cheese"),
+        AgentTimeout(agent="scripted", timeout_s=5),
+    ],
+)
+def test_agent_that_crashes_or_hangs_is_asked_again_and_then_the_session_pauses(
+    ground: AgentGround, error: Exception
+) -> None:
+    ground.agent = say(red=[error, RED])
+    assert ground.start().state is SessionState.COMPLETED
+    ground.base = ground.base.with_name("second")
+    ground.agent = say(red=[error])
+    outcome = ground.start()
+    assert outcome.state is SessionState.PAUSED
+    assert outcome.reason is not None
+    assert str(error) in outcome.reason
+    assert len(ground.agent.requests) == 3
+
+
+def test_agent_that_can_not_be_asked_pauses_at_once_and_costs_nothing(ground: AgentGround) -> None:
+    ground.agent = say(red=[AgentUnavailable(agent="nobody", problem="no such command")])
+    outcome = ground.start()
+    assert outcome.state is SessionState.PAUSED
+    assert outcome.reason == (
+        "the agent (nobody) can't be asked: no such command; mend that, then resume"
+    )
+    assert ground.session.token_budget.tokens_used == 0
+    ground.agent = say()
+    assert ground.resume().state is SessionState.COMPLETED
+    assert ground.session.attempt_number == 1
+
+
+# --------------------------------------------------------------------------------------- the budget
+
+
+def test_budget_is_looked_at_before_every_call(ground: AgentGround) -> None:
+    outcome = ground.start(token_budget=10)
+    assert outcome.state is SessionState.PAUSED
+    assert "extend the budget by " in (outcome.reason or "")
+    assert ground.agent.requests == []
+
+
+def test_agent_that_overspends_is_recorded_and_not_asked_again_unless_extended(
+    ground: AgentGround,
+) -> None:
+    spent = TokenUsage(input_tokens=150_000, output_tokens=150_000)
+    ground.agent = say(red=[AgentAnswer(text=RED, usage=spent)])
+    outcome = ground.start()
+    assert outcome.state is SessionState.PAUSED
+    assert outcome.phases_done == ("red",)
+    assert "phase 'green'" in (outcome.reason or "")
+    assert ground.session.token_budget.tokens_used == 300_000
+    assert len(ground.agent.requests) == 1
+    with pytest.raises(BudgetTooSmall):
+        ground.resume()
+    ground.manager().extend_budget(300_000)
+    assert ground.resume().state is SessionState.COMPLETED
+
+
+def test_phase_keeps_to_its_share_of_the_budget(ground: AgentGround) -> None:
+    spent = TokenUsage(input_tokens=80_000, output_tokens=9_000)
+    ground.agent = say(green=[AgentAnswer(text=block("adder.py", WRONG), usage=spent)])
+    outcome = ground.start()
+    assert "has spent 89,000 of its share of 90,000 tokens (45% of the budget)" in (
+        outcome.reason or ""
+    )
+    words = (outcome.reason or "").split("extend the budget by ")[1].split(" ")[0]
+    ground.manager().extend_budget(int(words.replace(",", "")))
+    ground.agent = say()
+    assert ground.resume().state is SessionState.COMPLETED
+
+
+def test_from_80_percent_on_the_prompt_says_so(ground: AgentGround) -> None:
+    spent = TokenUsage(input_tokens=160_000, output_tokens=0)
+    ground.agent = say(red=[AgentAnswer(text=RED, usage=spent)])
+    ground.start()
+    _, green, _ = ground.agent.requests
+    assert "160,000 of 200,000 tokens are spent, 80 % or more" in green.prompt
+    assert "NEARLY SPENT" in green.briefing
+    assert "80 % or more" not in ground.agent.requests[0].prompt
+
+
+def test_usage_that_nobody_told_is_estimated_and_said_to_be(ground: AgentGround) -> None:
+    ground.agent.usage = None
+    ground.start()
+    entry = next(one for one in ground.session.history if one.action == "agent_answered")
+    assert "estimated" in (entry.details or "")
+    assert ground.session.token_budget.tokens_used > 1000
+
+
+def test_usage_in_the_answer_itself_is_taken(ground: AgentGround) -> None:
+    told = "```agentforge:usage\ninput_tokens: 7\noutput_tokens: 5\n```\n"
+    ground.agent = say(red=[AgentAnswer(text=RED + told)], green=[AgentAnswer(text=GREEN + told)])
+    ground.agent.script = {**ground.agent.script, "refactor": [AgentAnswer(text=GREEN + told)]}
+    ground.start()
+    assert ground.session.token_budget.tokens_used == 36
+
+
+# ------------------------------------------------------------------------------------- questions
+
+ASK = """\
+```agentforge:questions
+- prompt: How wide is an integer?
+  title: Width
+  options: [{label: "64 bits"}, {label: any}]
+```
+"""
+
+
+def test_questions_go_to_the_person_and_the_answers_to_the_agent(ground: AgentGround) -> None:
+    ground.person = FakePerson(answers=[("any",)])
+    ground.agent = say(red=[ASK, RED])
+    assert ground.start().state is SessionState.COMPLETED
+    _, second, *_ = ground.agent.requests
+    assert (second.phase, second.attempt, second.call) == ("red", 1, 2)
+    assert "Q: How wide is an integer?\nA: any" in second.prompt
+    assert "Q: How wide" in ground.agent.requests[2].prompt, "later phases know it too"
+    assert ground.actions()[1:6] == [
+        "agent_answered red",
+        "questions_asked red",
+        "questions_answered red",
+        "agent_answered red",
+        "phase_succeeded red",
+    ]
+    (questions,) = ground.person.asked.values()
+    assert [option.label for option in questions[0].options] == ["64 bits", "any"]
+
+
+def test_run_pauses_until_there_are_answers_and_asks_nobody_twice(ground: AgentGround) -> None:
+    ground.person = FakePerson()
+    ground.agent = say(red=[ASK, RED])
+    outcome = ground.start()
+    assert outcome.state is SessionState.PAUSED
+    assert "waiting for answers to questions q-1" in (outcome.reason or "")
+    assert ground.resume().state is SessionState.PAUSED
+    assert len(ground.agent.requests) == 1
+    assert len(ground.person.asked) == 1
+    ground.person.answers = [("64 bits",)]
+    assert ground.resume().state is SessionState.COMPLETED
+    assert ground.actions().count("questions_asked red") == 1
+    assert "A: 64 bits" in ground.agent.requests[1].prompt
+
+
+def test_rejected_questions_are_told_to_the_agent(ground: AgentGround) -> None:
+    ground.person = FakePerson(answers=[QuestionsRejected("q-1", reason="you know that")])
+    ground.agent = say(red=[ASK, RED])
+    assert ground.start().state is SessionState.COMPLETED
+    assert "A: (not answered: you know that)" in ground.agent.requests[1].prompt
+
+
+def test_without_a_way_to_ask_the_session_pauses_with_the_question(ground: AgentGround) -> None:
+    ground.agent = say(red=[ASK, RED])
+    outcome = ground.start()
+    assert outcome.state is SessionState.PAUSED
+    assert "How wide is an integer?" in (outcome.reason or "")
+    ground.person = FakePerson(answers=[("any",)])
+    assert ground.resume().state is SessionState.COMPLETED
+    assert ground.actions().count("agent_answered red") == 2
+
+
+def test_agent_that_only_ever_asks_comes_to_an_end(ground: AgentGround) -> None:
+    ground.person = FakePerson(answers=[("any",)] * 100)
+    ground.agent = say(red=[ASK])
+    outcome = ground.start()
+    assert outcome.state is SessionState.PAUSED
+    assert "asked questions 8 times and wrote nothing" in (outcome.reason or "")
+
+
+def test_questions_outside_of_the_text_are_asked_too(ground: AgentGround) -> None:
+    ground.person = FakePerson(answers=[("yes",)])
+    question = AgentQuestion(prompt="Really?", title="R")
+    ground.agent = say(red=[AgentAnswer(text="", questions=[question]), RED])
+    assert ground.start().state is SessionState.COMPLETED
+    assert "Q: Really?\nA: yes" in ground.agent.requests[1].prompt
+
+
+# -------------------------------------------------------------------------- being gone on with
+
+
+def test_what_can_not_be_begun_leaves_nothing(ground: AgentGround, tmp_path: Path) -> None:
+    with pytest.raises(InvalidWorkflow, match="specification: is missing"):
+        evolve(tdflow_work(), specification=None)
+    with pytest.raises(InvalidSpecification, match="is missing"):
+        ground.start(evolve(tdflow_work(), specification=b"schema_version: 1\n"))
+    with pytest.raises(UnknownComponent, match="it has adder"):
+        ground.start(tdflow_work(component_id="subtracter"))
+    assert not ground.base.exists()
+
+
+def test_without_pytest_nothing_is_begun_and_no_agent_is_asked(ground: AgentGround) -> None:
+    ground.gates.problem = "pytest is not installed"
+    with pytest.raises(GateUnavailable, match="pytest is not installed"):
+        ground.start()
+    assert ground.agent.requests == []
+    assert not ground.base.exists()
+
+
+def test_only_one_worker_runs_a_session(ground: AgentGround) -> None:
+    ground.start(token_budget=10)
+    path = SessionStore(ground.base).session_path(ground.session_id).with_name(WORKFLOW_NAME)
+    with FileLock(OsFileSystem(), path), pytest.raises(AlreadyRunning):
+        ground.resume()
+
+
+def test_sessions_that_are_not_an_agents_or_have_ended_are_refused(ground: AgentGround) -> None:
+    store = SessionStore(ground.base)
+    from tools.harness import SessionManager
+
+    other = SessionManager(store).create("tdflow", "red")
+    with pytest.raises(NotAWorkflowSession):
+        ground.worker().resume(other.session_id, ground.agent)
+    assert not is_agent_session(store, other.session_id)
+    store.delete(other.session_id)
+    with pytest.raises(SessionNotFound):
+        ground.worker().resume("gone", ground.agent)
+    ground.start()
+    with pytest.raises(InvalidStateTransition):
+        ground.resume()
+
+
+def test_session_without_a_named_agent_needs_one(ground: AgentGround) -> None:
+    ground.start(token_budget=10)
+    with pytest.raises(NoAgent, match="--agent"):
+        ground.worker().resume(ground.session_id)
+    with pytest.raises(NothingToRetry):
+        ground.worker().retry(ground.session_id, None, ground.agent)
+
+
+def test_pause_and_extension_from_outside_are_kept(ground: AgentGround) -> None:
+    def meanwhile(request: object) -> str:
+        other = ground.manager()
+        other.extend_budget(5)
+        other.pause("lunch")
+        return RED
+
+    ground.agent = say(red=[meanwhile])
+    outcome = ground.start()
+    assert outcome.state is SessionState.PAUSED
+    assert outcome.reason == "paused while it ran: lunch"
+    assert outcome.phases_done == ("red",), "the work that was under way is recorded"
+    assert ground.session.token_budget.total_budget == 200_005
+    assert ground.resume().state is SessionState.COMPLETED
+    assert len(ground.agent.requests) == 3
+
+
+# ---------------------------------------------------------------------------------- own workflows
+
+REVIEWED = AgentWorkflow(
+    name="letter",
+    workflow_type="letters",
+    role="You write letters.",
+    groups=[FileGroup(name="letters", paths=["letters/"])],
+    phases=[
+        AgentPhase(
+            name="write",
+            mode="write",
+            prompt="Write letters/one.md.",
+            writes=["letters"],
+            gate=Gate(kind="files", require=["letters/one.md"]),
+        ),
+        AgentPhase(
+            name="check",
+            mode="check",
+            gate=Gate(kind="approval", require=["letters/one.md"]),
+            on_failure="write",
+            max_attempts=2,
+        ),
+    ],
+)
+
+
+def test_failed_gate_goes_back_to_an_earlier_phase_with_its_evidence(ground: AgentGround) -> None:
+    ground.person = FakePerson(answers=[("Ask for changes; say please",), ("Approve",)])
+    ground.agent = ScriptedAgent(
+        script={"write": [block("letters/one.md", "Do!\n"), block("letters/one.md", "Please.\n")]}
+    )
+    outcome = ground.start(AgentWork(workflow=REVIEWED, name="one"))
+    assert outcome.state is SessionState.COMPLETED
+    assert outcome.attempts == {"write": 2, "check": 2}
+    second = ground.agent.requests[1]
+    assert (second.attempt, second.turn) == (1, 2)
+    assert "The person's words: Ask for changes; say please" in second.prompt
+    assert ground.files() == {"letters/one.md": "Please.\n"}
+
+
+def test_going_back_has_an_end(ground: AgentGround) -> None:
+    ground.person = FakePerson(answers=[("no",)] * 9)
+    ground.agent = ScriptedAgent(script={"write": [block("letters/one.md", "Do!\n")]})
+    outcome = ground.start(AgentWork(workflow=REVIEWED, name="one"))
+    assert outcome.state is SessionState.PAUSED
+    assert "phase 'check' failed at attempt 2 of 2" in (outcome.reason or "")
+    ground.person.answers = [("Approve",)]
+    outcome = ground.worker().retry(ground.session_id, None, ground.agent)
+    assert outcome.state is SessionState.COMPLETED

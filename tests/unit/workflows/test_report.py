@@ -1,0 +1,89 @@
+"""The report of a session: whole, self-contained, and safe whatever was said in it."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+from tests.support.agents import GOOD, GREEN, WRONG, AgentGround, ScriptedAgent, block
+from tools.harness import SessionManager, SessionStore
+from tools.workflows.report import session_report
+
+HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=alert(1)>\x1b[31m\u202e"
+
+
+class _Checker(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        assert not [name for name, _ in attrs if name.startswith("on") or name in {"src", "href"}]
+        if tag not in {"meta", "br"}:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def report(ground: AgentGround) -> str:
+    return session_report(ground.session, SessionStore(ground.base))
+
+
+def test_report_tells_the_whole_story(tmp_path: Path) -> None:
+    ground = AgentGround(tmp_path / "sessions")
+    ground.agent = ScriptedAgent(
+        script={**GOOD, "green": [HOSTILE + "\n" + block("adder.py", WRONG), GREEN]}
+    )
+    ground.start()
+    page = report(ground)
+    checker = _Checker()
+    checker.feed(page)
+    assert checker.open == []
+    assert "script" not in checker.tags
+    assert "img" not in checker.tags
+    for words in (
+        "Timeline",
+        "Budget",
+        "Gates",
+        "Artifacts",
+        "green 2",
+        "1 of 1 tests do not pass",
+    ):
+        assert words in page
+    assert "&lt;script&gt;alert(1)" in page, "what the agent said is there, as text"
+    assert "\x1b" not in page
+    assert "\u202e" not in page
+
+
+def test_report_loads_nothing(tmp_path: Path) -> None:
+    ground = AgentGround(tmp_path / "sessions")
+    ground.start()
+    page = report(ground)
+    assert "default-src 'none'" in page
+    assert not re.search(r"(?:src|href|url|@import)\s*[=(]", page)
+    assert "http://" not in page
+    assert "https://" not in page
+
+
+def test_every_session_has_a_report(tmp_path: Path) -> None:
+    manager = SessionManager(SessionStore(tmp_path))
+    session = manager.create()
+    assert session.session_id in session_report(session, manager.store)
+    ground = AgentGround(tmp_path / "paused")
+    ground.start(token_budget=0)
+    assert "There is no budget to draw" in report(ground)
+
+
+def test_step_that_can_not_be_read_is_told(tmp_path: Path) -> None:
+    ground = AgentGround(tmp_path / "sessions")
+    ground.start()
+    (step,) = (ground.base / ground.session_id / "steps").glob("0001*.verdict.json")
+    step.write_text("{")
+    assert "It can't be read" in report(ground)

@@ -1,0 +1,249 @@
+"""What a person sees while an agent works: a table that is redrawn, or a line for each event."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Final
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from tools.cli.durations import tell_duration
+from tools.cli.output import Output
+from tools.cli.render import PhaseRow, budget_bar, phase_rows, phase_table, words
+from tools.harness import SessionContext, SessionManager, TokenBudget
+
+if TYPE_CHECKING:
+    from tools.workflows.agent_work import AgentWork
+    from tools.workflows.agent_workflow import AgentPhase
+    from tools.workflows.agents import AgentQuestion, TokenUsage
+    from tools.workflows.gates import Verdict
+
+_REFRESHES_PER_SECOND: Final = 8
+
+
+class AgentView:
+    """Keeps what is known of a run; it is a `tools.workflows.agent_observer.AgentObserver`.
+
+    Attributes:
+        session_id: The session, once the run has one.
+        work: What is done, once that is known.
+        rows: What became of each phase.
+        doing: What happens now, in a few words, or None.
+        verdicts: The verdicts of this run, oldest first, each with its phase and attempt.
+        waiting: The id of the questions that a person has to answer, or None.
+        questions_dir: Where those are, if it is not where `agentforge answer` looks.
+    """
+
+    def __init__(
+        self, manager: SessionManager, *, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._manager = manager
+        self._monotonic = monotonic
+        self.session_id: str | None = None
+        self.work: AgentWork | None = None
+        self.rows: list[PhaseRow] = []
+        self.doing: str | None = None
+        self.verdicts: list[tuple[str, int, Verdict]] = []
+        self.waiting: str | None = None
+        self.questions_dir: str | None = None
+        self.spent: TokenBudget | None = None
+        self.since = 0.0
+
+    @property
+    def session(self) -> SessionContext | None:
+        """The session as the manager has it."""
+        return self._manager.current_session
+
+    def shown(self) -> AbstractContextManager[object]:
+        """Show the run while the context lasts."""
+        return nullcontext()
+
+    def run_started(self, session_id: str, work: AgentWork, *, resumed: bool) -> None:
+        """Take up what earlier runs did."""
+        del resumed
+        self.session_id = session_id
+        self.work = work
+        done = {row.name: row for row in phase_rows(self.session)} if self.session else {}
+        names = [phase.name for phase in work.workflow.phases]
+        self.rows = [done.get(name, PhaseRow(name)) for name in names]
+        for row in self.rows:
+            if row.state not in {"succeeded", "failed"}:
+                row.state = "pending"
+
+    def _row(self, phase: AgentPhase) -> PhaseRow:
+        return next(row for row in self.rows if row.name == phase.name)
+
+    def _do(self, words_: str) -> None:
+        self.doing = words_
+        self.since = self._monotonic()
+
+    def phase_started(self, phase: AgentPhase, *, attempt: int, position: int, total: int) -> None:
+        """Mark a phase as running."""
+        del position, total
+        row = self._row(phase)
+        row.state, row.attempt = "running", attempt
+        self._do(phase.name)
+
+    def agent_called(self, phase: AgentPhase, *, call: int, prompt_tokens: int) -> None:
+        """Say that the agent thinks."""
+        del call
+        self._do(f"{phase.name}: the agent is thinking (about {prompt_tokens:,} tokens in)")
+
+    def agent_answered(
+        self, phase: AgentPhase, *, usage: TokenUsage, duration_s: float, failure: str | None
+    ) -> None:
+        """Take the cost."""
+        del failure
+        row = self._row(phase)
+        row.tokens += usage.total
+        row.duration_s = (row.duration_s or 0.0) + duration_s
+
+    def gate_started(self, phase: AgentPhase) -> None:
+        """Say that the gate judges."""
+        self._do(f"{phase.name}: the gate {phase.gate.kind} is judging")
+
+    def phase_finished(self, phase: AgentPhase, verdict: Verdict) -> None:
+        """Mark a phase as done or failed."""
+        row = self._row(phase)
+        row.state = "succeeded" if verdict.passed else "failed"
+        row.duration_s = (row.duration_s or 0.0) + verdict.duration_s
+        self.verdicts.append((phase.name, row.attempt, verdict))
+        self.doing = None
+
+    def questions_asked(self, asked: str, questions: Sequence[AgentQuestion]) -> None:
+        """Say that a person is waited for."""
+        self.waiting = asked
+        self._do(f"waiting for {len(questions)} answers: {self.answer_command(asked)}")
+
+    def answer_command(self, asked: str) -> str:
+        """Write the command by which a person answers."""
+        words = ["agentforge", "answer", asked]
+        if self.questions_dir is not None:
+            words += ["--dir", self.questions_dir]
+        return shlex.join(words)
+
+    def budget(self, budget: TokenBudget) -> None:
+        """Take note of the budget."""
+        self.spent = budget
+
+    def ended(self) -> None:
+        """Mark a phase whose verdict was not recorded: the run is over."""
+        for row in self.rows:
+            if row.state == "running":
+                row.state = "stopped"
+        self.doing = None
+
+    def paused(self, reason: str) -> None:
+        """Nothing: the summary tells it."""
+
+    def completed(self) -> None:
+        """Nothing: the summary tells it."""
+
+
+def verdict_text(phase: str, attempt: int, verdict: Verdict) -> Text:
+    """Write a verdict on one line."""
+    mark, style = ("passed", "green") if verdict.passed else ("failed", "red")
+    line = Text(f"{phase} {attempt}  ", "dim")
+    line.append(f"{mark}  ", style)
+    line.append_text(words(f"{verdict.gate}: {verdict.summary}"))
+    line.append(f"  ({tell_duration(verdict.duration_s)})", "dim")
+    return line
+
+
+class LiveAgentView(AgentView):
+    """Redraws a table on a terminal."""
+
+    def __init__(self, manager: SessionManager, output: Output) -> None:
+        super().__init__(manager)
+        self._output = output
+        self._spinner = Spinner("dots", style="bold cyan")
+
+    def shown(self) -> AbstractContextManager[object]:
+        """Draw the table until the context ends, which leaves its last state on the screen."""
+        return Live(
+            console=self._output.console,
+            get_renderable=self._draw,
+            refresh_per_second=_REFRESHES_PER_SECOND,
+            vertical_overflow="visible",
+        )
+
+    def _draw(self) -> RenderableType:
+        if self.work is None or self.session_id is None:
+            return Text()
+        title = words(f"{self.work.workflow.name} {self.work.name}", "bold")
+        title.append_text(words(f"  {self.session_id}", "dim"))
+        parts: list[RenderableType] = [title, phase_table(self.rows)]
+        parts += [verdict_text(*one) for one in self.verdicts]
+        if self.doing is not None:
+            line = Table.grid(padding=(0, 1, 0, 0))
+            took = tell_duration(self._monotonic() - self.since)
+            line.add_row(self._spinner, words(f"{self.doing}, {took}"))
+            parts.append(line)
+        if self.spent is not None:
+            parts.append(budget_bar(self.spent))
+        return Group(*parts)
+
+
+class PlainAgentView(AgentView):
+    """Writes a line for each event."""
+
+    def __init__(self, manager: SessionManager, output: Output) -> None:
+        super().__init__(manager)
+        self._output = output
+
+    def run_started(self, session_id: str, work: AgentWork, *, resumed: bool) -> None:
+        """Name the session."""
+        super().run_started(session_id, work, resumed=resumed)
+        word = "Resuming" if resumed else "Running"
+        self._output.line(f"{word} {work.workflow.name} {work.name} in session {session_id}")
+
+    def phase_started(self, phase: AgentPhase, *, attempt: int, position: int, total: int) -> None:
+        """Name the phase."""
+        super().phase_started(phase, attempt=attempt, position=position, total=total)
+        self._output.line(
+            f"[{position}/{total}] {phase.name}: attempt {attempt} of {phase.max_attempts}"
+        )
+
+    def _tell(self, phase: AgentPhase, text: str) -> None:
+        position = 1 + next(index for index, row in enumerate(self.rows) if row.name == phase.name)
+        self._output.line(f"[{position}/{len(self.rows)}] {phase.name}: {text}")
+
+    def agent_answered(
+        self, phase: AgentPhase, *, usage: TokenUsage, duration_s: float, failure: str | None
+    ) -> None:
+        """Tell the cost."""
+        super().agent_answered(phase, usage=usage, duration_s=duration_s, failure=failure)
+        about = "about " if usage.estimated else ""
+        told = f"answered with {about}{usage.output_tokens:,} tokens for {usage.input_tokens:,}"
+        self._tell(phase, f"agent {failure or told} ({tell_duration(duration_s)})")
+
+    def questions_asked(self, asked: str, questions: Sequence[AgentQuestion]) -> None:
+        """Tell what is asked."""
+        super().questions_asked(asked, questions)
+        self._output.line(f"Waiting for a person: questions {asked}")
+        for one in questions:
+            self._output.line(f"    {one.prompt}")
+        self._output.line(f"To answer: {self.answer_command(asked)}")
+
+    def phase_finished(self, phase: AgentPhase, verdict: Verdict) -> None:
+        """Tell the verdict."""
+        super().phase_finished(phase, verdict)
+        word = "passed" if verdict.passed else "failed"
+        self._tell(
+            phase,
+            f"gate {verdict.gate} {word}: {verdict.summary} ({tell_duration(verdict.duration_s)})",
+        )
+
+
+def agent_view(manager: SessionManager, output: Output) -> AgentView:
+    """Choose how a run is shown: silently in JSON, redrawn on a terminal, else in lines."""
+    if output.json:
+        return AgentView(manager)
+    return LiveAgentView(manager, output) if output.interactive else PlainAgentView(manager, output)

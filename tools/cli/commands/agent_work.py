@@ -1,0 +1,460 @@
+"""Commands by which an agent works: tdflow, spec, drive; and the report of a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tools.cli.context import Cli, cli_of
+from tools.cli.errors import Interrupted
+from tools.cli.exit_codes import ExitCode, exit_code_of
+from tools.cli.options import AsJson, SessionId
+
+if TYPE_CHECKING:
+    from tools.cli.agent_view import AgentView
+    from tools.harness import SessionContext, SessionManager
+    from tools.workflows import RunOutcome
+    from tools.workflows.agent_runner import AgentRunner
+    from tools.workflows.agent_work import AgentWork
+    from tools.workflows.agents import PhaseAgent
+
+_TROUBLE = frozenset({ExitCode.CONFLICT, ExitCode.STORAGE, ExitCode.SANDBOX, ExitCode.UNEXPECTED})
+_SHOWN_EVIDENCE = 12
+_WAIT_S = 86_400.0 * 365
+
+AgentName = Annotated[
+    str,
+    typer.Option(
+        "--agent",
+        metavar="AGENT",
+        help="Who does the work: a command line (prompt on standard input, answer on standard "
+        "output), recorded:DIR, openai:MODEL[@URL] or anthropic:MODEL[@URL].",
+        show_default=False,
+    ),
+]
+AgentTimeout = Annotated[
+    float | None,
+    typer.Option(
+        "--agent-timeout",
+        metavar="SECONDS",
+        min=0.001,
+        help="How long one answer may take; 1800 seconds by default.",
+        show_default=False,
+    ),
+]
+Record = Annotated[
+    Path | None,
+    typer.Option(
+        "--record",
+        metavar="DIR",
+        help="Keep the agent's answers as recordings.",
+        show_default=False,
+    ),
+]
+Tokens = Annotated[
+    int | None,
+    typer.Option(
+        "--budget",
+        metavar="TOKENS",
+        min=0,
+        help="Tokens allotted; the workflow's own by default.",
+        show_default=False,
+    ),
+]
+Component = Annotated[
+    str | None,
+    typer.Option(
+        "--component",
+        "-c",
+        metavar="NAME",
+        help="The component of the specification; the only one by default.",
+        show_default=False,
+    ),
+]
+NoWait = Annotated[
+    bool,
+    typer.Option(
+        "--no-wait",
+        help="Pause for questions instead of waiting for their answers.",
+        show_default=False,
+    ),
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add these commands to the application."""
+    app.command("tdflow")(tdflow)
+    app.command("spec")(spec)
+    app.command("drive")(drive)
+    app.command("report")(report)
+
+
+def tdflow(
+    context: typer.Context,
+    specification: Annotated[
+        Path,
+        typer.Argument(metavar="SPEC", help="The specification file.", show_default=False),
+    ],
+    agent: AgentName,
+    component: Component = None,
+    unittest: Annotated[
+        bool,
+        typer.Option("--unittest", help="The tests are unittest's instead of pytest's."),
+    ] = False,
+    budget: Tokens = None,
+    agent_timeout: AgentTimeout = None,
+    record: Record = None,
+    no_wait: NoWait = False,
+    as_json: AsJson = False,
+) -> None:
+    """Have an agent develop a component test first: red, green, refactor, verify."""
+    from attrs import evolve
+
+    from tools.workflows.builtin import TDFLOW
+
+    cli = cli_of(context, json=as_json)
+    workflow = TDFLOW
+    if unittest:
+        workflow = evolve(
+            workflow,
+            phases=[
+                evolve(phase, gate=evolve(phase.gate, framework="unittest"))
+                for phase in workflow.phases
+            ],
+        )
+    work = _component_work(workflow, specification, component, agent, agent_timeout)
+    _start(cli, work, budget=budget, record=record, wait=not no_wait)
+
+
+def spec(
+    context: typer.Context,
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="What the specification is called: 1 to 64 of a-z 0-9 _ -.",
+            show_default=False,
+        ),
+    ],
+    agent: AgentName,
+    about: Annotated[
+        str | None,
+        typer.Option(
+            "--about", metavar="TEXT", help="What is wanted, in your words.", show_default=False
+        ),
+    ] = None,
+    about_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--about-file", metavar="FILE", help="What is wanted, in a file.", show_default=False
+        ),
+    ] = None,
+    budget: Tokens = None,
+    agent_timeout: AgentTimeout = None,
+    record: Record = None,
+    no_wait: NoWait = False,
+    as_json: AsJson = False,
+) -> None:
+    """Have an agent write a component specification, with you: intake to approval."""
+    from tools.workflows.agent_work import AgentWork
+    from tools.workflows.agents.choice import parse_agent
+    from tools.workflows.builtin import SPEC
+
+    cli = cli_of(context, json=as_json)
+    if about is not None and about_file is not None:
+        raise typer.BadParameter("give --about or --about-file, not both")
+    subject = about if about_file is None else _text(about_file, "--about-file")
+    work = AgentWork(
+        workflow=SPEC,
+        name=name,
+        subject=subject or name,
+        agent=_chosen(parse_agent, agent, agent_timeout),
+    )
+    _start(cli, work, budget=budget, record=record, wait=not no_wait)
+
+
+def drive(
+    context: typer.Context,
+    workflow: Annotated[
+        Path,
+        typer.Argument(
+            metavar="WORKFLOW.yaml", help="The agent's workflow file.", show_default=False
+        ),
+    ],
+    agent: AgentName,
+    specification: Annotated[
+        Path | None,
+        typer.Option(
+            "--spec", metavar="SPEC", help="The specification it works from.", show_default=False
+        ),
+    ] = None,
+    component: Component = None,
+    about: Annotated[
+        str | None,
+        typer.Option(
+            "--about", metavar="TEXT", help="What is wanted, in your words.", show_default=False
+        ),
+    ] = None,
+    budget: Tokens = None,
+    agent_timeout: AgentTimeout = None,
+    record: Record = None,
+    no_wait: NoWait = False,
+    as_json: AsJson = False,
+) -> None:
+    """Have an agent work through a workflow of your own."""
+    from tools.workflows.agent_work import AgentWork
+    from tools.workflows.agent_workflow import load_agent_workflow
+    from tools.workflows.agents.choice import parse_agent
+
+    cli = cli_of(context, json=as_json)
+    loaded = load_agent_workflow(workflow)
+    if specification is not None:
+        work = _component_work(loaded, specification, component, agent, agent_timeout, about)
+    else:
+        work = AgentWork(
+            workflow=loaded,
+            name=loaded.name,
+            subject=about,
+            agent=_chosen(parse_agent, agent, agent_timeout),
+        )
+    _start(cli, work, budget=budget, record=record, wait=not no_wait)
+
+
+def report(
+    context: typer.Context,
+    session_id: SessionId,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="Where to write it.", show_default=False),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the story of a session as one HTML page that opens without a network."""
+    from tools.durable import DirectoryLock, OsFileSystem, replace_file
+    from tools.workflows.report import session_report
+
+    cli = cli_of(context, json=as_json)
+    manager, session = cli.load(session_id)
+    place = out if out is not None else Path(f"{session.session_id}.html")
+    page = session_report(session, manager.store)
+    fs = OsFileSystem()
+    parent = place.absolute().parent
+    with DirectoryLock(fs, parent, follow=True) as lock:
+        replace_file(fs, lock.fd, place.name, [page.encode()], path=place)
+    if cli.output.json:
+        cli.output.document({"session_id": session.session_id, "path": str(place.absolute())})
+    else:
+        cli.output.line(f"Wrote {place}")
+
+
+# -------------------------------------------------------------------------------------- the work
+
+
+def _text(path: Path, option: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"{path} can't be read: {error}", param_hint=option) from error
+
+
+def _chosen(parse: Callable[..., Any], agent: str, timeout_s: float | None) -> Any:
+    try:
+        return parse(agent, timeout_s=timeout_s)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--agent") from error
+
+
+def _component_work(
+    workflow: Any,
+    specification: Path,
+    component: str | None,
+    agent: str,
+    timeout_s: float | None,
+    about: str | None = None,
+) -> AgentWork:
+    """Read the specification first: what is wrong with it is told before a session is begun."""
+    from tools.workflows.agent_work import AgentWork
+    from tools.workflows.agents.choice import parse_agent
+    from tools.workflows.spec_schema import load_specification
+
+    loaded = load_specification(specification)
+    chosen = loaded.component(component, path=specification)
+    return AgentWork(
+        workflow=workflow,
+        name=chosen.component_id,
+        subject=about,
+        specification=loaded.text.encode(),
+        component_id=chosen.component_id,
+        agent=_chosen(parse_agent, agent, timeout_s),
+    )
+
+
+def _start(
+    cli: Cli, work: AgentWork, *, budget: int | None, record: Path | None, wait: bool
+) -> None:
+    from tools.workflows.agents import Recorder
+    from tools.workflows.agents.choice import make_agent
+
+    assert work.agent is not None  # noqa: S101 (each command asks for one)
+    agent: PhaseAgent = make_agent(work.agent)
+    if record is not None:
+        agent = Recorder(agent, record)
+    run_agent(cli, lambda runner: runner.start(work, agent, token_budget=budget), wait=wait)
+
+
+def go_on(
+    cli: Cli,
+    session_id: str,
+    *,
+    agent: str | None,
+    retry: bool = False,
+    reason: str | None = None,
+) -> None:
+    """Go on with an agent's session, for `resume` and `retry`; with another agent if named."""
+    from tools.workflows.agents.choice import make_agent, parse_agent
+
+    other = None if agent is None else make_agent(_chosen(parse_agent, agent, None))
+    if retry:
+        run_agent(cli, lambda runner: runner.retry(session_id, reason, other), wait=True)
+    else:
+        run_agent(cli, lambda runner: runner.resume(session_id, other), wait=True)
+
+
+def run_agent(cli: Cli, act: Callable[[AgentRunner], RunOutcome], *, wait: bool) -> None:
+    """Run, show what happens, and tell how it ended."""
+    from tools.bootstrap import build_agent_runner
+    from tools.cli.agent_view import agent_view
+    from tools.cli.commands.work import prepare_sandbox
+    from tools.harness import SessionState
+    from tools.person import QuestionSessionPerson
+
+    manager = cli.manager()
+    view = agent_view(manager, cli.output)
+    if cli.outside.gates is None:
+        prepare_sandbox(cli)
+    directory = _questions_of(manager)
+    view.questions_dir = None if directory is None else str(directory)
+    runner = build_agent_runner(
+        manager=manager,
+        gates=cli.outside.gates,
+        questioner=QuestionSessionPerson(directory),
+        observer=view,
+        answers_timeout_s=_WAIT_S if wait else 0.0,
+    )
+    try:
+        with view.shown():
+            try:
+                outcome = act(runner)
+            finally:
+                view.ended()
+    except KeyboardInterrupt:
+        raise _interrupted(cli, view) from None
+    except Exception as error:
+        if exit_code_of(error) in _TROUBLE and not cli.output.json and view.session_id:
+            following = cli.command("resume", view.session_id)
+            cli.output.remark(f"The session is kept. To go on: {following}")
+        raise
+    session = manager.current_session
+    assert session is not None  # noqa: S101 (a run that returns had one)
+    if cli.output.json:
+        cli.output.document(_document(cli, manager, session, view, outcome))
+    else:
+        _tell(cli, manager, session, view, outcome)
+    if outcome.state is not SessionState.COMPLETED:
+        raise typer.Exit(ExitCode.NOT_DONE)
+
+
+def _questions_of(manager: SessionManager) -> Path | None:
+    """Return where the questions of a base are: beside its sessions, where people look."""
+    from tools.harness.session_store import DEFAULT_BASE_PATH
+
+    base = manager.store.base_path
+    return None if base == DEFAULT_BASE_PATH else base.parent / "questions"
+
+
+def _interrupted(cli: Cli, view: AgentView) -> Interrupted:
+    if view.session_id is None:
+        return Interrupted("interrupted; no phase was begun")
+    return Interrupted(
+        f"interrupted; session {view.session_id} is kept with all that was recorded. "
+        f"To go on: {cli.command('resume', view.session_id)}",
+        session_id=view.session_id,
+    )
+
+
+def _next_command(cli: Cli, session: SessionContext, view: AgentView, outcome: RunOutcome) -> str:
+    session_id = session.session_id
+    if session.state.is_terminal:
+        return cli.command("report", session_id)
+    if view.waiting is not None and "waiting for answers" in (outcome.reason or ""):
+        return view.answer_command(view.waiting)
+    reason = outcome.reason or ""
+    if "extend the budget by " in reason:
+        amount = reason.split("extend the budget by ", 1)[1].split(" ", 1)[0].replace(",", "")
+        return cli.command("budget", session_id, "--extend", amount)
+    return cli.command("retry" if "only retry" in reason else "resume", session_id)
+
+
+def _document(
+    cli: Cli,
+    manager: SessionManager,
+    session: SessionContext,
+    view: AgentView,
+    outcome: RunOutcome,
+) -> dict[str, Any]:
+    from tools.cli.documents import artifact_document, state_document
+
+    return {
+        **state_document(session, manager.store),
+        "reason": outcome.reason,
+        "phases_done": list(outcome.phases_done),
+        "attempts": dict(outcome.attempts),
+        "waiting_for": view.waiting if outcome.reason else None,
+        "verdicts": [
+            {"phase": phase, "attempt": attempt, **verdict.to_json()}
+            for phase, attempt, verdict in view.verdicts
+        ],
+        "artifacts": [artifact_document(one) for one in session.artifacts],
+        "next": _next_command(cli, session, view, outcome),
+    }
+
+
+def _tell(
+    cli: Cli,
+    manager: SessionManager,
+    session: SessionContext,
+    view: AgentView,
+    outcome: RunOutcome,
+) -> None:
+    from tools.cli import render
+
+    output = cli.output
+    last = view.verdicts[-1][2] if view.verdicts else None
+    if last is not None and not last.passed and last.evidence:
+        output.line()
+        output.line(f"What the gate found in {session.current_phase}:")
+        lines = "\n".join(last.evidence).splitlines()
+        for line in lines[:_SHOWN_EVIDENCE]:
+            output.line(f"    {line}")
+        if len(lines) > _SHOWN_EVIDENCE:
+            output.line(f"    ({len(lines) - _SHOWN_EVIDENCE} more lines are in the history)")
+    store = manager.store
+    told = [render.field("state", render.state_text(session.state.value))]
+    if outcome.reason:
+        told.append(render.field("reason", render.words(outcome.reason)))
+    told += [
+        render.field("session", render.words(session.session_id)),
+        render.field("workspace", render.words(store.workspace_path(session.session_id))),
+    ]
+    paths = list(dict.fromkeys(one.path for one in session.artifacts))
+    if paths:
+        told.append(render.field("artifacts", render.words(", ".join(paths[:8]))))
+    told += [
+        render.field("budget", render.budget_bar(session.token_budget)),
+        render.field("next", render.words(_next_command(cli, session, view, outcome), "bold")),
+    ]
+    output.line()
+    output.show(*told)

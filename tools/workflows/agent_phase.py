@@ -1,0 +1,544 @@
+"""One attempt at one phase: prompt, answer, files, gate, verdict, record."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from attrs import evolve, frozen
+
+from tools.durable import FileSystem
+from tools.harness import SessionContext, SessionManager
+from tools.harness.briefing import estimate_tokens
+from tools.workflows.agent_observer import AgentObserver
+from tools.workflows.agent_work import Ground
+from tools.workflows.agent_workflow import AgentPhase
+from tools.workflows.agents.port import (
+    AgentAnswer,
+    AgentFailed,
+    AgentOption,
+    AgentQuestion,
+    AgentRequest,
+    PhaseAgent,
+    TokenUsage,
+)
+from tools.workflows.answers import Answer, parse_answer
+from tools.workflows.attempts import (
+    ANSWERED,
+    ASKED,
+    QUESTIONS_ANSWERED,
+    Standing,
+    cost_of_attempt,
+)
+from tools.workflows.component_files import apply_files, read_workspace
+from tools.workflows.gate_port import GateSandbox
+from tools.workflows.gates import GateInput, Verdict, run_gate
+from tools.workflows.prompts import PromptInput, budget_note, compose
+from tools.workflows.question_port import Questioner, QuestionsRejected
+from tools.workflows.spec_schema import with_status
+from tools.workflows.step_store import StepKey, StepStore, StoredAnswer, digest_of
+
+MAX_CALLS: Final = 8
+"""How often an agent is asked within one attempt: once, and once after each round of questions."""
+BRIEFING_TOKENS: Final = 2000
+APPROVE: Final = "Approve"
+CHANGES: Final = "Ask for changes"
+_RECORDED_EVIDENCE: Final = 4000
+
+
+@frozen(kw_only=True)
+class Waiting:
+    """The attempt can't go on now; nothing of it is lost.
+
+    Attributes:
+        reason: What it waits for, and what to do.
+    """
+
+    reason: str
+
+
+@frozen(kw_only=True, eq=False)
+class PhaseRun:
+    """Runs attempts at the phases of one session, under its lock."""
+
+    manager: SessionManager
+    observer: AgentObserver
+    session: SessionContext
+    ground: Ground
+    agent: PhaseAgent
+    gates: GateSandbox
+    questioner: Questioner | None
+    answers_timeout_s: float
+    monotonic: Callable[[], float]
+    fs: FileSystem
+    steps: StepStore
+    workspace: Path
+    workspace_fd: int
+
+    def run(self, phase: AgentPhase, standing: Standing) -> Verdict | Waiting:
+        """Make an attempt, or go on with one, up to its recorded verdict."""
+        key = standing.key
+        verdict = self.steps.verdict(key)
+        if verdict is None:
+            found = self._attempt(phase, standing)
+            if isinstance(found, Waiting):
+                return found
+            verdict = found
+            self.steps.keep_verdict(key, verdict)
+        self._record(key, verdict)
+        self.observer.phase_finished(phase, verdict)
+        self.observer.budget(self.session.token_budget)
+        return verdict
+
+    def last_verdict(self, standing: Standing) -> Verdict | None:
+        """Return the verdict on the current attempt, if there is one."""
+        return self.steps.verdict(standing.key)
+
+    # ----------------------------------------------------------------------------------- an attempt
+
+    def _attempt(self, phase: AgentPhase, standing: Standing) -> Verdict | Waiting:
+        written: dict[str, bytes] = {}
+        deleted: tuple[str, ...] = ()
+        if phase.prompt is not None:
+            answer = self._converse(phase, standing)
+            if not isinstance(answer, Answer):
+                return answer
+            written = {one.path: one.content.encode() for one in answer.files}
+            deleted = answer.deleted
+            files = self._files()
+            apply_files(
+                self.fs, self.workspace_fd, written, deleted, there=files, root=self.workspace
+            )
+            files = {path: data for path, data in files.items() if path not in deleted} | written
+        else:
+            files = self._files()
+        self.observer.gate_started(phase)
+        if phase.gate.kind == "approval":
+            judged = self._approval(phase, standing)
+        else:
+            judged = run_gate(
+                evolve(phase.gate, require=self.ground.required(phase)),
+                GateInput(
+                    files=files,
+                    component=self.ground.component,
+                    written=tuple(written),
+                    baseline=self._baseline(standing),
+                    answered=self._answered(),
+                    token=_token(self.session.session_id, standing.key),
+                ),
+                self.gates,
+            )
+        if isinstance(judged, Waiting):
+            return judged
+        facts = {**judged.facts, "written": list(written), "deleted": list(deleted)}
+        return evolve(judged, facts=facts)
+
+    def _files(self) -> dict[str, bytes]:
+        return read_workspace(self.fs, self.workspace_fd, root=self.workspace)
+
+    def _baseline(self, standing: Standing) -> Mapping[str, Any] | None:
+        """Return the facts of the red tests that the later phases are held to."""
+        for key in reversed(standing.keys[:-1]):
+            verdict = self.steps.verdict(key)
+            if verdict is not None and verdict.gate == "tests_fail" and verdict.passed:
+                return verdict.facts
+        return None
+
+    def _evidence(self, standing: Standing) -> tuple[str, ...]:
+        """Return what was wrong since a phase was last passed: of each phase its last verdict."""
+        pieces: list[str] = []
+        seen: set[str] = set()
+        for key in reversed(standing.keys[:-1]):
+            verdict = self.steps.verdict(key)
+            if verdict is None:
+                continue
+            if verdict.passed:
+                break
+            if key.phase not in seen:
+                seen.add(key.phase)
+                pieces.append(f"Phase {key.phase}, attempt {key.attempt}: {verdict.summary}")
+                pieces += verdict.evidence
+        return tuple(pieces)
+
+    # -------------------------------------------------------------------------------- the agent
+
+    def _converse(  # noqa: PLR0911 (an end each)
+        self, phase: AgentPhase, standing: Standing
+    ) -> Answer | Verdict | Waiting:
+        """Ask the agent, and again after each round of questions, until it gives files."""
+        key = standing.key
+        for call in range(1, MAX_CALLS + 1):
+            stored = self._stored_answer(phase, standing, call)
+            if isinstance(stored, Waiting):
+                return stored
+            if stored.failure is not None:
+                return Verdict(
+                    gate="agent",
+                    passed=False,
+                    summary=stored.failure,
+                    evidence=[stored.failure],
+                    facts={"calls": call},
+                )
+            answer = parse_answer(
+                stored.answer.text, refuse=lambda path: self.ground.refusal(phase, path)
+            )
+            questions = (*stored.answer.questions, *answer.questions)
+            if answer.faults:
+                return _refused(answer, call)
+            if not questions:
+                return answer if answer.files or answer.deleted else _refused(answer, call)
+            if phase.questions != "allowed":
+                return Verdict(
+                    gate="answer",
+                    passed=False,
+                    summary=f"it asks {len(questions)} questions, and phase {phase.name} may not",
+                    evidence=["Decide for yourself what is unclear, and say so in the files."],
+                )
+            waiting = self._ask(standing, key, call, questions)
+            if waiting is not None:
+                return waiting
+        return Verdict(
+            gate="answer",
+            passed=False,
+            summary=f"the agent asked questions {MAX_CALLS} times and wrote nothing",
+            evidence=["No more questions: decide for yourself, and write the files."],
+        )
+
+    def _stored_answer(
+        self, phase: AgentPhase, standing: Standing, call: int
+    ) -> StoredAnswer | Waiting:
+        """Return the answer to a call; the agent is asked only if none is stored."""
+        key = standing.key
+        prompt = self.steps.prompt(key, call)
+        stored = None if prompt is None else self.steps.answer(key, call, prompt)
+        if stored is None:
+            fresh = prompt is None
+            files = _texts(self._files())
+            if prompt is None:
+                prompt = self._prompt(phase, standing, files)
+            problem = self._over_budget(phase, standing, prompt)
+            if problem is not None:
+                return Waiting(reason=problem)
+            if fresh:
+                self.steps.keep_prompt(key, call, prompt)
+            answered = self._answer(phase, standing, call, prompt, files)
+            if isinstance(answered, Waiting):
+                return answered
+            stored = answered
+            self.steps.keep_answer(key, call, prompt, stored)
+            self.observer.agent_answered(
+                phase, usage=stored.usage, duration_s=stored.duration_s, failure=stored.failure
+            )
+        if call > standing.calls:
+            self._charge(call, stored)
+        return stored
+
+    def _answer(
+        self,
+        phase: AgentPhase,
+        standing: Standing,
+        call: int,
+        prompt: str,
+        files: Mapping[str, str],
+    ) -> StoredAnswer | Waiting:
+        tokens = estimate_tokens(prompt)
+        self.observer.agent_called(phase, call=call, prompt_tokens=tokens)
+        request = AgentRequest(
+            session_id=self.session.session_id,
+            workflow=self.ground.work.workflow.name,
+            phase=phase.name,
+            attempt=standing.key.attempt,
+            turn=standing.turn,
+            call=call,
+            briefing=self.manager.briefing(BRIEFING_TOKENS),
+            prompt=prompt,
+            files=files,
+            tokens_left=self.session.token_budget.tokens_remaining,
+            prompt_digest=digest_of(prompt),
+        )
+        begun = self.monotonic()
+        try:
+            answer = self.agent.answer(request)
+        except AgentFailed as error:
+            if not error.may_recover:
+                return Waiting(reason=f"{error}; mend that, then resume")
+            return StoredAnswer(
+                answer=AgentAnswer(text=""),
+                # What went in was most likely read, and paid for.
+                usage=TokenUsage(input_tokens=tokens, output_tokens=0, estimated=True),
+                duration_s=self.monotonic() - begun,
+                agent=self.agent.description,
+                failure=str(error),
+            )
+        duration_s = self.monotonic() - begun
+        usage = answer.usage or parse_answer(answer.text).usage
+        if usage is None:
+            usage = TokenUsage(
+                input_tokens=tokens, output_tokens=estimate_tokens(answer.text), estimated=True
+            )
+        return StoredAnswer(
+            answer=answer, usage=usage, duration_s=duration_s, agent=self.agent.description
+        )
+
+    def _charge(self, call: int, stored: StoredAnswer) -> None:
+        usage = stored.usage
+        digest = hashlib.sha256(stored.answer.text.encode("utf-8", "replace")).hexdigest()
+        told = [
+            f"call {call}: {usage.total} tokens ({usage.input_tokens} in, {usage.output_tokens} "
+            f"out{', estimated' if usage.estimated else ''})",
+            f"{stored.duration_s:.2f} s",
+            stored.agent,
+            stored.failure or f"answer sha256 {digest[:16]}",
+        ]
+        self.manager.record(ANSWERED, _plain("; ".join(told)), tokens=usage.total)
+        self.observer.budget(self.session.token_budget)
+
+    def _prompt(self, phase: AgentPhase, standing: Standing, files: Mapping[str, str]) -> str:
+        work = self.ground.work
+        specification, component = self.ground.specification, self.ground.component
+        budget = self.session.token_budget
+        return compose(
+            PromptInput(
+                role=work.workflow.role,
+                workflow=work.workflow.name,
+                phase=phase,
+                attempt=standing.key.attempt,
+                writes=self.ground.writable(phase),
+                briefing=self.manager.briefing(BRIEFING_TOKENS),
+                subject=work.subject,
+                specification=specification.excerpt(component)
+                if specification is not None and component is not None
+                else None,
+                component=component,
+                files=files,
+                evidence=self._evidence(standing),
+                answered=self._answered(),
+                budget_note=budget_note(
+                    used=budget.tokens_used,
+                    total=budget.total_budget,
+                    warning=budget.is_warning,
+                    left=budget.tokens_remaining,
+                    expected=phase.answer_tokens,
+                ),
+            )
+        )
+
+    def _over_budget(self, phase: AgentPhase, standing: Standing, prompt: str) -> str | None:
+        """Say why the agent may not be asked now, or None."""
+        budget = self.session.token_budget
+        expected = estimate_tokens(prompt) + phase.answer_tokens
+        if not budget.can_continue(expected):
+            missing = _with_room(expected - budget.tokens_remaining, phase.budget_share)
+            return (
+                f"the next call of phase {phase.name!r} takes about {expected:,} tokens, and of "
+                f"{budget.total_budget:,} {budget.tokens_remaining:,} are left; extend the budget "
+                f"by {missing:,} or more, then resume"
+            )
+        share = math.floor(phase.budget_share * budget.total_budget)
+        if standing.spent + expected > share:
+            missing = math.ceil((standing.spent + expected) / phase.budget_share)
+            missing = _with_room(missing - budget.total_budget, phase.budget_share)
+            return (
+                f"phase {phase.name!r} has spent {standing.spent:,} of its share of {share:,} "
+                f"tokens ({phase.budget_share:.0%} of the budget), and its next call takes about "
+                f"{expected:,}; extend the budget by {missing:,} or more, then resume"
+            )
+        return None
+
+    # -------------------------------------------------------------------------------- the person
+
+    def _ask(
+        self,
+        standing: Standing,
+        key: StepKey,
+        call: int,
+        questions: Sequence[AgentQuestion],
+    ) -> Waiting | None:
+        """Have the agent's questions answered and the answers kept; None when they are."""
+        name = key.name("answers", call)
+        if self.steps.read(name) is None:
+            told = _questions_in_words(questions)
+            answers = self._collect(questions, f"{key.serial}.{call}")
+            if isinstance(answers, Waiting):
+                return answers
+            self.steps.write(
+                name,
+                {
+                    "answered": [
+                        [question.prompt, answer]
+                        for question, answer in zip(questions, answers, strict=True)
+                    ],
+                    "questions": told,
+                },
+            )
+        kept = self.steps.read(name) or {"answered": []}
+        if call > standing.answered:
+            told = "\n".join(f"{question} -> {answer}" for question, answer in kept["answered"])
+            self.manager.record(QUESTIONS_ANSWERED, _plain(f"call {call}: {told}"))
+        return None
+
+    def _collect(self, questions: Sequence[AgentQuestion], which: str) -> tuple[str, ...] | Waiting:
+        told = _questions_in_words(questions)
+        if self.questioner is None:
+            return Waiting(
+                reason=f"{told}; this run has no way to ask a person, so nobody was asked"
+            )
+        asked = self.questioner.ask(questions, key=f"{self.session.session_id}/{which}")
+        if not any(
+            entry.action == ASKED and (entry.details or "").startswith(f"{asked}:")
+            for entry in self.session.history
+        ):
+            self.manager.record(ASKED, _plain(f"{asked}: {told}"))
+        self.observer.questions_asked(asked, questions)
+        try:
+            answers = self.questioner.collect(asked, timeout_s=self.answers_timeout_s)
+        except QuestionsRejected as error:
+            reason = f": {error.reason}" if error.reason else ""
+            return tuple(f"(not answered{reason})" for _ in questions)
+        if answers is None:
+            return Waiting(
+                reason=f"waiting for answers to questions {asked} ({told}); "
+                "answer them, then resume"
+            )
+        return answers
+
+    def _answered(self) -> tuple[tuple[str, str], ...]:
+        """Return every question that was answered in this session, with its answer."""
+        found: list[tuple[str, str]] = []
+        for name in self.steps.names():
+            if name.endswith(".answers.json"):
+                kept = self.steps.read(name) or {}
+                found += [(question, answer) for question, answer in kept.get("answered", [])]
+        return tuple(found)
+
+    def _approval(self, phase: AgentPhase, standing: Standing) -> Verdict | Waiting:
+        """Have a person decide; what is approved says so from then on."""
+        paths = self.ground.required(phase)
+        files = self._files()
+        missing = [path for path in paths if not files.get(path, b"").strip()]
+        if missing:
+            return Verdict(
+                gate="approval", passed=False, summary=f"{', '.join(missing)} is missing or empty"
+            )
+        place = ", ".join(str(self.workspace / path) for path in paths)
+        question = AgentQuestion(
+            prompt=f"Read {place}. Is it approved? For changes, say which.",
+            title="Approval",
+            options=[
+                AgentOption(label=APPROVE, description="The work is complete."),
+                AgentOption(label=CHANGES, description="It goes back, with what you write."),
+            ],
+        )
+        answers = self._collect([question], f"{standing.key.serial}.approval")
+        if isinstance(answers, Waiting):
+            return answers
+        answer = answers[0].strip()
+        if answer != APPROVE:
+            return Verdict(
+                gate="approval",
+                passed=False,
+                summary="the person asks for changes",
+                evidence=[f"The person's words: {answer}"],
+            )
+        approved = {
+            path: text
+            for path in paths
+            if (text := with_status(files[path], "approved")) is not None
+        }
+        apply_files(self.fs, self.workspace_fd, approved, (), there=files, root=self.workspace)
+        return Verdict(
+            gate="approval",
+            passed=True,
+            summary=f"{', '.join(paths)} approved by a person",
+            facts={"approved": list(approved)},
+        )
+
+    # -------------------------------------------------------------------------------- the record
+
+    def _record(self, key: StepKey, verdict: Verdict) -> None:
+        """Record a verdict with its files, in one save."""
+        known = {artifact.path for artifact in self.session.artifacts}
+        changed = [*verdict.facts.get("written", ()), *verdict.facts.get("approved", ())]
+        artifacts = [
+            (path, "modified" if path in known else "created") for path in dict.fromkeys(changed)
+        ]
+        facts = [
+            f"attempt {key.attempt}",
+            f"{verdict.gate}: {verdict.summary}",
+            f"{verdict.duration_s:.2f} s",
+        ]
+        tokens = cost_of_attempt(self.session)
+        if tokens:
+            facts.append(f"{tokens} tokens")
+        for word in ("created", "modified"):
+            paths = [path for path, kind in artifacts if kind == word]
+            if paths:
+                facts.append(f"{word} {', '.join(paths)}")
+        deleted = verdict.facts.get("deleted", ())
+        if deleted:
+            facts.append(f"deleted {', '.join(deleted)}")
+        evidence = "\n".join(verdict.evidence)
+        if len(evidence) > _RECORDED_EVIDENCE:
+            evidence = (
+                f"{evidence[:_RECORDED_EVIDENCE]}\n[…] all of it is in "
+                f"{self.steps.directory.name}/{key.name('verdict')}"
+            )
+        details = "; ".join(" ".join(fact.split()) for fact in facts)
+        self.manager.record(
+            "phase_succeeded" if verdict.passed else "phase_failed",
+            _plain(f"{details}\n{evidence}" if evidence else details),
+            artifacts=artifacts,
+        )
+
+
+def _with_room(missing: int, share: float) -> int:
+    """Round up what is missing, so that the next prompt, whose briefing tells more, fits too."""
+    return math.ceil((missing + BRIEFING_TOKENS / share) / 1000) * 1000
+
+
+def _refused(answer: Answer, call: int) -> Verdict:
+    """Make the verdict on an answer that can't be taken."""
+    if answer.faults:
+        count = len(answer.faults)
+        summary = f"the answer can't be taken: {answer.faults[0]}"
+        if count > 1:
+            summary += f" (and {count - 1} more)"
+        evidence = [*answer.faults, "Nothing of it was applied. Give all files again."]
+    else:
+        summary = "the answer holds no file"
+        evidence = [
+            "The answer holds no fenced block whose mark names a path. See the form of the answer.",
+            *answer.notes,
+        ]
+    return Verdict(
+        gate="answer", passed=False, summary=summary, evidence=evidence, facts={"calls": call}
+    )
+
+
+def _questions_in_words(questions: Sequence[AgentQuestion]) -> str:
+    told = "; ".join(" ".join(one.prompt.split()) for one in questions)
+    return f"the agent asks: {told if len(told) <= 600 else told[:597] + '...'}"
+
+
+def _texts(files: Mapping[str, bytes]) -> dict[str, str]:
+    """Return the files that are text."""
+    found = {}
+    for path, data in files.items():
+        try:
+            found[path] = data.decode()
+        except UnicodeDecodeError:
+            continue
+    return found
+
+
+def _plain(text: str) -> str:
+    """Spell out what UTF-8 can't hold."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _token(session_id: str, key: StepKey) -> str:
+    """Name a gate's result: the same for the same attempt, and none that its tests are told."""
+    return digest_of(f"{session_id}/{key.serial}/gate")[:24]

@@ -1,0 +1,437 @@
+"""Runs an agent's work: one loop that brings prompt, answer, files, gate and record together.
+
+The way of the data, and what is durable where:
+
+1. The prompt is made from the session, the specification and the workspace; it is stored.
+2. The budget is looked at. The agent is asked. Its answer is stored before anything is done with
+   it; then its tokens are recorded in the session (`agent_answered`).
+3. The answer is taken apart. What it asks goes to the person, and the agent is asked again with
+   the answers. What it writes is applied to the workspace: whole files, the same however often.
+4. The gate judges a copy of the workspace's files, in the sandbox. The verdict is stored, then
+   recorded in the session with its evidence, its duration and the files (`phase_succeeded` or
+   `phase_failed`), in one save.
+5. The workflow goes on to the next phase, back to an earlier one, tries again, or pauses.
+
+A worker that comes after a kill finds by the session's history which attempt it is, and by the
+stored steps how far that attempt came. So an agent is never asked again for an answer that was
+stored, a verdict is never made twice, and no phase that was passed is repeated. An agent that was
+killed while it thought is asked again, with the same prompt.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from attrs import frozen
+
+from tools.durable import FileLock, FileSystem, LockTimeout, OsFileSystem, WriteError
+from tools.durable.filesystem import DIRECTORY_FLAGS, close_reader
+from tools.harness import (
+    InvalidStateTransition,
+    SessionContext,
+    SessionManager,
+    SessionNotFound,
+    SessionState,
+)
+from tools.workflows.agent_observer import AgentObserver, SilentAgentObserver
+from tools.workflows.agent_phase import PhaseRun, Waiting
+from tools.workflows.agent_work import WORKFLOW_NAME, AgentChoice, AgentWork, Ground
+from tools.workflows.agent_workflow import AgentPhase
+from tools.workflows.agents.port import PhaseAgent
+from tools.workflows.attempts import Standing, standing_of
+from tools.workflows.component_files import apply_files, read_workspace
+from tools.workflows.errors import (
+    AlreadyRunning,
+    AttemptsExhausted,
+    BudgetTooSmall,
+    NoAgent,
+    NothingToRetry,
+    PhaseNotInWorkflow,
+)
+from tools.workflows.gate_port import GateSandbox
+from tools.workflows.question_port import Questioner
+from tools.workflows.runner import INPUTS_PLACED, RunOutcome
+from tools.workflows.step_store import StepStore
+from tools.workflows.workspace_files import make_workspace
+
+MAX_ROUNDS: Final = 1000
+"""How many attempts one run goes through at most, whatever its workflow allows."""
+
+
+class AgentRunner:
+    """Runs and resumes the work of agents through one manager.
+
+    Guarantees: see the module. Of one session at most one runner runs phases at a time, on one
+    machine. When a call raises, the session can be resumed, unless the error says that it has
+    ended or is gone.
+    """
+
+    def __init__(
+        self,
+        manager: SessionManager,
+        gates: GateSandbox,
+        *,
+        questioner: Questioner | None = None,
+        agents: Callable[[AgentChoice], PhaseAgent] | None = None,
+        observer: AgentObserver | None = None,
+        fs: FileSystem | None = None,
+        lock_timeout_s: float = 0.5,
+        answers_timeout_s: float = 0.0,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Make a runner.
+
+        Args:
+            manager: Leads the sessions.
+            gates: Where gates run.
+            questioner: How a person is asked; without it a run pauses where one is needed.
+            agents: Makes the agent that a session names, for `resume` and `retry`.
+            observer: Is told what happens; nobody by default.
+            fs: The file system of the workspace and the steps; the real one by default.
+            lock_timeout_s: How long to wait for another worker that is just ending, in seconds.
+            answers_timeout_s: How long to wait for a person's answers before the session pauses
+                for them, in seconds.
+            monotonic: The clock that agents are timed with.
+        """
+        self._manager = manager
+        self._gates = gates
+        self._questioner = questioner
+        self._agents = agents
+        self._observer: AgentObserver = observer if observer is not None else SilentAgentObserver()
+        self._fs: FileSystem = fs if fs is not None else OsFileSystem()
+        self._lock_timeout_s = lock_timeout_s
+        self._answers_timeout_s = answers_timeout_s
+        self._monotonic = monotonic
+
+    def start(
+        self, work: AgentWork, agent: PhaseAgent, *, token_budget: int | None = None
+    ) -> RunOutcome:
+        """Begin a session for a piece of work and run it.
+
+        Args:
+            work: What is to be done; a copy of it goes into the session.
+            agent: Who does it.
+            token_budget: Tokens allotted; the workflow's if None.
+
+        Returns:
+            How it ended: completed, or paused with the reason.
+
+        Raises:
+            InvalidWorkflow: The work breaks its rules; nothing was begun.
+            InvalidSpecification: Its specification is none; nothing was begun.
+            UnknownComponent: The specification has no such component; nothing was begun.
+            SessionAlreadyActive: The manager leads a session that has not ended.
+            GateUnavailable: Gates can't run on this machine; nothing was begun.
+            SessionConflict: Meanwhile somebody else ended the session or led it elsewhere.
+            WriteError: The disk or its permissions.
+        """
+        ground = Ground.of(work)
+        workflow = work.workflow
+        self._gates.prepare(kit=workflow.needs_pytest)
+        goal = workflow.goal or workflow.name
+        if ground.component is not None and ground.specification is not None:
+            goal = f"{goal} Component {work.name} of {ground.specification.title}."
+        elif work.subject:
+            goal = f"{goal} {work.name}: {' '.join(work.subject.split())[:1500]}"
+        session = self._manager.create(
+            workflow.workflow_type,
+            workflow.phases[0].name,
+            workflow.token_budget if token_budget is None else token_budget,
+            goal=goal,
+            attachments=work.attachments(),
+        )
+        self._observer.run_started(session.session_id, work, resumed=False)
+        with self._leading(session.session_id, "run", agent) as run:
+            return run.go_on()
+
+    def resume(self, session_id: str, agent: PhaseAgent | None = None) -> RunOutcome:
+        """Go on with a session that was begun by `start`, whatever became of its worker.
+
+        Args:
+            session_id: The session.
+            agent: Who goes on with it; the one that the session names if None.
+
+        Raises:
+            SessionNotFound: There is no such session.
+            InvalidStateTransition: It has ended.
+            NotAWorkflowSession: No agent's work began it.
+            AlreadyRunning: Another worker runs it.
+            PhaseNotInWorkflow: It was led into a phase that the workflow does not have.
+            AttemptsExhausted: Its phase failed as often as the workflow allows.
+            BudgetTooSmall: Nothing is left of its budget.
+            NoAgent: It names no agent, and none was given.
+        """
+        with self._leading(session_id, "resume", agent) as run:
+            run.take_up()
+            self._observer.run_started(session_id, run.ground.work, resumed=True)
+            return run.go_on()
+
+    def retry(
+        self, session_id: str, reason: str | None = None, agent: PhaseAgent | None = None
+    ) -> RunOutcome:
+        """Begin another attempt at a session's failed phase, beyond the workflow's limit too.
+
+        Args:
+            session_id: The session.
+            reason: What is different this time; it goes into the history and the next briefing.
+            agent: Who goes on with it; the one that the session names if None.
+
+        Raises:
+            NothingToRetry: The session's current phase has not failed.
+            SessionNotFound: See `resume`; so are the other errors.
+        """
+        with self._leading(session_id, "retry", agent) as run:
+            run.take_up(retry=True, reason=reason)
+            self._observer.run_started(session_id, run.ground.work, resumed=True)
+            return run.go_on()
+
+    # ------------------------------------------------------------------------------------ helpers
+
+    @contextmanager
+    def _leading(self, session_id: str, operation: str, agent: PhaseAgent | None) -> Iterator[_Run]:
+        """Hold the session's run lock; what is read under it is what is so."""
+        store = self._manager.store
+        self._require_open(session_id, store.load(session_id), operation)
+        ground = Ground.of(AgentWork.of_session(store, session_id))
+        self._gates.prepare(kit=ground.work.workflow.needs_pytest)
+        if agent is None:
+            agent = self._named_agent(session_id, ground.work)
+        directory = store.session_path(session_id).parent
+        workspace = store.workspace_path(session_id)
+        lock = FileLock(self._fs, directory / WORKFLOW_NAME, timeout_s=self._lock_timeout_s)
+        try:
+            lock.acquire()
+        except FileNotFoundError:
+            raise SessionNotFound(session_id, path=store.base_path) from None
+        except LockTimeout as error:
+            raise AlreadyRunning(session_id) from error
+        workspace_fd = -1
+        try:
+            try:
+                make_workspace(self._fs, workspace)
+                workspace_fd = self._fs.open(str(workspace), DIRECTORY_FLAGS)
+            except FileNotFoundError:
+                raise SessionNotFound(session_id, path=store.base_path) from None
+            except OSError as error:
+                raise WriteError(
+                    path=workspace, operation="open the workspace", cause=error
+                ) from error
+            session = self._require_open(session_id, self._manager.load(session_id), operation)
+            names = [phase.name for phase in ground.work.workflow.phases]
+            if session.current_phase not in names:
+                raise PhaseNotInWorkflow(session_id, phase=session.current_phase, known=names)
+            yield _Run(
+                manager=self._manager,
+                observer=self._observer,
+                session=session,
+                ground=ground,
+                phases=PhaseRun(
+                    manager=self._manager,
+                    observer=self._observer,
+                    session=session,
+                    ground=ground,
+                    agent=agent,
+                    gates=self._gates,
+                    questioner=self._questioner,
+                    answers_timeout_s=self._answers_timeout_s,
+                    monotonic=self._monotonic,
+                    fs=self._fs,
+                    steps=StepStore(self._fs, directory),
+                    workspace=workspace,
+                    workspace_fd=workspace_fd,
+                ),
+            )
+        finally:
+            if workspace_fd >= 0:
+                close_reader(self._fs, workspace_fd)
+            lock.release()
+
+    def _named_agent(self, session_id: str, work: AgentWork) -> PhaseAgent:
+        if work.agent is None or self._agents is None:
+            raise NoAgent(session_id)
+        return self._agents(work.agent)
+
+    def _require_open(
+        self, session_id: str, session: SessionContext | None, operation: str
+    ) -> SessionContext:
+        if session is None:
+            raise SessionNotFound(session_id, path=self._manager.store.base_path)
+        if session.state.is_terminal:
+            raise InvalidStateTransition(
+                session_id=session_id, state=session.state, operation=operation
+            )
+        return session
+
+
+@frozen(kw_only=True, eq=False)
+class _Run:
+    """One run of one session, under its lock: which phase comes next, and when to stop."""
+
+    manager: SessionManager
+    observer: AgentObserver
+    session: SessionContext
+    ground: Ground
+    phases: PhaseRun
+
+    @property
+    def phase(self) -> AgentPhase:
+        found = self.ground.work.workflow.phase(self.session.current_phase)
+        if found is None:
+            raise PhaseNotInWorkflow(
+                self.session.session_id,
+                phase=self.session.current_phase,
+                known=[phase.name for phase in self.ground.work.workflow.phases],
+            )
+        return found
+
+    def take_up(self, *, retry: bool = False, reason: str | None = None) -> None:
+        """Make the session active again; with `retry`, at a new attempt.
+
+        All that speaks against it is looked at before anything is changed.
+        """
+        standing = standing_of(self.session)
+        phase = self.phase
+        if retry and not standing.failed:
+            raise NothingToRetry(self.session.session_id, phase=phase.name)
+        if standing.failed and not retry and self._exhausted(phase, standing):
+            if self.session.state is SessionState.ACTIVE:
+                # A worker died between recording the failure and pausing for it.
+                self.manager.pause(self._failure(phase, standing))
+            raise AttemptsExhausted(
+                self.session.session_id,
+                phase=phase.name,
+                attempts=standing.failures if phase.on_failure else self.session.attempt_number,
+                max_attempts=phase.max_attempts,
+            )
+        if phase.prompt is not None and not standing.succeeded:
+            budget = self.session.token_budget
+            if self.session.state is SessionState.PAUSED and budget.is_exhausted:
+                raise BudgetTooSmall(
+                    self.session.session_id,
+                    phase=phase.name,
+                    required=phase.answer_tokens,
+                    remaining=budget.tokens_remaining,
+                )
+        if self.session.state is SessionState.PAUSED:
+            self.manager.resume()
+        if standing.failed and retry:
+            self._again(phase, reason)
+
+    def go_on(self) -> RunOutcome:
+        """Run what is left."""
+        self._place_inputs()
+        self.observer.budget(self.session.token_budget)
+        for _ in range(MAX_ROUNDS):
+            if self.session.state is SessionState.PAUSED:
+                # Somebody paused it while a phase ran; what the phase gave is recorded.
+                return self._told_pause()
+            phase = self.phase
+            standing = standing_of(self.session)
+            if standing.succeeded:
+                following = self.ground.work.workflow.following(phase.name)
+                if following is None:
+                    self.manager.complete()
+                    self.observer.completed()
+                    return self._outcome(None)
+                self.manager.advance_phase(following.name)
+            elif standing.failed:
+                if self._exhausted(phase, standing):
+                    return self._pause(self._failure(phase, standing))
+                self._again(phase, None)
+            else:
+                names = [one.name for one in self.ground.work.workflow.phases]
+                self.observer.phase_started(
+                    phase,
+                    attempt=self.session.attempt_number,
+                    position=names.index(phase.name) + 1,
+                    total=len(names),
+                )
+                found = self.phases.run(phase, standing)
+                if isinstance(found, Waiting):
+                    return self._pause(found.reason)
+        return self._pause(f"{MAX_ROUNDS} attempts in one run; resume goes on")
+
+    # ------------------------------------------------------------------------------------ the steps
+
+    def _again(self, phase: AgentPhase, reason: str | None) -> None:
+        """Begin the next attempt: at an earlier phase, where the workflow says so, or this one."""
+        if phase.on_failure is not None:
+            if reason:
+                self.manager.add_history("retry_reason", reason)
+            self.manager.advance_phase(phase.on_failure)
+            return
+        self.manager.retry_phase(reason or self._last_summary())
+
+    def _last_summary(self) -> str | None:
+        verdict = self.phases.last_verdict(standing_of(self.session))
+        return None if verdict is None else verdict.summary
+
+    @staticmethod
+    def _exhausted(phase: AgentPhase, standing: Standing) -> bool:
+        if phase.on_failure is not None:
+            return standing.failures >= phase.max_attempts
+        return standing.key.attempt >= phase.max_attempts
+
+    def _failure(self, phase: AgentPhase, standing: Standing) -> str:
+        verdict = self.phases.last_verdict(standing)
+        told = verdict.summary if verdict is not None else "its gate was not passed"
+        many = standing.failures if phase.on_failure else standing.key.attempt
+        return (
+            f"phase {phase.name!r} failed at attempt {many} of {phase.max_attempts}: {told}; "
+            "only retry begins another attempt"
+        )
+
+    def _place_inputs(self) -> None:
+        """Put the inputs into the workspace, once: before the first phase runs, never after."""
+        inputs = self.ground.work.inputs
+        if not inputs or any(one.action == INPUTS_PLACED for one in self.session.history):
+            return
+        run = self.phases
+        there = read_workspace(run.fs, run.workspace_fd, root=run.workspace)
+        apply_files(
+            run.fs,
+            run.workspace_fd,
+            {one.target: one.content for one in inputs},
+            (),
+            there=there,
+            root=run.workspace,
+        )
+        self.manager.add_history(INPUTS_PLACED, ", ".join(one.target for one in inputs))
+
+    def _told_pause(self) -> RunOutcome:
+        reason = next(
+            (
+                one.details
+                for one in reversed(self.session.history)
+                if one.action == "session_paused"
+            ),
+            None,
+        )
+        told = f"paused while it ran: {reason}" if reason else "paused while it ran"
+        self.observer.paused(told)
+        return self._outcome(told)
+
+    def _pause(self, reason: str) -> RunOutcome:
+        if self.session.state is SessionState.ACTIVE:
+            self.manager.pause(reason)
+        self.observer.paused(reason)
+        return self._outcome(reason)
+
+    def _outcome(self, reason: str | None) -> RunOutcome:
+        session = self.session
+        done = {entry.phase for entry in session.history if entry.action == "phase_succeeded"}
+        attempts: dict[str, int] = {}
+        for key in standing_of(session).keys:
+            attempts[key.phase] = attempts.get(key.phase, 0) + 1
+        return RunOutcome(
+            session_id=session.session_id,
+            state=session.state,
+            phases_done=[
+                phase.name for phase in self.ground.work.workflow.phases if phase.name in done
+            ],
+            reason=reason,
+            attempts=attempts,
+        )

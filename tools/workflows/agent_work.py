@@ -1,0 +1,223 @@
+"""One piece of work for an agent: workflow, specification, component, agent, as one value.
+
+It goes into the session when the session is begun, so that any worker on any day can go on with
+nothing but the session's id.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from attrs import field, frozen
+
+from tools.harness import SessionStore
+from tools.workflows.agent_workflow import CODE, TESTS, AgentPhase, AgentWorkflow
+from tools.workflows.converters import as_tuple
+from tools.workflows.errors import InvalidWorkflow, NotAWorkflowSession
+from tools.workflows.gates import is_test_path
+from tools.workflows.prompts import shown_paths
+from tools.workflows.spec_schema import Component, Specification, parse_specification
+from tools.workflows.workflow_file import Input, path_problem
+
+WORKFLOW_NAME: Final = "agent-workflow.yaml"
+"""The name under which a session keeps its workflow; the run's lock is on it."""
+SPECIFICATION_NAME: Final = "specification.yaml"
+WORK_NAME: Final = "agent-work.json"
+MAX_SUBJECT_CHARS: Final = 20_000
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+
+
+@frozen(kw_only=True)
+class AgentChoice:
+    """Which agent does the work, so that another process can call the same one.
+
+    Attributes:
+        kind: "command", "recorded" or "http".
+        value: The command line, the directory of recordings, or the model's address.
+        timeout_s: How long an answer may take, in seconds, or None for the agent's default.
+    """
+
+    kind: str
+    value: str
+    timeout_s: float | None = None
+
+
+@frozen(kw_only=True)
+class AgentWork:
+    """What is to be done.
+
+    Attributes:
+        workflow: Its phases.
+        name: What it is called: the component's id, or the specification's name; `{name}` in the
+            workflow's paths stands for it. 1 to 64 of `a-z 0-9 _ -`.
+        subject: What is wanted, in the words of whoever began it, or None.
+        specification: The specification's document, or None.
+        component_id: Which of its components; None: the only one.
+        agent: Who does it, or None: whoever resumes has to say.
+        inputs: Files that are in the workspace before the first phase.
+    """
+
+    workflow: AgentWorkflow
+    name: str
+    subject: str | None = None
+    specification: bytes | None = field(default=None, repr=False)
+    component_id: str | None = None
+    agent: AgentChoice | None = None
+    inputs: tuple[Input, ...] = field(default=(), converter=as_tuple)
+
+    def __attrs_post_init__(self) -> None:
+        faults = []
+        if not _NAME.fullmatch(self.name):
+            faults.append(f"name: {self.name[:80]!r} is no name; it has 1 to 64 of a-z 0-9 _ -")
+        if self.subject is not None and len(self.subject) > MAX_SUBJECT_CHARS:
+            faults.append(f"subject: has more than {MAX_SUBJECT_CHARS:,} characters")
+        if self.workflow.needs_specification and self.specification is None:
+            faults.append(f"specification: is missing, and {self.workflow.name} needs one")
+        faults += [
+            f"inputs: {problem}"
+            for one in self.inputs
+            if (problem := path_problem(one.target)) is not None
+        ]
+        if faults:
+            raise InvalidWorkflow(path=Path(self.workflow.name), faults=faults)
+
+    def attachments(self) -> dict[str, bytes]:
+        """Return the files that go into the session."""
+        work = {
+            "schema_version": 1,
+            "name": self.name,
+            "subject": self.subject,
+            "component_id": self.component_id,
+            "agent": None
+            if self.agent is None
+            else {
+                "kind": self.agent.kind,
+                "value": self.agent.value,
+                "timeout_s": self.agent.timeout_s,
+            },
+            "inputs": [
+                {"target": one.target, "base64": base64.b64encode(one.content).decode()}
+                for one in self.inputs
+            ],
+        }
+        files = {
+            WORKFLOW_NAME: self.workflow.to_snapshot(),
+            WORK_NAME: json.dumps(work, indent=1).encode(),
+        }
+        if self.specification is not None:
+            files[SPECIFICATION_NAME] = self.specification
+        return files
+
+    @classmethod
+    def of_session(cls, store: SessionStore, session_id: str) -> AgentWork:
+        """Read the work that a session was begun with.
+
+        Raises:
+            NotAWorkflowSession: No agent's work began it.
+            InvalidWorkflow: What is there can't be read.
+        """
+        workflow = store.read_attachment(session_id, WORKFLOW_NAME)
+        work = store.read_attachment(session_id, WORK_NAME)
+        if workflow is None or work is None:
+            raise NotAWorkflowSession(session_id)
+        path = store.session_path(session_id).with_name(WORK_NAME)
+        try:
+            value: Mapping[str, Any] = json.loads(work)
+            agent = value["agent"]
+            return cls(
+                workflow=AgentWorkflow.from_snapshot(workflow, path.with_name(WORKFLOW_NAME)),
+                name=value["name"],
+                subject=value["subject"],
+                specification=store.read_attachment(session_id, SPECIFICATION_NAME),
+                component_id=value["component_id"],
+                agent=None if agent is None else AgentChoice(**agent),
+                inputs=[
+                    Input(
+                        target=one["target"],
+                        content=base64.b64decode(one["base64"], validate=True),
+                    )
+                    for one in value["inputs"]
+                ],
+            )
+        except (ValueError, KeyError, TypeError, binascii.Error) as error:
+            raise InvalidWorkflow(
+                path=path, faults=[f"it is no agent's work: {error}"], session_id=session_id
+            ) from error
+
+
+def is_agent_session(store: SessionStore, session_id: str) -> bool:
+    """Tell whether a session was begun as an agent's work.
+
+    Raises:
+        InvalidSessionId: It is no id.
+        ReadError: The system refused to look.
+    """
+    return store.read_attachment(session_id, WORK_NAME) is not None
+
+
+@frozen(kw_only=True)
+class Ground:
+    """What follows from a piece of work: its component, and which files a phase may write.
+
+    Attributes:
+        work: The work.
+        specification: Its specification, or None.
+        component: Its component, or None.
+    """
+
+    work: AgentWork
+    specification: Specification | None = None
+    component: Component | None = None
+
+    @classmethod
+    def of(cls, work: AgentWork) -> Ground:
+        """Read the specification.
+
+        Raises:
+            InvalidSpecification: It is none.
+            UnknownComponent: It has no such component, or several to choose from.
+        """
+        if work.specification is None:
+            return cls(work=work)
+        path = Path(SPECIFICATION_NAME)
+        specification = parse_specification(work.specification, path=path)
+        component = specification.component(work.component_id, path=path)
+        return cls(work=work, specification=specification, component=component)
+
+    def writable(self, phase: AgentPhase) -> tuple[str, ...]:
+        """Return the files, and directories ending in `/`, that a phase may write."""
+        found: list[str] = []
+        groups = {group.name: group.paths for group in self.work.workflow.groups}
+        for name in phase.writes:
+            if name == CODE and self.component is not None:
+                found.append(self.component.location)
+            elif name == TESTS and self.component is not None:
+                found += self.component.tests
+            else:
+                found += shown_paths(groups.get(name, ()), self.work.name)
+        return tuple(dict.fromkeys(found))
+
+    def required(self, phase: AgentPhase) -> tuple[str, ...]:
+        """Return the files that a phase's gate asks for."""
+        return shown_paths(phase.gate.require, self.work.name)
+
+    def refusal(self, phase: AgentPhase, path: str) -> str | None:
+        """Say why a phase may not write a path, or None."""
+        allowed = self.writable(phase)
+        for place in allowed:
+            if path == place or (place.endswith("/") and path.startswith(place)):
+                return None
+        if self.component is not None and is_test_path(self.component, path):
+            return (
+                f"{path!r} is one of the tests, which are fixed in phase {phase.name}; "
+                f"it may write {', '.join(allowed)}"
+            )
+        return (
+            f"{path!r} is none of the files that phase {phase.name} may write: {', '.join(allowed)}"
+        )

@@ -1,0 +1,54 @@
+"""From the words that name an agent to the agent."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from tools.workflows.agent_work import AgentChoice
+from tools.workflows.agents.command import DEFAULT_TIMEOUT_S, CommandAgent
+from tools.workflows.agents.port import PhaseAgent
+from tools.workflows.agents.recorded import RecordedAgent
+
+RECORDED: Final = "recorded:"
+HTTP: Final = ("openai:", "anthropic:")
+
+
+def parse_agent(text: str, *, timeout_s: float | None = None) -> AgentChoice:
+    """Read how an agent is named on a command line.
+
+    Args:
+        text: `recorded:DIR`; `openai:MODEL`, `anthropic:MODEL`, each with `@URL` for another
+            endpoint; anything else is a command line.
+        timeout_s: How long an answer may take, in seconds.
+
+    Raises:
+        ValueError: It names nothing, or a command whose quotes are not closed.
+    """
+    if text.startswith(RECORDED):
+        directory = text.removeprefix(RECORDED)
+        if not directory:
+            raise ValueError("agent: recorded: names no directory")
+        return AgentChoice(kind="recorded", value=os.path.abspath(directory))
+    if text.startswith(HTTP):
+        return AgentChoice(kind="http", value=text, timeout_s=timeout_s)
+    CommandAgent(text)  # says what is wrong with it
+    return AgentChoice(kind="command", value=text, timeout_s=timeout_s)
+
+
+def make_agent(choice: AgentChoice) -> PhaseAgent:
+    """Make the agent that was named.
+
+    Raises:
+        ValueError: Its kind is none that is known here, or its value is none.
+        AgentUnavailable: It needs an extra that is not installed.
+    """
+    if choice.kind == "recorded":
+        return RecordedAgent(choice.value)
+    if choice.kind == "command":
+        return CommandAgent(choice.value, timeout_s=choice.timeout_s or DEFAULT_TIMEOUT_S)
+    if choice.kind == "http":
+        from tools.workflows.agents.http import agent_of
+
+        return agent_of(choice.value, timeout_s=choice.timeout_s)
+    raise ValueError(f"agent: {choice.kind!r} is no kind of agent")

@@ -1,0 +1,314 @@
+"""Models behind HTTP as agents: endpoints that speak as OpenAI's or Anthropic's do.
+
+`openai:MODEL` asks `https://api.openai.com/v1/chat/completions` and takes its key from
+OPENAI_API_KEY; `anthropic:MODEL` asks `https://api.anthropic.com/v1/messages` and takes its key
+from ANTHROPIC_API_KEY. `@URL` after the model names another endpoint (`openai:qwen3@http://
+127.0.0.1:8000/v1`); a local one needs no key. Nothing but the standard library is used.
+
+The bodies follow the vendors' references: "Create chat completion" (platform.openai.com) and
+"Messages" (docs.anthropic.com), version 2023-06-01.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import random
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from attrs import frozen
+
+from tools.workflows.agents.port import (
+    AgentAnswer,
+    AgentFailed,
+    AgentRequest,
+    AgentTimeout,
+    AgentUnavailable,
+    TokenUsage,
+)
+
+DEFAULT_TIMEOUT_S: Final = 600.0
+DEFAULT_MAX_OUTPUT: Final = 16_000
+MAX_BODY_BYTES: Final = 32 << 20
+RETRIES: Final = 3
+_LONGEST_PAUSE_S: Final = 30.0
+_BUSY: Final = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
+_REFUSED: Final = frozenset({400, 401, 403, 404, 405, 413, 422})
+
+
+@frozen(kw_only=True)
+class Dialect:
+    """How a family of endpoints is spoken to.
+
+    Attributes:
+        name: Its name on the command line.
+        base_url: Where it is unless said otherwise.
+        path: What follows the base.
+        key_variable: The environment variable of its key.
+        headers: Makes the headers of a key (or of none).
+        body: Makes the body of model, prompt and the most output tokens.
+        read: Takes text, usage and why it ended from an answer.
+    """
+
+    name: str
+    base_url: str
+    path: str
+    key_variable: str
+    headers: Callable[[str | None], dict[str, str]]
+    body: Callable[[str, str, int], dict[str, Any]]
+    read: Callable[[Mapping[str, Any]], tuple[str, TokenUsage | None, bool]]
+
+
+def _openai_headers(key: str | None) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"} if key else {}
+
+
+def _openai_body(model: str, prompt: str, most: int) -> dict[str, Any]:
+    return {
+        "model": model,
+        "messages": [{"role": "user", "content": prompt}],
+        "max_completion_tokens": most,
+    }
+
+
+def _openai_read(answer: Mapping[str, Any]) -> tuple[str, TokenUsage | None, bool]:
+    choice = answer["choices"][0]
+    return (
+        choice["message"]["content"] or "",
+        _usage(answer.get("usage"), "prompt_tokens", "completion_tokens"),
+        choice.get("finish_reason") == "length",
+    )
+
+
+def _anthropic_headers(key: str | None) -> dict[str, str]:
+    return {"anthropic-version": "2023-06-01", **({"x-api-key": key} if key else {})}
+
+
+def _anthropic_body(model: str, prompt: str, most: int) -> dict[str, Any]:
+    return {
+        "model": model,
+        "max_tokens": most,
+        "messages": [{"role": "user", "content": prompt}],
+    }
+
+
+def _anthropic_read(answer: Mapping[str, Any]) -> tuple[str, TokenUsage | None, bool]:
+    text = "".join(block["text"] for block in answer["content"] if block["type"] == "text")
+    return (
+        text,
+        _usage(answer.get("usage"), "input_tokens", "output_tokens"),
+        answer.get("stop_reason") == "max_tokens",
+    )
+
+
+def _usage(usage: Any, spent_in: str, spent_out: str) -> TokenUsage | None:
+    try:
+        return TokenUsage(input_tokens=usage[spent_in], output_tokens=usage[spent_out])
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+DIALECTS: Final = {
+    "openai": Dialect(
+        name="openai",
+        base_url="https://api.openai.com/v1",
+        path="/chat/completions",
+        key_variable="OPENAI_API_KEY",
+        headers=_openai_headers,
+        body=_openai_body,
+        read=_openai_read,
+    ),
+    "anthropic": Dialect(
+        name="anthropic",
+        base_url="https://api.anthropic.com/v1",
+        path="/messages",
+        key_variable="ANTHROPIC_API_KEY",
+        headers=_anthropic_headers,
+        body=_anthropic_body,
+        read=_anthropic_read,
+    ),
+}
+
+
+def agent_of(text: str, *, timeout_s: float | None = None) -> HttpAgent:
+    """Make the agent that `DIALECT:MODEL[@URL]` names.
+
+    Raises:
+        ValueError: It is no such name.
+    """
+    name, _, rest = text.partition(":")
+    model, _, url = rest.partition("@")
+    if name not in DIALECTS or not model:
+        raise ValueError(
+            f"agent: {text!r} is not openai:MODEL or anthropic:MODEL, with @URL or not"
+        )
+    return HttpAgent(
+        DIALECTS[name], model, base_url=url or None, timeout_s=timeout_s or DEFAULT_TIMEOUT_S
+    )
+
+
+class HttpAgent:
+    """Asks a model over HTTP.
+
+    Answers of 408, 409, 429 and 5xx are tried again up to three times, after the time that the
+    endpoint names or a growing, random one, within the time limit.
+    """
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        model: str,
+        *,
+        base_url: str | None = None,
+        key: str | None = None,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        max_output_tokens: int = DEFAULT_MAX_OUTPUT,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        """Name the model; nothing is asked yet.
+
+        Args:
+            dialect: How the endpoint is spoken to; see `DIALECTS`.
+            model: The model, as the endpoint names it.
+            base_url: Where the endpoint is; the vendor's if None.
+            key: The key; that of the dialect's environment variable if None.
+            timeout_s: How long one answer may take, retries included, in seconds.
+            max_output_tokens: The most tokens of an answer; less when the budget has less.
+            monotonic: The clock of the time limit.
+            sleep: How to wait before another try.
+            chance: Gives numbers from 0 to 1, for the wait.
+
+        Raises:
+            ValueError: The address is no http or https one.
+        """
+        self._dialect = dialect
+        self._model = model
+        self._url = urlsplit((base_url or dialect.base_url).rstrip("/") + dialect.path)
+        if self._url.scheme not in {"http", "https"} or not self._url.hostname:
+            raise ValueError(f"base_url: {base_url!r} is no http or https address")
+        self._key = key
+        self._own = base_url is None
+        self._timeout_s = timeout_s
+        self._most = max_output_tokens
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._chance = chance
+
+    @property
+    def description(self) -> str:
+        """The model and the host."""
+        return f"{self._model} at {self._url.hostname}"
+
+    def answer(self, request: AgentRequest) -> AgentAnswer:
+        """Ask the model.
+
+        Raises:
+            AgentUnavailable: There is no key, or the endpoint refuses the request for good.
+            AgentTimeout: It took too long.
+            AgentFailed: It was busy at every try, could not be reached, answered with something
+                else, or its answer was cut off.
+        """
+        key = self._key if self._key is not None else os.environ.get(self._dialect.key_variable)
+        if key is None and self._own:
+            raise AgentUnavailable(
+                agent=self.description, problem=f"{self._dialect.key_variable} is not set"
+            )
+        most = max(1, min(self._most, request.tokens_left))
+        body = json.dumps(self._dialect.body(self._model, request.prompt, most)).encode()
+        headers = {"Content-Type": "application/json", **self._dialect.headers(key)}
+        deadline = self._monotonic() + self._timeout_s
+        for attempt in range(RETRIES + 1):
+            status, pause, data = self._post(body, headers, deadline)
+            if status == http.client.OK:
+                return self._read(data)
+            told = " ".join(data[:600].decode("utf-8", "replace").split())
+            if status in _REFUSED:
+                raise AgentUnavailable(
+                    agent=self.description, problem=f"it answered {status}: {told}"
+                )
+            wait = pause if pause is not None else 2.0**attempt * (0.5 + self._chance())
+            wait = min(wait, _LONGEST_PAUSE_S)
+            last = attempt == RETRIES or self._monotonic() + wait >= deadline
+            if status not in _BUSY or last:
+                raise AgentFailed(
+                    f"the agent ({self.description}) answered {status}: {told}",
+                    agent=self.description,
+                )
+            self._sleep(wait)
+        raise AssertionError("unreachable")  # pragma: no cover
+
+    def _post(
+        self, body: bytes, headers: Mapping[str, str], deadline: float
+    ) -> tuple[int, float | None, bytes]:
+        left = deadline - self._monotonic()
+        if left <= 0:
+            raise AgentTimeout(agent=self.description, timeout_s=self._timeout_s)
+        host, port = self._url.hostname or "", self._url.port
+        connection = (
+            http.client.HTTPSConnection(
+                host, port, timeout=left, context=ssl.create_default_context()
+            )
+            if self._url.scheme == "https"
+            else http.client.HTTPConnection(host, port, timeout=left)
+        )
+        try:
+            connection.request("POST", self._url.path, body=body, headers=dict(headers))
+            response = connection.getresponse()
+            data = self._all(response, deadline)
+            return response.status, _seconds(response.getheader("Retry-After")), data
+        except TimeoutError as error:
+            raise AgentTimeout(agent=self.description, timeout_s=self._timeout_s) from error
+        except (OSError, http.client.HTTPException) as error:
+            raise AgentFailed(
+                f"the agent ({self.description}) can't be reached: {error}",
+                agent=self.description,
+            ) from error
+        finally:
+            connection.close()
+
+    def _all(self, response: http.client.HTTPResponse, deadline: float) -> bytes:
+        """Read the answer, however slowly it comes, within the time and size limits."""
+        pieces = bytearray()
+        while piece := response.read1(1 << 16):
+            pieces += piece
+            if len(pieces) > MAX_BODY_BYTES:
+                raise AgentFailed(
+                    f"the agent ({self.description}) answered with more than "
+                    f"{MAX_BODY_BYTES:,} bytes",
+                    agent=self.description,
+                )
+            if self._monotonic() >= deadline:
+                raise AgentTimeout(agent=self.description, timeout_s=self._timeout_s)
+        return bytes(pieces)
+
+    def _read(self, data: bytes) -> AgentAnswer:
+        try:
+            text, usage, cut = self._dialect.read(json.loads(data))
+        except (ValueError, KeyError, IndexError, TypeError, RecursionError) as error:
+            raise AgentFailed(
+                f"the agent ({self.description}) answered with something that is no answer of "
+                f"{self._dialect.name}: {type(error).__name__}: {error}",
+                agent=self.description,
+                output=data[:2000].decode("utf-8", "replace"),
+            ) from error
+        if cut:
+            raise AgentFailed(
+                f"the answer of the agent ({self.description}) was cut off at its token limit",
+                agent=self.description,
+                output=text[-2000:],
+            )
+        return AgentAnswer(text=text, usage=usage)
+
+
+def _seconds(value: str | None) -> float | None:
+    try:
+        return max(0.0, float(value)) if value is not None else None
+    except ValueError:
+        return None

@@ -1,0 +1,226 @@
+"""The port to whoever does the work of a phase, and the values that go through it.
+
+An agent is asked once and answers once: text in, text out. It sees no session and no disk; what it
+is to know stands in the request, what it wants done stands in its answer. So any command line, any
+model behind HTTP and any directory of recorded answers can be one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Protocol, runtime_checkable
+
+from attrs import field, frozen
+
+from tools.harness import HarnessError
+from tools.workflows.converters import as_tuple
+
+
+def _frozen_texts(value: Mapping[str, str]) -> Mapping[str, str]:
+    return MappingProxyType(dict(value))
+
+
+@frozen(kw_only=True)
+class TokenUsage:
+    """What a call cost.
+
+    Attributes:
+        input_tokens: Tokens that went in, 0 or more.
+        output_tokens: Tokens that came out, 0 or more.
+        estimated: Whether we counted them (3 bytes of UTF-8 a token) because the agent did not
+            say.
+    """
+
+    input_tokens: int
+    output_tokens: int
+    estimated: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        given: tuple[tuple[str, Any], ...] = (
+            ("input_tokens", self.input_tokens),
+            ("output_tokens", self.output_tokens),
+        )
+        faults = [
+            f"{name}: expected a whole number of 0 or more, got {value!r}"
+            for name, value in given
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0
+        ]
+        if faults:
+            raise ValueError("; ".join(faults))
+
+    @property
+    def total(self) -> int:
+        """Both together."""
+        return self.input_tokens + self.output_tokens
+
+
+@frozen(kw_only=True)
+class AgentOption:
+    """One of the answers that a question offers.
+
+    Attributes:
+        label: What is chosen.
+        description: What choosing it means, or None.
+    """
+
+    label: str
+    description: str | None = None
+
+
+def _options(values: Iterable[AgentOption]) -> tuple[AgentOption, ...]:
+    return tuple(values)
+
+
+@frozen(kw_only=True)
+class AgentQuestion:
+    """Something that only a person can decide.
+
+    Attributes:
+        prompt: The question.
+        title: A word or two that name it.
+        options: The answers it offers; free text may be given all the same.
+        multi_select: Whether several options may be chosen.
+    """
+
+    prompt: str
+    title: str
+    options: tuple[AgentOption, ...] = field(default=(), converter=_options)
+    multi_select: bool = False
+
+
+@frozen(kw_only=True)
+class AgentRequest:
+    """One call of an agent.
+
+    Attributes:
+        session_id: The session that it is made for.
+        workflow: The workflow's name.
+        phase: The phase.
+        attempt: Which attempt at the phase, from 1.
+        turn: Which attempt at the phase in the whole session, from 1; more than `attempt` when
+            the workflow came back to the phase.
+        call: Which call of this attempt, from 1; a second one follows answered questions.
+        briefing: What the session says of itself.
+        prompt: All that the agent is told, briefing and files included: what adapters send.
+        files: The files that matter, by path; they stand in the prompt too.
+        tokens_left: What the call may cost, in tokens, before the session would overspend.
+        prompt_digest: SHA-256 of the prompt in UTF-8, hexadecimal.
+    """
+
+    session_id: str
+    workflow: str
+    phase: str
+    attempt: int
+    turn: int
+    call: int
+    briefing: str = field(repr=False)
+    prompt: str = field(repr=False)
+    files: Mapping[str, str] = field(repr=False, hash=False, converter=_frozen_texts)
+    tokens_left: int
+    prompt_digest: str
+
+
+@frozen(kw_only=True)
+class AgentAnswer:
+    """What an agent said.
+
+    Attributes:
+        text: Markdown; see `tools.workflows.answers`.
+        usage: What it cost; None if the agent does not know.
+        questions: What it asks, besides any that stand in the text.
+    """
+
+    text: str
+    usage: TokenUsage | None = None
+    questions: tuple[AgentQuestion, ...] = field(default=(), converter=as_tuple)
+
+
+@runtime_checkable
+class PhaseAgent(Protocol):
+    """Does the thinking of a phase.
+
+    Asked of every implementation: the call returns or raises `AgentFailed` within its own time
+    limit and leaves no process of its own behind; it changes no file of the session.
+    """
+
+    @property
+    def description(self) -> str:
+        """Name the agent in one line, for the history; no secret is in it."""
+        ...
+
+    def answer(self, request: AgentRequest) -> AgentAnswer:
+        """Answer a request.
+
+        Args:
+            request: All there is to know.
+
+        Raises:
+            AgentFailed: There is no answer; the error says why and whether trying again can help.
+        """
+        ...
+
+
+class AgentFailed(HarnessError):
+    """An agent gave no answer; nothing was changed by it.
+
+    Attributes:
+        agent: The agent's description.
+        output: The end of what it printed, if anything.
+        may_recover: Whether another try may go better: a crash may, a missing command won't.
+    """
+
+    may_recover = True
+
+    def __init__(self, message: str, *, agent: str, output: str = "") -> None:
+        super().__init__(message)
+        self.agent = agent
+        self.output = output
+
+
+class AgentTimeout(AgentFailed):
+    """An agent took too long and was ended.
+
+    Attributes:
+        timeout_s: Its time limit, in seconds.
+    """
+
+    def __init__(self, *, agent: str, timeout_s: float, output: str = "") -> None:
+        super().__init__(
+            f"the agent ({agent}) gave no answer within {timeout_s:g} seconds and was ended",
+            agent=agent,
+            output=output,
+        )
+        self.timeout_s = timeout_s
+
+
+class AgentCrashed(AgentFailed):
+    """An agent ended without an answer.
+
+    Attributes:
+        exit_code: Its exit code; negative: the signal that ended it.
+    """
+
+    def __init__(self, *, agent: str, exit_code: int, output: str = "") -> None:
+        how = (
+            f"ended with exit code {exit_code}"
+            if exit_code >= 0
+            else f"was ended by signal {-exit_code}"
+        )
+        told = " ".join(output.split())[-300:]
+        super().__init__(
+            f"the agent ({agent}) {how}{f': {told}' if told else ' and said nothing'}",
+            agent=agent,
+            output=output,
+        )
+        self.exit_code = exit_code
+
+
+class AgentUnavailable(AgentFailed):
+    """An agent can't be asked at all; another try would end the same way."""
+
+    may_recover = False
+
+    def __init__(self, *, agent: str, problem: str) -> None:
+        super().__init__(f"the agent ({agent}) can't be asked: {problem}", agent=agent)
+        self.problem = problem

@@ -1,0 +1,383 @@
+"""What an agent's answer holds: files, questions and what it cost, or why it can't be taken.
+
+An answer is Markdown. What counts are its fenced blocks whose info string names a path
+(```` ```python:src/ledger.py ````), each the whole content of one file; the blocks
+`agentforge:questions`, `agentforge:delete` and `agentforge:usage`; everything else is prose and
+stays where it is.
+
+Strict about paths: each is a plain relative path, and one of those that the phase may write; one
+that is not refuses the whole answer, for half an answer is no answer. Tolerant about everything
+around: prose, CRLF, blocks in lists, longer fences, tildes, fences within a file (a file's own
+fenced examples are part of it as long as they are closed), and a whole answer that stands in one
+```` ```markdown ```` block. What could not be taken is said with its line.
+
+Pure: no files are touched here. Fences are those of CommonMark 0.31, section 4.5, except that a
+block may be indented by any amount and that an opening fence within a file's block opens a nested
+one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import yaml
+from attrs import field, frozen
+
+from tools.workflows.agents.port import AgentOption, AgentQuestion, TokenUsage
+from tools.workflows.converters import as_tuple
+from tools.workflows.workflow_file import path_problem
+
+MAX_FILES: Final = 200
+MAX_FILE_BYTES: Final = 1 << 20
+MAX_FAULTS: Final = 50
+MAX_QUESTIONS: Final = 20
+MAX_OPTIONS: Final = 20
+_MAX_TEXT: Final = 10_000
+_MAX_BLOCK: Final = 64 << 10
+_FENCE_RE: Final = re.compile(r"([ \t]*)(`{3,}|~{3,})[ \t]*(.*?)[ \t]*")
+_SPECIAL: Final = "agentforge"
+_WRAPPERS: Final = frozenset({"", "markdown", "md", "text", "txt"})
+_LANGUAGE_RE: Final = re.compile(r"[A-Za-z0-9_+#.-]{1,40}")
+_UNSAFE_RE: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+
+
+@frozen(kw_only=True)
+class AnswerFile:
+    """A file that the answer wants written.
+
+    Attributes:
+        path: Relative to the workspace.
+        content: All of it.
+        line: Where its block begins in the answer, from 1.
+    """
+
+    path: str
+    content: str = field(repr=False)
+    line: int
+
+
+@frozen(kw_only=True)
+class Answer:
+    """An answer, taken apart.
+
+    Attributes:
+        files: What it wants written, in its order; empty if there are faults.
+        deleted: Paths that it wants gone; empty if there are faults.
+        questions: What it asks.
+        usage: What it says that it cost, or None.
+        faults: Why it can't be taken, each with its line; empty if it can.
+        notes: What was passed over, each with its line; no reason to refuse it.
+    """
+
+    files: tuple[AnswerFile, ...] = field(default=(), converter=as_tuple)
+    deleted: tuple[str, ...] = field(default=(), converter=as_tuple)
+    questions: tuple[AgentQuestion, ...] = field(default=(), converter=as_tuple)
+    usage: TokenUsage | None = None
+    faults: tuple[str, ...] = field(default=(), converter=as_tuple)
+    notes: tuple[str, ...] = field(default=(), converter=as_tuple)
+
+
+@frozen(kw_only=True)
+class _Block:
+    info: str
+    lines: list[str]
+    line: int
+    closed: bool
+
+
+def _no_refusal(path: str) -> str | None:
+    del path
+    return None
+
+
+def parse_answer(text: str, *, refuse: Callable[[str], str | None] = _no_refusal) -> Answer:
+    """Take an answer apart.
+
+    Args:
+        text: The answer.
+        refuse: Says why a well-formed path may not be written, or None.
+
+    Returns:
+        What it holds. Where there is any fault, no file is in it.
+    """
+    reader = _Reader(refuse)
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    reader.read(lines, first=1, depth=0)
+    return reader.answer()
+
+
+class _Reader:
+    def __init__(self, refuse: Callable[[str], str | None]) -> None:
+        self._refuse = refuse
+        self._files: dict[str, AnswerFile] = {}
+        self._deleted: dict[str, int] = {}
+        self._questions: list[AgentQuestion] = []
+        self._usage: TokenUsage | None = None
+        self._faults: list[str] = []
+        self._notes: list[str] = []
+
+    def answer(self) -> Answer:
+        above = {
+            "/".join(path.split("/")[:count]): path
+            for path in self._files
+            for count in range(1, path.count("/") + 1)
+        }
+        for path, file in self._files.items():
+            if path in above:
+                self._fault(
+                    file.line, f"{path!r} can't be a file and the directory of {above[path]!r}"
+                )
+        if len(self._files) > MAX_FILES:
+            self._fault(0, f"it holds {len(self._files)} files; {MAX_FILES} are allowed")
+        more = len(self._faults) - MAX_FAULTS
+        faults = self._faults[:MAX_FAULTS] + ([f"and {more} more faults"] if more > 0 else [])
+        return Answer(
+            files=() if faults else self._files.values(),
+            deleted=() if faults else self._deleted,
+            questions=() if faults else self._questions,
+            usage=self._usage,
+            faults=faults,
+            notes=self._notes[:MAX_FAULTS],
+        )
+
+    def _fault(self, line: int, text: str) -> None:
+        self._faults.append(f"line {line}: {text}" if line else text)
+
+    def read(self, lines: list[str], *, first: int, depth: int) -> None:
+        for block in _blocks(lines, first):
+            language, colon, path = block.info.partition(":")
+            if not colon:
+                self._pathless(block, depth)
+            elif language == _SPECIAL:
+                self._special(block, path.strip())
+            elif _LANGUAGE_RE.fullmatch(language) or not language:
+                self._file(block, path.strip())
+            else:
+                self._notes.append(
+                    f"line {block.line}: a block marked {_short(block.info)!r} was passed over; "
+                    "a file's is marked language:path"
+                )
+
+    def _pathless(self, block: _Block, depth: int) -> None:
+        """Look into a block that may be the wrapping of a whole answer; else it is prose."""
+        inner = any(
+            ":" in found[3] and _LANGUAGE_RE.match(found[3])
+            for line in block.lines
+            if (found := _FENCE_RE.fullmatch(line)) is not None
+        )
+        if inner and depth == 0 and block.info.lower() in _WRAPPERS:
+            self.read(block.lines, first=block.line + 1, depth=1)
+        elif any(line.strip() for line in block.lines):
+            self._notes.append(
+                f"line {block.line}: a block without a path was taken for prose"
+                f"{'' if block.info else ' (```python:path/to/file.py names one)'}"
+            )
+
+    def _file(self, block: _Block, path: str) -> None:
+        problem = _path_fault(path)
+        if problem is None and not block.closed:
+            problem = (
+                f"{path!r}: its block is never closed, so the answer was cut off or a fence in it "
+                "is missing"
+            )
+        content = "".join(f"{line}\n" for line in block.lines)
+        if problem is None and (found := _UNSAFE_RE.search(content)) is not None:
+            problem = f"{path!r} holds the control character {found[0]!a}"
+        if problem is None and len(content.encode("utf-8", "replace")) > MAX_FILE_BYTES:
+            problem = f"{path!r} has more than {MAX_FILE_BYTES:,} bytes"
+        if problem is None and re.search("[\ud800-\udfff]", content):
+            problem = f"{path!r} holds a lone surrogate, which no file can hold as UTF-8"
+        if problem is None:
+            problem = self._refuse(path)
+        before = self._files.get(path)
+        if problem is None and before is not None and before.content != content:
+            problem = f"{path!r} stands twice with different content (first on line {before.line})"
+        if problem is not None:
+            self._fault(block.line, problem)
+        else:
+            self._files.setdefault(path, AnswerFile(path=path, content=content, line=block.line))
+
+    # --------------------------------------------------------------------------- special blocks
+
+    def _special(self, block: _Block, kind: str) -> None:
+        text = "\n".join(block.lines)
+        if kind not in {"questions", "usage", "delete"}:
+            self._fault(
+                block.line,
+                f"there is no block {_SPECIAL}:{_short(kind)}; there are questions, usage, delete",
+            )
+            return
+        if not block.closed:
+            self._fault(block.line, f"its {kind} are never closed, so the answer was cut off")
+            return
+        if kind == "delete":
+            self._take_deleted(block)
+            return
+        if len(text) > _MAX_BLOCK:
+            self._fault(block.line, f"its {kind} have more than {_MAX_BLOCK:,} characters")
+            return
+        try:
+            value = yaml.safe_load(text)
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
+            self._fault(
+                block.line, f"its {kind} are no YAML: {_short(' '.join(str(error).split()))}"
+            )
+            return
+        if kind == "usage":
+            self._take_usage(block.line, value)
+        else:
+            self._take_questions(block.line, value)
+
+    def _take_deleted(self, block: _Block) -> None:
+        for number, line in enumerate(block.lines, block.line + 1):
+            path = line.strip().removeprefix("- ").strip()
+            if not path:
+                continue
+            problem = _path_fault(path) or self._refuse(path)
+            if problem is None and path in self._files:
+                problem = f"{path!r} is written and deleted by the same answer"
+            if problem is not None:
+                self._fault(number, problem)
+            else:
+                self._deleted.setdefault(path, number)
+
+    def _take_usage(self, line: int, value: Any) -> None:
+        try:
+            self._usage = TokenUsage(
+                input_tokens=value["input_tokens"], output_tokens=value["output_tokens"]
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            self._fault(line, f"its usage needs input_tokens and output_tokens, whole: {error}")
+
+    def _take_questions(self, line: int, value: Any) -> None:
+        items = value if isinstance(value, list) else [value]
+        if len(items) > MAX_QUESTIONS:
+            self._fault(line, f"it asks {len(items)} questions; {MAX_QUESTIONS} are allowed")
+            return
+        for number, item in enumerate(items, 1):
+            found = _question(item)
+            if isinstance(found, str):
+                self._fault(line, f"question {number}: {found}")
+            else:
+                self._questions.append(found)
+
+
+def _question(item: Any) -> AgentQuestion | str:  # noqa: PLR0911, PLR0912 (a fault each)
+    """Make a question of what YAML gave, or say why not."""
+    if isinstance(item, str):
+        item = {"prompt": item}
+    if not isinstance(item, dict):
+        return "expected keys and values"
+    unknown = set(item) - {"prompt", "title", "options", "multi_select"}
+    prompt = item.get("prompt")
+    title = item.get("title") or (prompt[:40] if isinstance(prompt, str) else None)
+    options = item.get("options") or []
+    multi = item.get("multi_select", False)
+    if unknown:
+        return f"{', '.join(sorted(map(str, unknown)))} is no key here"
+    if not isinstance(prompt, str) or not prompt.strip():
+        return "prompt: expected text"
+    if len(prompt) > _MAX_TEXT:
+        return f"prompt: has more than {_MAX_TEXT:,} characters"
+    if not isinstance(title, str) or not title.strip() or len(title) > _MAX_TEXT:
+        return "title: expected text"
+    if not isinstance(multi, bool):
+        return "multi_select: expected true or false"
+    if not isinstance(options, list) or len(options) > MAX_OPTIONS:
+        return f"options: expected a list of at most {MAX_OPTIONS}"
+    taken: list[AgentOption] = []
+    for option in options:
+        if isinstance(option, str):
+            option = {"label": option}  # noqa: PLW2901 (a short spelling of the same)
+        if not isinstance(option, dict) or set(option) - {"label", "description"}:
+            return "options: each is a text, or label and description"
+        label, description = option.get("label"), option.get("description")
+        if not isinstance(label, str) or not (description is None or isinstance(description, str)):
+            return "options: label and description are text"
+        if not label.strip() or label in {one.label for one in taken}:
+            return "options: each has a label of its own"
+        taken.append(AgentOption(label=label, description=description))
+    return AgentQuestion(prompt=prompt.strip(), title=title, options=taken, multi_select=multi)
+
+
+def _path_fault(path: str) -> str | None:
+    shown = _short(path)
+    if "\\" in path:
+        return f"{shown!r} holds a backslash; parts of a path are separated by /"
+    if re.search(r"\s", path):
+        return f"{shown!r} holds a blank; nothing but the path follows the colon"
+    if re.search("[\ud800-\udfff]", path):
+        return f"{shown!a} holds a lone surrogate"
+    if ":" in path:
+        return f"{shown!r} holds a colon"
+    if path.startswith("~"):
+        return f"{shown!r} is not inside the workspace; give it relative, without ~"
+    return path_problem(path)
+
+
+def _blocks(lines: list[str], first: int) -> Iterable[_Block]:
+    """Find the fenced blocks; in one that has a path or wraps others, nested ones are inside."""
+    index = 0
+    while index < len(lines):
+        opening = _FENCE_RE.fullmatch(lines[index])
+        start = index
+        index += 1
+        if opening is None or not _opens(opening):
+            continue
+        indent, fence, info = opening[1], opening[2], opening[3]
+        content: list[str] = []
+        nested: list[str] = []
+        closed = False
+        while index < len(lines):
+            line = lines[index]
+            index += 1
+            found = _FENCE_RE.fullmatch(line)
+            if found is not None:
+                if not found[3] and not nested and _closes(found[2], fence):
+                    closed = True
+                    break
+                if not found[3] and nested and _closes(found[2], nested[-1]):
+                    nested.pop()
+                elif found[3] and _opens(found) and _nests(info) and _closes(found[2], fence):
+                    nested.append(found[2])
+            content.append(line.removeprefix(indent))
+        if not closed and nested and (again := _last_bare(lines, start + 1, fence)) is not None:
+            # A fence inside was never closed: the last bare one that fits ends the block.
+            content = [line.removeprefix(indent) for line in lines[start + 1 : again]]
+            closed, index = not _path_between(lines, start + 1, again), again + 1
+        yield _Block(info=info, lines=content, line=first + start, closed=closed)
+
+
+def _nests(info: str) -> bool:
+    return ":" in info or info.lower() in _WRAPPERS
+
+
+def _opens(found: re.Match[str]) -> bool:
+    """A backtick fence's info holds no backtick (else it is code in a line)."""
+    return not (found[2][0] == "`" and "`" in found[3])
+
+
+def _closes(fence: str, opening: str) -> bool:
+    return fence[0] == opening[0] and len(fence) >= len(opening)
+
+
+def _last_bare(lines: list[str], start: int, fence: str) -> int | None:
+    for index in range(len(lines) - 1, start - 1, -1):
+        found = _FENCE_RE.fullmatch(lines[index])
+        if found is not None and not found[3] and _closes(found[2], fence):
+            return index
+    return None
+
+
+def _path_between(lines: list[str], start: int, end: int) -> bool:
+    """Whether another file's block begins in between: then nobody can say where this one ends."""
+    return any(
+        (found := _FENCE_RE.fullmatch(line)) is not None and ":" in found[3]
+        for line in lines[start:end]
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:77]}..."

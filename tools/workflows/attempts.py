@@ -1,0 +1,105 @@
+"""What a session's history says of its attempts: pure, and the one place that reads it so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from attrs import frozen
+
+from tools.harness import SessionContext, SessionHistory
+from tools.workflows.step_store import StepKey
+
+ANSWERED: Final = "agent_answered"
+"""The history's entry that an agent's answer is stored and its tokens are charged."""
+ASKED: Final = "questions_asked"
+QUESTIONS_ANSWERED: Final = "questions_answered"
+
+_BEGINNINGS: Final = frozenset({"session_created", "phase_advanced", "phase_retried"})
+_SPENT: Final = re.compile(r"call \d{1,9}: (\d{1,19}) tokens")
+
+
+@frozen(kw_only=True)
+class Standing:
+    """Where a session stands.
+
+    Attributes:
+        keys: Every attempt that was begun, oldest first; the last is the current one.
+        succeeded: Whether the current attempt's success is recorded.
+        failed: Whether its failure is.
+        calls: How many calls of the agent are recorded in it.
+        answered: How many had them answered.
+        turn: Which attempt at the current phase in the whole session it is.
+        spent: What the current phase has cost in the whole session, in tokens.
+        failures: How often the current phase failed in the whole session.
+    """
+
+    keys: tuple[StepKey, ...]
+    succeeded: bool
+    failed: bool
+    calls: int
+    answered: int
+    turn: int
+    spent: int
+    failures: int
+
+    @property
+    def key(self) -> StepKey:
+        """The current attempt."""
+        return self.keys[-1]
+
+
+def standing_of(session: SessionContext) -> Standing:
+    """Read from the history where a session stands."""
+    keys: list[StepKey] = []
+    since: list[SessionHistory] = []
+    for entry in session.history:
+        if entry.action in _BEGINNINGS:
+            again = entry.action == "phase_retried" and keys
+            attempt = keys[-1].attempt + 1 if again else 1
+            keys.append(StepKey(serial=len(keys) + 1, phase=entry.phase or "", attempt=attempt))
+            since = []
+        else:
+            since.append(entry)
+    phase = session.current_phase or ""
+    if not keys:  # a history that somebody cut: the session itself still says where it is
+        keys.append(StepKey(serial=1, phase=phase, attempt=session.attempt_number))
+    actions = [entry.action for entry in since if entry.phase == phase]
+    return Standing(
+        keys=tuple(keys),
+        succeeded="phase_succeeded" in actions,
+        failed="phase_failed" in actions,
+        calls=actions.count(ANSWERED),
+        answered=actions.count(QUESTIONS_ANSWERED),
+        turn=sum(1 for key in keys if key.phase == phase),
+        spent=_spent(session.history, phase),
+        failures=sum(
+            1
+            for entry in session.history
+            if entry.action == "phase_failed" and entry.phase == phase
+        ),
+    )
+
+
+def cost_of_attempt(session: SessionContext) -> int:
+    """Return what the current attempt has cost, in tokens."""
+    cost = 0
+    for entry in reversed(session.history):
+        if entry.action in _BEGINNINGS:
+            break
+        if entry.action == ANSWERED:
+            cost += spent_in(entry)
+    return cost
+
+
+def spent_in(entry: SessionHistory) -> int:
+    """Return what an answer's entry says that it cost, in tokens; 0 if it says nothing."""
+    found = _SPENT.match(entry.details or "")
+    return 0 if found is None else int(found[1])
+
+
+def _spent(history: Sequence[SessionHistory], phase: str) -> int:
+    return sum(
+        spent_in(entry) for entry in history if entry.action == ANSWERED and entry.phase == phase
+    )

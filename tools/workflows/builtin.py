@@ -1,0 +1,174 @@
+"""The built-in workflows: SPEC makes a component specification, TDFLOW a component from one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tools.workflows.agent_workflow import CODE, TESTS, AgentPhase, AgentWorkflow, FileGroup, Gate
+
+_TDFLOW_ROLE: Final = """\
+You are a senior engineer who develops one Python component test first. You follow the specification
+to the letter: its names, signatures, errors and acceptance criteria are what others build on. You
+write plain, typed, documented code that needs nothing but the standard library and attrs."""
+
+TDFLOW: Final = AgentWorkflow(
+    name="tdflow",
+    workflow_type="tdflow",
+    role=_TDFLOW_ROLE,
+    goal="Develop a component from its specification, test first.",
+    token_budget=200_000,
+    needs_specification=True,
+    phases=[
+        AgentPhase(
+            name="red",
+            mode="write failing tests",
+            prompt="""\
+Write the tests of the component, and only them. Import the component at the top of the test file by
+its module name. Each acceptance criterion has at least one test whose name carries its id in lower
+case, as test_ac_01_new_budget_has_nothing_spent for AC-01. Test behaviour that the specification
+states; nothing of how it may be written. The component does not exist yet: each test has to
+fail, and to fail because the implementation is missing. Take nothing from the component while the
+test file is imported (no decorator arguments or module constants made of it); do it within the
+tests.""",
+            writes=[TESTS],
+            gate=Gate(kind="tests_fail", covers_criteria=True),
+            budget_share=0.45,
+        ),
+        AgentPhase(
+            name="green",
+            mode="make the tests pass",
+            prompt="""\
+Write the component so that all tests pass. The tests are fixed: an answer that holds a test file is
+refused. Implement all that the specification names, also what no test touches.""",
+            writes=[CODE],
+            gate=Gate(kind="tests_pass", tests_unchanged=True),
+            budget_share=0.45,
+        ),
+        AgentPhase(
+            name="refactor",
+            mode="improve the code, keep its behaviour",
+            prompt="""\
+Improve the component's structure, names, documentation and speed where that is worth it, without
+any change of behaviour. The tests are fixed and have to pass still. Give the whole file again, also
+where little has changed.""",
+            writes=[CODE],
+            gate=Gate(kind="tests_pass", tests_unchanged=True),
+            budget_share=0.35,
+        ),
+        AgentPhase(
+            name="verify",
+            mode="verify from the files alone",
+            gate=Gate(kind="suite", tests_unchanged=True, covers_criteria=True),
+            max_attempts=1,
+            questions="refused",
+        ),
+    ],
+)
+"""Red, green, refactor, verify."""
+
+_SPEC_ROLE: Final = """\
+You are a senior engineer who writes the specification of a software component with the person who
+needs it. You ask what only that person can decide, and decide the rest yourself. What you write is
+precise enough that two engineers who never met build components that can replace each other."""
+
+_SPEC_FORM: Final = """\
+The specification is one YAML document in this form (docs/spec-format.md):
+
+schema_version: 1
+metadata: {spec_id: small-words, title: …, version: "1.0.0", status: draft}
+components:
+  - component_id: snake_case
+    location: module.py
+    tests: [tests/test_module.py]
+    description: …
+    entities:
+      - name: Thing
+        kind: class            # class, enum, exception, function, constant or protocol
+        fields: [{name: size, type: int, description: …}]
+        methods:
+          - {name: grow, signature: "(self, by: int) -> None", description: …, raises: [TooLarge]}
+    errors: [{name: TooLarge, base: ValueError, when: …}]
+    acceptance_criteria:
+      - {id: AC-01, given: …, when: …, then: …}
+clarifications:
+  - {question: …, answer: …}"""
+
+SPEC: Final = AgentWorkflow(
+    name="spec",
+    workflow_type="spec",
+    role=_SPEC_ROLE,
+    goal="Write a component specification.",
+    token_budget=150_000,
+    groups=[
+        FileGroup(name="notes", paths=["notes/"]),
+        FileGroup(name="specification", paths=["specs/{name}.yaml"]),
+    ],
+    phases=[
+        AgentPhase(
+            name="intake",
+            mode="take in what is wanted",
+            prompt="""\
+Write notes/intake.md: what is wanted and by whom, in your own words; what is given; what is out of
+scope; what is unclear.""",
+            writes=["notes"],
+            gate=Gate(kind="files", require=["notes/intake.md"]),
+            budget_share=0.2,
+            questions="refused",
+        ),
+        AgentPhase(
+            name="clarify",
+            mode="ask the person what only they can decide",
+            prompt="""\
+Ask the person what is unclear and would change the specification, in one block of questions, each
+with two to four options and what choosing it means. Where the answers are here already, or nothing
+is unclear, write notes/clarifications.md: each question with its answer and what follows from it,
+or why there is none.""",
+            writes=["notes"],
+            gate=Gate(kind="files", require=["notes/clarifications.md"]),
+            budget_share=0.25,
+        ),
+        AgentPhase(
+            name="analyze",
+            mode="analyze",
+            prompt="""\
+Write notes/analysis.md: the entities with their invariants, what can go wrong and which error says
+so, the edge cases, and the decisions you took with their reasons.""",
+            writes=["notes"],
+            gate=Gate(kind="files", require=["notes/analysis.md"]),
+            budget_share=0.25,
+        ),
+        AgentPhase(
+            name="draft",
+            mode="write the specification",
+            prompt=f"""\
+Write the specification, whole, as specs/NAME.yaml of the file list. Under clarifications stands
+each question that the person answered, with the answer, word for word.
+
+{_SPEC_FORM}""",
+            writes=["specification"],
+            gate=Gate(kind="files", require=["specs/{name}.yaml"]),
+            budget_share=0.6,
+            answer_tokens=6000,
+        ),
+        AgentPhase(
+            name="validate",
+            mode="validate",
+            gate=Gate(kind="specification", require=["specs/{name}.yaml"]),
+            on_failure="draft",
+            max_attempts=4,
+            questions="refused",
+        ),
+        AgentPhase(
+            name="approve",
+            mode="have it approved",
+            gate=Gate(kind="approval", require=["specs/{name}.yaml"]),
+            on_failure="draft",
+            max_attempts=4,
+            questions="refused",
+        ),
+    ],
+)
+"""Intake, clarify, analyze, draft, validate, approve."""
+
+BUILT_IN: Final = {"tdflow": TDFLOW, "spec": SPEC}
+"""The built-in workflows by name."""

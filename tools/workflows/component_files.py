@@ -1,0 +1,148 @@
+"""The host's hand in an agent session's workspace: reading its files, applying an answer to them.
+
+No link is followed, whatever stands in the workspace. Applying an answer twice gives what applying
+it once gives: files that hold what they should are not written again.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from tools.durable import FileSystem, ReadError, WriteError
+from tools.durable.files import read_descriptor
+from tools.durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS
+from tools.harness import HarnessError
+from tools.workflows.workflow_file import Input
+from tools.workflows.workspace_files import inside, place_inputs
+
+MAX_FILES: Final = 2000
+MAX_FILE_BYTES: Final = 4 << 20
+MAX_BYTES: Final = 32 << 20
+_MAX_DEPTH: Final = 32
+_SKIPPED: Final = frozenset({"__pycache__"})
+
+
+class WorkspaceTooLarge(HarnessError):
+    """A workspace holds more than an agent's work ever does; nothing was run.
+
+    Attributes:
+        path: The workspace.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"{path} holds more than {MAX_FILES:,} files or {MAX_BYTES >> 20} MiB. Take out what "
+            "the work does not need, then resume."
+        )
+        self.path = path
+
+
+def read_workspace(fs: FileSystem, root_fd: int, *, root: Path) -> dict[str, bytes]:
+    """Read the regular files of a workspace, by path; hidden names and caches are passed over.
+
+    Raises:
+        WorkspaceTooLarge: There is too much.
+        ReadError: The system refused.
+    """
+    found: dict[str, bytes] = {}
+    size = 0
+    pending = [("", 0)]
+    while pending:
+        prefix, depth = pending.pop()
+        try:
+            with inside(fs, root_fd, prefix.split("/")[:-1], make=False) as fd:
+                for name in sorted(_names(fs, fd)):
+                    path = f"{prefix}{name}"
+                    if name.startswith(".") or name in _SKIPPED:
+                        continue
+                    try:
+                        data = _read(fs, fd, name)
+                    except IsADirectoryError:
+                        if depth < _MAX_DEPTH:
+                            pending.append((f"{path}/", depth + 1))
+                        continue
+                    if data is None:
+                        continue
+                    size += len(data)
+                    found[path] = data
+                    if len(found) > MAX_FILES or size > MAX_BYTES:
+                        raise WorkspaceTooLarge(root)
+        except OSError as error:
+            raise ReadError(path=root / prefix, cause=error) from error
+    return dict(sorted(found.items()))
+
+
+def _names(fs: FileSystem, directory_fd: int) -> list[str]:
+    """List a directory through a descriptor of its own, for listing moves its position."""
+    fd = fs.open(".", DIRECTORY_FLAGS, dir_fd=directory_fd)
+    try:
+        return fs.listdir(fd)
+    finally:
+        fs.close(fd)
+
+
+def _read(fs: FileSystem, directory_fd: int, name: str) -> bytes | None:
+    """Read a regular file; None if it is a link, special, too large or gone."""
+    status = fs.stat(name, dir_fd=directory_fd)
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError
+    if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE_BYTES:
+        return None
+    fd = fs.open(name, READ_FLAGS, dir_fd=directory_fd)
+    try:
+        now = fs.fstat(fd)
+        if not stat.S_ISREG(now.st_mode) or now.st_size > MAX_FILE_BYTES:
+            return None
+        return read_descriptor(fs, fd, now.st_size)
+    finally:
+        fs.close(fd)
+
+
+def apply_files(
+    fs: FileSystem,
+    root_fd: int,
+    written: Mapping[str, bytes],
+    deleted: Iterable[str],
+    *,
+    there: Mapping[str, bytes],
+    root: Path,
+) -> None:
+    """Make files what an answer says, each whole and durable.
+
+    Args:
+        fs: The file system.
+        root_fd: The workspace, open and locked by the caller.
+        written: Files and what they are to hold.
+        deleted: Files that are to go.
+        there: What the workspace holds now.
+        root: Its path, for messages.
+
+    Raises:
+        WriteError: The system refused, or a directory on the way is none; doing it again after
+            that is mended gives the whole.
+    """
+    place_inputs(
+        fs,
+        root_fd,
+        [
+            Input(target=path, content=content)
+            for path, content in written.items()
+            if there.get(path) != content
+        ],
+        root=root,
+    )
+    for path in deleted:
+        if path not in there:
+            continue
+        *directories, name = path.split("/")
+        try:
+            with inside(fs, root_fd, directories, make=False) as fd:
+                with suppress(FileNotFoundError):
+                    fs.unlink(name, dir_fd=fd)
+                fs.fsync(fd)
+        except OSError as error:
+            raise WriteError(path=root / path, operation="unlink", cause=error) from error

@@ -1,0 +1,299 @@
+"""The guest's side of a gate: runs tests and leaves a result that a machine can read.
+
+It runs in the sandbox, on a copy of the files. The result is one JSON file whose name the tests
+are not told. Tests run in the same interpreter, so a test that sets out to forge the result can;
+one that merely ends the interpreter, prints, or changes directory leaves a result that says so or
+none, and none is no pass.
+
+In RED the component does not exist yet. Then a placeholder stands for its module, so that test
+files that import it at their top can be collected: whatever is taken from it raises
+`MissingImplementation` as soon as it is called, or as one of its attributes is taken. That is no
+`Exception`, so that no `pytest.raises(Exception)` takes it for the error that it waits for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Final
+
+from attrs import frozen
+
+from tools.workflows.gate_port import KIT
+
+FRAMEWORKS: Final = ("pytest", "unittest")
+
+
+@frozen(kw_only=True)
+class TestRun:
+    """What a gate runs.
+
+    Attributes:
+        framework: "pytest" or "unittest".
+        paths: The test files, relative to the workspace.
+        module: The component's module, or None.
+        placeholder: Whether a placeholder stands for the module while it is missing.
+        report: The file that the result goes to.
+    """
+
+    __test__ = False
+
+    framework: str
+    paths: tuple[str, ...]
+    module: str | None
+    placeholder: bool
+    report: str
+
+    def code(self) -> str:
+        """Return the guest's code."""
+        request = {
+            "framework": self.framework,
+            "paths": list(self.paths),
+            "module": self.module,
+            "placeholder": self.placeholder,
+            "report": self.report,
+            "kit": KIT,
+        }
+        return f"{_GUEST}\nrun({json.dumps(request)!r})\n"
+
+
+def script_code(source: str, paths: Iterable[str]) -> str:
+    """Return the code of a gate that a workflow brings itself; `FILES` names the files."""
+    return f"FILES = {list(paths)!r}\nexec(compile({source!r}, '<gate>', 'exec'))\n"
+
+
+_GUEST: Final = r"""
+def run(request_text):
+    import json, os, sys, time
+    write, open_file, dumps, now = os.write, os.open, json.dumps, time.perf_counter
+    request = json.loads(request_text)
+    vars(sys.modules["__main__"]).pop("run", None)
+    sys.dont_write_bytecode = True
+    module = request["module"]
+    missing_raised = []
+
+    class MissingImplementation(BaseException):
+        pass
+
+    def missing(what):
+        missing_raised.append(what)
+        return MissingImplementation(what + " is not implemented yet")
+
+    if request["placeholder"] and module:
+        import importlib.abc, importlib.machinery, types
+
+        class Meta(type):
+            def __call__(cls, *args, **kwargs):
+                raise missing(cls.__qualname__)
+            def __getattr__(cls, name):
+                if name[:1] == "_":
+                    raise AttributeError(name)
+                raise missing(cls.__qualname__ + "." + name)
+            def __iter__(cls):
+                raise missing(cls.__qualname__)
+            def __len__(cls):
+                raise missing(cls.__qualname__)
+            def __getitem__(cls, key):
+                raise missing(cls.__qualname__)
+            def __contains__(cls, key):
+                raise missing(cls.__qualname__)
+
+        class Placeholder(types.ModuleType):
+            def __getattr__(self, name):
+                if name[:1] == "_":
+                    raise AttributeError(name)
+                made = Meta(name, (Exception,), {"__module__": self.__name__})
+                setattr(self, name, made)
+                return made
+
+        class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+            def find_spec(self, name, path=None, target=None):
+                if name == module or module.startswith(name + "."):
+                    return importlib.machinery.ModuleSpec(name, self, is_package=name != module)
+            def create_module(self, spec):
+                return Placeholder(spec.name)
+            def exec_module(self, made):
+                pass
+
+        sys.meta_path.append(Finder())
+
+    collected, tests, errors = [], {}, []
+    RANK = {"passed": 0, "skipped": 1, "failed": 2}
+
+    def told(error):
+        names = [kind.__name__ for kind in type(error).__mro__]
+        try:
+            text = str(error)
+        except BaseException as second:
+            text = "its message can't be made: " + type(second).__name__
+        found = {
+            "exception": type(error).__name__,
+            "kinds": names,
+            "message": text[:2000],
+            "missing": isinstance(error, MissingImplementation),
+            "name": getattr(error, "name", None) if isinstance(error, ImportError) else None,
+        }
+        if isinstance(error, SyntaxError):
+            found["file"] = str(error.filename or "")
+            found["line"] = error.lineno
+        trace, where = error.__traceback__, None
+        while trace is not None:
+            file = trace.tb_frame.f_code.co_filename
+            if file.startswith("/app/") and not file.startswith("/app/<"):
+                where = [file[5:], trace.tb_lineno]
+            trace = trace.tb_next
+        found["where"] = where
+        return found
+
+    def record(nodeid, outcome, when, seconds, error=None, text=""):
+        new = {"id": nodeid, "outcome": "passed", "when": when, "duration_s": 0.0}
+        one = tests.setdefault(nodeid, new)
+        one["duration_s"] = round(one["duration_s"] + seconds, 6)
+        if RANK[outcome] >= RANK[one["outcome"]] and outcome != "passed" and "error" not in one:
+            one["outcome"], one["when"] = outcome, when
+            if error is not None:
+                one["error"] = told(error)
+            if text:
+                one["text"] = text[-3000:]
+
+    begun = now()
+    try:
+        if request["framework"] == "pytest":
+            code = with_pytest(request, collected, errors, record, told)
+        else:
+            code = with_unittest(request, collected, errors, record, told)
+    except SystemExit as error:
+        code = "exit " + str(error.code)
+    report = {
+        "schema_version": 1,
+        "framework": request["framework"],
+        "code": code,
+        "collected": collected,
+        "tests": list(tests.values()),
+        "errors": errors,
+        "missing": sorted(set(missing_raised))[:100],
+        "duration_s": round(now() - begun, 6),
+    }
+    data = dumps(report).encode()
+    fd = open_file("/app/" + request["report"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    while data:
+        data = data[write(fd, data):]
+    os.close(fd)
+
+def with_pytest(request, collected, errors, record, told):
+    import os, sys
+    sys.path.insert(0, request["kit"])
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    os.environ.pop("PYTEST_ADDOPTS", None)
+    os.devnull = "/tmp/.null"  # the guest has no devices, and pytest's logging opens this one
+    import pytest
+    sys.path.remove(request["kit"])
+    sys.path.append(request["kit"])
+
+    class Plugin:
+        @pytest.hookimpl(wrapper=True, tryfirst=True)
+        def pytest_make_collect_report(self, collector):
+            report = yield
+            call = getattr(report, "call", None)
+            if report.failed:
+                error = call.excinfo.value if call is not None and call.excinfo else None
+                cause = error.__cause__ if error is not None and error.__cause__ else error
+                one = {"id": report.nodeid, "text": str(report.longrepr)[-3000:]}
+                if cause is not None:
+                    one["error"] = told(cause)
+                errors.append(one)
+            return report
+
+        def pytest_collection_finish(self, session):
+            collected.extend(item.nodeid for item in session.items)
+
+        @pytest.hookimpl(wrapper=True, tryfirst=True)
+        def pytest_runtest_makereport(self, item, call):
+            report = yield
+            error = call.excinfo.value if call.excinfo is not None else None
+            if report.outcome == "failed" and error is None:
+                text = str(report.longrepr)
+                record(item.nodeid, "failed", report.when, call.duration, None, text)
+            else:
+                record(
+                    item.nodeid, report.outcome, report.when, call.duration,
+                    error if report.outcome == "failed" else None,
+                    report.longreprtext if report.outcome == "failed" else "",
+                )
+            return report
+
+    code = pytest.main(
+        [
+            "-q", "--rootdir=/app", "--capture=sys", "--basetemp=/tmp/pytest",
+            "--tb=line" if request["placeholder"] else "--tb=short",  # all of red fails anyway
+            "--color=no", "-o", "addopts=",
+            "-p", "no:cacheprovider", "-p", "no:faulthandler", "--continue-on-collection-errors",
+            *request["paths"],
+        ],
+        plugins=[Plugin()],
+    )
+    return int(code)
+
+def with_unittest(request, collected, errors, record, told):
+    import importlib.util, os, sys, time, traceback, unittest
+    suite = unittest.TestSuite()
+    loader = unittest.TestLoader()
+
+    def ids(tests):
+        for test in tests:
+            if isinstance(test, unittest.TestSuite):
+                yield from ids(test)
+            else:
+                yield test
+
+    names = {}
+    for path in request["paths"]:
+        folder = os.path.dirname("/app/" + path)
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+        name = os.path.basename(path)[:-3]
+        spec = importlib.util.spec_from_file_location(name, "/app/" + path)
+        made = importlib.util.module_from_spec(spec)
+        sys.modules[name] = made
+        try:
+            spec.loader.exec_module(made)
+        except BaseException as error:
+            text = "".join(traceback.format_exception(error))[-3000:]
+            errors.append({"id": path, "text": text, "error": told(error)})
+            continue
+        found = loader.loadTestsFromModule(made)
+        for test in ids(found):
+            names[test.id()] = path + "::" + test.id().split(".", 1)[-1].replace(".", "::")
+            collected.append(names[test.id()])
+        suite.addTest(found)
+
+    class Result(unittest.TestResult):
+        def startTest(self, test):
+            super().startTest(test)
+            self.begun = time.perf_counter()
+        def note(self, test, outcome, err=None, text=""):
+            error = err[1] if err is not None else None
+            if error is not None:
+                text = "".join(traceback.format_exception(error))
+            record(names.get(test.id(), test.id()), outcome, "call",
+                   time.perf_counter() - getattr(self, "begun", time.perf_counter()), error, text)
+        def addSuccess(self, test):
+            self.note(test, "passed")
+        def addFailure(self, test, err):
+            self.note(test, "failed", err)
+        def addError(self, test, err):
+            self.note(test, "failed", err)
+        def addSkip(self, test, reason):
+            self.note(test, "skipped", None, str(reason))
+        def addExpectedFailure(self, test, err):
+            self.note(test, "skipped", None, "expected to fail")
+        def addUnexpectedSuccess(self, test):
+            self.note(test, "failed", None, "passes, and is marked as expected to fail")
+        def addSubTest(self, test, subtest, err):
+            if err is not None:
+                self.note(test, "failed", err)
+
+    result = Result()
+    suite.run(result)
+    return 0 if not errors else 2
+"""

@@ -1,0 +1,82 @@
+"""The port through which gates reach a sandbox."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Protocol, runtime_checkable
+
+from attrs import field, frozen
+
+from tools.harness import HarnessError, PhaseResult
+
+KIT: Final = "/kit"
+"""Where a guest that asks for the test kit finds pytest and what it needs."""
+
+
+@frozen(kw_only=True)
+class GateExecution:
+    """What became of a gate's code.
+
+    Attributes:
+        result: Its end, as of any phase work; files made are named relative to its own workspace.
+        report: The file that it was asked to leave, or None if it left none.
+    """
+
+    result: PhaseResult
+    report: bytes | None = field(default=None, repr=False)
+
+
+@runtime_checkable
+class GateSandbox(Protocol):
+    """Runs a gate's code on files alone.
+
+    Asked of every implementation: the code sees the given files in a fresh workspace and nothing
+    else, whatever it does reaches neither the session's workspace nor another gate, what it does
+    never raises here, and the call returns within `deadline_s` plus a short grace.
+    """
+
+    def prepare(self, *, kit: bool) -> None:
+        """Have ready what gates need, so that no agent is asked for work that can't be judged.
+
+        Args:
+            kit: Whether pytest has to be there.
+
+        Raises:
+            GateUnavailable: Gates can't run on this machine.
+        """
+        ...
+
+    def run(
+        self,
+        code: str,
+        *,
+        files: Mapping[str, bytes],
+        report: str,
+        deadline_s: float | None = None,
+        kit: bool = False,
+    ) -> GateExecution:
+        """Run code in a fresh workspace that holds these files and is gone afterwards.
+
+        Args:
+            code: Python source.
+            files: What is in the workspace, by relative path.
+            report: Which file to give back; one of this name is never among `files`.
+            deadline_s: Wall-clock limit in seconds; the sandbox's default if None.
+            kit: Whether pytest has to be there, under `KIT`.
+
+        Raises:
+            GateUnavailable: The gate can't run on this machine.
+        """
+        ...
+
+
+class GateUnavailable(HarnessError):
+    """A gate can't run on this machine; nothing was judged.
+
+    Attributes:
+        problem: What is missing, and what to do.
+    """
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"the gate can't run: {problem}")
+        self.problem = problem

@@ -1,0 +1,185 @@
+"""The text that an agent is asked with: a pure function of what it is given.
+
+What stays the same comes first (role, specification, form of the answer), what changes from call
+to call last, so that an agent's cache of the beginning holds as long as it can.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from attrs import field, frozen
+
+from tools.workflows.agent_workflow import AgentPhase
+from tools.workflows.converters import as_tuple
+from tools.workflows.spec_schema import Component
+
+MAX_FILE_CHARS: Final = 60_000
+"""The most that is shown of one file."""
+MAX_FILES_CHARS: Final = 400_000
+"""The most that is shown of all files together."""
+
+_LANGUAGES: Final = {
+    "py": "python",
+    "md": "markdown",
+    "yaml": "yaml",
+    "yml": "yaml",
+    "json": "json",
+    "toml": "toml",
+}
+_FENCES: Final = re.compile(r"^[ \t]*(`{3,})", re.MULTILINE)
+
+
+@frozen(kw_only=True)
+class PromptInput:
+    """Everything that a prompt is made of.
+
+    Attributes:
+        role: Who the agent is asked to be.
+        workflow: The workflow's name.
+        phase: The phase.
+        attempt: Which attempt at it.
+        writes: The files and directories that the answer may write.
+        briefing: What the session says of itself.
+        subject: What the run is about, in the words of whoever began it, or None.
+        specification: The document, or the part that matters, or None.
+        component: The component, or None.
+        files: The files that matter, by path.
+        evidence: What was wrong with the last attempt.
+        answered: Questions that the person answered, with the answers.
+        budget_note: What there is to say about the budget, or None.
+        notes: What was passed over in the last answer.
+    """
+
+    role: str
+    workflow: str
+    phase: AgentPhase
+    attempt: int
+    writes: tuple[str, ...]
+    briefing: str
+    files: Mapping[str, str]
+    subject: str | None = None
+    specification: str | None = None
+    component: Component | None = None
+    evidence: tuple[str, ...] = field(default=(), converter=as_tuple)
+    answered: tuple[tuple[str, str], ...] = field(default=(), converter=as_tuple)
+    budget_note: str | None = None
+
+
+def compose(given: PromptInput) -> str:
+    """Write the prompt.
+
+    Returns:
+        Markdown: role, specification, form of the answer, briefing, phase with mode, component
+        and instructions, the files, the answers of the person, and what was wrong before.
+    """
+    parts = [f"# Role\n\n{given.role.strip()}"]
+    if given.subject:
+        parts.append(f"# What is wanted\n\n{given.subject.strip()}")
+    if given.specification is not None:
+        parts.append(f"# Specification\n\n{fenced(given.specification, 'yaml')}")
+    parts.append(f"# Form of your answer\n\n{_form(given)}")
+    parts.append(f"# Where the work stands\n\n{given.briefing.strip()}")
+    if given.budget_note:
+        parts.append(f"**Budget:** {given.budget_note}")
+    parts.append(_phase(given))
+    parts.append(_files(given.files))
+    if given.answered:
+        told = "\n\n".join(f"Q: {question}\nA: {answer}" for question, answer in given.answered)
+        parts.append(f"# The person's answers\n\n{told}")
+    if given.evidence:
+        pieces = "\n\n".join(f"{number}. {piece}" for number, piece in enumerate(given.evidence, 1))
+        parts.append(
+            "# What was wrong with the last attempt\n\nThe last attempt did not pass. Mend this; "
+            f"the files above are as it left them.\n\n{pieces}"
+        )
+    return "\n\n".join(parts) + "\n"
+
+
+def fenced(text: str, info: str) -> str:
+    """Put a text into a fenced block whose fence is longer than any in it."""
+    found = _FENCES.findall(text) if "```" in text else ()
+    longest = max(map(len, found), default=2)
+    fence = "`" * max(3, longest + 1)
+    body = text if text.endswith("\n") or not text else f"{text}\n"
+    return f"{fence}{info}\n{body}{fence}"
+
+
+def language_of(path: str) -> str:
+    """Name the language of a file by its ending, for a block's mark."""
+    return _LANGUAGES.get(path.rsplit(".", 1)[-1], "text")
+
+
+def _form(given: PromptInput) -> str:
+    writable = "\n".join(f"- {path}" for path in given.writes)
+    example = given.writes[0] if given.writes else "path/to/file.py"
+    if example.endswith("/"):
+        example += "test_example.py" if "test" in example else "file.md"
+    lines = [
+        "Answer in Markdown. Each file that you write is one fenced block whose mark is its "
+        "language, a colon and its path, and that holds the whole file:",
+        f"````markdown\n```{language_of(example)}:{example}\n…\n```\n````",
+        f"You may write these, and nothing else (a directory ends in `/`):\n\n{writable}",
+        "A file that holds fences of its own stands in a block with a longer fence. What is not in "
+        "such a block is read by nobody but the record. Files that you leave out stay as they are; "
+        "one that should go is named, one a line, in a block marked `agentforge:delete`.",
+    ]
+    if given.phase.questions == "allowed":
+        lines.append(
+            "If only the person can decide something, answer with nothing but one block marked "
+            "`agentforge:questions`, a YAML list of `prompt`, `title`, `options` (each `label` and "
+            "`description`) and `multi_select`; you are asked again with the answers."
+        )
+    return "\n\n".join(lines)
+
+
+def _phase(given: PromptInput) -> str:
+    phase = given.phase
+    lines = [
+        f"# Your task: phase {phase.name} of {given.workflow}",
+        f"Mode: {phase.mode}\nAttempt: {given.attempt} of {phase.max_attempts}",
+    ]
+    component = given.component
+    if component is not None:
+        criteria = ", ".join(one.criterion_id for one in component.criteria)
+        lines.append(
+            f"Component: {component.component_id}, imported as `{component.module}`\n"
+            f"Code: {component.location}\nTests: {', '.join(component.tests)}\n"
+            f"Acceptance criteria: {criteria}"
+        )
+    lines.append((phase.prompt or "").strip())
+    return "\n\n".join(lines)
+
+
+def _files(files: Mapping[str, str]) -> str:
+    if not files:
+        return "# Files\n\nThere are none yet."
+    shown = []
+    room = MAX_FILES_CHARS
+    left_out = []
+    for path, text in sorted(files.items()):
+        if len(text) > min(MAX_FILE_CHARS, room):
+            left_out.append(path)
+            continue
+        room -= len(text)
+        shown.append(fenced(text, f"{language_of(path)}:{path}"))
+    if left_out:
+        shown.append(f"Too long to be shown: {', '.join(left_out)}")
+    return "# Files\n\n" + "\n\n".join(shown)
+
+
+def budget_note(*, used: int, total: int, warning: bool, left: int, expected: int) -> str | None:
+    """Say what the agent has to know of the budget, or None as long as there is plenty."""
+    if not warning:
+        return None
+    return (
+        f"{used:,} of {total:,} tokens are spent, 80 % or more; {left:,} are left and this answer "
+        f"is expected to take {expected:,}. Be brief: the files, and nothing besides."
+    )
+
+
+def shown_paths(paths: Iterable[str], name: str) -> tuple[str, ...]:
+    """Put a run's name into the paths of a file group."""
+    return tuple(path.replace("{name}", name) for path in paths)

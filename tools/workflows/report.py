@@ -1,0 +1,325 @@
+"""The story of a session as one HTML page: nothing is loaded from anywhere, no script runs.
+
+A pure function of the session and of its stored steps. Whatever an agent or a test wrote is
+escaped; the page's own policy forbids it to load or run anything.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from attrs import define, field, frozen
+
+from tools.durable import OsFileSystem, ReadError
+from tools.harness import SessionContext, SessionHistory, SessionStore
+from tools.workflows.attempts import ANSWERED, spent_in
+from tools.workflows.step_store import StepStore
+
+MAX_TEXT: Final = 200_000
+"""The most that is shown of one prompt or answer."""
+_BEGINNINGS: Final = frozenset({"session_created", "phase_advanced", "phase_retried"})
+_WIDTH: Final = 960
+_ROW: Final = 26
+_CHART: Final = 180
+
+
+@define
+class _Attempt:
+    """An attempt at a phase, as the history tells of it."""
+
+    serial: int
+    phase: str
+    number: int
+    began: datetime
+    ended: datetime
+    outcome: str = "open"
+    details: str = ""
+    tokens: int = 0
+    entries: list[SessionHistory] = field(factory=list)
+
+
+def session_report(session: SessionContext, store: SessionStore) -> str:
+    """Write the page of a session.
+
+    Args:
+        session: The session.
+        store: Where it is, for the stored prompts, answers and verdicts; a session that was not an
+            agent's has none, and the page does without.
+
+    Raises:
+        ReadError: The system refused to list the steps.
+    """
+    directory = store.session_path(session.session_id).parent
+    steps = StepStore(OsFileSystem(), directory)
+    kept: dict[str, Mapping[str, Any] | str] = {}
+    for name in steps.names():
+        try:
+            kept[name] = steps.read(name) or {}
+        except ReadError as error:
+            kept[name] = str(error)
+    return render_report(session, kept)
+
+
+def render_report(
+    session: SessionContext, steps: Mapping[str, Mapping[str, Any] | str] | None = None
+) -> str:
+    """Write the page from a session and its steps by name (or why one can't be read)."""
+    attempts = _attempts(session)
+    budget = session.token_budget
+    parts = [
+        f"<h1>{_text(session.session_id)}</h1>",
+        f"<p class=lead>{_text(session.goal or '')}</p>",
+        _facts(session, attempts),
+        "<h2>Timeline</h2>",
+        _timeline(attempts),
+        "<h2>Budget</h2>",
+        _burn_down(session.history, budget.total_budget),
+        "<h2>Gates</h2>",
+        _gates(attempts),
+        "<h2>Artifacts</h2>",
+        _table(
+            ("Path", "Type", "Phase", "Recorded"),
+            [
+                (one.path, one.artifact_type, one.phase or "", _moment(one.timestamp))
+                for one in session.artifacts
+            ],
+        ),
+        "<h2>History</h2>",
+        _history(session.history),
+    ]
+    if steps:
+        parts += ["<h2>Prompts, answers and verdicts</h2>", *map(_step, steps.items())]
+    return _PAGE.format(title=_text(session.session_id), body="\n".join(parts))
+
+
+def _attempts(session: SessionContext) -> list[_Attempt]:
+    found: list[_Attempt] = []
+    for entry in session.history:
+        if entry.action in _BEGINNINGS and entry.phase:
+            again = entry.action == "phase_retried" and found
+            number = found[-1].number + 1 if again else 1
+            serial = len(found) + 1
+            found.append(_Attempt(serial, entry.phase, number, entry.timestamp, entry.timestamp))
+            continue
+        if not found:
+            continue
+        one = found[-1]
+        one.entries.append(entry)
+        if entry.action == ANSWERED:
+            one.tokens += spent_in(entry)
+        if entry.action in {"phase_succeeded", "phase_failed"}:
+            one.outcome = "passed" if entry.action == "phase_succeeded" else "failed"
+            one.details = entry.details or ""
+            one.ended = entry.timestamp
+        elif one.outcome == "open":
+            one.ended = entry.timestamp
+    return found
+
+
+def _facts(session: SessionContext, attempts: Sequence[_Attempt]) -> str:
+    budget = session.token_budget
+    took = session.updated_at - session.created_at
+    rows = [
+        ("State", session.state.value),
+        ("Workflow", session.workflow_type or ""),
+        ("Phase", f"{session.current_phase or 'none'}, attempt {session.attempt_number}"),
+        ("Began", _moment(session.created_at)),
+        ("Last change", f"{_moment(session.updated_at)} (after {str(took).split('.')[0]})"),
+        ("Attempts", str(len(attempts))),
+        (
+            "Tokens",
+            f"{budget.tokens_used:,} of {budget.total_budget:,} "
+            f"({budget.utilization_percent:.0f} %)",
+        ),
+        ("Revision", str(session.revision)),
+    ]
+    cells = "".join(f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in rows)
+    return f"<dl>{cells}</dl>"
+
+
+def _timeline(attempts: Sequence[_Attempt]) -> str:
+    """Draw a bar for each attempt; what it is stands beside it in words, not in colour alone."""
+    if not attempts:
+        return "<p>No phase was begun.</p>"
+    first = attempts[0].began
+    span = max((attempts[-1].ended - first).total_seconds(), 0.001)
+    label, width = 190, _WIDTH - 190 - 150
+    rows = []
+    for index, one in enumerate(attempts):
+        y = index * _ROW
+        x = label + width * (one.began - first).total_seconds() / span
+        seconds = (one.ended - one.began).total_seconds()
+        length = max(3.0, width * seconds / span)
+        x = min(x, label + width - length)
+        rows.append(
+            f'<text x="0" y="{y + 17}">{_text(one.phase)} {one.number}</text>'
+            f'<rect class="{one.outcome}" x="{x:.1f}" y="{y + 4}" width="{length:.1f}" '
+            f'height="{_ROW - 8}" rx="3"><title>{_text(one.details[:300])}</title></rect>'
+            f'<text x="{label + width + 8}" y="{y + 17}">{one.outcome}, {seconds:.1f} s</text>'
+        )
+    return _svg("".join(rows), len(attempts) * _ROW, "Phases and attempts over time")
+
+
+def _burn_down(history: Sequence[SessionHistory], total: int) -> str:
+    """Draw what was left of the budget after each charge."""
+    points: list[tuple[datetime, int]] = []
+    used = 0
+    for entry in history:
+        if not points:
+            points.append((entry.timestamp, 0))
+        if entry.action == ANSWERED:
+            used += spent_in(entry)
+        points.append((entry.timestamp, used))
+    if not points or total <= 0:
+        return "<p>There is no budget to draw.</p>"
+    first = points[0][0]
+    span = max((points[-1][0] - first).total_seconds(), 0.001)
+    low = min(0, total - used)
+    height = _CHART - 20
+
+    def place(moment: datetime, spent: int) -> tuple[float, float]:
+        x = 60 + (_WIDTH - 80) * (moment - first).total_seconds() / span
+        return x, 10 + height * (total - (total - spent)) / (total - low)
+
+    path: list[str] = []
+    before = place(*points[0])
+    path.append(f"M{before[0]:.1f},{before[1]:.1f}")
+    for one in points[1:]:
+        x, y = place(*one)
+        path.append(f"H{x:.1f}V{y:.1f}")
+    warning = place(first, -(-total * 80 // 100))[1]
+    empty = place(first, total)[1]
+    body = (
+        f'<line x1="60" x2="{_WIDTH - 20}" y1="{warning:.1f}" y2="{warning:.1f}" class="warning"/>'
+        f'<text x="0" y="{warning + 4:.1f}">80 %</text>'
+        f'<line x1="60" x2="{_WIDTH - 20}" y1="{empty:.1f}" y2="{empty:.1f}" class="empty"/>'
+        f'<text x="0" y="{empty + 4:.1f}">spent</text>'
+        f'<text x="0" y="16">{total:,}</text>'
+        f'<path d="{"".join(path)}" class="left"/>'
+    )
+    return _svg(body, _CHART, f"Tokens left: {total - used:,} of {total:,}")
+
+
+def _gates(attempts: Sequence[_Attempt]) -> str:
+    rows = [
+        (
+            f"{one.phase} {one.number}",
+            one.outcome,
+            one.details.split("\n", 1)[0],
+            f"{one.tokens:,}",
+        )
+        for one in attempts
+        if one.details
+    ]
+    return _table(("Attempt", "Verdict", "What the gate said", "Tokens"), rows)
+
+
+def _history(history: Sequence[SessionHistory]) -> str:
+    items = []
+    for entry in history:
+        first, _, rest = (entry.details or "").partition("\n")
+        more = f"<pre>{_text(rest)}</pre>" if rest.strip() else ""
+        items.append(
+            f"<li><time>{_moment(entry.timestamp)}</time> <b>{_text(entry.action)}</b> "
+            f"<i>{_text(entry.phase or '')}</i> {_text(first)}{more}</li>"
+        )
+    return f"<ol>{''.join(items)}</ol>"
+
+
+def _step(step: tuple[str, Mapping[str, Any] | str]) -> str:
+    name, value = step
+    if isinstance(value, str):
+        body = f"<p>It can't be read: {_text(value)}</p>"
+    elif isinstance(value.get("prompt"), str):
+        body = f"<pre>{_text(_cut(value['prompt']))}</pre>"
+    elif isinstance(value.get("text"), str):
+        body = f"<pre>{_text(_cut(value['text'] or str(value.get('failure'))))}</pre>"
+    else:
+        rows = [(key, _value(item)) for key, item in value.items()]
+        body = _table(("Field", "Value"), rows)
+    return f"<details><summary>{_text(name)}</summary>{body}</details>"
+
+
+def _value(value: object) -> str:
+    if isinstance(value, list):
+        return "\n".join(map(str, value))
+    if isinstance(value, dict):
+        return "\n".join(f"{key}: {item}" for key, item in value.items())
+    return str(value)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}\n[…]"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = ["<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in rows]
+    if not lines:
+        return "<p>None.</p>"
+    top = "".join(f"<th>{_text(cell)}</th>" for cell in head)
+    return f"<table><thead><tr>{top}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+
+
+def _svg(body: str, height: int, label: str) -> str:
+    return (
+        f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{_text(label)}">{body}</svg>'
+        f"<p class=note>{_text(label)}</p>"
+    )
+
+
+def _moment(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S}Z"
+
+
+def _text(text: str) -> str:
+    """Escape, and spell out what is no character of a page."""
+    shown = "".join(
+        one if one.isprintable() or one in "\n\t" else f"\\x{ord(one):02x}" for one in text
+    )
+    return html.escape(shown.encode("utf-8", "backslashreplace").decode(), quote=True)
+
+
+@frozen
+class _Page:
+    template: str
+
+    def format(self, *, title: str, body: str) -> str:
+        return self.template.replace("@TITLE@", title).replace("@BODY@", body)
+
+
+_PAGE: Final = _Page(
+    """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>@TITLE@</title>
+<style>
+:root { color-scheme: light dark; --line: #8884; --good: #1b7f5c; --bad: #b3402a; --open: #8a8a8a; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.4rem; overflow-wrap: anywhere } h2 { font-size: 1.1rem; margin-top: 2rem }
+.lead { opacity: .8 } .note { font-size: .85rem; opacity: .75; margin: .2rem 0 }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem } dt { opacity: .7 }
+dd { margin: 0 }
+table { border-collapse: collapse; width: 100% } th { text-align: left; font-weight: 600 }
+td, th { border-bottom: 1px solid var(--line); padding: .3rem .6rem .3rem 0; vertical-align: top;
+  white-space: pre-wrap; overflow-wrap: break-word }
+svg { width: 100%; height: auto; font-size: 13px } svg text { fill: currentColor }
+.passed { fill: var(--good) } .failed { fill: var(--bad) } .open { fill: var(--open) }
+.left { fill: none; stroke: var(--good); stroke-width: 2 }
+.warning { stroke: var(--bad); stroke-dasharray: 4 4 } .empty { stroke: var(--line) }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; background: #8881; padding: .6rem;
+  border-radius: 4px; max-height: 30rem; overflow: auto; font-size: 13px }
+ol { padding-left: 1.4rem } time { opacity: .6 } summary { cursor: pointer; padding: .2rem 0 }
+</style>
+</head>
+<body>
+@BODY@
+</body>
+</html>
+"""
+)

@@ -1,0 +1,548 @@
+"""The component specification: what SPEC produces and TDFLOW builds from.
+
+One YAML document: metadata, and components with their location, entities (each with its fields and
+methods), errors and acceptance criteria. Everything that is wrong is told at once, with lines.
+docs/spec-format.md is the description for people.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from attrs import field, frozen
+
+from tools.harness import HarnessError
+from tools.workflows.converters import as_tuple
+from tools.workflows.workflow_file import path_problem
+from tools.workflows.yaml_nodes import (
+    Faults,
+    Fields,
+    Mapping,
+    Node,
+    Refused,
+    Scalar,
+    TooManyFaults,
+    describe,
+    parse,
+)
+
+SCHEMA_VERSION: Final = 1
+MAX_SPEC_BYTES: Final = 2 << 20
+_MAX_DEPTH: Final = 12
+_SHOWN_FAULTS: Final = 12
+
+STATUSES: Final = ("draft", "approved")
+ENTITY_KINDS: Final = ("class", "enum", "exception", "function", "constant", "protocol")
+_SPEC_ID: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+_COMPONENT_ID: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_CRITERION: Final = re.compile(r"[A-Z][A-Z0-9]{0,11}-[0-9]{1,4}")
+_VERSION: Final = re.compile(r"[0-9]{1,6}\.[0-9]{1,6}\.[0-9]{1,6}")
+
+
+class InvalidSpecification(HarnessError):
+    """A document is no component specification; nothing was begun with it.
+
+    Attributes:
+        path: Its file.
+        faults: Everything that is wrong with it, in the order of the file, most with their line.
+    """
+
+    def __init__(self, *, path: Path, faults: Iterable[str]) -> None:
+        self.path = path
+        self.faults: tuple[str, ...] = tuple(faults)
+        shown = "; ".join(self.faults[:_SHOWN_FAULTS])
+        more = len(self.faults) - _SHOWN_FAULTS
+        super().__init__(
+            f"{path} is not a usable specification: {shown}"
+            f"{f'; and {more} more faults' if more > 0 else ''}. Nothing was begun; "
+            "docs/spec-format.md describes the form."
+        )
+
+
+class UnknownComponent(HarnessError):
+    """A specification has no component of this name.
+
+    Attributes:
+        component_id: What was asked for.
+        known: The components that it has.
+    """
+
+    def __init__(self, component_id: str | None, *, path: Path, known: Iterable[str]) -> None:
+        self.component_id = component_id
+        self.known = tuple(known)
+        asked = (
+            f"{path} has no component {component_id!r}"
+            if component_id is not None
+            else f"{path} has several components"
+        )
+        super().__init__(
+            f"{asked}; it has {', '.join(self.known)}. Name one of them; nothing was begun."
+        )
+
+
+@frozen(kw_only=True)
+class Member:
+    """A field or method of an entity.
+
+    Attributes:
+        name: Its name.
+        signature: A method's parameters and result, `(tokens: int) -> None`; a field's type.
+        description: What it is or does, or None.
+        raises: The errors that a method raises.
+    """
+
+    name: str
+    signature: str | None = None
+    description: str | None = None
+    raises: tuple[str, ...] = ()
+
+
+@frozen(kw_only=True)
+class Entity:
+    """Something that the component's module offers by name.
+
+    Attributes:
+        name: Its name.
+        kind: One of `ENTITY_KINDS`.
+        description: What it is, or None.
+        fields: Its fields or an enum's values.
+        methods: Its methods; a function's own signature is the one method of its name.
+    """
+
+    name: str
+    kind: str
+    description: str | None = None
+    fields: tuple[Member, ...] = field(default=(), converter=as_tuple)
+    methods: tuple[Member, ...] = field(default=(), converter=as_tuple)
+
+
+@frozen(kw_only=True)
+class Criterion:
+    """An acceptance criterion.
+
+    Attributes:
+        criterion_id: Its id, as AC-01; tests carry it in their names as `ac_01`.
+        text: What has to hold.
+    """
+
+    criterion_id: str
+    text: str
+
+    @property
+    def in_test_names(self) -> str:
+        """How a test's name carries the id: lower case, `_` for `-`."""
+        return self.criterion_id.lower().replace("-", "_")
+
+
+@frozen(kw_only=True)
+class Component:
+    """A component.
+
+    Attributes:
+        component_id: Its id.
+        location: Its Python file, relative to the workspace.
+        tests: Its test files or directories (ending in `/`), relative to the workspace.
+        description: What it is for, or None.
+        entities: What its module offers.
+        errors: The errors that it defines, by name; they stand among the entities too or not.
+        criteria: Its acceptance criteria.
+        lines: The lines of the document that describe it, from and up to (not with), from 1.
+    """
+
+    component_id: str
+    location: str
+    tests: tuple[str, ...]
+    description: str | None = None
+    entities: tuple[Entity, ...] = field(default=(), converter=as_tuple)
+    errors: tuple[Entity, ...] = field(default=(), converter=as_tuple)
+    criteria: tuple[Criterion, ...] = field(default=(), converter=as_tuple)
+    lines: tuple[int, int] = (1, 1)
+
+    @property
+    def module(self) -> str:
+        """The name that tests import it by."""
+        return self.location.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+
+
+@frozen(kw_only=True)
+class Specification:
+    """A component specification.
+
+    Attributes:
+        spec_id: Its id.
+        title: Its title.
+        version: Its version, as 1.0.0.
+        status: "draft" or "approved".
+        components: At least one.
+        text: The document, as it was read.
+    """
+
+    spec_id: str
+    title: str
+    version: str
+    status: str
+    components: tuple[Component, ...] = field(converter=as_tuple)
+    text: str = field(repr=False)
+
+    def component(self, component_id: str | None, *, path: Path) -> Component:
+        """Return a component; with None the only one.
+
+        Raises:
+            UnknownComponent: There is none of this id, or there are several to choose from.
+        """
+        if component_id is None and len(self.components) == 1:
+            return self.components[0]
+        for one in self.components:
+            if one.component_id == component_id:
+                return one
+        raise UnknownComponent(
+            component_id, path=path, known=[one.component_id for one in self.components]
+        )
+
+    def excerpt(self, component: Component) -> str:
+        """Return the document with this component only: what an agent needs to know of it."""
+        lines = self.text.splitlines()
+        spans = sorted(one.lines for one in self.components)
+        kept = []
+        for number, line in enumerate(lines, 1):
+            inside = next((span for span in spans if span[0] <= number < span[1]), None)
+            if inside is None or inside == component.lines:
+                kept.append(line)
+        return "\n".join(kept) + "\n"
+
+
+def load_specification(path: Path | str) -> Specification:
+    """Read a specification file.
+
+    Raises:
+        InvalidSpecification: It can't be read or is none; the error names every fault.
+    """
+    path = Path(path)
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_SPEC_BYTES + 1)
+    except OSError as error:
+        raise InvalidSpecification(
+            path=path, faults=[f"can't be read: {error.strerror}"]
+        ) from error
+    return parse_specification(data, path=path)
+
+
+def parse_specification(data: bytes, *, path: Path) -> Specification:
+    """Read a specification.
+
+    Args:
+        data: The document, in UTF-8.
+        path: Where it comes from, for messages.
+
+    Raises:
+        InvalidSpecification: It is none; the error names every fault.
+    """
+    specification, faults = read_specification(data)
+    if specification is None:
+        raise InvalidSpecification(path=path, faults=faults)
+    return specification
+
+
+def read_specification(data: bytes) -> tuple[Specification | None, list[str]]:
+    """Read a specification, or say everything that is wrong with it."""
+    if len(data) > MAX_SPEC_BYTES:
+        return None, [f"has more than {MAX_SPEC_BYTES:,} bytes, the limit"]
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        return None, [f"byte {error.start} is not UTF-8"]
+    faults = Faults()
+    found = None
+    try:
+        root = parse(text, faults, what="specification", max_depth=_MAX_DEPTH)
+        if root is not None:
+            found = _Reader(faults, text).specification(root)
+    except TooManyFaults:
+        pass
+    return (None, faults.sorted()) if faults else (found, [])
+
+
+class _Reader:
+    def __init__(self, faults: Faults, text: str) -> None:
+        self._faults = faults
+        self._text = text
+        self._lines = text.count("\n") + 2
+
+    def specification(self, root: Node) -> Specification | None:
+        if not isinstance(root, Mapping):
+            if not isinstance(root, Refused):
+                self._faults.add(
+                    root.line, f"expected the keys of a specification, found {describe(root)}"
+                )
+            return None
+        fields = Fields(root, "", self._faults)
+        if not self._version(fields):
+            return None
+        metadata = fields.take("metadata", required=True)
+        spec_id = title = version = status = None
+        if metadata is not None:
+            inner = Fields(metadata, "metadata", self._faults)
+            spec_id = inner.name("spec_id", _SPEC_ID, "it has 1 to 64 of a-z 0-9 -")
+            title = inner.text("title", required=True)
+            version = inner.name("version", _VERSION, "it is three numbers, as 1.0.0; quote it")
+            status = self._one_of(inner, "status", STATUSES)
+            inner.text("description")
+            inner.texts("authors")
+            inner.done()
+        components = self._components(fields, root)
+        self._clarifications(fields)
+        fields.done()
+        if self._faults or not (spec_id and title and version and status):
+            return None
+        return Specification(
+            spec_id=spec_id,
+            title=title,
+            version=version,
+            status=status,
+            components=components,
+            text=self._text,
+        )
+
+    def _version(self, fields: Fields) -> bool:
+        node = fields.take("schema_version", required=True)
+        if isinstance(node, Scalar) and node.text == str(SCHEMA_VERSION) and not node.quoted:
+            return True
+        if isinstance(node, Scalar) and node.text.isdecimal() and not node.quoted:
+            fields.fault(
+                "schema_version",
+                f"{node.text[:20]} is not {SCHEMA_VERSION}, the one that this version reads",
+                node,
+            )
+            return False
+        if node is not None and not isinstance(node, Refused):
+            fields.fault(
+                "schema_version", f"expected {SCHEMA_VERSION}, found {describe(node)}", node
+            )
+        return True
+
+    def _clarifications(self, fields: Fields) -> None:
+        for index, node in enumerate(fields.items("clarifications")):
+            inner = Fields(node, f"clarifications[{index}]", self._faults)
+            inner.text("question", required=True)
+            inner.text("answer", required=True)
+            inner.done()
+
+    def _one_of(self, fields: Fields, name: str, known: tuple[str, ...]) -> str | None:
+        node = fields.take(name, required=True)
+        text = None if node is None else fields.text_of(name, node)
+        if text is not None and text not in known:
+            fields.fault(name, f"{text[:60]!r} is none of {', '.join(known)}", node)
+            return None
+        return text
+
+    # ------------------------------------------------------------------------------ components
+
+    def _components(self, fields: Fields, root: Mapping) -> list[Component]:
+        nodes = fields.items("components", required=True)
+        after = [
+            line
+            for key, line in root.key_lines.items()
+            if line > root.key_lines.get("components", 0) and key != "components"
+        ]
+        end = min(after, default=self._lines)
+        components = []
+        starts = [node.line for node in nodes] + [end]
+        taken: dict[str, int] = {}
+        places: dict[str, int] = {}
+        for index, node in enumerate(nodes):
+            one = self._component(node, f"components[{index}]", (node.line, starts[index + 1]))
+            if one is None:
+                continue
+            self._once(taken, one.component_id, node.line, f"components[{index}].component_id")
+            self._once(places, one.location, node.line, f"components[{index}].location")
+            components.append(one)
+        return components
+
+    def _once(self, taken: dict[str, int], value: str, line: int, where: str) -> None:
+        if value in taken:
+            self._faults.add(line, f"{where}: {value!r} stands on line {taken[value]} too")
+        taken.setdefault(value, line)
+
+    def _component(self, node: Node, where: str, lines: tuple[int, int]) -> Component | None:
+        fields = Fields(node, where, self._faults)
+        component_id = fields.name(
+            "component_id", _COMPONENT_ID, "it has a-z 0-9 _ and begins with a letter"
+        )
+        location = self._path(fields, "location", python=True)
+        tests = self._tests(fields)
+        fields.text("name")
+        description = fields.text("description")
+        fields.texts("dependencies")
+        names: dict[str, int] = {}
+        entities = [
+            self._entity(one, f"{where}.entities[{index}]", names)
+            for index, one in enumerate(fields.items("entities", required=True))
+        ]
+        known = {entity.name for entity in entities if entity is not None}
+        errors = [
+            self._error(one, f"{where}.errors[{index}]")
+            for index, one in enumerate(fields.items("errors"))
+        ]
+        known |= {error.name for error in errors if error is not None}
+        self._check_raises(entities, known, where, node.line)
+        criteria = self._criteria(fields, where)
+        fields.done()
+        if component_id is None or location is None or not tests:
+            return None
+        if location in tests:
+            fields.fault("tests", f"{location!r} is the component's own file")
+        return Component(
+            component_id=component_id,
+            location=location,
+            tests=tests,
+            description=description,
+            entities=[one for one in entities if one is not None],
+            errors=[one for one in errors if one is not None],
+            criteria=criteria,
+            lines=lines,
+        )
+
+    def _check_raises(
+        self, entities: list[Entity | None], known: set[str], where: str, line: int
+    ) -> None:
+        """Every error that a method raises has to be one that somebody can look up."""
+        import builtins
+
+        for entity in entities:
+            for method in entity.methods if entity is not None else ():
+                for name in method.raises:
+                    if name not in known and not hasattr(builtins, name):
+                        self._faults.add(
+                            line,
+                            f"{where}: {entity.name if entity else ''}.{method.name} raises "
+                            f"{name!r}, which is neither among its errors nor built in",
+                        )
+
+    def _path(self, fields: Fields, key: str, *, python: bool) -> str | None:
+        node = fields.take(key, required=True)
+        path = None if node is None else fields.text_of(key, node)
+        if path is None:
+            return None
+        problem = path_problem(path)
+        if problem is None and python and not path.endswith(".py"):
+            problem = f"{path!r} is no Python file"
+        if problem is not None:
+            fields.fault(key, problem, node)
+            return None
+        return path
+
+    def _tests(self, fields: Fields) -> tuple[str, ...]:
+        found = []
+        for path in fields.texts("tests", required=True):
+            problem = path_problem(path.removesuffix("/"))
+            name = path.rsplit("/", 1)[-1]
+            if problem is None and name and not (name.startswith("test_") and name[-3:] == ".py"):
+                problem = f"{path!r} is neither a file test_….py nor a directory ending in /"
+            if problem is not None:
+                fields.fault("tests", problem)
+            else:
+                found.append(path)
+        return tuple(found)
+
+    def _entity(self, node: Node, where: str, names: dict[str, int]) -> Entity | None:
+        fields = Fields(node, where, self._faults)
+        name = fields.name("name", _NAME, "it is a Python name")
+        kind = self._one_of(fields, "kind", ENTITY_KINDS)
+        description = fields.text("description")
+        fields.texts("bases")
+        members = self._members(fields, where, "fields", typed="type")
+        methods = self._members(fields, where, "methods", typed="signature")
+        fields.done()
+        if name is None or kind is None:
+            return None
+        self._once(names, name, node.line, f"{where}.name")
+        return Entity(
+            name=name, kind=kind, description=description, fields=members, methods=methods
+        )
+
+    def _members(self, fields: Fields, where: str, key: str, *, typed: str) -> list[Member]:
+        found = []
+        names: dict[str, int] = {}
+        for index, node in enumerate(fields.items(key)):
+            label = f"{where}.{key}[{index}]"
+            inner = Fields(node, label, self._faults)
+            name = inner.name("name", _NAME, "it is a Python name")
+            member = Member(
+                name=name or "",
+                signature=inner.text(typed, required=typed == "signature"),
+                description=inner.text("description"),
+                raises=inner.texts("raises") if typed == "signature" else (),
+            )
+            if typed == "type":
+                inner.take("default")
+                inner.take("value")
+            inner.done()
+            signature = member.signature
+            if typed == "signature" and signature is not None and not _is_signature(signature):
+                inner.fault(
+                    "signature", f"{signature[:60]!r} is none; write it as (tokens: int) -> bool"
+                )
+            if name is not None:
+                self._once(names, name, node.line, f"{label}.name")
+                found.append(member)
+        return found
+
+    def _error(self, node: Node, where: str) -> Entity | None:
+        fields = Fields(node, where, self._faults)
+        name = fields.name("name", _NAME, "it is a Python name")
+        fields.text("base")
+        description = fields.text("when", required=True)
+        fields.texts("fields")
+        fields.done()
+        if name is None:
+            return None
+        return Entity(name=name, kind="exception", description=description)
+
+    def _criteria(self, fields: Fields, where: str) -> list[Criterion]:
+        found = []
+        ids: dict[str, int] = {}
+        for index, node in enumerate(fields.items("acceptance_criteria", required=True)):
+            label = f"{where}.acceptance_criteria[{index}]"
+            inner = Fields(node, label, self._faults)
+            criterion_id = inner.name("id", _CRITERION, "it is as AC-01")
+            text = inner.text("text")
+            steps = [inner.text(word) for word in ("given", "when", "then")]
+            inner.text("title")
+            inner.done()
+            if text is None and not all(steps) and inner.usable:
+                inner.fault("", "expected text, or given, when and then")
+            if criterion_id is not None:
+                self._once(ids, criterion_id, node.line, f"{label}.id")
+                told = text or " ".join(filter(None, steps))
+                found.append(Criterion(criterion_id=criterion_id, text=told))
+        return found
+
+
+def _is_signature(text: str) -> bool:
+    """Whether a text is the part of a definition that follows its name."""
+    import ast
+
+    try:
+        tree = ast.parse(f"def f{text}: ...")
+    except (SyntaxError, ValueError):
+        return False
+    return len(tree.body) == 1 and isinstance(tree.body[0], ast.FunctionDef)
+
+
+def with_status(data: bytes, status: str) -> bytes | None:
+    """Return a specification with another status, all else as it is; None if it is none."""
+    specification, _ = read_specification(data)
+    if specification is None:
+        return None
+    text = data.decode("utf-8-sig")
+    pattern = re.compile(
+        r"(?m)^([ \t]*|[^#\n]*[{,][ \t]*)status:[ \t]*[\"']?(?:draft|approved)\b[\"']?"
+    )
+    changed = pattern.sub(lambda found: f"{found[1]}status: {status}", text, count=1).encode()
+    again, _ = read_specification(changed)
+    return changed if again is not None and again.status == status else None

@@ -1,0 +1,250 @@
+"""What a run keeps beside its session: each prompt, each answer, each verdict, durably.
+
+A prompt is stored before the agent is asked, an answer before it is applied, a verdict before it
+is recorded in the session. So a worker that comes after a kill asks again only what was not
+answered, and what it goes on with is what the one before had. Files are named by the attempt they
+belong to, counted over the whole session, and are never changed once they are there.
+
+They are JSON, in the directory `steps` of the session's; deleting the session deletes them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from attrs import frozen
+
+from tools.durable import (
+    DirectoryLock,
+    FileSystem,
+    ReadError,
+    WriteError,
+    read_regular_file,
+    replace_file,
+)
+from tools.workflows.agents.port import (
+    AgentAnswer,
+    AgentOption,
+    AgentQuestion,
+    TokenUsage,
+)
+from tools.workflows.gates import Verdict
+from tools.workflows.workspace_files import make_workspace
+
+_Made = TypeVar("_Made")
+
+STEPS: Final = "steps"
+MAX_STEP_BYTES: Final = 48 << 20
+
+
+@frozen(kw_only=True)
+class StepKey:
+    """Which attempt, and which call of it.
+
+    Attributes:
+        serial: The attempt's number in the whole session, from 1.
+        phase: The phase.
+        attempt: The attempt's number in the phase, from 1.
+    """
+
+    serial: int
+    phase: str
+    attempt: int
+
+    def name(self, kind: str, call: int | None = None) -> str:
+        """Name the file of a kind: `0003-green-1.2.answer.json`."""
+        number = "" if call is None else f".{call}"
+        return f"{self.serial:04d}-{self.phase}-{self.attempt}{number}.{kind}.json"
+
+
+def digest_of(text: str) -> str:
+    """Return the SHA-256 of a text in UTF-8, hexadecimal."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class StepStore:
+    """The steps of one session. One worker at a time writes here, under the run's lock."""
+
+    def __init__(self, fs: FileSystem, session_directory: Path) -> None:
+        """Name the place; nothing is read or made yet.
+
+        Args:
+            fs: The file system.
+            session_directory: The session's directory.
+        """
+        self._fs = fs
+        self.directory = session_directory / STEPS
+        self._made_directory = False
+
+    def read(self, name: str) -> dict[str, Any] | None:
+        """Read a step, or None if there is none of this name.
+
+        Raises:
+            ReadError: It is there and no step.
+        """
+        path = self.directory / name
+        data = read_regular_file(self._fs, os.fspath(path), path=path, max_bytes=MAX_STEP_BYTES)
+        if data is None:
+            return None
+        try:
+            value = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise ReadError(path=path, reason="it is no JSON") from error
+        if not isinstance(value, dict):
+            raise ReadError(path=path, reason="it is no JSON object")
+        return value
+
+    def write(self, name: str, value: Mapping[str, Any]) -> None:
+        """Write a step, whole and durable.
+
+        Raises:
+            WriteError: The disk or its permissions.
+        """
+        data = json.dumps(value, ensure_ascii=True, indent=1).encode()
+        try:
+            if not self._made_directory:
+                make_workspace(self._fs, self.directory)  # never the session's own directory
+                self._made_directory = True
+            with DirectoryLock(self._fs, self.directory) as lock:
+                replace_file(self._fs, lock.fd, name, [data], path=self.directory / name)
+        except FileNotFoundError as error:
+            raise WriteError(
+                path=self.directory, operation="lock the steps", cause=error
+            ) from error
+
+    # --------------------------------------------------------------------------- the three kinds
+
+    def prompt(self, key: StepKey, call: int) -> str | None:
+        """Return the prompt of a call, or None."""
+        name = key.name("prompt", call)
+        found = self.read(name)
+        return None if found is None else self._made(name, lambda: str(found["prompt"]))
+
+    def keep_prompt(self, key: StepKey, call: int, prompt: str) -> None:
+        """Keep the prompt of a call."""
+        self.write(key.name("prompt", call), {"digest": digest_of(prompt), "prompt": prompt})
+
+    def answer(self, key: StepKey, call: int, prompt: str) -> StoredAnswer | None:
+        """Return the answer to a prompt, or None.
+
+        Raises:
+            ReadError: What is there answers another prompt.
+        """
+        name = key.name("answer", call)
+        found = self.read(name)
+        if found is None:
+            return None
+        if found.get("prompt_digest") != digest_of(prompt):
+            raise ReadError(path=self.directory / name, reason="it answers another prompt")
+        return self._made(name, lambda: StoredAnswer.from_json(found))
+
+    def keep_answer(self, key: StepKey, call: int, prompt: str, answer: StoredAnswer) -> None:
+        """Keep an answer (or the failure to give one)."""
+        self.write(
+            key.name("answer", call), {"prompt_digest": digest_of(prompt), **answer.to_json()}
+        )
+
+    def verdict(self, key: StepKey) -> Verdict | None:
+        """Return the verdict on an attempt, or None."""
+        name = key.name("verdict")
+        found = self.read(name)
+        return None if found is None else self._made(name, lambda: Verdict.from_json(found))
+
+    def keep_verdict(self, key: StepKey, verdict: Verdict) -> None:
+        """Keep a verdict."""
+        self.write(key.name("verdict"), verdict.to_json())
+
+    def _made(self, name: str, make: Callable[[], _Made]) -> _Made:
+        """Make a value of what was read; what is none is a fault of the file."""
+        try:
+            return make()
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ReadError(
+                path=self.directory / name,
+                reason=f"it is no step ({type(error).__name__}: {error})",
+            ) from error
+
+    def names(self) -> list[str]:
+        """Return the names of all steps, in their order; empty when there are none."""
+        try:
+            return sorted(name for name in os.listdir(self.directory) if name[:1] != ".")
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise ReadError(path=self.directory, cause=error) from error
+
+
+@frozen(kw_only=True)
+class StoredAnswer:
+    """An agent's answer as it is kept; or why there is none.
+
+    Attributes:
+        answer: What it said; empty text if it failed.
+        usage: What it cost, estimated where the agent did not say.
+        duration_s: How long it took, in seconds.
+        agent: The agent's description.
+        failure: Why it gave none, or None.
+        may_recover: Whether another try may go better.
+    """
+
+    answer: AgentAnswer
+    usage: TokenUsage
+    duration_s: float
+    agent: str
+    failure: str | None = None
+    may_recover: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return {
+            "agent": self.agent,
+            "duration_s": self.duration_s,
+            "failure": self.failure,
+            "may_recover": self.may_recover,
+            "usage": {
+                "input_tokens": self.usage.input_tokens,
+                "output_tokens": self.usage.output_tokens,
+                "estimated": self.usage.estimated,
+            },
+            "questions": [
+                {
+                    "prompt": one.prompt,
+                    "title": one.title,
+                    "multi_select": one.multi_select,
+                    "options": [
+                        {"label": option.label, "description": option.description}
+                        for option in one.options
+                    ],
+                }
+                for one in self.answer.questions
+            ],
+            "text": self.answer.text,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> StoredAnswer:
+        """Read what `to_json` gave."""
+        return cls(
+            answer=AgentAnswer(
+                text=value["text"],
+                questions=[
+                    AgentQuestion(
+                        prompt=one["prompt"],
+                        title=one["title"],
+                        multi_select=one["multi_select"],
+                        options=[AgentOption(**option) for option in one["options"]],
+                    )
+                    for one in value["questions"]
+                ],
+            ),
+            usage=TokenUsage(**value["usage"]),
+            duration_s=value["duration_s"],
+            agent=value["agent"],
+            failure=value["failure"],
+            may_recover=value["may_recover"],
+        )
