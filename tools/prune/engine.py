@@ -366,7 +366,7 @@ class _Run:
                     private.directory(self._parent)
                 self._finish_earlier(private, audit, begun)
                 self._purge_trash(private, audit, begun)
-                size = self._disposal.batch or batch_size()
+                size = self._disposal.batch or batch_size(len(self._target.guards))
                 removals = [one for one in plan.removals if not self._pinned(one, pins)]
                 for start in range(0, len(removals), size):
                     self._batch(root_fd, private, audit, removals[start : start + size])
