@@ -84,6 +84,8 @@ class AuditLog:
             status = fs.fstat(self._fd)
             if not stat.S_ISREG(status.st_mode):
                 raise OSError(f"the audit log {name} is no regular file")  # noqa: TRY301
+            if status.st_nlink > 1:  # what is written to it would be written elsewhere too
+                raise OSError(f"the audit log {name} has several names")  # noqa: TRY301
             if status.st_size == 0:  # it may be new: its name must survive as well
                 if path is None:
                     fs.fsync(directory_fd)

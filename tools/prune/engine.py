@@ -45,9 +45,11 @@ from tools.prune.private import (
     TRASH,
     PrivateDirectory,
     hidden_name,
+    inode_of,
     open_root,
     read_pins,
     session_of,
+    token_of,
 )
 from tools.prune.result import PruneResult
 from tools.prune.target import Dated, PruneObserver, PruneTarget, Silent
@@ -188,6 +190,13 @@ class _Begun:
     going: Sequence[str]
     expired: Sequence[tuple[str, TrashRecord]]
     orphaned: Sequence[str]
+
+
+def _stray(hidden: str) -> str:
+    return (
+        f"something else was put in its place while it was removed; it is {hidden!r} in "
+        f"{PRIVATE} now, and nothing of it was deleted. Move it where it belongs"
+    )
 
 
 @define
@@ -349,6 +358,7 @@ class _Run:
             timeout_s=self._disposal.lock_timeout_s,
             monotonic=self._outside.monotonic,
             sleep=self._outside.sleep,
+            mount_of=self._outside.mount_of,
         )
         try:
             # All that may refuse the prune comes before the first removal.
@@ -415,6 +425,9 @@ class _Run:
         going_fd = private.directory(GOING)
         for hidden in begun.going:
             session_id = session_of(hidden)
+            if self._is_stray(going_fd, hidden):
+                self._fail(session_id, _stray(hidden))
+                continue
             error = self._delete_hidden(going_fd, hidden)
             if error is None:
                 self._finished.append(session_id)
@@ -425,6 +438,16 @@ class _Run:
             with suppress(OSError):  # what a crash brings back is finished again
                 audit.write()
                 self._fs.fsync(going_fd)
+
+    def _is_stray(self, going_fd: int, hidden: str) -> bool:
+        """Tell whether a name out of sight has something else than what was being removed."""
+        inode = inode_of(hidden)
+        if inode is None:
+            return False
+        try:
+            return self._fs.stat(hidden, dir_fd=going_fd).st_ino != inode
+        except OSError:
+            return False
 
     def _purge_trash(self, private: PrivateDirectory, audit: AuditLog, begun: _Begun) -> None:
         """Remove what was in the trash for its time."""
@@ -470,6 +493,8 @@ class _Run:
                 return cause.strerror or str(cause)
             return None
         try:
+            if self._outside.mount_of(fd) != self._outside.mount_of(parent_fd):
+                return "something is mounted there"
             return self._delete_open(parent_fd, hidden, fd)
         finally:
             close_reader(self._fs, fd)
@@ -530,7 +555,8 @@ class _Run:
             else:
                 one = _Held(decision, fd, guards, "")
                 if self._unchanged(fd, decision.candidate):
-                    one.hidden = hidden_name(session_id, self._outside.token())
+                    token = token_of(self._fs.fstat(fd).st_ino, self._outside.token())
+                    one.hidden = hidden_name(session_id, token)
                     return one
                 self._kept[session_id] = Reason.RECENT
         except OSError as error:

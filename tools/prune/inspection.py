@@ -430,6 +430,20 @@ def mounted_names(root: Path, mountinfo: str = "/proc/self/mountinfo") -> frozen
     return frozenset(names)
 
 
+def mount_id(fd: int) -> str | None:
+    """Say which mount an open file or directory is reached through; None where it is not known.
+
+    A bind has an id of its own even where the device number is the same (proc_pid_fdinfo(5)).
+    """
+    try:
+        with open(f"/proc/self/fdinfo/{fd}", "rb") as about:
+            lines = about.read().splitlines()
+    except OSError:
+        return None
+    found = (line.split()[1] for line in lines if line.startswith(b"mnt_id:"))
+    return next((number.decode("ascii") for number in found), None)
+
+
 def _unescaped(field_: bytes) -> bytes:
     if b"\\" not in field_:
         return field_
