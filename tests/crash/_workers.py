@@ -17,12 +17,15 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from tests.crash import _question_tasks, _story
 from tools.durable import OsFileSystem
 from tools.harness import SessionConflict, SessionStore, UnreadableSession
+from tools.prune import Disposal, Outside, RetentionPolicy, TarArchiver, prune
+from tools.sandbox import SandboxTarget
 
 Tell = Callable[..., None]
 
@@ -219,6 +222,33 @@ def watch(tell: Tell, *, base: str, start: float, stop: str) -> None:
     tell(listings=listings, seen=len(seen), wrong=wrong[:5])
 
 
+def prune_root(
+    tell: Tell,
+    *,
+    root: str,
+    grace_s: float | None = None,
+    archives: str | None = None,
+    last: int | None = None,
+    moment: str = "before",
+) -> None:
+    """Prune a root of old workspaces; may die at one of its system calls, or be killed."""
+    fs = DyingFileSystem(last, moment)
+    archiver = None if archives is None else TarArchiver(directory=Path(archives))
+    disposal = Disposal(
+        grace=None if grace_s is None else timedelta(seconds=grace_s),
+        archiver=archiver,
+        batch=10,
+    )
+    tell(did="began")
+    result = prune(
+        SandboxTarget(Path(root)),
+        RetentionPolicy(max_age_hours=24),
+        disposal=disposal,
+        outside=Outside(fs=fs),
+    )
+    tell(did="ended", calls=len(fs.calls), deleted=len(result.deleted_sessions))
+
+
 def one_question_operation(
     tell: Tell,
     *,
@@ -248,6 +278,7 @@ TASKS: dict[str, Callable[..., None]] = _question_tasks.TASKS | {
         create_and_delete,
         watch,
         one_question_operation,
+        prune_root,
     )
 }
 
