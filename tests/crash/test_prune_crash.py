@@ -42,7 +42,7 @@ def nursery() -> Iterator[Nursery]:
 
 
 class Place:
-    """A root of old workspaces whose content follows from their ids, and what must be true of it."""
+    """A root of old workspaces whose content follows from their ids, and what must hold of it."""
 
     def __init__(self, top: Path, mode: str) -> None:
         self.root = top / "root"
