@@ -327,7 +327,7 @@ def manage_sessions(tell: Tell, *, base: str, start: float, worker: int, stop: s
             wrong.append(str(error))
         else:
             gone += last is None
-            if gone == 1 and last is None:
+            if ended == 10:
                 tell(met=True)
             manager.release()
     tell(ended=ended, gone=gone, wrong=wrong[:5])
