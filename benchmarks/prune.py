@@ -131,7 +131,9 @@ def run_ours(root: Path, count: int) -> float:
     began = time.perf_counter()
     result = prune_sessions(24, root)
     took = time.perf_counter() - began
-    removing = [one for one in read_audit(root / PRIVATE / AUDIT_NAME) if one["event"] == "removing"]
+    removing = [
+        one for one in read_audit(root / PRIVATE / AUDIT_NAME) if one["event"] == "removing"
+    ]
     if len(result.deleted_sessions) != count or len(removing) != count or result.errors:
         raise SystemExit(f"not all was pruned: {result}")
     return took

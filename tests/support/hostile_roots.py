@@ -134,7 +134,10 @@ class HostileRoot:
         if os.geteuid() != 0:
             pytest.skip("mounting takes root")
         done = subprocess.run(
-            ["mount", "--bind", str(source), str(point)], capture_output=True, text=True, check=False
+            ["mount", "--bind", str(source), str(point)],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode != 0:
             pytest.skip(f"nothing can be bound here: {done.stderr.strip()}")
@@ -235,7 +238,6 @@ STAYS |= {
     "metadata that is a link to itself": lambda root: root.without_metadata().symlink_to(
         ".metadata.json"
     ),
-    "metadata with a mode of its own, unreadable": lambda root: _locked_metadata(root),
 }
 
 
@@ -243,6 +245,9 @@ def _locked_metadata(root: HostileRoot) -> None:
     if os.geteuid() == 0:
         pytest.skip("root reads everything")
     (root.hostile() / ".metadata.json").chmod(0)
+
+
+STAYS["metadata that nobody may read"] = _locked_metadata
 
 
 def _text(**changes: object) -> bytes:
@@ -287,7 +292,7 @@ STAYS |= {
         "with a time that is a number": _text(updated_at=0),
         "with a time that is null": _text(updated_at=None),
         "with a time of 100,000 characters": _text(updated_at="2" * 100_000),
-        "with a time of other digits": _text(updated_at="２０２０-01-01T00:00:00Z"),
+        "with a time of other digits": _text(updated_at="\uff12\uff10\uff12\uff10-01-01T00:00:00Z"),
         "used before it was created": _text(updated_at="2020-01-01T00:00:00Z"),
         "used just now, in local time": _text(
             updated_at=datetime.now(UTC).astimezone().isoformat()
@@ -315,7 +320,7 @@ STAYS |= {
         "like an id after a newline": "\n" + name_of(FIFTY),
         "like an id and a blank": name_of(FIFTY) + " ",
         "like an id with a suffix": name_of(FIFTY) + ".bak",
-        "like an id in other digits": name_of(FIFTY).replace("0", "０"),
+        "like an id in other digits": name_of(FIFTY).replace("0", "\uff10"),
         "like an id with a byte that is no UTF-8": name_of(FIFTY).encode()[:-1] + b"\xff",
         "with bytes that are no UTF-8": b"\xff\xfe\xfd",
         "with 255 bytes": "x" * 255,

@@ -1,4 +1,4 @@
-"""Whatever name a prune is about to use is swapped for a link to a canary, just before each call."""
+"""Whatever name a prune is about to use is swapped for a link to a canary just before each call."""
 
 from __future__ import annotations
 

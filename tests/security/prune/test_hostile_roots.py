@@ -239,7 +239,7 @@ def test_a_root_that_is_no_directory_is_refused(tmp_path: Path, make: object) ->
     assert snapshot(tmp_path) == before
 
 
-@pytest.mark.parametrize("name", ["\0", "x" * 300, "x/" * 3_000, "\udcff", "\ud800"])
+@pytest.mark.parametrize("name", ["\0", "x" * 300, "x/" * 3_000, "\udcff", "surrogate \ud800"])
 def test_a_root_with_an_impossible_name_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(PruneError):
         prune_sessions(24, tmp_path / name)
@@ -262,9 +262,7 @@ def test_a_root_that_cannot_be_read_is_refused(
     watched = Watched(hostile)
     root = str(hostile.root)
     fs = FaultyFileSystem(
-        plan=lambda _, call: (
-            number if (call.operation, call.path) == (operation, root) else None
-        )
+        plan=lambda _, call: number if (call.operation, call.path) == (operation, root) else None
     )
     with pytest.raises(PruneRootUnusable):
         prune_sessions(24, hostile.root, outside=Outside(fs=fs))
