@@ -61,6 +61,7 @@ from tools.prune.trash import (
     write_record,
 )
 
+_ARCHIVED_AT_ONCE: Final = 16
 _GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 
@@ -377,6 +378,8 @@ class _Run:
                 self._finish_earlier(private, audit, begun)
                 self._purge_trash(private, audit, begun)
                 size = self._disposal.batch or batch_size(len(self._target.guards))
+                if self._disposal.archiver is not None:  # all of a batch are locked meanwhile
+                    size = min(size, _ARCHIVED_AT_ONCE)
                 removals = [one for one in plan.removals if not self._pinned(one, pins)]
                 for start in range(0, len(removals), size):
                     self._batch(root_fd, private, audit, removals[start : start + size])
