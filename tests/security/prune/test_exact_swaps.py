@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support import hostile_roots
+from tests.support.filesystem import Call, FaultyFileSystem
 from tests.support.hostile_roots import HostileRoot, snapshot
 from tests.support.soak import SOAKING
 from tools.durable import OsFileSystem
@@ -113,3 +114,45 @@ def test_no_call_of_a_prune_follows_a_link_that_was_just_put_there(
             break
     print(f"{met} swaps at {chosen} calls")
     assert met >= 15
+
+
+class Interrupted(BaseException):
+    """The process ends here."""
+
+
+@pytest.mark.parametrize("ending", ["its name is taken", "the process dies"])
+def test_a_directory_that_was_renamed_by_mistake_is_never_deleted(
+    tmp_path: Path, ending: str
+) -> None:
+    """Another directory has the session's name in the moment of the rename, and can't go back."""
+    with ExitStack() as stack:
+        root = HostileRoot(tmp_path, stack)
+        old = root.root / root.old
+        renamed = False
+
+        def before(call: Call) -> None:
+            nonlocal renamed
+            if call.operation == "rename" and "/going/" in call.path and not renamed:
+                old.rename(root.top / "aside")
+                (old / "precious").mkdir(parents=True)
+                (old / "precious" / "file").write_text("precious")
+                renamed = True
+            elif renamed and call.operation == "stat" and "/going/" in call.path:
+                if ending == "the process dies":
+                    raise Interrupted
+                old.mkdir(exist_ok=True)
+
+        fs = FaultyFileSystem(before=before)
+        errors = []
+        try:
+            errors.append(prune_sessions(24, root.root, outside=Outside(fs=fs)).errors)
+        except Interrupted:
+            pass
+        errors += [prune_sessions(24, root.root).errors for _ in range(2)]
+        going = root.root / ".prune" / "going"
+        (stray,) = os.listdir(going)
+        assert (going / stray / "precious" / "file").read_text() == "precious"
+        for one in errors:
+            assert list(one) == [root.old]
+            assert stray in one[root.old]
+            assert "nothing of it was deleted" in one[root.old]
