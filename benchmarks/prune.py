@@ -305,10 +305,10 @@ def _peer(peers: Path) -> Path | str:
 
 def _rows(place: Path, peer: Path | None, *, quick: bool) -> Iterator[Row]:
     count = 2_000 if quick else 10_000
-    yield from measure_dry_run(place, count, rounds=5 if quick else 15)
-    yield from measure_removal(place, count, rounds=3 if quick else 7, peer=peer)
+    yield from measure_dry_run(place, count, rounds=5 if quick else 11)
+    yield from measure_removal(place, count, rounds=3, peer=peer)
     yield from measure_clean_up(
-        place, count, entries=100, sample=50 if quick else 300, rounds=2 if quick else 5
+        place, count, entries=100, sample=50 if quick else 300, rounds=2 if quick else 3
     )
 
 
@@ -335,9 +335,8 @@ def main(arguments: list[str] | None = None) -> int:
         peer = _peer(peers)
         began = time.monotonic()
         for one in _rows(place, None if isinstance(peer, str) else peer, quick=given.quick):
-            if not rows or rows[-1].group != one.group:
-                print(f"{one.group} {one.size:,} …", file=sys.stderr, flush=True)
             rows.append(one)
+            print(f"{one.group} {one.size:,}, {one.what}: {one.p50_ms:,.0f} ms", file=sys.stderr)
     machine["took_s"] = round(time.monotonic() - began)
     missed = [one for one in rows if one.met is False]
     if given.json:
