@@ -144,10 +144,8 @@ def test_a_directory_that_was_renamed_by_mistake_is_never_deleted(
 
         fs = FaultyFileSystem(before=before)
         errors = []
-        try:
+        with suppress(Interrupted):
             errors.append(prune_sessions(24, root.root, outside=Outside(fs=fs)).errors)
-        except Interrupted:
-            pass
         errors += [prune_sessions(24, root.root).errors for _ in range(2)]
         going = root.root / ".prune" / "going"
         (stray,) = os.listdir(going)
