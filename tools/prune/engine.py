@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -448,9 +449,10 @@ class _Run:
         if inode is None:
             return False
         try:
-            return self._fs.stat(hidden, dir_fd=going_fd).st_ino != inode
+            status = self._fs.stat(hidden, dir_fd=going_fd)
         except OSError:
             return False
+        return status.st_ino != inode and not stat.S_ISLNK(status.st_mode)  # a link holds nothing
 
     def _purge_trash(self, private: PrivateDirectory, audit: AuditLog, begun: _Begun) -> None:
         """Remove what was in the trash for its time."""
