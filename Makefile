@@ -11,7 +11,7 @@ WORKERS ?= 2
 PYTEST  := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types imports format bench sandbox-bench questions-bench terminal-bench soak prune clean
+.PHONY: help run test check lint types imports format bench sandbox-bench prune-bench questions-bench terminal-bench soak prune clean
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -68,6 +68,9 @@ bench: $(VENV)/.dev-ready  ## measure sessions and phases, against named referen
 sandbox-bench: $(VENV)/.dev-ready  ## measure the sandbox against its peers, each in an environment of its own
 	$(BIN)/agentforge setup
 	$(BIN)/python -m benchmarks.sandbox
+
+prune-bench: $(VENV)/.dev-ready  ## measure pruning against du, rm -rf and another sandbox
+	$(BIN)/python -m benchmarks.prune
 
 prune: $(VENV)/.run-ready  ## remove old sessions of every kind (shows them, and asks first)
 	$(BIN)/agentforge prune

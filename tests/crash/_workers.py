@@ -17,12 +17,23 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from tests.crash import _question_tasks, _story
 from tools.durable import OsFileSystem
-from tools.harness import SessionConflict, SessionStore, UnreadableSession
+from tools.harness import (
+    HarnessError,
+    SessionConflict,
+    SessionManager,
+    SessionStore,
+    UnreadableSession,
+)
+from tools.prune import Disposal, Outside, PruneBusy, RetentionPolicy, TarArchiver, prune
+from tools.sandbox import SandboxTarget, WorkspaceError, create_session_sandbox
+from tools.sandbox.claims import claim
 
 Tell = Callable[..., None]
 
@@ -219,6 +230,120 @@ def watch(tell: Tell, *, base: str, start: float, stop: str) -> None:
     tell(listings=listings, seen=len(seen), wrong=wrong[:5])
 
 
+def prune_root(
+    tell: Tell,
+    *,
+    root: str,
+    grace_s: float | None = None,
+    archives: str | None = None,
+    last: int | None = None,
+    moment: str = "before",
+) -> None:
+    """Prune a root of old workspaces; may die at one of its system calls, or be killed."""
+    fs = DyingFileSystem(last, moment)
+    archiver = None if archives is None else TarArchiver(directory=Path(archives))
+    disposal = Disposal(
+        grace=None if grace_s is None else timedelta(seconds=grace_s),
+        archiver=archiver,
+        batch=10,
+    )
+    tell(did="began")
+    result = prune(
+        SandboxTarget(Path(root)),
+        RetentionPolicy(max_age_hours=24),
+        disposal=disposal,
+        outside=Outside(fs=fs),
+    )
+    tell(did="ended", calls=len(fs.calls), deleted=len(result.deleted_sessions))
+
+
+def prune_until_stopped(tell: Tell, *, root: str, start: float, stop: str) -> None:
+    """Prune all workspaces that nobody uses, again and again."""
+    deleted: list[str] = []
+    _sleep_until(start)
+    while not os.path.exists(stop):
+        try:
+            result = prune(SandboxTarget(Path(root)), RetentionPolicy(max_age_hours=0))
+        except PruneBusy:
+            continue
+        assert dict(result.errors) == {}, result.errors
+        deleted += result.deleted_sessions
+    tell(deleted=len(deleted), twice=len(deleted) - len(set(deleted)))
+
+
+def work_in_workspaces(tell: Tell, *, root: str, start: float, worker: int, stop: str) -> None:
+    """Hold new workspaces as executions do, and see that what is held stays where it is."""
+    held = lost = waits = 0
+    wrong: list[str] = []
+    _sleep_until(start)
+    while not os.path.exists(stop):
+        session_id, sandbox = create_session_sandbox(workspace_root=root)
+        try:
+            for number in range(4):
+                with claim(sandbox.workspace, timeout_s=20) as fd:
+                    assert fd is not None
+                    held += 1
+                    name = f"{worker}-{number}.txt"
+                    os.close(os.open(name, os.O_CREAT | os.O_WRONLY, 0o600, dir_fd=fd))
+                    for _ in range(4):
+                        time.sleep(0.001)
+                        here = os.stat(sandbox.workspace, follow_symlinks=False)
+                        if not os.path.samestat(here, os.fstat(fd)) or name not in os.listdir(fd):
+                            wrong.append(f"{session_id} was touched while it was held")
+                waits += 1
+                time.sleep(0.001)
+        except WorkspaceError:  # pruned between two executions
+            lost += 1
+            if lost == 1:
+                tell(met=True)
+            assert not sandbox.workspace.exists()
+        sandbox.close()
+    tell(held=held, lost=lost, kept=waits, wrong=wrong[:5])
+
+
+def manage_sessions(tell: Tell, *, base: str, start: float, worker: int, stop: str) -> None:
+    """Lead sessions to their end, saving all the way, while others clean up."""
+    manager = SessionManager(SessionStore(base))
+    ended = gone = 0
+    wrong: list[str] = []
+    _sleep_until(start)
+    while not os.path.exists(stop):
+        session = manager.create("spec", "first")
+        for number in range(5):
+            manager.add_history("step", f"{worker}: {number}")
+        found = manager.store.load(session.session_id)
+        if found is None or len(found.history) < 6:
+            wrong.append(f"{session.session_id} is not as it was saved, and it is active")
+        manager.pause()
+        if manager.store.load(session.session_id) is None:
+            wrong.append(f"{session.session_id} is gone, and it is paused")
+        manager.resume()
+        manager.complete()
+        ended += 1
+        manager.release()
+        try:
+            last = manager.load(session.session_id)
+        except HarnessError as error:
+            wrong.append(str(error))
+        else:
+            gone += last is None
+            if ended == 10:
+                tell(met=True)
+            manager.release()
+    tell(ended=ended, gone=gone, wrong=wrong[:5])
+
+
+def clean_up_until_stopped(tell: Tell, *, base: str, start: float, stop: str) -> None:
+    """Clean up every session that ended, again and again."""
+    manager = SessionManager(SessionStore(base))
+    deleted: list[str] = []
+    _sleep_until(start)
+    while not os.path.exists(stop):
+        with suppress(PruneBusy):
+            deleted += manager.cleanup_old_sessions(0)
+    tell(deleted=len(deleted), twice=len(deleted) - len(set(deleted)))
+
+
 def one_question_operation(
     tell: Tell,
     *,
@@ -248,6 +373,11 @@ TASKS: dict[str, Callable[..., None]] = _question_tasks.TASKS | {
         create_and_delete,
         watch,
         one_question_operation,
+        prune_root,
+        prune_until_stopped,
+        work_in_workspaces,
+        manage_sessions,
+        clean_up_until_stopped,
     )
 }
 

@@ -20,6 +20,7 @@ import tarfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -87,16 +88,16 @@ class TarArchiver:
                 archive's own directory; nothing of it is left.
         """
         now = self.clock().astimezone(UTC)
-        name = f"{candidate.kind}-{candidate.session_id}-{now:%Y%m%dT%H%M%SZ}{SUFFIX}"
+        stem = f"{candidate.kind}-{candidate.session_id}-{now:%Y%m%dT%H%M%SZ}"
         try:
             _require_elsewhere(fs, self.directory, session_fd)
             make_durable_directory(fs, self.directory)
         except DurableError as error:
             raise OSError(str(error)) from error
         directory_fd = fs.open(os.fspath(self.directory), DIRECTORY_FLAGS & ~os.O_NOFOLLOW)
-        temporary = f".{name}.{self.token()}"
+        temporary = f".{stem}{SUFFIX}.{self.token()}"
         try:
-            _require_free(fs, directory_fd, name)
+            name = _free_name(fs, directory_fd, stem)
             ours = [temporary]
             try:
                 sums, checksum = self._write(fs, directory_fd, temporary, session_fd, candidate)
@@ -194,13 +195,21 @@ def _require_elsewhere(fs: FileSystem, directory: Path, session_fd: int) -> None
         close_reader(fs, fd)
 
 
-def _require_free(fs: FileSystem, directory_fd: int, name: str) -> None:
-    for taken in (name, name + CHECKSUM_SUFFIX):
-        try:
-            fs.stat(taken, dir_fd=directory_fd)
-        except FileNotFoundError:
-            continue
-        raise FileExistsError(f"there is an archive {taken} already")
+def _free_name(fs: FileSystem, directory_fd: int, stem: str) -> str:
+    """Name the next archive: a prune that was killed may have left one of the same second."""
+    for number in count(1):
+        name = f"{stem}{'' if number == 1 else f'-{number}'}{SUFFIX}"
+        if not any(_is_there(fs, directory_fd, one) for one in (name, name + CHECKSUM_SUFFIX)):
+            break
+    return name
+
+
+def _is_there(fs: FileSystem, directory_fd: int, name: str) -> bool:
+    try:
+        fs.stat(name, dir_fd=directory_fd)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _pack(

@@ -30,6 +30,8 @@ AUDIT_NAME: Final = "audit.jsonl"
 
 _FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
+_encode: Final = json.JSONEncoder(separators=(",", ":")).encode
+
 
 def actor() -> dict[str, object]:
     """Say who this process is: user, uid, process id, host and program."""
@@ -75,8 +77,7 @@ class AuditLog:
             OSError: It can't be opened, or is no regular file.
         """
         self._fs = fs
-        self._run = run
-        self._by = dict(by)
+        self._tail = "," + _encode({"run": run, "by": dict(by)})[1:]
         self._pending: list[bytes] = []
         name, where = (AUDIT_NAME, directory_fd) if path is None else (os.fspath(path), None)
         self._fd = fs.open(name, _FLAGS, 0o600, dir_fd=where)
@@ -84,6 +85,8 @@ class AuditLog:
             status = fs.fstat(self._fd)
             if not stat.S_ISREG(status.st_mode):
                 raise OSError(f"the audit log {name} is no regular file")  # noqa: TRY301
+            if status.st_nlink > 1:  # what is written to it would be written elsewhere too
+                raise OSError(f"the audit log {name} has several names")  # noqa: TRY301
             if status.st_size == 0:  # it may be new: its name must survive as well
                 if path is None:
                     fs.fsync(directory_fd)
@@ -101,10 +104,8 @@ class AuditLog:
             "at": at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
             "event": event,
             **fields,
-            "run": self._run,
-            "by": self._by,
         }
-        self._pending.append(json.dumps(line, separators=(",", ":")).encode("ascii") + b"\n")
+        self._pending.append(f"{_encode(line)[:-1]}{self._tail}\n".encode("ascii"))
 
     def write(self, *, sync: bool = True) -> None:
         """Write the lines that were added.

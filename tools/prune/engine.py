@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -45,9 +46,11 @@ from tools.prune.private import (
     TRASH,
     PrivateDirectory,
     hidden_name,
+    inode_of,
     open_root,
     read_pins,
     session_of,
+    token_of,
 )
 from tools.prune.result import PruneResult
 from tools.prune.target import Dated, PruneObserver, PruneTarget, Silent
@@ -59,6 +62,7 @@ from tools.prune.trash import (
     write_record,
 )
 
+_ARCHIVED_AT_ONCE: Final = 16
 _GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 
@@ -188,6 +192,13 @@ class _Begun:
     going: Sequence[str]
     expired: Sequence[tuple[str, TrashRecord]]
     orphaned: Sequence[str]
+
+
+def _stray(hidden: str) -> str:
+    return (
+        f"something else was put in its place while it was removed; it is {hidden!r} in "
+        f"{PRIVATE} now, and nothing of it was deleted. Move it where it belongs"
+    )
 
 
 @define
@@ -349,6 +360,7 @@ class _Run:
             timeout_s=self._disposal.lock_timeout_s,
             monotonic=self._outside.monotonic,
             sleep=self._outside.sleep,
+            mount_of=self._outside.mount_of,
         )
         try:
             # All that may refuse the prune comes before the first removal.
@@ -366,7 +378,9 @@ class _Run:
                     private.directory(self._parent)
                 self._finish_earlier(private, audit, begun)
                 self._purge_trash(private, audit, begun)
-                size = self._disposal.batch or batch_size()
+                size = self._disposal.batch or batch_size(len(self._target.guards))
+                if self._disposal.archiver is not None:  # all of a batch are locked meanwhile
+                    size = min(size, _ARCHIVED_AT_ONCE)
                 removals = [one for one in plan.removals if not self._pinned(one, pins)]
                 for start in range(0, len(removals), size):
                     self._batch(root_fd, private, audit, removals[start : start + size])
@@ -415,6 +429,9 @@ class _Run:
         going_fd = private.directory(GOING)
         for hidden in begun.going:
             session_id = session_of(hidden)
+            if self._is_stray(going_fd, hidden):
+                self._fail(session_id, _stray(hidden))
+                continue
             error = self._delete_hidden(going_fd, hidden)
             if error is None:
                 self._finished.append(session_id)
@@ -425,6 +442,17 @@ class _Run:
             with suppress(OSError):  # what a crash brings back is finished again
                 audit.write()
                 self._fs.fsync(going_fd)
+
+    def _is_stray(self, going_fd: int, hidden: str) -> bool:
+        """Tell whether a name out of sight has something else than what was being removed."""
+        inode = inode_of(hidden)
+        if inode is None:
+            return False
+        try:
+            status = self._fs.stat(hidden, dir_fd=going_fd)
+        except OSError:
+            return False
+        return status.st_ino != inode and not stat.S_ISLNK(status.st_mode)  # a link holds nothing
 
     def _purge_trash(self, private: PrivateDirectory, audit: AuditLog, begun: _Begun) -> None:
         """Remove what was in the trash for its time."""
@@ -470,6 +498,8 @@ class _Run:
                 return cause.strerror or str(cause)
             return None
         try:
+            if self._outside.mount_of(fd) != self._outside.mount_of(parent_fd):
+                return "something is mounted there"
             return self._delete_open(parent_fd, hidden, fd)
         finally:
             close_reader(self._fs, fd)
@@ -530,7 +560,8 @@ class _Run:
             else:
                 one = _Held(decision, fd, guards, "")
                 if self._unchanged(fd, decision.candidate):
-                    one.hidden = hidden_name(session_id, self._outside.token())
+                    token = token_of(self._fs.fstat(fd).st_ino, self._outside.token())
+                    one.hidden = hidden_name(session_id, token)
                     return one
                 self._kept[session_id] = Reason.RECENT
         except OSError as error:

@@ -28,6 +28,7 @@ CLOCK_SKEW: Final = timedelta(minutes=5)
 
 _BLOCK: Final = 512
 _KIND: Final = 0o170000  # inode(7): S_IFMT
+_DIRECTORY: Final = stat.S_IFDIR
 _LEVELS: Final = 400
 _BUSY: Final = frozenset({errno.EWOULDBLOCK, errno.EACCES})
 _NO_DIRECTORY: Final = frozenset({errno.ENOTDIR, errno.ELOOP})
@@ -87,24 +88,34 @@ def measure(fs: FileSystem, fd: int, status: os.stat_result | None = None) -> Si
     below = walk.look(fd)
     if below:
         walk.visit(fd, below)
-    return walk.result()
+    return Size(walk.size, walk.disk, walk.files, walk.foreign, walk.mounted, walk.partial)
 
 
 class _Walk:
+    """A sum that goes on through a tree. It is made for each of ten thousand sessions."""
+
+    __slots__ = (
+        "_device",
+        "_fs",
+        "_linked",
+        "_owner",
+        "disk",
+        "files",
+        "foreign",
+        "mounted",
+        "partial",
+        "size",
+    )
+
     def __init__(self, fs: FileSystem, device: int, owner: int) -> None:
         self._fs = fs
         self._device = device
         self._owner = owner
-        self._size = self._disk = self._files = 0
-        self._foreign: str | None = None
-        self._mounted: str | None = None
-        self._partial = False
-        self._linked: set[int] = set()
-
-    def result(self) -> Size:
-        return Size(
-            self._size, self._disk, self._files, self._foreign, self._mounted, self._partial
-        )
+        self._linked: set[int] | None = None
+        self.size = self.disk = self.files = 0
+        self.foreign: str | None = None
+        self.mounted: str | None = None
+        self.partial = False
 
     def visit(self, fd: int, below: list[str]) -> None:
         """Walk the directories below one, with one descriptor a level, down to `_LEVELS`."""
@@ -119,7 +130,7 @@ class _Walk:
                     continue
                 name = below.pop()
                 if len(stack) > _LEVELS:
-                    self._partial = True
+                    self.partial = True
                     continue
                 child = self._enter(parent, name)
                 if child >= 0:
@@ -131,6 +142,9 @@ class _Walk:
 
     def _counted(self, inode: int) -> bool:
         """Tell whether a file of several names was counted before."""
+        if self._linked is None:
+            self._linked = {inode}
+            return False
         before = inode in self._linked
         self._linked.add(inode)
         return before
@@ -139,7 +153,7 @@ class _Walk:
         try:
             return self._fs.open(name, DIRECTORY_FLAGS, dir_fd=parent)
         except OSError:
-            self._partial = True
+            self.partial = True
             return -1
 
     def look(self, fd: int) -> list[str]:
@@ -149,7 +163,7 @@ class _Walk:
         try:
             names = fs.listdir(fd)
         except OSError:
-            self._partial = True
+            self.partial = True
             return below
         stat_of, owner, device = fs.stat, self._owner, self._device
         size = disk = 0
@@ -157,13 +171,13 @@ class _Walk:
             try:
                 status = stat_of(name, dir_fd=fd)
             except OSError:
-                self._partial = True
+                self.partial = True
                 continue
             if status.st_uid != owner:
-                self._foreign = name
-            if status.st_mode & _KIND == stat.S_IFDIR:
+                self.foreign = name
+            if status.st_mode & _KIND == _DIRECTORY:
                 if status.st_dev != device:
-                    self._mounted = name
+                    self.mounted = name
                     continue
                 below.append(name)
             elif status.st_nlink > 1 and self._counted(status.st_ino):
@@ -171,9 +185,9 @@ class _Walk:
             else:
                 size += status.st_size
             disk += status.st_blocks
-        self._files += len(names)
-        self._size += size
-        self._disk += disk * _BLOCK
+        self.files += len(names)
+        self.size += size
+        self.disk += disk * _BLOCK
         return below
 
 
@@ -222,11 +236,12 @@ class Inspector:
         device = self.fs.fstat(root_fd).st_dev
         owns = self.target.owns
         for name in sorted(filter(owns, self.fs.listdir(root_fd))):
-            fd = self._open(root_fd, name)
-            if isinstance(fd, Skipped):
-                skipped.append(fd)
-                continue
-            if fd < 0:
+            try:
+                fd = self.fs.open(name, DIRECTORY_FLAGS, dir_fd=root_fd)
+            except OSError as error:
+                why = self._unopened(root_fd, name, error)
+                if why is not None:
+                    skipped.append(why)
                 continue
             try:
                 found = self._examine(fd, name, device, wanted, everything=everything)
@@ -248,23 +263,20 @@ class Inspector:
     def _skip(self, name: str, reason: SkipReason, detail: str) -> Skipped:
         return Skipped(kind=self.target.kind, session_id=name, reason=reason, detail=detail)
 
-    def _open(self, root_fd: int, name: str) -> int | Skipped:
-        """Open a session's directory; -1 for what is gone or is no directory."""
-        try:
-            return self.fs.open(name, DIRECTORY_FLAGS, dir_fd=root_fd)
-        except FileNotFoundError:
-            return -1
-        except OSError as error:
-            if error.errno not in _NO_DIRECTORY:
-                return self._skip(name, SkipReason.UNREADABLE, error.strerror or str(error))
+    def _unopened(self, root_fd: int, name: str, error: OSError) -> Skipped | None:
+        """Say why a session can't be opened; None for what is gone or is no directory."""
+        if error.errno == errno.ENOENT:
+            return None
+        if error.errno not in _NO_DIRECTORY:
+            return self._skip(name, SkipReason.UNREADABLE, error.strerror or str(error))
         try:
             mode = self.fs.stat(name, dir_fd=root_fd).st_mode
         except OSError:
-            return -1
+            return None
         if stat.S_ISLNK(mode):
             detail = "a symbolic link has a session's name; it is not followed"
             return self._skip(name, SkipReason.SYMBOLIC_LINK, detail)
-        return -1
+        return None
 
     def _examine(
         self,
@@ -304,9 +316,8 @@ class Inspector:
         size, in_use = _NOT_MEASURED, False
         if everything or wanted(dated, pinned):
             size = measure(self.fs, fd, status)
-            unsuitable = self._unsuitable(name, size)
-            if unsuitable is not None:
-                return unsuitable
+            if size.mounted is not None or size.foreign is not None:
+                return self._unsuitable(name, size)
             in_use = is_in_use(self.fs, fd, self.target.guards)
         return Candidate(
             kind=self.target.kind,
@@ -321,15 +332,13 @@ class Inspector:
             in_use=in_use,
         )
 
-    def _unsuitable(self, name: str, size: Size) -> Skipped | None:
+    def _unsuitable(self, name: str, size: Size) -> Skipped:
         """Refuse a directory for what is in it."""
         if size.mounted is not None:
             detail = f"another file system is mounted at {size.mounted!r} in it"
             return self._skip(name, SkipReason.MOUNT_POINT, detail)
-        if size.foreign is not None:
-            detail = f"{size.foreign!r} in it belongs to another user"
-            return self._skip(name, SkipReason.OTHER_OWNER, detail)
-        return None
+        detail = f"{size.foreign!r} in it belongs to another user"
+        return self._skip(name, SkipReason.OTHER_OWNER, detail)
 
 
 # ------------------------------------------------------------------------------------------ locks
@@ -421,6 +430,20 @@ def mounted_names(root: Path, mountinfo: str = "/proc/self/mountinfo") -> frozen
     return frozenset(names)
 
 
+def mount_id(fd: int) -> str | None:
+    """Say which mount an open file or directory is reached through; None where it is not known.
+
+    A bind has an id of its own even where the device number is the same (proc_pid_fdinfo(5)).
+    """
+    try:
+        with open(f"/proc/self/fdinfo/{fd}", "rb") as about:
+            lines = about.read().splitlines()
+    except OSError:
+        return None
+    found = (line.split()[1] for line in lines if line.startswith(b"mnt_id:"))
+    return next((number.decode("ascii") for number in found), None)
+
+
 def _unescaped(field_: bytes) -> bytes:
     if b"\\" not in field_:
         return field_
@@ -429,7 +452,20 @@ def _unescaped(field_: bytes) -> bytes:
     return field_
 
 
-def batch_size(largest: int = 256) -> int:
-    """Say how many sessions may be held open at once, within the limit on descriptors."""
+def batch_size(guards: int = 0, *, largest: int = 1024) -> int:
+    """Say how many sessions may be held open at once: they take half of the free descriptors.
+
+    A batch is synced as one, so larger ones take fewer waits for the disk.
+
+    Args:
+        guards: How many guards each may have.
+        largest: The most.
+    """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return max(1, min(largest, soft // 8))
+    if soft == resource.RLIM_INFINITY:
+        return largest
+    try:
+        taken = len(os.listdir("/proc/self/fd"))
+    except OSError:
+        taken = soft // 2
+    return max(1, min(largest, (soft - taken) // (2 * (1 + guards))))

@@ -13,7 +13,7 @@ from attrs import field, frozen
 
 from tools.durable import FileSystem, OsFileSystem
 from tools.prune.audit import actor
-from tools.prune.inspection import mounted_names
+from tools.prune.inspection import mount_id, mounted_names
 
 
 def _free(fd: int) -> int:
@@ -34,6 +34,7 @@ class Outside:
         actor: Who prunes, for the audit log.
         free_bytes: What is free on the file system of an open directory.
         mounts: Names in a root at or below which something is mounted.
+        mount_of: Which mount an open directory is reached through.
     """
 
     fs: FileSystem = field(factory=OsFileSystem)
@@ -44,6 +45,7 @@ class Outside:
     actor: Callable[[], Mapping[str, object]] = actor
     free_bytes: Callable[[int], int] = _free
     mounts: Callable[[Path], frozenset[str]] = mounted_names
+    mount_of: Callable[[int], object] = mount_id
 
 
 def owners_of(fs: FileSystem, root_fd: int) -> frozenset[int]:

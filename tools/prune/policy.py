@@ -242,14 +242,20 @@ def decide(
     wanted = None if policy.min_free_space_gb is None else policy.min_free_space_gb * GIB
     deleted = 0
     decisions = []
+    known: dict[tuple[Reason, ...], tuple[Reason, ...]] = {}  # ten thousand share a few
+    max_age, max_sessions, max_bytes = (
+        policy.max_age_hours,
+        policy.max_sessions,
+        policy.max_total_bytes,
+    )
     for one in ordered:
         kept = _exempt(one, policy)
         reasons = []
-        if policy.max_age_hours is not None and one.age_hours(now) >= policy.max_age_hours:
+        if max_age is not None and one.age_hours(now) >= max_age:
             reasons.append(Reason.EXPIRED)
-        if policy.max_sessions is not None and count > policy.max_sessions:
+        if max_sessions is not None and count > max_sessions:
             reasons.append(Reason.TOO_MANY)
-        if policy.max_total_bytes is not None and total > policy.max_total_bytes:
+        if max_bytes is not None and total > max_bytes:
             reasons.append(Reason.TOO_LARGE)
         if wanted is not None and free is not None and free < wanted:
             reasons.append(Reason.LOW_SPACE)
@@ -265,7 +271,8 @@ def decide(
         count -= 1
         total -= one.size_bytes
         free = None if free is None else free + one.disk_bytes
-        decisions.append(Decision(candidate=one, remove=True, reasons=tuple(reasons)))
+        why = tuple(reasons)
+        decisions.append(Decision(candidate=one, remove=True, reasons=known.setdefault(why, why)))
     return Plan(decisions=tuple(decisions))
 
 

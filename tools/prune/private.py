@@ -2,7 +2,7 @@
 
     {root}/.prune/
         audit.jsonl          what was removed, when, why and by whom
-        going/{id}~{token}   sessions being removed; the next prune finishes what a crash left
+        going/{id}~{inode}-{token}   sessions being removed; the next prune finishes them
         trash/{id}~{token}   sessions that can be brought back, and {id}~{token}.json about each
         coming/{token}       sessions being restored from an archive
         pins/{id}            empty files: sessions that no prune removes
@@ -25,6 +25,7 @@ from attrs import frozen
 from tools.durable import DirectoryLock, FileSystem, LockTimeout
 from tools.durable.filesystem import DIRECTORY_FLAGS, close_reader
 from tools.prune.errors import PruneBusy, PruneError, PruneRootMissing, PruneRootUnusable
+from tools.prune.inspection import mount_id
 from tools.prune.outside import Outside, owners_of
 
 PRIVATE: Final = ".prune"
@@ -33,6 +34,7 @@ TRASH: Final = "trash"
 COMING: Final = "coming"
 PINS: Final = "pins"
 _SEPARATOR: Final = "~"
+_INODE_END: Final = "-"
 _ROOT_FLAGS: Final = DIRECTORY_FLAGS & ~os.O_NOFOLLOW
 
 LOCK_TIMEOUT_S: Final = 10.0
@@ -40,13 +42,27 @@ LOCK_TIMEOUT_S: Final = 10.0
 
 
 def hidden_name(session_id: str, token: str) -> str:
-    """Name a session out of sight; the id can be read from it."""
+    """Name a session out of sight; its id can be read from the name."""
     return f"{session_id}{_SEPARATOR}{token}"
 
 
 def session_of(hidden: str) -> str:
-    """Read the id of a session from its name out of sight."""
-    return hidden.rsplit(_SEPARATOR, 1)[0]
+    """Read the id of a session from its name out of sight; bytes that are no text are escaped."""
+    return os.fsencode(hidden.rsplit(_SEPARATOR, 1)[0]).decode("utf-8", "backslashreplace")
+
+
+def token_of(inode: int, token: str) -> str:
+    """Put the inode of what is to be removed into a token, so that nothing else is taken for it."""
+    return f"{inode:x}{_INODE_END}{token}"
+
+
+def inode_of(hidden: str) -> int | None:
+    """Read the inode from a name out of sight; None if it has none."""
+    number, found, _ = hidden.rsplit(_SEPARATOR, 1)[-1].partition(_INODE_END)
+    try:
+        return int(number, 16) if found else None
+    except ValueError:
+        return None
 
 
 def open_root(fs: FileSystem, root: Path) -> int:
@@ -101,6 +117,7 @@ class PrivateDirectory:
         timeout_s: float,
         monotonic: Callable[[], float],
         sleep: Callable[[float], None],
+        mount_of: Callable[[int], object] = mount_id,
     ) -> None:
         """Open it.
 
@@ -111,6 +128,7 @@ class PrivateDirectory:
         self._fs = fs
         self._root = root
         self._owners = owners
+        self._mount_of = mount_of
         self._open: dict[str, int] = {}
         path = root / PRIVATE
         try:
@@ -133,6 +151,7 @@ class PrivateDirectory:
         self.fd = self._lock.fd
         try:
             self._require_own(self.fd, path)
+            self._require_same_mount(self.fd, root_fd, path)
         except BaseException:
             self._lock.release()
             raise
@@ -140,6 +159,10 @@ class PrivateDirectory:
     def _require_own(self, fd: int, path: Path) -> None:
         if self._fs.fstat(fd).st_uid not in self._owners:
             raise PruneRootUnusable(self._root, f"{path} belongs to another user")
+
+    def _require_same_mount(self, fd: int, parent_fd: int, path: Path) -> None:
+        if self._mount_of(fd) != self._mount_of(parent_fd):
+            raise PruneRootUnusable(self._root, _mounted(path))
 
     def directory(self, name: str) -> int:
         """Open one of the directories in it, made if missing; it is closed with this one.
@@ -155,6 +178,7 @@ class PrivateDirectory:
                 fd = self._fs.open(name, DIRECTORY_FLAGS, dir_fd=self.fd)
                 self._open[name] = fd  # closed with this one, whatever comes of it
                 self._require_own(fd, path)
+                self._require_same_mount(fd, self.fd, path)
             except PruneError:
                 raise
             except OSError as error:
@@ -196,6 +220,10 @@ def _make(fs: FileSystem, parent_fd: int, name: str) -> None:
         fs.fsync(parent_fd)
 
 
+def _mounted(path: Path) -> str:
+    return f"something is mounted at {path}, and what is removed goes there by a rename"
+
+
 def _refused(path: Path, cause: OSError) -> str:
     if cause.errno in {errno.ENOTDIR, errno.ELOOP}:
         return f"{path} is no directory, and it is where what is removed goes first"
@@ -229,6 +257,7 @@ def opened_root(root: Path, outside: Outside, timeout_s: float) -> Iterator[Open
             timeout_s=timeout_s,
             monotonic=outside.monotonic,
             sleep=outside.sleep,
+            mount_of=outside.mount_of,
         )
         try:
             yield OpenedRoot(root_fd, private)

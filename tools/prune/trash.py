@@ -62,7 +62,7 @@ def forget_record(fs: FileSystem, trash_fd: int, hidden: str) -> None:
 
 
 def read_record(fs: FileSystem, trash_fd: int, hidden: str) -> TrashRecord | None:
-    """Read the record of a session in the trash; None if there is none that makes sense."""
+    """Read the record of a session in the trash; None if there is none of it that makes sense."""
     name = hidden + _SUFFIX
     try:
         data = read_regular_file(

@@ -226,8 +226,8 @@ def _interpret(session_id: str, fields: Mapping[str, object]) -> SessionMetadata
 
 
 _AS_WRITTEN: Final = re.compile(
-    rb'\{\n  "session_id": "([^"\\]*)",\n  "created_at": "([0-9T:.-]{26})Z",\n'
-    rb'  "updated_at": "([0-9T:.-]{26})Z",\n  "version": 1\n\}\n'
+    rb'\{\n  "session_id": "([^"\\]*)",\n  "created_at": "([0-9T:.-]{26}Z)",\n'
+    rb'  "updated_at": "([0-9T:.-]{26}Z)",\n  "version": 1\n\}\n'
 )
 _MOST_AS_WRITTEN: Final = 512
 
@@ -253,7 +253,11 @@ def read_times(
         finally:
             close_quietly(fs, fd)
         if found is not None and found[1].decode("ascii") == session_id:
-            return _from_text(found[2]), _from_text(found[3])
+            _, created, updated = found.groups()
+            at = datetime.fromisoformat(updated.decode("ascii"))
+            if created == updated:
+                return at, at
+            return datetime.fromisoformat(created.decode("ascii")), at
     except (OSError, ValueError):
         pass  # what is there instead is told below
     content = load_metadata(fs, session_fd, session_id)
@@ -261,10 +265,6 @@ def read_times(
         return None
     metadata = parse_metadata(session_id, content)
     return metadata.created_at, metadata.updated_at
-
-
-def _from_text(text: bytes) -> datetime:
-    return datetime.fromisoformat(text.decode("ascii") + "+00:00")
 
 
 def _time(session_id: str, name: str, value: object) -> datetime:

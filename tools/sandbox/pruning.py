@@ -78,6 +78,7 @@ class _Events:
 
     def __init__(self, log: SandboxLogger) -> None:
         self._log = log.settled()
+        self._is_told = self._log.is_told_info  # ten thousand events that nobody hears take time
 
     def started(self, target: PruneTarget, policy: RetentionPolicy, *, dry_run: bool) -> None:
         """A prune began."""
@@ -95,6 +96,8 @@ class _Events:
 
     def candidate(self, decision: Decision, *, age_hours: float) -> None:
         """A session is to go."""
+        if not self._is_told:
+            return
         candidate = decision.candidate
         self._log.prune_candidate(
             candidate.session_id,
@@ -105,7 +108,8 @@ class _Events:
 
     def deleted(self, session_id: str, *, size_bytes: int, trashed: bool) -> None:
         """A session is gone."""
-        self._log.prune_deleted(session_id, size_bytes=size_bytes, trashed=trashed)
+        if self._is_told:
+            self._log.prune_deleted(session_id, size_bytes=size_bytes, trashed=trashed)
 
     def failed(self, session_id: str, *, error: str) -> None:
         """A session is not, or not all, gone."""

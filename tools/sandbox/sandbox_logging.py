@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Protocol
 
 import structlog
@@ -51,6 +52,12 @@ class SandboxLogger:
         """The same logger with its configuration looked up once, for many events in a row."""
         bind = getattr(self._logger, "bind", None)
         return self if bind is None else type(self)(bind(), **self._bound)
+
+    @property
+    def is_told_info(self) -> bool:
+        """Whether events of ordinary life are heard at all, as far as the logger says."""
+        asked = getattr(self._logger, "is_enabled_for", None)
+        return asked is None or bool(asked(logging.INFO))
 
     def info(self, event: str, **fields: object) -> None:
         """Tell an event of ordinary life."""
