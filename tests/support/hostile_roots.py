@@ -158,6 +158,8 @@ class HostileRoot:
 
     def freeze(self, path: Path) -> None:
         """Make something immutable."""
+        thaw = ["chattr", "-R", "-f", "-i", str(self.top)]  # wherever it was renamed to
+        self.stack.callback(subprocess.run, thaw, check=False, capture_output=True)
         self.stack.enter_context(immutable(path))
 
 
