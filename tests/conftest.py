@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
+import structlog
 from hypothesis.configuration import set_hypothesis_home_dir
 
 from tests.support.clock import FakeClock, FakeTokens
@@ -31,6 +33,14 @@ def pytest_sessionfinish() -> None:
     pool = sys.modules.get("tools.sandbox.pool")
     if pool is not None:
         pool.close_pool()
+
+
+@pytest.fixture(autouse=True)
+def _log_configuration() -> Iterator[None]:
+    """Leave the logs configured as they were: the command line configures them for its process."""
+    before = structlog.get_config()
+    yield
+    structlog.configure(**before)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -91,13 +92,18 @@ class Nursery:
         *lines, self._told = self._told.split(b"\n")
         return [json.loads(line) for line in lines]
 
-    def finish(self, *pids: int) -> list[dict[str, Any]]:
-        """Wait for tasks that must end well; return what they told."""
+    def finish(self, *pids: int, heard: Sequence[dict[str, Any]] = ()) -> list[dict[str, Any]]:
+        """Wait for tasks that must end well; return what they told.
+
+        Args:
+            pids: The tasks.
+            heard: What was heard of them before: a failure may be among it.
+        """
         told: list[dict[str, Any]] = []
         for pid in pids:
             code = self.wait(pid)
             told += self.heard()
-            failed = [one["failed"] for one in told if "failed" in one]
+            failed = [one["failed"] for one in (*heard, *told) if "failed" in one]
             assert not failed, failed[0]
             assert code == 0
         return told

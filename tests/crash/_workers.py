@@ -277,7 +277,10 @@ def work_in_workspaces(tell: Tell, *, root: str, start: float, worker: int, stop
     wrong: list[str] = []
     _sleep_until(start)
     while not os.path.exists(stop):
-        session_id, sandbox = create_session_sandbox(workspace_root=root)
+        try:
+            session_id, sandbox = create_session_sandbox(workspace_root=root)
+        except WorkspaceError:  # pruned before it was opened
+            continue
         try:
             for number in range(4):
                 with claim(sandbox.workspace, timeout_s=20) as fd:

@@ -48,7 +48,8 @@ def for_a_while(nursery: Nursery, stop: Path, pids: list[int]) -> list[dict[str,
         time.sleep(0.05)
         told += nursery.heard()
     stop.touch()
-    return told + nursery.finish(*pids)
+    told += nursery.finish(*pids, heard=told)
+    return told
 
 
 def test_workspaces_that_other_processes_hold_are_never_touched(

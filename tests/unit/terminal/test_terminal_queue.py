@@ -26,7 +26,9 @@ async def test_the_queue_shows_the_oldest_first_with_age_and_titles(
 ) -> None:
     young, old = desk.ask(STORAGE, CHECKS, waited_s=130), desk.ask(CHECKS, waited_s=7300)
     async with sitting() as person:
-        seen = await person.waits_for("2 waiting")
+        await person.waits_for("2 waiting")
+        await person.waits_for(old[:8])
+        seen = await person.waits_for(young[:8])
     first, second = (
         line for line in seen.splitlines() if "question" in line and "waiting" not in line
     )
@@ -45,7 +47,8 @@ async def test_a_new_session_appears_by_itself_and_the_cursor_stays(
     async with sitting() as person:
         await person.press("down")
         third = desk.ask(STORAGE, waited_s=100)
-        seen = await person.waits_for("3 waiting")
+        await person.waits_for("3 waiting")
+        seen = await person.waits_for(third[:8])
         assert f"▸ {second[:8]}" in seen, "the cursor stays on its session"
         assert third[:8] in seen
         assert "New: Storage" in await person.waits_for("New: ")
