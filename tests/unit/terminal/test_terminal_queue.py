@@ -150,8 +150,9 @@ async def test_the_mouse_works_too_though_nothing_needs_it(
     desk.ask(STORAGE, waited_s=5)
     second = desk.ask(CHECKS)
     async with sitting() as person:
+        await person.waits_for(second[:8])
         await person.pilot.click("QueueView", offset=(5, 1))
-        assert f"▸ {second[:8]}" in person.sees()
+        await person.waits_for(f"▸ {second[:8]}")
         await person.pilot.click("QueueView", offset=(5, 1))
         await person.waits_for("Question 1 of 1")
 
