@@ -7,6 +7,7 @@ PIP     := $(BIN)/python -m pip --disable-pip-version-check --quiet
 SPEC    ?= examples/specs/session-manager.yaml
 COMPONENT ?= session_domain
 AGENT   ?= recorded:examples/recordings/session_domain
+WORKFLOW ?= .agentforge/workflows/tdflow-scheduler.yaml
 WORKERS ?= 2
 PYTEST  := $(BIN)/python -m pytest
 
@@ -26,9 +27,10 @@ $(VENV)/.dev-ready: pyproject.toml constraints.txt
 	$(PIP) install --constraint constraints.txt --editable '.[dev]'
 	touch $@ $(VENV)/.run-ready
 
-run: $(VENV)/.run-ready  ## do the main job: have an agent develop a component test first
+run: $(VENV)/.run-ready  ## do the main job: an agent develops a component, then a workflow ends with a chart
 	$(BIN)/agentforge setup
 	$(BIN)/agentforge tdflow $(SPEC) --component $(COMPONENT) --agent '$(AGENT)'
+	$(BIN)/agentforge run $(WORKFLOW)
 
 test: $(VENV)/.dev-ready  ## run all tests, the long campaigns with small counts
 	$(BIN)/agentforge setup

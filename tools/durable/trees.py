@@ -65,12 +65,22 @@ def sweep_discarded(fs: FileSystem, parent_fd: int, *, parent: Path) -> list[Rem
         What still could not be deleted.
     """
     left = []
+    names = _Names(fs, parent_fd)
     for name in fs.listdir(parent_fd):
-        if name.startswith(DISCARDED_PREFIX):
-            try:
-                _delete(fs, parent_fd, name, path=parent / name)
-            except RemovalError as error:
-                left.append(error)
+        if not name.startswith(DISCARDED_PREFIX):
+            continue
+        try:
+            ours = names.fresh()  # what can't be renamed is mounted there, and is not entered
+            fs.rename(name, ours, src_dir_fd=parent_fd, dst_dir_fd=parent_fd)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            left.append(RemovalError(path=parent / name, cause=error))
+            continue
+        try:
+            _delete(fs, parent_fd, ours, path=parent / ours)
+        except RemovalError as error:
+            left.append(error)
     return left
 
 

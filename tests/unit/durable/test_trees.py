@@ -157,6 +157,19 @@ def test_what_is_mounted_in_the_tree_by_a_bind_is_not_entered(
     assert os.listdir(parent) == []
 
 
+def test_what_is_mounted_at_a_discarded_name_is_not_swept(parent: Path, canary: Path) -> None:
+    (parent / ".discarded-old").mkdir()
+    with bound(canary, parent / ".discarded-bound") as where:
+        (left,) = sweep(parent)
+        assert left.path.name == ".discarded-bound"
+        assert left.cause.errno == errno.EBUSY
+        assert (canary / "deeper" / "canary").read_text() == "alive"
+        assert os.listdir(parent) == [".discarded-bound"]
+        where.unmount()
+    assert sweep(parent) == []
+    assert os.listdir(parent) == []
+
+
 def test_fifos_sockets_and_odd_names_go_too(parent: Path) -> None:
     tree = parent / "tree"
     tree.mkdir()
@@ -198,7 +211,8 @@ def test_what_resists_is_out_of_sight_and_goes_with_the_next_sweep(parent: Path)
         assert caught.value.path == parent / ".discarded-0001"
         assert not tree.exists()
         [left] = sweep(parent)
-        assert left.path == parent / ".discarded-0001"
+        assert [left.path.name] == os.listdir(parent)
+        assert left.path.name.startswith(".discarded-")
 
     assert sweep(parent) == []
     assert os.listdir(parent) == []
