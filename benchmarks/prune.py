@@ -142,7 +142,7 @@ def run_ours(root: Path, count: int) -> float:
 def run_peer(program: Path, root: Path, count: int) -> float:
     """Have the other sandbox prune, in its own environment; its own clock says how long."""
     said = subprocess.run(
-        [str(program), "-I", "-c", _PEER_CODE, str(root)],
+        [str(program), "-I", "-c", _PEER_CODE, str(root.resolve())],
         check=True,
         capture_output=True,
         text=True,
