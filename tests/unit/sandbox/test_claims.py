@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.descriptors import held_below
 from tools.sandbox import WorkspaceBusy, WorkspaceError, forget_usage
 from tools.sandbox.claims import _seats, claim, try_claim
 from tools.sandbox.trusted import refuse_trusted
@@ -167,14 +168,13 @@ def test_who_waited_for_a_workspace_that_was_replaced_gets_the_one_that_is_there
 
 
 def test_a_claim_leaves_nothing_behind(tmp_path: Path) -> None:
-    count = len(os.listdir("/proc/self/fd"))
     with claim(tmp_path, timeout_s=1):
         pass
     with pytest.raises(ValueError, match="mine"), claim(tmp_path, timeout_s=1):
         raise ValueError("mine")
     with pytest.raises(WorkspaceError), claim(tmp_path / "gone", timeout_s=1):
         pass
-    assert len(os.listdir("/proc/self/fd")) == count
+    assert held_below(tmp_path) == []
     assert os.listdir(tmp_path) == []
     assert not _seats
 

@@ -10,54 +10,42 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.descriptors import held_below
 from tools.sandbox.closer import Closer
 
 
-def opened() -> int:
-    return os.open(os.devnull, os.O_RDONLY)
+def opened(path: Path) -> int:
+    return os.open(path, os.O_RDONLY)
 
 
-def is_open(fd: int) -> bool:
-    try:
-        os.fstat(fd)
-    except OSError:
-        return False
-    return True
-
-
-def wait_until_closed(fd: int) -> None:
+def wait_until_closed(path: Path) -> None:
     until = time.monotonic() + 30
-    while is_open(fd):
+    while held_below(path):
         assert time.monotonic() < until
         time.sleep(0.005)
 
 
-def test_a_descriptor_is_closed_soon_and_the_thread_rests_and_begins_again() -> None:
+def test_a_descriptor_is_closed_soon_and_the_thread_rests_and_begins_again(tmp_path: Path) -> None:
     closer = Closer(idle_s=0.01)
     for _ in range(3):
-        fd = opened()
-        closer.close(fd)
-        wait_until_closed(fd)
+        closer.close(opened(tmp_path))
+        wait_until_closed(tmp_path)
         while closer._thread is not None:
             time.sleep(0.005)
 
 
-def test_what_is_too_much_is_closed_at_once() -> None:
+def test_what_is_too_much_is_closed_at_once(tmp_path: Path) -> None:
     closer = Closer(most=0)
-    fd = opened()
-    closer.close(fd)
-    assert not is_open(fd)
+    closer.close(opened(tmp_path))
+    assert held_below(tmp_path) == []
     assert closer._thread is None
 
 
-def test_a_descriptor_that_is_closed_already_ends_nothing() -> None:
+def test_a_descriptor_that_is_closed_already_ends_nothing(tmp_path: Path) -> None:
     closer = Closer()
-    fd = opened()
-    os.close(fd)
-    closer.close(fd)
-    other = opened()
-    closer.close(other)
-    wait_until_closed(other)
+    closer.close(1 << 30)  # nobody else's either
+    closer.close(opened(tmp_path))
+    wait_until_closed(tmp_path)
 
 
 def test_a_process_ends_with_descriptors_still_waiting(tmp_path: Path) -> None:
@@ -81,10 +69,8 @@ def test_a_process_ends_with_descriptors_still_waiting(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 200])
-def test_all_are_closed_however_many(count: int) -> None:
+def test_all_are_closed_however_many(tmp_path: Path, count: int) -> None:
     closer = Closer(most=8)
-    fds = [opened() for _ in range(count)]
-    for fd in fds:
+    for fd in [opened(tmp_path) for _ in range(count)]:
         closer.close(fd)
-    for fd in fds:
-        wait_until_closed(fd)
+    wait_until_closed(tmp_path)

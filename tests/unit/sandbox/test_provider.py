@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.descriptors import held_below
 from tools.sandbox import provider as provider_module
 from tools.sandbox.provider import (
     MAX_DEPTH,
@@ -53,9 +54,9 @@ def served(tmp_path: Path) -> Iterator[Served]:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "inner.txt").write_text("inner")
     made = Served(tmp_path)
-    count = len(os.listdir("/proc/self/fd"))
+    before = held_below(tmp_path)
     yield made
-    assert len(os.listdir("/proc/self/fd")) == count
+    assert held_below(tmp_path) == before
     os.close(made.fd)
 
 

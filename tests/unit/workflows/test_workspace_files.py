@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.descriptors import held_below
 from tests.unit.workflows.fakes import Ground
 from tools.durable import OsFileSystem, WriteError
 from tools.harness import SessionState, SessionStore
@@ -45,17 +46,12 @@ def root_fd(root: Path) -> int:  # type: ignore[misc]
     os.close(fd)
 
 
-def open_files() -> int:
-    return len(os.listdir("/proc/self/fd"))
-
-
 def test_workspace_is_made_for_its_owner_only_and_durably(tmp_path: Path) -> None:
     fs = Syncs()
-    before = open_files()
     make_workspace(fs, tmp_path / "workspace")
     assert (tmp_path / "workspace").stat().st_mode & 0o777 == 0o700
     assert fs.names == [tmp_path.name]
-    assert open_files() == before
+    assert held_below(tmp_path) == []
 
 
 def test_workspace_that_is_there_is_left_as_it_is(root: Path) -> None:
@@ -82,11 +78,10 @@ def test_workspace_that_is_not_durable_is_told(tmp_path: Path) -> None:
 
 def test_inputs_and_the_directories_on_their_way_are_durable(root: Path, root_fd: int) -> None:
     fs = Syncs()
-    before = open_files()
     place_inputs(fs, root_fd, INPUTS, root=root)
     assert (root / "a/b/one.txt").read_bytes() == b"1"
     assert fs.names == ["workspace", "a", ".one.txt.tmp", "b", ".two.txt.tmp", "workspace"]
-    assert open_files() == before
+    assert held_below(root) == [str(root)]
 
 
 def test_inputs_replace_what_an_interrupted_placement_left(root: Path, root_fd: int) -> None:
@@ -108,12 +103,11 @@ def test_inputs_go_through_no_link_and_no_file(
         (root / "a").symlink_to(outside)
     else:
         (root / "a").write_text("no directory")
-    before = open_files()
     with pytest.raises(WriteError) as caught:
         place_inputs(OsFileSystem(), root_fd, INPUTS, root=root)
     assert caught.value.path == root / "a/b/one.txt"
     assert list((outside / "b").iterdir()) == []
-    assert open_files() == before
+    assert held_below(root) == [str(root)]
 
 
 def test_input_replaces_a_link_and_not_what_it_leads_to(
@@ -131,10 +125,9 @@ def test_artifacts_that_are_there_are_synced_with_their_directory(root: Path, ro
     (root / "d").mkdir()
     (root / "d" / "x").write_text("x")
     fs = Syncs()
-    before = open_files()
     assert missing_artifacts(fs, root_fd, ["d/x", "d/y"], root=root) == ["d/y is missing"]
     assert fs.names == ["x", "d"]
-    assert open_files() == before
+    assert held_below(root) == [str(root)]
 
 
 def test_artifact_that_cannot_be_synced_is_told_and_no_success_recorded(ground: Ground) -> None:
