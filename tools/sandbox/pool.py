@@ -1,9 +1,10 @@
 """Interpreters opened ahead of their executions.
 
 Opening an interpreter takes several times as long as running a line in it. A thread keeps a few
-open and prepared; an execution takes one, runs in it once, and closes it: none is ever used again.
-A pooled interpreter has seen no workspace and no code of anybody. Only interpreters of the class
-last asked for are opened ahead, those of others are given up as room is needed.
+open and prepared; an execution takes one and runs in it. A used one is made again what it was
+when it was opened (`tools.sandbox.restoring`), or else closed and another opened, so none keeps
+anything of a workspace or of anybody's code. Only interpreters of the class last asked for are
+kept, those of others are given up as room is needed.
 """
 
 from __future__ import annotations
@@ -23,10 +24,17 @@ from tools.sandbox.policy import shown
 POOL_VARIABLE: Final = "AGENTFORGE_SANDBOX_POOL"
 """The environment variable that sets the pool's size before anything else does."""
 
+RESTORE_VARIABLE: Final = "AGENTFORGE_SANDBOX_RESTORE"
+"""The environment variable that, set to 0, has every interpreter used once only."""
+
 DEFAULT_POOL_SIZE: Final = 2
 MAX_POOL_SIZE: Final = 64
 
 _JOIN_SECONDS: Final = 10.0
+_RESTORE_SECONDS: Final = 0.01
+_RETURN_SECONDS: Final = 0.05
+"""How long an interpreter in use is expected back before another is opened in its place."""
+
 _FAILURES_BEFORE_REST: Final = 3
 
 _log = structlog.get_logger(__name__)
@@ -41,6 +49,7 @@ class PoolStats:
         ready: How many are ready now.
         opened: Interpreters opened ahead.
         used: Interpreters handed to an execution.
+        restored: Used interpreters made what they were when opened, and kept.
         missed: Executions that found none ready and opened their own.
         discarded: Interpreters closed without being used.
         failures: Openings that failed; after three in a row none is tried until it is needed.
@@ -50,6 +59,7 @@ class PoolStats:
     ready: int
     opened: int
     used: int
+    restored: int
     missed: int
     discarded: int
     failures: int
@@ -58,31 +68,47 @@ class PoolStats:
 class InterpreterPool:
     """A bounded number of interpreters of one class, opened by one thread."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, *, restore: bool = True) -> None:
         self._condition = threading.Condition()
         self._size = size
+        self._restore = restore
         self._ready: list[Interpreter] = []
         self._wanted: InterpreterClass | None = None
         self._resting = 0
         self._spent: list[Interpreter] = []
+        self._left: list[Interpreter] = []
+        self._coming = 0
+        self._out = 0
         self._busy = False
         self._thread: threading.Thread | None = None
         self._closed = False
-        self._counts = dict.fromkeys(("opened", "used", "missed", "discarded", "failures"), 0)
+        self._counts = dict.fromkeys(
+            ("opened", "used", "restored", "missed", "discarded", "failures"), 0
+        )
 
     def take(self, kind: InterpreterClass) -> Interpreter | None:
-        """An interpreter of this class that nobody used, or None if none is ready."""
+        """An interpreter of this class as it was when opened, or None if none is ready.
+
+        Each call is followed by one of `done`.
+        """
         stale: list[Interpreter] = []
         with self._condition:
+            self._out += 1
             if self._closed or self._size == 0:
                 return None
             if self._wanted != kind:
                 self._wanted = kind
                 stale, self._ready = self._ready, []
                 self._counts["discarded"] += len(stale)
+            # One that is being restored is ready sooner than another is opened.
+            self._condition.wait_for(
+                lambda: self._ready or not (self._spent or self._coming), _RESTORE_SECONDS
+            )
             taken = self._next()
             self._counts["missed" if taken is None else "used"] += 1
             self._resting = 0
+            if not self._ready:
+                self._condition.notify_all()
         for interpreter in stale:
             interpreter.close()
         return taken
@@ -96,12 +122,14 @@ class InterpreterPool:
         return None
 
     def done(self, used: Interpreter | None) -> None:
-        """An execution that asked for an interpreter has ended; open the next one.
+        """An execution that asked for an interpreter has ended; make the next one ready.
 
         Args:
-            used: What it was given; closed by the pool's thread. None if it was given none.
+            used: What it ran in, the pool's or its own; restored or closed by the pool's thread.
+                None if it ran in none.
         """
         with self._condition:
+            self._out -= 1
             idle = self._closed or self._size == 0 or self._wanted is None
             if not idle:
                 if used is not None:
@@ -119,10 +147,11 @@ class InterpreterPool:
         if idle and used is not None:
             used.close()
 
-    def resize(self, size: int) -> None:
-        """Keep this many ready from now on."""
+    def resize(self, size: int, *, restore: bool) -> None:
+        """Keep this many ready from now on, used once only or restored."""
         with self._condition:
             self._size = size
+            self._restore = restore
             surplus = self._ready[size:]
             del self._ready[size:]
             self._counts["discarded"] += len(surplus)
@@ -131,14 +160,17 @@ class InterpreterPool:
             interpreter.close()
 
     def wait_ready(self, timeout_s: float) -> bool:
-        """Wait until all that was used is closed and the pool is as full as it gets.
+        """Wait until all that was used is restored or closed and the pool is as full as it gets.
+
+        Interpreters in use count as ready, but for the last one, if they are to be restored.
 
         Args:
             timeout_s: The longest wait, in seconds; False is returned if it was too short.
         """
         with self._condition:
             return self._condition.wait_for(
-                lambda: self._settled() and not self._busy and not self._spent, timeout_s
+                lambda: self._settled() and not (self._busy or self._spent or self._left),
+                timeout_s,
             )
 
     def close(self) -> None:
@@ -152,8 +184,8 @@ class InterpreterPool:
         if thread is not None and thread is not threading.current_thread():
             thread.join(_JOIN_SECONDS)
         with self._condition:
-            left += self._spent
-            self._spent = []
+            left += self._spent + self._left
+            self._spent, self._left = [], []
         for interpreter in left:
             interpreter.close()
 
@@ -162,41 +194,96 @@ class InterpreterPool:
         with self._condition:
             return PoolStats(size=self._size, ready=len(self._ready), **self._counts)
 
+    @property
+    def restores(self) -> bool:
+        """Whether used interpreters are restored, where that is possible."""
+        return self._restore
+
     def _settled(self) -> bool:
         return (
             self._closed
             or self._wanted is None
             or len(self._ready) >= self._size
+            or (bool(self._ready) and self._expecting())
             or self._resting >= _FAILURES_BEFORE_REST
         )
+
+    def _expecting(self) -> bool:
+        """Whether the pool will be full once the interpreters in use are back."""
+        return self._restore and len(self._ready) + self._out >= self._size
 
     def _work(self) -> None:
         while True:
             with self._condition:
                 self._busy = False
                 self._condition.notify_all()
-                self._condition.wait_for(
-                    lambda: self._closed or bool(self._spent) or not self._settled()
-                )
+                overdue = self._wait_for_work()
                 if self._closed:
                     return
                 self._busy = True
-                # An empty pool is filled first; what is left of the used ones can wait.
-                fill = not self._settled() and (
-                    not self._spent or (not self._ready and len(self._spent) <= self._size)
-                )
+                spent, self._spent = self._spent, []
+                self._coming = len(spent)
+            # A used one is ready again in a fraction of the time that opening another takes.
+            left = [used for used in spent if not self._restore_one(used)]
+            with self._condition:
+                self._coming = 0
+                self._left += left
                 kind = self._wanted
-                spent = [] if fill else self._spent
+                # An empty pool is filled first; what is left of the used ones can wait.
+                hurry = not self._ready and len(self._left) <= self._size
+                lacking = not self._settled() and (overdue or not self._expecting())
+                fill = lacking and (hurry or not self._left)
+                left = []
                 if not fill:
-                    self._spent = []
-            for interpreter in spent:
-                interpreter.close()
+                    left, self._left = self._left, []
+            for used in left:
+                used.close()
             if fill and kind is not None:
                 self._open_one(kind)
 
+    def _wait_for_work(self) -> bool:
+        """Wait for something to do; True if interpreters were expected back, and did not come."""
+
+        def work() -> bool:
+            return self._closed or bool(self._spent or self._left)
+
+        while not work():
+            if self._settled():
+                self._condition.wait()
+            elif not self._expecting():
+                break
+            elif not self._condition.wait_for(work, _RETURN_SECONDS):
+                return True
+        return False
+
+    def _restore_one(self, used: Interpreter) -> bool:
+        with self._condition:
+            wanted = self._restore and not self._closed and used.kind == self._wanted
+            if not wanted or len(self._ready) >= self._size or used.ended is not None:
+                return False
+        if not used.restore():
+            return False
+        return self._keep(used, "restored")
+
+    def _keep(self, interpreter: Interpreter, count: str) -> bool:
+        """Have one that is ready wait for an execution, if there still is room for it."""
+        with self._condition:
+            self._counts[count] += 1
+            keep = (
+                not self._closed
+                and self._wanted == interpreter.kind
+                and len(self._ready) < self._size
+            )
+            if keep:
+                self._ready.append(interpreter)
+            else:
+                self._counts["discarded"] += 1
+            self._condition.notify_all()
+        return keep
+
     def _open_one(self, kind: InterpreterClass) -> None:
         try:
-            opened = open_interpreter(kind)
+            opened = open_interpreter(kind, restorable=self._restore)
         except (SandboxError, ValueError) as error:
             _log.warning("pool.opening_failed", error=type(error).__name__, reason=str(error))
             with self._condition:
@@ -204,20 +291,13 @@ class InterpreterPool:
                 self._resting += 1
                 self._condition.notify_all()
             return
-        with self._condition:
-            self._counts["opened"] += 1
-            keep = not self._closed and self._wanted == kind and len(self._ready) < self._size
-            if keep:
-                self._ready.append(opened)
-            else:
-                self._counts["discarded"] += 1
-            self._condition.notify_all()
-        if not keep:
+        if not self._keep(opened, "opened"):
             opened.close()
 
 
 _pool_lock = threading.Lock()
 _pool: InterpreterPool | None = None
+_restore: bool | None = None
 _abandoned: list[InterpreterPool] = []
 
 
@@ -234,6 +314,14 @@ def _size_from_environment() -> int:
         return DEFAULT_POOL_SIZE
 
 
+def _restore_from_environment() -> bool:
+    text = os.environ.get(RESTORE_VARIABLE, "").strip()
+    if text not in {"", "0", "1"}:
+        # Whoever sets it wants less than what is usual.
+        _log.warning("pool.restore_ignored", variable=RESTORE_VARIABLE, value=shown(text), used="0")
+    return text in {"", "1"}
+
+
 def _checked_size(size: object) -> int:
     if isinstance(size, bool) or not isinstance(size, int) or not 0 <= size <= MAX_POOL_SIZE:
         raise ValueError(
@@ -245,30 +333,40 @@ def _checked_size(size: object) -> int:
 
 def the_pool() -> InterpreterPool:
     """The pool of this process."""
-    global _pool  # noqa: PLW0603 (one for the process)
+    global _pool, _restore  # noqa: PLW0603 (one for the process)
     with _pool_lock:
         if _pool is None:
-            _pool = InterpreterPool(_size_from_environment())
+            if _restore is None:
+                _restore = _restore_from_environment()
+            _pool = InterpreterPool(_size_from_environment(), restore=_restore)
         return _pool
 
 
-def configure_pool(size: int = DEFAULT_POOL_SIZE) -> None:
+def configure_pool(size: int = DEFAULT_POOL_SIZE, *, restore: bool | None = None) -> None:
     """Keep this many interpreters ready; also after `close_pool`.
 
     Args:
         size: 0 to 64; 0 switches the pool off, and each execution opens its own interpreter.
+        restore: Whether a used interpreter is made what it was and used again, or closed. None
+            leaves that as it is: at first as the variable `AGENTFORGE_SANDBOX_RESTORE` says, else
+            True.
 
     Raises:
         ValueError: The size is refused; the pool is as it was.
     """
-    global _pool  # noqa: PLW0603
+    global _pool, _restore  # noqa: PLW0603
     checked = _checked_size(size)
     with _pool_lock:
+        if restore is not None:
+            _restore = restore
+        elif _restore is None:
+            _restore = _restore_from_environment()
+        restoring = _restore
         if _pool is not None and not _pool._closed:
             pool = _pool
         else:
-            pool = _pool = InterpreterPool(checked)
-    pool.resize(checked)
+            pool = _pool = InterpreterPool(checked, restore=restoring)
+    pool.resize(checked, restore=restoring)
 
 
 def pool_stats() -> PoolStats:

@@ -16,10 +16,13 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from tests.support.descriptors import held
+from tests.support.promptness import soonest
 from tools.sandbox import (
     ExecutionPolicy,
     InvalidExecution,
     Sandbox,
+    SandboxResult,
     SandboxUnavailable,
     WorkspaceError,
     close_pool,
@@ -438,21 +441,27 @@ def test_a_runner_that_cannot_run_is_unavailable(
 
 
 def test_a_deadline_of_the_call_ends_a_busy_guest_in_time(sandbox: Sandbox) -> None:
-    started = time.monotonic()
-    result = sandbox.execute("while True: pass", timeout=0.3)
-    took = time.monotonic() - started
-    assert (result.trapped, result.exit_code, result.success) == ("deadline", None, False)
-    assert result.fuel_consumed is None
-    assert 0.29 <= took <= 0.8
-    assert 0.29 <= result.duration_s <= took
+    def once() -> float:
+        started = time.monotonic()
+        result = sandbox.execute("while True: pass", timeout=0.3)
+        took = time.monotonic() - started
+        assert (result.trapped, result.exit_code, result.success) == ("deadline", None, False)
+        assert result.fuel_consumed is None
+        assert 0.29 <= result.duration_s <= took
+        return took
+
+    assert soonest(once, 0.8) <= 0.8
 
 
 def test_a_deadline_of_the_policy_ends_a_sleeping_guest_in_time(tmp_path: Path) -> None:
     sandbox = create_sandbox(workspace=tmp_path / "w", policy=ExecutionPolicy(deadline_s=0.3))
-    started = time.monotonic()
-    result = sandbox.execute("import time; time.sleep(100)")
-    assert result.trapped == "deadline"
-    assert time.monotonic() - started <= 0.8
+
+    def once() -> float:
+        started = time.monotonic()
+        assert sandbox.execute("import time; time.sleep(100)").trapped == "deadline"
+        return time.monotonic() - started
+
+    assert soonest(once, 0.8) <= 0.8
 
 
 def test_what_a_guest_did_before_its_deadline_is_told(sandbox: Sandbox) -> None:
@@ -619,21 +628,24 @@ def test_pandas_and_matplotlib_work_under_the_default_policy(sandbox: Sandbox) -
 
 
 def test_sandboxes_run_at_the_same_time(tmp_path: Path) -> None:
-    results: dict[int, str] = {}
+    results: dict[int, SandboxResult] = {}
+    running = threading.Barrier(4)  # each guest waits inside until all four are inside
 
     def work(number: int) -> None:
         sandbox = create_sandbox(workspace=tmp_path / str(number))
-        result = sandbox.execute(f"import time; time.sleep(0.7); open('{number}', 'w'); print(1)")
-        results[number] = f"{result.stdout}{result.files_created}"
+        results[number] = sandbox.execute(
+            f"open('{number}', 'w'); print('running', flush=True); print('done')",
+            on_stdout=lambda text: "running" in text and running.wait(60),
+        )
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    started = time.monotonic()
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert results == {number: f"1\n('{number}',)" for number in range(4)}
-    assert time.monotonic() - started < 2.5
+    for number, result in results.items():
+        assert (result.stdout, result.files_created) == ("running\ndone\n", (str(number),))
+        assert result.metadata["stream_errors"] == {}
 
 
 def test_executions_of_one_sandbox_wait_for_each_other(sandbox: Sandbox) -> None:
@@ -667,13 +679,13 @@ def test_an_execution_is_logged_without_its_code_or_output(sandbox: Sandbox) -> 
 def test_nothing_is_left_open_and_nothing_warned(sandbox: Sandbox) -> None:
     sandbox.execute("1")
     assert warm_pool()
-    count = len(os.listdir("/proc/self/fd"))
+    count = held()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for code in ("open('x', 'w')", "1 / 0", "import os; os._exit(300)"):
             sandbox.execute(code)
         assert warm_pool()
-    assert len(os.listdir("/proc/self/fd")) == count
+    assert held() <= count
 
 
 def test_a_result_travels_between_processes(sandbox: Sandbox) -> None:
