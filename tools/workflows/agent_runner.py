@@ -39,7 +39,7 @@ from tools.harness import (
 from tools.workflows.agent_observer import AgentObserver, SilentAgentObserver
 from tools.workflows.agent_phase import PhaseRun, Waiting
 from tools.workflows.agent_work import WORKFLOW_NAME, AgentChoice, AgentWork, Ground
-from tools.workflows.agent_workflow import AgentPhase
+from tools.workflows.agent_workflow import AgentPhase, AgentWorkflow
 from tools.workflows.agents.port import PhaseAgent
 from tools.workflows.attempts import Standing, standing_of
 from tools.workflows.component_files import apply_files, read_workspace
@@ -111,6 +111,9 @@ class AgentRunner:
     ) -> RunOutcome:
         """Begin a session for a piece of work and run it.
 
+        A worker that is killed while this runs takes the session's id with it, unless the
+        observer kept it; `begin` gives the id first.
+
         Args:
             work: What is to be done; a copy of it goes into the session.
             agent: Who does it.
@@ -128,24 +131,52 @@ class AgentRunner:
             SessionConflict: Meanwhile somebody else ended the session or led it elsewhere.
             WriteError: The disk or its permissions.
         """
-        ground = Ground.of(work)
-        workflow = work.workflow
-        self._gates.prepare(kit=workflow.needs_pytest)
-        goal = workflow.goal or workflow.name
-        if ground.component is not None and ground.specification is not None:
-            goal = f"{goal} Component {work.name} of {ground.specification.title}."
-        elif work.subject:
-            goal = f"{goal} {work.name}: {' '.join(work.subject.split())[:1500]}"
-        session = self._manager.create(
-            workflow.workflow_type,
-            workflow.phases[0].name,
-            workflow.token_budget if token_budget is None else token_budget,
-            goal=goal,
-            attachments=work.attachments(),
-        )
-        self._observer.run_started(session.session_id, work, resumed=False)
-        with self._leading(session.session_id, "run", agent) as run:
+        session_id = self._create(work, token_budget)
+        self._observer.run_started(session_id, work, resumed=False)
+        with self._leading(session_id, "run", agent) as run:
             return run.go_on()
+
+    def begin(self, work: AgentWork, *, token_budget: int | None = None) -> str:
+        """Begin a session for a piece of work and run nothing of it; `resume` does.
+
+        For a caller that has to keep the session's id in a place of its own before any work is
+        done, so that it finds the session again whatever happens then. Nobody is asked anything:
+        a session that was begun and forgotten has cost nothing but its directory.
+
+        Args:
+            work: What is to be done; a copy of it goes into the session.
+            token_budget: Tokens allotted; the workflow's if None.
+
+        Returns:
+            The session's id; the session is active and on disk.
+
+        Raises:
+            InvalidWorkflow: See `start`; so are the other errors.
+        """
+        session_id = self._create(work, token_budget)
+        self._manager.release()
+        return session_id
+
+    def outcome(self, session_id: str) -> RunOutcome:
+        """Tell where a session stands, as `start` and `resume` do of one that they have run.
+
+        Nothing is run or changed and no lock is taken: another worker may be at it, and then what
+        is told is what it saved last. A session that is active may be run by one, or have lost
+        the one that ran it; `resume` finds out.
+
+        Args:
+            session_id: The session.
+
+        Raises:
+            SessionNotFound: There is no such session.
+            NotAWorkflowSession: No agent's work began it.
+        """
+        store = self._manager.store
+        session = store.load(session_id)
+        if session is None:
+            raise SessionNotFound(session_id, path=store.base_path)
+        work = AgentWork.of_session(store, session_id)
+        return _outcome(session, work.workflow, _why_stopped(session))
 
     def resume(self, session_id: str, agent: PhaseAgent | None = None) -> RunOutcome:
         """Go on with a session that was begun by `start`, whatever became of its worker.
@@ -189,6 +220,24 @@ class AgentRunner:
             return run.go_on()
 
     # ------------------------------------------------------------------------------------ helpers
+
+    def _create(self, work: AgentWork, token_budget: int | None) -> str:
+        ground = Ground.of(work)
+        workflow = work.workflow
+        self._gates.prepare(kit=workflow.needs_pytest)
+        goal = workflow.goal or workflow.name
+        if ground.component is not None and ground.specification is not None:
+            goal = f"{goal} Component {work.name} of {ground.specification.title}."
+        elif work.subject:
+            goal = f"{goal} {work.name}: {' '.join(work.subject.split())[:1500]}"
+        session = self._manager.create(
+            workflow.workflow_type,
+            workflow.phases[0].name,
+            workflow.token_budget if token_budget is None else token_budget,
+            goal=goal,
+            attachments=work.attachments(),
+        )
+        return session.session_id
 
     @contextmanager
     def _leading(self, session_id: str, operation: str, agent: PhaseAgent | None) -> Iterator[_Run]:
@@ -335,7 +384,7 @@ class _Run:
                 if following is None:
                     self.manager.complete()
                     self.observer.completed()
-                    return self._outcome(None)
+                    return self._told(None)
                 self.manager.advance_phase(following.name)
             elif standing.failed:
                 if self._exhausted(phase, standing):
@@ -402,36 +451,38 @@ class _Run:
         self.manager.add_history(INPUTS_PLACED, ", ".join(one.target for one in inputs))
 
     def _told_pause(self) -> RunOutcome:
-        reason = next(
-            (
-                one.details
-                for one in reversed(self.session.history)
-                if one.action == "session_paused"
-            ),
-            None,
-        )
+        reason = _why_stopped(self.session)
         told = f"paused while it ran: {reason}" if reason else "paused while it ran"
         self.observer.paused(told)
-        return self._outcome(told)
+        return self._told(told)
 
     def _pause(self, reason: str) -> RunOutcome:
         if self.session.state is SessionState.ACTIVE:
             self.manager.pause(reason)
         self.observer.paused(reason)
-        return self._outcome(reason)
+        return self._told(reason)
 
-    def _outcome(self, reason: str | None) -> RunOutcome:
-        session = self.session
-        done = {entry.phase for entry in session.history if entry.action == "phase_succeeded"}
-        attempts: dict[str, int] = {}
-        for key in standing_of(session).keys:
-            attempts[key.phase] = attempts.get(key.phase, 0) + 1
-        return RunOutcome(
-            session_id=session.session_id,
-            state=session.state,
-            phases_done=[
-                phase.name for phase in self.ground.work.workflow.phases if phase.name in done
-            ],
-            reason=reason,
-            attempts=attempts,
-        )
+    def _told(self, reason: str | None) -> RunOutcome:
+        return _outcome(self.session, self.ground.work.workflow, reason)
+
+
+def _outcome(session: SessionContext, workflow: AgentWorkflow, reason: str | None) -> RunOutcome:
+    standing = standing_of(session)
+    done = {entry.phase for entry in session.history if entry.action == "phase_succeeded"}
+    attempts: dict[str, int] = {}
+    for key in standing.keys:
+        attempts[key.phase] = attempts.get(key.phase, 0) + 1
+    return RunOutcome(
+        session_id=session.session_id,
+        state=session.state,
+        phases_done=[phase.name for phase in workflow.phases if phase.name in done],
+        reason=reason,
+        attempts=attempts,
+        waiting_for=None if session.state.is_terminal else standing.waiting_for,
+    )
+
+
+def _why_stopped(session: SessionContext) -> str | None:
+    """Return why a session was paused or aborted, or None where it was not, or nobody said."""
+    action = f"session_{session.state.value}"
+    return next((one.details for one in reversed(session.history) if one.action == action), None)

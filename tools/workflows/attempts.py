@@ -17,6 +17,7 @@ ASKED: Final = "questions_asked"
 QUESTIONS_ANSWERED: Final = "questions_answered"
 
 _BEGINNINGS: Final = frozenset({"session_created", "phase_advanced", "phase_retried"})
+_AFTER_ANSWERS: Final = frozenset({QUESTIONS_ANSWERED, "phase_succeeded", "phase_failed"})
 _SPENT: Final = re.compile(r"call \d{1,9}: (\d{1,19}) tokens")
 
 
@@ -33,6 +34,8 @@ class Standing:
         turn: Which attempt at the current phase in the whole session it is.
         spent: What the current phase has cost in the whole session, in tokens.
         failures: How often the current phase failed in the whole session.
+        waiting_for: The id of the questions that were asked last in the current attempt, while
+            nothing that follows from their answers is recorded; or None.
     """
 
     keys: tuple[StepKey, ...]
@@ -43,6 +46,7 @@ class Standing:
     turn: int
     spent: int
     failures: int
+    waiting_for: str | None
 
     @property
     def key(self) -> StepKey:
@@ -79,6 +83,7 @@ def standing_of(session: SessionContext) -> Standing:
             for entry in session.history
             if entry.action == "phase_failed" and entry.phase == phase
         ),
+        waiting_for=_asked_last(since),
     )
 
 
@@ -97,6 +102,15 @@ def spent_in(entry: SessionHistory) -> int:
     """Return what an answer's entry says that it cost, in tokens; 0 if it says nothing."""
     found = _SPENT.match(entry.details or "")
     return 0 if found is None else int(found[1])
+
+
+def _asked_last(attempt: Sequence[SessionHistory]) -> str | None:
+    for entry in reversed(attempt):
+        if entry.action in _AFTER_ANSWERS:
+            return None
+        if entry.action == ASKED:
+            return (entry.details or "").partition(":")[0] or None
+    return None
 
 
 def _spent(history: Sequence[SessionHistory], phase: str) -> int:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from attrs import field, frozen
 
@@ -132,10 +132,12 @@ class RunOutcome:
 
     Attributes:
         session_id: The session.
-        state: COMPLETED or PAUSED.
+        state: COMPLETED or PAUSED; any state where a session is only looked at.
         phases_done: The phases that succeeded, in this run and before it, in order.
-        reason: Why it is paused, or None.
+        reason: Why it is paused (or was aborted), or None.
         attempts: How many attempts each phase has had that was begun, by its name.
+        waiting_for: The id of the questions that a person was asked and whose answers the session
+            has not taken yet, or None.
     """
 
     session_id: str
@@ -143,6 +145,18 @@ class RunOutcome:
     phases_done: tuple[str, ...] = field(converter=_names)
     reason: str | None = None
     attempts: Mapping[str, int] = field(factory=dict, converter=_frozen_mapping, hash=False)
+    waiting_for: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the same as plain values, for JSON and for the state of other frameworks."""
+        return {
+            "session_id": self.session_id,
+            "state": self.state.value,
+            "phases_done": list(self.phases_done),
+            "reason": self.reason,
+            "attempts": dict(self.attempts),
+            "waiting_for": self.waiting_for,
+        }
 
 
 class _Standing(Enum):

@@ -1,0 +1,126 @@
+"""Questions that a program brings to the person itself, and the answers that it brings back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools.person import QuestionSessionPerson
+from tools.questions import InvalidAnswers, QuestionSessions, SessionNotFound
+from tools.workflows import QuestionsRejected
+from tools.workflows.agents import AgentOption, AgentQuestion
+
+SIZE = AgentQuestion(
+    prompt="How large?",
+    title="Size",
+    options=[AgentOption(label="Small", description="Fits."), AgentOption(label="Large")],
+)
+COLOURS = AgentQuestion(
+    prompt="Which colours?",
+    title="Colours",
+    options=[AgentOption(label="Red"), AgentOption(label="Blue"), AgentOption(label="Red, blue")],
+    multi_select=True,
+)
+NAME = AgentQuestion(prompt="What is it called?", title="Name")
+ASKED = (SIZE, COLOURS, NAME)
+
+
+@pytest.fixture
+def person(tmp_path: Path) -> QuestionSessionPerson:
+    return QuestionSessionPerson(tmp_path / "questions")
+
+
+def test_questions_wait_as_they_were_asked(person: QuestionSessionPerson) -> None:
+    asked = person.ask(ASKED, key="k")
+    assert person.waiting(asked) == ASKED
+
+
+def test_answers_come_back_in_their_order(person: QuestionSessionPerson) -> None:
+    asked = person.ask(ASKED, key="k")
+    assert person.answer(asked, ["Large", ["Blue", "Red"], "Rover"]) is True
+    assert person.waiting(asked) == ()
+    assert person.collect(asked, timeout_s=0) == ("Large", "Blue, Red", "Rover")
+
+
+@pytest.mark.parametrize(
+    ("answer", "option", "options", "text"),
+    [
+        ("Small", "Small", None, None),
+        ("about this size", None, None, "about this size"),
+        (["Small", "or a bit more"], "Small", None, "or a bit more"),
+        ("small", None, None, "small"),
+    ],
+)
+def test_label_chooses_and_other_words_are_the_persons_own(
+    person: QuestionSessionPerson,
+    answer: str | list[str],
+    option: str | None,
+    options: tuple[str, ...] | None,
+    text: str | None,
+) -> None:
+    asked = person.ask([SIZE], key="k")
+    person.answer(asked, [answer])
+    kept = QuestionSessions(person.base_dir).get(asked).answers
+    assert kept is not None
+    (one,) = kept.answers
+    assert (one.selected_option, one.selected_options, one.custom_text) == (option, options, text)
+
+
+def test_label_with_a_comma_is_one_label(person: QuestionSessionPerson) -> None:
+    asked = person.ask([COLOURS], key="k")
+    person.answer(asked, ["Red, blue"])
+    kept = QuestionSessions(person.base_dir).get(asked).answers
+    assert kept is not None
+    assert kept.answers[0].selected_options == ("Red, blue",)
+
+
+@pytest.mark.parametrize(
+    ("answers", "fault"),
+    [
+        ([], "answers: expected 3, one for each question; got 0"),
+        (["Small"], "answers: expected 3, one for each question; got 1"),
+        ("abc", "answers: expected a list, got str"),
+        ({"Size": "Small"}, "answers: expected a list, got dict"),
+        (None, "answers: expected a list, got NoneType"),
+        (["Small", [], "x"], r"answers\[1\]: expected a text"),
+        (["Small", ["Red", ""], "x"], r"answers\[1\]: expected a text"),
+        (["Small", 7, "  "], r"answers\[1\]: .*answers\[2\]: expected a text"),
+        ([["Small", "Large"], "Red", "x"], "Question 0 takes one option, and 2 were selected"),
+        (["Small", ["Red", "Red"], "x"], "selects an option more than once"),
+        (["Small", "Red", "\ud800"], "UTF-8"),
+    ],
+)
+def test_answers_that_do_not_fit_are_told_and_the_questions_still_wait(
+    person: QuestionSessionPerson, answers: object, fault: str
+) -> None:
+    asked = person.ask(ASKED, key="k")
+    with pytest.raises(InvalidAnswers, match=fault):
+        person.answer(asked, answers)  # type: ignore[arg-type]
+    assert person.waiting(asked) == ASKED
+    assert person.collect(asked, timeout_s=0) is None
+
+
+def test_what_was_answered_first_stands(person: QuestionSessionPerson) -> None:
+    asked = person.ask([NAME], key="k")
+    assert person.answer(asked, ["Rover"]) is True
+    assert person.answer(asked, ["Rex"]) is False
+    assert person.collect(asked, timeout_s=0) == ("Rover",)
+
+
+def test_questions_that_the_person_rejected_wait_no_more(person: QuestionSessionPerson) -> None:
+    asked = person.ask([NAME], key="k")
+    QuestionSessions(person.base_dir).reject_session(asked, "no time")
+    assert person.waiting(asked) == ()
+    assert person.answer(asked, ["Rover"]) is False
+    with pytest.raises(QuestionsRejected, match="no time"):
+        person.collect(asked, timeout_s=0)
+
+
+def test_questions_that_are_gone_wait_no_more_and_take_no_answer(
+    person: QuestionSessionPerson,
+) -> None:
+    asked = "6f9619ff-8b86-4011-b42d-00c04fc964ff"
+    assert person.waiting(asked) == ()
+    with pytest.raises(SessionNotFound):
+        person.answer(asked, ["Rover"])
