@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.harness import SessionState
+from examples.embedding.rehearsal import rehearsal
+from tools.harness import SessionState, SessionStore
 from tools.questions import QuestionSessions, UserAnswer
 from tools.sandbox import prepare
 
@@ -19,8 +20,11 @@ pytestmark = pytest.mark.timeout(900)
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "embedding.md").read_text(encoding="utf-8")
-SECTIONS = re.findall(r"^## (.+?)$.*?^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
-TDFLOW, SPEC, OWN, ON = (code for _, code in SECTIONS)
+SECTIONS = {
+    name: re.findall(r"^```python\n(.*?)^```$", body, re.MULTILINE | re.DOTALL)
+    for name, body in re.findall(r"^## (.+?)$(.*?)(?=^## |\Z)", TEXT, re.MULTILINE | re.DOTALL)
+}
+(TDFLOW,), (SPEC,), (OWN,), (ON,), LANGGRAPH, OPENAI_AGENTS = SECTIONS.values()
 
 
 def run(code: str, monkeypatch: pytest.MonkeyPatch, **names: object) -> dict[str, object]:
@@ -57,13 +61,24 @@ def person(base: Path) -> Iterator[None]:
         thread.join()
 
 
-def test_sections_are_the_four() -> None:
-    assert [name for name, _ in SECTIONS] == [
-        "TDFLOW in ten lines",
-        "SPEC in ten lines",
-        "An agent of your own",
-        "Going on",
-    ]
+def test_sections_are_the_six() -> None:
+    assert {name: len(pieces) for name, pieces in SECTIONS.items()} == {
+        "TDFLOW in ten lines": 1,
+        "SPEC in ten lines": 1,
+        "An agent of your own": 1,
+        "Going on": 1,
+        "As nodes of a LangGraph graph": 2,
+        "As tools of the OpenAI Agents SDK": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("code", "file"),
+    [(LANGGRAPH[0], "langgraph_node.py"), (OPENAI_AGENTS[0], "openai_agents_tool.py")],
+)
+def test_what_an_embedder_copies_is_the_file_that_the_document_names(code: str, file: str) -> None:
+    text = (ROOT / "examples" / "embedding" / file).read_text(encoding="utf-8")
+    assert text.split('"""', 2)[2].strip() == code.strip()
 
 
 @pytest.mark.parametrize("code", [TDFLOW, SPEC])
@@ -95,3 +110,23 @@ def test_own_agent_and_going_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     names = run(OWN, monkeypatch, base=tmp_path / "sessions")
     assert names["outcome"].state is SessionState.COMPLETED  # type: ignore[attr-defined]
     run(ON, monkeypatch, **names)
+
+
+def test_langgraph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = run("".join(LANGGRAPH), monkeypatch, base=tmp_path / "sessions")
+    outcome = names["state"]["outcome"]  # type: ignore[index]
+    assert outcome["state"] == "completed"
+    assert outcome["attempts"]["draft"] == 2
+    assert len(list((tmp_path / "sessions").glob("session_*"))) == 1
+
+
+def test_openai_agents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = "".join(OPENAI_AGENTS)
+    run(code, monkeypatch, base=tmp_path / "sessions", model=rehearsal())
+    assert "Does an underscore in a title separate words?" in capsys.readouterr().out
+    (session_id,) = SessionStore(tmp_path / "sessions").list_sessions()
+    session = SessionStore(tmp_path / "sessions").load(session_id)
+    assert session is not None
+    assert session.state is SessionState.COMPLETED
