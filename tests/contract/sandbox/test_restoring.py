@@ -205,6 +205,17 @@ def test_a_descriptor_moved_onto_the_librarys_is_noticed(seat: Seat) -> None:
     assert not seat.interpreter.restore()
 
 
+@pytest.mark.parametrize("left", ["owed", "staged"])
+def test_bytes_that_the_runner_still_holds_are_noticed(seat: Seat, left: str) -> None:
+    table = seat.state.table
+    if left == "owed":  # closed by the guest, not yet written to the workspace
+        table.owed[1 << 30] = next(iter(table.table.values()))
+    else:
+        table.staged += 1
+    assert not seat.interpreter.restore()
+    table.owed.clear()
+
+
 def test_a_closed_interpreter_is_not_restored(seat: Seat) -> None:
     prepared = seat.interpreter._prepared
     assert prepared is not None
