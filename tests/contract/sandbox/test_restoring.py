@@ -199,9 +199,12 @@ def test_an_interpreter_that_ended_is_not_restored(seat: Seat, name: str) -> Non
 
 
 def test_a_descriptor_moved_onto_the_librarys_is_noticed(seat: Seat) -> None:
-    seat.state.table._renumbered(9, 3)  # what the runner calls after a renumbering
-    seat.state.table._unhold(3)
-    assert seat.state.table.held == set()
+    seat.run("import os; os.open('/usr', os.O_RDONLY)")
+    table = seat.state.table
+    (number,) = table.held
+    table._renumbered(number, 3)  # what the runner calls after a renumbering
+    table._unhold(3)
+    assert table.held == set()
     assert not seat.interpreter.restore()
 
 
