@@ -34,7 +34,7 @@ run: $(VENV)/.run-ready  ## do the main job: an agent develops a component, then
 
 test: $(VENV)/.dev-ready  ## run all tests, the long campaigns with small counts
 	$(BIN)/agentforge setup
-	$(PYTEST) --numprocesses $(WORKERS) --cov --cov-report=term:skip-covered
+	$(PYTEST) --numprocesses $(WORKERS) --dist loadgroup --cov --cov-report=term:skip-covered
 
 questions-bench: $(VENV)/.dev-ready  ## measure how soon a waiter is awake after an answer
 	$(BIN)/python -m benchmarks.questions

@@ -136,9 +136,9 @@ class Ours(Driver):
         with made:
             return str(made.execute(code).stdout)
 
-    def pool(self, *, size: int) -> dict[str, Any]:
-        """Keep so many interpreters ready."""
-        self.api.configure_pool(size)
+    def pool(self, *, restore: bool) -> dict[str, Any]:
+        """Have used interpreters restored, or closed."""
+        self.api.configure_pool(restore=restore)
         self.api.warm_pool(60)
         return {}
 

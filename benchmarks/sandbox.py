@@ -48,7 +48,7 @@ LOOP = {
 }
 
 OURS = "tools.sandbox"
-LARGE = "tools.sandbox, 64 kept ready"
+ONCE = "tools.sandbox, interpreters used once"
 APART = 'tools.sandbox, isolation="process"'
 AHEAD = "runner's session, opened ahead"
 RUN = "runner's run(), directory granted"
@@ -229,8 +229,8 @@ class Bench:
         many = {**PRINT, "in_a_row": count}
         timed = self.rounds(
             {
-                OURS: Task("ours", many, before={"do": "pool", "size": 2}),
-                LARGE: Task("ours", many, before={"do": "pool", "size": 64}),
+                OURS: Task("ours", many, before={"do": "pool", "restore": True}),
+                ONCE: Task("ours", many, before={"do": "pool", "restore": False}),
                 ERYX: Task("eryx", {**many, "mode": "sealed"}),
                 ERYX_FILES: Task("eryx", {**many, "mode": "files"}),
                 ERYX_NEW: Task("eryx", {**many, "mode": "new"}),
@@ -239,7 +239,7 @@ class Bench:
             rounds,
         )
         self.add("in a row, each", count, timed, {ERYX_FILES: ROW_TARGET}, each=count)
-        self.drivers["ours"].ask(do="pool", size=2)
+        self.drivers["ours"].ask(do="pool", restore=True)
 
     def first(self, rounds: int) -> None:
         """A new sandbox over a new workspace, and its first execution."""

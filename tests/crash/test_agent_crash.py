@@ -263,6 +263,8 @@ def test_killed_work_ends_as_if_undisturbed_and_no_stored_answer_is_asked_for_ag
             if code == KILLED:
                 kills += 1
                 hit.add(len(place.answered()))
+            elif not answered:  # the whole run was quicker than it was when it was measured
+                whole_s *= 0.9
         assert place.story() == story, f"seed {seed}"
         assert set(place.calls()) == set(needed)
         again += len(place.calls()) - len(needed)

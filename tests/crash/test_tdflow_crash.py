@@ -148,6 +148,8 @@ def test_the_real_command_killed_at_any_instant_ends_as_if_undisturbed(tmp_path:
             if code != 0:
                 kills += 1
                 stored.append(len(place.answered()))
+            elif not answered:  # the whole run was quicker than it was when it was measured
+                whole_s *= 0.9
         assert place.story() == story, f"seed {seed}"
         assert set(place.calls()) == set(PHASES)
         cut_off += len(place.calls()) - len(PHASES)

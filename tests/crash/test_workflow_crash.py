@@ -261,6 +261,8 @@ def test_every_phase_is_recorded_once_however_often_its_workers_are_killed(
             if code == KILLED:
                 kills += 1
                 hit.add(len(now))
+            elif not recorded:  # the whole run was quicker than it was when it was measured
+                whole_s *= 0.9
         one.check()
         again += len(one.executed()) - len(PHASES)
     print(

