@@ -7,7 +7,7 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from attrs import define, frozen
 
 from tools.harness import (
-    PersonAnswer,
     PersonQuestion,
     PersonReply,
     PhaseResult,
+    QuestionDesk,
     QuestionWaits,
     SessionManager,
     SessionNotFound,
@@ -29,12 +29,11 @@ from tools.prune import PruneTarget
 from tools.workflows import RunObserver, WorkflowRunner
 
 if TYPE_CHECKING:
-    from tools.questions import Question, QuestionSessions, Teller
+    from tools.person import PersonDesk
     from tools.sandbox import CancelToken, ExecutionPolicy, Sandbox
     from tools.workflows.agent_observer import AgentObserver
     from tools.workflows.agent_runner import AgentRunner
     from tools.workflows.gate_port import GateSandbox
-    from tools.workflows.question_port import Questioner
 
 DEFAULT_ENDED_HOURS: Final = 30 * 24.0
 """How long agent sessions stay after they ended when nobody names a rule, in hours."""
@@ -263,98 +262,6 @@ def prune_kinds(
     }
 
 
-class PersonDesk:
-    """Puts questions to a person as question sessions. Implements `tools.harness.QuestionDesk`."""
-
-    def __init__(self, sessions: QuestionSessions, teller: Teller | None = None) -> None:
-        """Make a desk.
-
-        Args:
-            sessions: The question sessions.
-            teller: Tells the person of each new question; nobody if None.
-        """
-        self.sessions = sessions
-        self._teller = teller
-
-    def new_id(self) -> str:
-        """Return a fresh question session's id."""
-        return self.sessions.new_session_id()
-
-    def check(self, questions: Sequence[PersonQuestion]) -> None:
-        """Raise `InvalidQuestions` with everything that stands against asking."""
-        from tools.questions import check_questions
-
-        check_questions(_as_asked(questions), self.sessions.config)
-
-    def put(
-        self, question_id: str, questions: Sequence[PersonQuestion], *, call_id: str | None
-    ) -> None:
-        """Make the question session, if there is none of this id; see `create_session()`."""
-        from tools.questions import QuestionError, SessionExists
-
-        if self.sessions.exists(question_id):
-            return
-        try:
-            self.sessions.create_session(
-                _as_asked(questions), call_id=call_id, session_id=question_id
-            )
-        except SessionExists:  # another worker was faster
-            return
-        if self._teller is not None:
-            with suppress(QuestionError):  # it was asked; that is what counts
-                self._teller.tell(self.sessions.get(question_id))
-
-    def wait(self, question_id: str, timeout_s: float | None) -> PersonReply | None:
-        """Wait for the end of the question session; see `wait_for_answers()`."""
-        from tools.questions import (
-            AnswersTimeout,
-            SessionEnded,
-            SessionRejected,
-            format_user_response,
-        )
-
-        try:
-            given = self.sessions.wait_for_answers(question_id, timeout_s)
-        except AnswersTimeout as error:
-            ended = PersonReply(question_id=question_id, outcome="timed_out")
-            return ended if error.ended else None
-        except SessionRejected as error:
-            return PersonReply(question_id=question_id, outcome="rejected", reason=error.reason)
-        except SessionEnded as error:
-            return PersonReply(question_id=question_id, outcome=error.status.value)
-        questions = self.sessions.get(question_id).questions
-        return PersonReply(
-            question_id=question_id,
-            outcome="answered",
-            text=format_user_response(given, questions),
-            answers=tuple(
-                PersonAnswer(
-                    question_index=one.question_index,
-                    selected=one.selected_options
-                    or ((one.selected_option,) if one.selected_option else ()),
-                    text=one.custom_text or None,
-                )
-                for one in given.answers
-            ),
-        )
-
-
-def _as_asked(questions: Sequence[PersonQuestion]) -> tuple[Question, ...]:
-    from tools.questions import Option, Question
-
-    return tuple(
-        Question(
-            prompt=one.prompt,
-            title=one.title,
-            options=tuple(
-                Option(label=option.label, description=option.description) for option in one.options
-            ),
-            multi_select=one.multi_select,
-        )
-        for one in questions
-    )
-
-
 def ask_user_tool(
     manager: SessionManager, *, wait_s: float = DEFAULT_ASK_WAIT_S
 ) -> Callable[..., dict[str, object]]:
@@ -440,6 +347,7 @@ class _LateDesk:
     @property
     def _desk(self) -> PersonDesk:
         if self._made is None:
+            from tools.person import PersonDesk
             from tools.questions import Notifier, load_config, open_sessions
 
             config = load_config()
@@ -448,8 +356,8 @@ class _LateDesk:
             self._made = PersonDesk(sessions, teller)
         return self._made
 
-    def new_id(self) -> str:
-        return self._desk.new_id()
+    def id_for(self, key: str) -> str:
+        return self._desk.id_for(key)
 
     def check(self, questions: Sequence[PersonQuestion]) -> None:
         self._desk.check(questions)
@@ -485,7 +393,7 @@ def build_agent_runner(
     policy: ExecutionPolicy | None = None,
     manager: SessionManager | None = None,
     gates: GateSandbox | None = None,
-    questioner: Questioner | None = None,
+    desk: QuestionDesk | None = None,
     observer: AgentObserver | None = None,
     answers_timeout_s: float = 0.0,
 ) -> AgentRunner:
@@ -494,21 +402,27 @@ def build_agent_runner(
     Args:
         base_path: Where the sessions are; `.agentforge/sessions` if None.
         policy: Limits and environment of gates; the sandbox's default if None.
-        manager: Leads the sessions; a new one at `base_path` if None.
+        manager: Leads the sessions, and asks a person at its own desk; a new one at `base_path`
+            if None.
         gates: Where gates run; the sandbox if None.
-        questioner: How a person is asked; without it a run pauses where one is needed.
+        desk: Where the new manager puts questions to a person, as `QuestionSessionPerson`;
+            without one a run pauses where a person is needed.
         observer: Is told what happens; nobody if None.
         answers_timeout_s: How long to wait for a person's answers before the session pauses for
             them, in seconds.
+
+    Raises:
+        ValueError: `desk` was given beside a manager, which has its own.
     """
+    if manager is not None and desk is not None:
+        raise ValueError("desk: is the manager's own; give it to SessionManager(desk=...)")
     from tools.gate_sandbox import SandboxGates
     from tools.workflows.agent_runner import AgentRunner
     from tools.workflows.agents.choice import make_agent
 
     return AgentRunner(
-        manager if manager is not None else SessionManager(SessionStore(base_path)),
+        manager if manager is not None else SessionManager(SessionStore(base_path), desk=desk),
         gates if gates is not None else SandboxGates(policy),
-        questioner=questioner,
         agents=make_agent,
         observer=observer,
         answers_timeout_s=answers_timeout_s,

@@ -1,133 +1,162 @@
-"""The person behind an agent's questions: the workflows' port, served by question sessions."""
+"""The person behind every question: the harness's port, served by question sessions.
+
+Sessions that are led by hand, code in the sandbox (`ask_user`) and agents ask at the same desk.
+What may be asked is the question sessions' configuration.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from attrs import evolve
 
+from tools.harness import OfferedOption, PersonAnswer, PersonQuestion, PersonReply
 from tools.questions import (
     AnswersTimeout,
     InvalidAnswers,
     Option,
     Question,
+    QuestionError,
     QuestionSessions,
     SessionCorrupted,
     SessionEnded,
     SessionExists,
     SessionNotFound,
     SessionRejected,
+    Teller,
     UserAnswer,
+    check_questions,
+    format_user_response,
 )
 from tools.questions.config import load_config
-from tools.workflows.agents.port import AgentOption, AgentQuestion
 from tools.workflows.answers import MAX_OPTIONS, MAX_QUESTIONS
-from tools.workflows.question_port import QuestionsRejected
 
 
-class QuestionSessionPerson:
-    """Asks through question sessions; implements `tools.workflows.question_port.Questioner`.
+class PersonDesk:
+    """Puts questions to a person as question sessions. Implements `tools.harness.QuestionDesk`.
 
     The id of a question session follows from the key it is asked under, so that a worker that was
     killed after it asked does not ask a second time.
     """
 
-    def __init__(
-        self, base_dir: Path | None = None, *, sessions: QuestionSessions | None = None
-    ) -> None:
-        """Name the place of the question sessions; nothing is read or made yet.
+    def __init__(self, sessions: QuestionSessions, teller: Teller | None = None) -> None:
+        """Make a desk; nothing is read or made yet.
 
         Args:
-            base_dir: Where they are; as the questions' configuration says if None.
-            sessions: The service itself, instead of one at `base_dir`.
-
-        Raises:
-            InvalidConfig: The questions' configuration can't be used.
+            sessions: The question sessions; their configuration says what may be asked.
+            teller: Tells the person of each new question; nobody if None.
         """
-        self._sessions = sessions if sessions is not None else _service(base_dir)
+        self.sessions = sessions
+        self._teller = teller
 
     @property
     def base_dir(self) -> Path:
         """Where the question sessions are."""
-        return self._sessions.base_dir
+        return self.sessions.base_dir
 
-    def ask(self, questions: Sequence[AgentQuestion], *, key: str) -> str:
-        """Put the questions, unless this key did before; see `Questioner.ask`.
+    def id_for(self, key: str) -> str:
+        """Return the question session's id for a key: a version 4 UUID made of its digest."""
+        return str(uuid.UUID(bytes=hashlib.sha256(key.encode()).digest()[:16], version=4))
 
-        Raises:
-            QuestionError: They can't be asked; nobody was asked.
-        """
-        chosen = id_of(key)
-        asked = [
-            Question(
-                prompt=one.prompt,
-                title=one.title,
-                options=[
-                    Option(label=option.label, description=option.description)
-                    for option in one.options
-                ],
-                multi_select=one.multi_select,
-            )
-            for one in questions
-        ]
-        try:
-            return self._sessions.create_session(
-                asked, call_id=hashlib.sha256(key.encode()).hexdigest(), session_id=chosen
-            )
-        except SessionExists:
-            return chosen
+    def check(self, questions: Sequence[PersonQuestion]) -> None:
+        """Raise `InvalidQuestions` with everything that stands against asking."""
+        check_questions(_as_asked(questions), self.sessions.config)
 
-    def collect(self, asked: str, *, timeout_s: float) -> tuple[str, ...] | None:
-        """Wait for the answers; see `Questioner.collect`.
+    def put(
+        self, question_id: str, questions: Sequence[PersonQuestion], *, call_id: str | None
+    ) -> None:
+        """Make the question session, if there is none of this id.
 
         Raises:
-            QuestionsRejected: The person will not answer, or the questions are gone.
+            QuestionError: They can't be asked; nobody was asked. See `create_session()`.
+        """
+        if self.sessions.exists(question_id):
+            return
+        try:
+            self.sessions.create_session(
+                _as_asked(questions), call_id=call_id, session_id=question_id
+            )
+        except SessionExists:  # another worker was faster
+            return
+        if self._teller is not None:
+            with suppress(QuestionError):  # it was asked; that is what counts
+                self._teller.tell(self.sessions.get(question_id))
+
+    def wait(self, question_id: str, timeout_s: float | None) -> PersonReply | None:
+        """Wait for the end of the question session; see `wait_for_answers()`.
+
+        Raises:
+            SessionNotFound: There is none, or it is gone.
+            QuestionError: The system refused to read it.
         """
         try:
-            questions = self._sessions.get(asked).request.questions
-            found = self._sessions.wait_for_answers(asked, timeout_s)
-        except AnswersTimeout:
-            return None
+            given = self.sessions.wait_for_answers(question_id, timeout_s)
+            questions = self.sessions.get(question_id).questions
+        except AnswersTimeout as error:
+            ended = PersonReply(question_id=question_id, outcome="timed_out")
+            return ended if error.ended else None
         except SessionRejected as error:
-            raise QuestionsRejected(asked, reason=error.reason) from error
+            return PersonReply(question_id=question_id, outcome="rejected", reason=error.reason)
         except SessionEnded as error:
-            raise QuestionsRejected(asked, reason=f"they were {error.status.value}") from error
-        except (SessionNotFound, SessionCorrupted) as error:
-            raise QuestionsRejected(asked, reason=f"they are gone ({error})") from error
-        by_index = {answer.question_index: answer for answer in found.answers}
-        return tuple(_in_words(by_index.get(index)) for index in range(len(questions)))
+            return self._ended(question_id, error.status.value)
+        except SessionCorrupted as error:
+            return PersonReply(question_id=question_id, outcome="abandoned", reason=str(error))
+        return PersonReply(
+            question_id=question_id,
+            outcome="answered",
+            text=format_user_response(given, questions),
+            answers=tuple(
+                PersonAnswer(
+                    question_index=one.question_index,
+                    selected=_selected(one),
+                    text=one.custom_text or None,
+                )
+                for one in given.answers
+            ),
+        )
 
-    def waiting(self, asked: str) -> tuple[AgentQuestion, ...]:
+    def _ended(self, question_id: str, outcome: str) -> PersonReply:
+        reason = None
+        with suppress(
+            SessionNotFound, SessionCorrupted
+        ):  # that it ended is known; why is a courtesy
+            reason = self.sessions.get(question_id).record.end_reason
+        return PersonReply(question_id=question_id, outcome=outcome, reason=reason)
+
+    # ------------------------------------------------ for who brings questions to a person itself
+
+    def waiting(self, question_id: str) -> tuple[PersonQuestion, ...]:
         """Return the questions that still wait for the person.
 
         For a program that brings them to the person in its own way, and the answers back with
         `answer`.
 
         Args:
-            asked: What `ask` returned; an outcome's `waiting_for`.
+            question_id: An outcome's `waiting_for`, or what `QuestionWaits` names.
 
         Returns:
             The questions in their order; none if they were answered, rejected or given up, or are
-            gone: whatever it is, `collect` tells the session.
+            gone: whatever it is, the session finds it.
 
         Raises:
             QuestionError: The system refused to read them.
         """
         try:
-            found = self._sessions.get(asked)
+            found = self.sessions.get(question_id)
         except (SessionNotFound, SessionCorrupted):
             return ()
         if found.status.is_terminal:
             return ()
         return tuple(
-            AgentQuestion(
+            PersonQuestion(
                 prompt=one.prompt,
                 title=one.title,
                 options=[
-                    AgentOption(label=option.label, description=option.description)
+                    OfferedOption(label=option.label, description=option.description)
                     for option in one.options
                 ],
                 multi_select=one.multi_select,
@@ -135,11 +164,11 @@ class QuestionSessionPerson:
             for one in found.questions
         )
 
-    def answer(self, asked: str, answers: Sequence[str | Sequence[str]]) -> bool:
+    def answer(self, question_id: str, answers: Sequence[str | Sequence[str]]) -> bool:
         """Give the person's answers, as `agentforge questions` would.
 
         Args:
-            asked: What `ask` returned; an outcome's `waiting_for`.
+            question_id: An outcome's `waiting_for`, or what `QuestionWaits` names.
             answers: One for each question, in their order: the label of an option or the person's
                 own words; several of them for a question that takes several.
 
@@ -151,13 +180,13 @@ class QuestionSessionPerson:
             InvalidAnswers: With everything that is wrong with them; the questions still wait.
             QuestionError: There are no such questions, or the answers can't be kept.
         """
-        questions = self._sessions.get(asked).questions
+        questions = self.sessions.get(question_id).questions
         faults = _faults(answers, len(questions))
         if faults:
-            raise InvalidAnswers(faults, session_id=asked)
+            raise InvalidAnswers(faults, session_id=question_id)
         try:
-            self._sessions.save_session_answers(
-                asked,
+            self.sessions.save_session_answers(
+                question_id,
                 [
                     _as_answer(index, question, answer)
                     for index, (question, answer) in enumerate(zip(questions, answers, strict=True))
@@ -168,8 +197,43 @@ class QuestionSessionPerson:
         return True
 
 
-def _service(base_dir: Path | None) -> QuestionSessions:
-    """Make the service as it is configured; what an agent may ask is the answers' own rule."""
+class QuestionSessionPerson(PersonDesk):
+    """The desk of agents' sessions: what may be asked is what an agent's answer may ask.
+
+    The limits of the configuration's `[questions]` on questions and options hold for all others. An
+    agent is told of its own before it asks (`tools.workflows.answers`), and may ask for free text
+    alone, as a specification's open questions do.
+    """
+
+    def __init__(
+        self,
+        base_dir: Path | None = None,
+        *,
+        sessions: QuestionSessions | None = None,
+        teller: Teller | None = None,
+    ) -> None:
+        """Name the place of the question sessions; nothing is read or made yet.
+
+        Args:
+            base_dir: Where they are; as the questions' configuration says if None.
+            sessions: The service itself, instead of one at `base_dir`.
+            teller: Tells the person of each new question; nobody if None.
+
+        Raises:
+            InvalidConfig: The questions' configuration can't be used.
+        """
+        super().__init__(sessions if sessions is not None else agents_questions(base_dir), teller)
+
+
+def agents_questions(base_dir: Path | None = None) -> QuestionSessions:
+    """Make the service as it is configured; what an agent may ask is the answers' own rule.
+
+    Args:
+        base_dir: Where the question sessions are; as their configuration says if None.
+
+    Raises:
+        InvalidConfig: The configuration can't be used.
+    """
     config = load_config()
     return QuestionSessions(
         base_dir if base_dir is not None else config.directory,
@@ -182,9 +246,23 @@ def _service(base_dir: Path | None) -> QuestionSessions:
     )
 
 
-def id_of(key: str) -> str:
-    """Return the question session's id for a key: a version 4 UUID made of its digest."""
-    return str(uuid.UUID(bytes=hashlib.sha256(key.encode()).digest()[:16], version=4))
+def _as_asked(questions: Sequence[PersonQuestion]) -> tuple[Question, ...]:
+    return tuple(
+        Question(
+            prompt=one.prompt,
+            title=one.title,
+            options=tuple(
+                Option(label=option.label, description=option.description) for option in one.options
+            ),
+            multi_select=one.multi_select,
+        )
+        for one in questions
+    )
+
+
+def _selected(answer: UserAnswer) -> tuple[str, ...]:
+    chosen = (answer.selected_option,) if answer.selected_option else ()
+    return chosen + tuple(one for one in answer.selected_options or () if one not in chosen)
 
 
 def _faults(answers: object, expected: int) -> list[str]:
@@ -220,15 +298,3 @@ def _as_answer(index: int, question: Question, answer: str | Sequence[str]) -> U
         selected_options=chosen if chosen and several else None,
         custom_text="; ".join(own) or None,
     )
-
-
-def _in_words(answer: UserAnswer | None) -> str:
-    if answer is None:
-        return "(not answered)"
-    told = list(answer.selected_options or ())
-    if answer.selected_option is not None:
-        told.insert(0, answer.selected_option)
-    words = ", ".join(told)
-    if answer.custom_text:
-        words = f"{words}; {answer.custom_text}" if words else answer.custom_text
-    return words or "(not answered)"

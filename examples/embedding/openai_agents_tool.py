@@ -31,7 +31,7 @@ class Desk:
         return QuestionSessionPerson(self.base.parent / "questions")
 
     def runner(self) -> AgentRunner:  # one for each call: tools run in threads
-        return build_agent_runner(self.base, questioner=self.person)
+        return build_agent_runner(self.base, desk=self.person)
 
 
 def told(_: RunContextWrapper[Any], error: Exception) -> str:

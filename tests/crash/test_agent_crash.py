@@ -12,16 +12,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.agents import GREEN, RED, REFACTOR, WRONG, FakeGates, block, tdflow_work
 from tests.support.soak import SOAKING
-from tools.harness import SessionManager, SessionState, SessionStore
+from tools.harness import PersonReply, SessionManager, SessionState, SessionStore
+from tools.person import QuestionSessionPerson
+from tools.questions import QuestionSessions
 from tools.workflows.agent_runner import AgentRunner
-from tools.workflows.agents import AgentAnswer, AgentQuestion, AgentRequest, TokenUsage
+from tools.workflows.agents import AgentAnswer, AgentRequest, TokenUsage
 from tools.workflows.step_store import STEPS
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
@@ -61,27 +63,22 @@ class LoggingAgent:
         )
 
 
-class Person:
-    """Answers at once, and logs what it is asked."""
+class Person(QuestionSessionPerson):
+    """Question sessions on disk, whose person answers as soon as a worker waits."""
 
-    def __init__(self, log: Path) -> None:
-        self._log = log
+    def id_for(self, key: str) -> str:
+        return super().id_for(key.partition("/")[2])  # the same in each session
 
-    def ask(self, questions: Sequence[AgentQuestion], *, key: str) -> str:
-        with self._log.open("a") as log:
-            log.write(f"asked {key.rsplit('/', 1)[1]}\n")
-        return f"q-{key.rsplit('/', 1)[1]}"
-
-    def collect(self, asked: str, *, timeout_s: float) -> tuple[str, ...]:
-        return ("a",)
+    def wait(self, question_id: str, timeout_s: float | None) -> PersonReply | None:
+        self.answer(question_id, ["a"])
+        return super().wait(question_id, timeout_s)
 
 
 def work(base: Path, log: Path) -> None:
     store = SessionStore(base)
     runner = AgentRunner(
-        SessionManager(store),
+        SessionManager(store, desk=Person(base.parent / "questions")),
         FakeGates(),
-        questioner=Person(log),
         lock_timeout_s=5,
         monotonic=lambda: 0.0,
     )
@@ -183,8 +180,7 @@ class Place:
 
     def calls(self) -> list[str]:
         """The agent's calls, in their order."""
-        lines = self.log.read_text().split("\n")[:-1] if self.log.exists() else []
-        return [line for line in lines if not line.startswith("asked ")]
+        return self.log.read_text().split("\n")[:-1] if self.log.exists() else []
 
     def _directory(self) -> Path | None:
         ids = self.store.list_sessions()
@@ -215,7 +211,12 @@ class Place:
         assert session is not None
         root = directory / "workspace"
         hidden = [path for path in directory.rglob(".*") if path.is_file()]
+        questions = QuestionSessions(self.base.parent / "questions")
         return (
+            [
+                (one.session_id, one.status, one.answers is None)
+                for one in questions.list_sessions()
+            ],
             session.state,
             [(one.action, one.phase, one.details) for one in session.history],
             [(one.path, one.artifact_type, one.phase) for one in session.artifacts],

@@ -183,7 +183,7 @@ def test_session_that_was_retried_elsewhere_goes_on_when_the_graph_is_invoked_ag
     desk.agent = SilentAgent()
     first = desk.invoke({})["session_id"]
     runner = build_agent_runner(
-        desk.base, questioner=QuestionSessionPerson(desk.base.parent / "questions")
+        desk.base, desk=QuestionSessionPerson(desk.base.parent / "questions")
     )
     assert runner.retry(first, "a better agent", FirstTakes()).waiting_for is not None
     state = desk.invoke({})

@@ -9,16 +9,23 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from tools.durable import FileSystem, OsFileSystem
-from tools.harness import PhaseResult, SessionContext, SessionManager, SessionStore
+from tools.harness import (
+    PersonAnswer,
+    PersonQuestion,
+    PersonReply,
+    PhaseResult,
+    SessionContext,
+    SessionManager,
+    SessionStore,
+)
 from tools.workflows.agent_runner import AgentRunner
 from tools.workflows.agent_work import AgentWork
-from tools.workflows.agents import AgentAnswer, AgentQuestion, AgentRequest, TokenUsage
+from tools.workflows.agents import AgentAnswer, AgentRequest, TokenUsage
 from tools.workflows.builtin import TDFLOW
 from tools.workflows.gate_port import GateExecution, GateUnavailable
-from tools.workflows.question_port import QuestionsRejected
 
 SPEC: Final = """\
 schema_version: 1
@@ -147,22 +154,42 @@ def _outcome(name: str, files: Mapping[str, bytes], test: bytes) -> dict[str, An
     return {**one, "outcome": "failed", "error": error, "text": "E   assert"}
 
 
+def rejected(reason: str | None) -> PersonReply:
+    return PersonReply(question_id="", outcome="rejected", reason=reason)
+
+
 @define
 class FakePerson:
-    """Answers what it was given, or nothing yet; remembers what it was asked."""
+    """A desk whose person answers what it was given, or nothing yet; remembers what was put."""
 
-    answers: list[tuple[str, ...] | QuestionsRejected | None] = field(factory=list)
-    asked: dict[str, Sequence[AgentQuestion]] = field(factory=dict)
+    answers: list[tuple[str, ...] | PersonReply | None] = field(factory=list)
+    asked: dict[str, Sequence[PersonQuestion]] = field(factory=dict)
+    ids: dict[str, str] = field(factory=dict)
 
-    def ask(self, questions: Sequence[AgentQuestion], *, key: str) -> str:
-        self.asked.setdefault(key, questions)
-        return f"q-{list(self.asked).index(key) + 1}"
+    def id_for(self, key: str) -> str:
+        return self.ids.setdefault(key, f"q-{len(self.ids) + 1}")
 
-    def collect(self, asked: str, *, timeout_s: float) -> tuple[str, ...] | None:
+    def check(self, questions: Sequence[PersonQuestion]) -> None:
+        pass
+
+    def put(
+        self, question_id: str, questions: Sequence[PersonQuestion], *, call_id: str | None
+    ) -> None:
+        self.asked.setdefault(question_id, questions)
+
+    def wait(self, question_id: str, timeout_s: float | None) -> PersonReply | None:
+        assert question_id in self.asked
         found = self.answers.pop(0) if self.answers else None
-        if isinstance(found, QuestionsRejected):
-            raise found
-        return found
+        if isinstance(found, tuple):
+            return PersonReply(
+                question_id=question_id,
+                outcome="answered",
+                text="; ".join(found),
+                answers=tuple(
+                    PersonAnswer(question_index=index, text=one) for index, one in enumerate(found)
+                ),
+            )
+        return None if found is None else evolve(found, question_id=question_id)
 
 
 @define
@@ -191,9 +218,8 @@ class AgentGround:
         disk = fs if fs is not None else OsFileSystem()
         store = SessionStore(self.base, fs=disk)
         return AgentRunner(
-            SessionManager(store, clock=self.clock, token=lambda: "00000000"),
+            SessionManager(store, desk=self.person, clock=self.clock, token=lambda: "00000000"),
             self.gates,
-            questioner=self.person,
             fs=disk,
             lock_timeout_s=0,
             monotonic=lambda: 0.0,

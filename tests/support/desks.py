@@ -19,12 +19,14 @@ class MemoryDesk:
     questions: dict[str, tuple[PersonQuestion, ...]] = field(factory=dict)
     replies: dict[str, PersonReply] = field(factory=dict)
     puts: int = 0
+    ids: dict[str, str] = field(factory=dict)
     changed: threading.Condition = field(factory=threading.Condition)
     before_put: Callable[[str], object] = lambda _: None
+    after_put: Callable[[], object] = lambda: None
     before_wait: Callable[[], object] = lambda: None
 
-    def new_id(self) -> str:
-        return f"q-{len(self.questions) + 1}"
+    def id_for(self, key: str) -> str:
+        return self.ids.setdefault(key, f"q-{len(self.ids) + 1}")
 
     def check(self, questions: object) -> None:
         if not questions:
@@ -35,6 +37,7 @@ class MemoryDesk:
         if question_id not in self.questions:
             self.puts += 1
             self.questions[question_id] = tuple(questions)  # type: ignore[arg-type]
+            self.after_put()
 
     def wait(self, question_id: str, timeout_s: float | None) -> PersonReply | None:
         if question_id not in self.questions:

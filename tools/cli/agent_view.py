@@ -37,7 +37,6 @@ class AgentView:
         rows: What became of each phase.
         doing: What happens now, in a few words, or None.
         verdicts: The verdicts of this run, oldest first, each with its phase and attempt.
-        waiting: The id of the questions that a person has to answer, or None.
         questions_dir: Where those are, if it is not where `agentforge answer` looks.
     """
 
@@ -51,7 +50,6 @@ class AgentView:
         self.rows: list[PhaseRow] = []
         self.doing: str | None = None
         self.verdicts: list[tuple[str, int, Verdict]] = []
-        self.waiting: str | None = None
         self.questions_dir: str | None = None
         self.spent: TokenBudget | None = None
         self.since = 0.0
@@ -119,7 +117,6 @@ class AgentView:
 
     def questions_asked(self, asked: str, questions: Sequence[AgentQuestion]) -> None:
         """Say that a person is waited for."""
-        self.waiting = asked
         self._do(f"waiting for {len(questions)} answers: {self.answer_command(asked)}")
 
     def answer_command(self, asked: str) -> str:

@@ -16,7 +16,13 @@ from attrs import field, frozen
 from tools.cli.output import Output
 
 if TYPE_CHECKING:
-    from tools.harness import PhaseExecutor, SessionContext, SessionManager, SessionStore
+    from tools.harness import (
+        PhaseExecutor,
+        QuestionDesk,
+        SessionContext,
+        SessionManager,
+        SessionStore,
+    )
     from tools.workflows.gate_port import GateSandbox
 
 _Result = TypeVar("_Result")
@@ -71,11 +77,11 @@ class Cli:
 
         return SessionStore(self.base)
 
-    def manager(self) -> SessionManager:
-        """Return a manager without a session, that can run no code."""
+    def manager(self, desk: QuestionDesk | None = None) -> SessionManager:
+        """Return a manager without a session, that can run no code, and ask only at a desk."""
         from tools.harness import SessionManager
 
-        return SessionManager(self.store(), clock=self.outside.clock)
+        return SessionManager(self.store(), desk=desk, clock=self.outside.clock)
 
     def working_manager(self) -> SessionManager:
         """Return a manager without a session, that can run phases."""

@@ -11,6 +11,7 @@ manager.load(session.session_id)
 print(manager.briefing(max_tokens=1500))
 """
 
+from tools.harness.asking import answers_in_words
 from tools.harness.errors import (
     AmbiguousSessionId,
     HarnessError,
@@ -81,4 +82,5 @@ __all__ = [
     "TokenCounter",
     "UnreadableSession",
     "UnsupportedSchema",
+    "answers_in_words",
 ]

@@ -162,8 +162,8 @@ class PersonReply:
         outcome: "answered", "rejected", "timed_out" or "abandoned".
         text: The answers as a model reads them; empty unless answered.
         answers: The answers; empty unless answered, or when the questions themselves are gone and
-            only the session's history still has the text.
-        reason: Why it was rejected, or None.
+            an earlier version wrote the session's history, which has only the text.
+        reason: Why it was rejected, or ended without an answer, as far as somebody said; or None.
     """
 
     question_id: str
@@ -181,8 +181,12 @@ class QuestionDesk(Protocol):
     process finds its reply by its id; putting a question twice under one id puts it once.
     """
 
-    def new_id(self) -> str:
-        """Return an id that no question has."""
+    def id_for(self, key: str) -> str:
+        """Return the id of what is asked under a key: always the same, and no other key's.
+
+        Args:
+            key: Names what is asked among all that is put on any desk.
+        """
         ...
 
     def check(self, questions: Sequence[PersonQuestion]) -> None:

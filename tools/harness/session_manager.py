@@ -523,6 +523,7 @@ class SessionManager:
         key: str | None = None,
         pause: bool = False,
         timeout_s: float | None = None,
+        on_waiting: Callable[[str], object] = lambda _: None,
     ) -> PersonReply:
         """Ask a person and wait for the reply.
 
@@ -538,9 +539,12 @@ class SessionManager:
             pause: Pause the session while it waits, so that nobody goes on with it meanwhile; the
                 reply resumes it.
             timeout_s: The longest wait, in seconds; None waits without end.
+            on_waiting: Is called with the question's id when the person can see it and the wait
+                begins; not where the reply is known already.
 
         Returns:
-            What became of the questions; a rejection is a reply, too.
+            What became of the questions. A rejection is a reply, too, and so is that nobody can
+            answer any more: withdrawn or gone ("abandoned"), or too late ("timed_out").
 
         Raises:
             NoQuestionDesk: The manager has no desk.
@@ -549,8 +553,10 @@ class SessionManager:
             ValueError: The key is none. The desk's own error says what is wrong with the questions.
             QuestionWaits: There is no reply yet; the question waits on, and a session that was
                 paused for it stays so.
-            SessionConflict: Somebody else saved the session just before the question was asked;
-                nobody was asked.
+            SessionConflict: Somebody else ended the session, took it to another phase or attempt,
+                or recorded a result: before the question was asked (then nobody was asked), or
+                while it waited (then its reply is in the history, unless the session has ended).
+                What else was saved meanwhile (a budget extended, a pause) is kept.
             WriteError: The session could not be saved. Before the question was asked nobody was
                 asked; after the reply, it is kept and found again.
         """
@@ -559,24 +565,56 @@ class SessionManager:
         session = self._require("ask")
         asked = tuple(questions)
         chosen = question_key(session, asked) if key is None else check_key(key)
-        question_id = find_asked(session, chosen)
-        if question_id is None:
-            session.require(SessionState.ACTIVE, operation="ask")
-            self._desk.check(asked)
-            question_id = self._desk.new_id()
-            self._record_question(session, question_id, chosen, asked, pause=pause)
-        elif (known := find_reply(session, question_id)) is not None:
+        question_id = self._asked(self._desk, session, chosen, asked, pause=pause)
+        known = find_reply(session, question_id)
+        if known is not None:
             return self._found_again(self._desk, known)
-        elif not is_paused_for(session, question_id):
+        if not is_paused_for(session, question_id):
             session.require(SessionState.ACTIVE, operation="ask")
         self._put(self._desk, session, question_id, chosen, asked)
-        reply = self._desk.wait(question_id, timeout_s)
+        on_waiting(question_id)
+        try:
+            reply = self._desk.wait(question_id, timeout_s)
+        except LookupError as error:  # it was put, so somebody took it away
+            reply = PersonReply(
+                question_id=question_id, outcome="abandoned", reason=f"it is gone ({error})"
+            )
         if reply is None:
             raise QuestionWaits(
                 session.session_id, question_id=question_id, timeout_s=timeout_s or 0.0
             )
         self._record_reply(session, reply)
         return reply
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether `ask()` has a desk to put questions on."""
+        return self._desk is not None
+
+    def _asked(
+        self,
+        desk: QuestionDesk,
+        session: SessionContext,
+        key: str,
+        questions: Sequence[PersonQuestion],
+        *,
+        pause: bool,
+    ) -> str:
+        """Return the id of what is asked under a key; record it if nobody did."""
+        own_id = desk.id_for(f"{session.session_id}/{key}")
+        for again in range(_RECORD_ATTEMPTS):
+            question_id = find_asked(session, key, own_id)
+            if question_id is not None:
+                return question_id
+            session.require(SessionState.ACTIVE, operation="ask")
+            desk.check(questions)
+            try:
+                self._record_question(session, own_id, key, questions, pause=pause)
+                break
+            except SessionConflict:
+                if again + 1 == _RECORD_ATTEMPTS or not self._catch_up(session):
+                    raise
+        return own_id
 
     @staticmethod
     def _found_again(desk: QuestionDesk, known: PersonReply) -> PersonReply:
@@ -630,26 +668,53 @@ class SessionManager:
 
     def _record_reply(self, session: SessionContext, reply: PersonReply) -> None:
         for again in range(_RECORD_ATTEMPTS):
-            if find_reply(session, reply.question_id) is not None or session.state.is_terminal:
-                return  # another worker recorded it, or there is nothing to go on with
+            if find_reply(session, reply.question_id) is not None:
+                return  # another worker recorded it
             try:
                 with self._changing(session):
-                    session.add_history(
-                        OUTCOMES[reply.outcome],
-                        details=_storable(reply_details(reply)),
-                        now=self._clock(),
-                    )
-                    if is_paused_for(session, reply.question_id):
-                        session.apply("resume", now=self._clock())
+                    self._add_reply(session, reply)
                 break
             except SessionConflict:
-                found = self.store.load(session.session_id)
-                if again + 1 == _RECORD_ATTEMPTS or found is None:
+                if again + 1 == _RECORD_ATTEMPTS:
                     raise
-                self._take_over(session, found)
+                if not self._catch_up(session):
+                    self._keep_reply(session.session_id, reply)
+                    raise
+        self._tell_reply(session.session_id, reply)
+
+    def _keep_reply(self, session_id: str, reply: PersonReply) -> None:
+        """Put a reply into the history of a session that is led by somebody else by now.
+
+        The session in memory stays as it was, so that nothing of this worker's is saved over what
+        that one does.
+        """
+        for _ in range(_RECORD_ATTEMPTS):
+            found = self.store.load(session_id)
+            if (
+                found is None
+                or found.state.is_terminal  # there is nothing to go on with
+                or find_reply(found, reply.question_id) is not None
+            ):
+                return
+            self._add_reply(found, reply)
+            try:
+                self.store.save(found)
+            except SessionConflict:
+                continue
+            self._tell_reply(session_id, reply)
+            return
+
+    def _add_reply(self, session: SessionContext, reply: PersonReply) -> None:
+        session.add_history(
+            OUTCOMES[reply.outcome], details=_storable(reply_details(reply)), now=self._clock()
+        )
+        if is_paused_for(session, reply.question_id):
+            session.apply("resume", now=self._clock())
+
+    def _tell_reply(self, session_id: str, reply: PersonReply) -> None:
         self._log.info(
             OUTCOMES[reply.outcome].replace("_", ".", 1),
-            session_id=session.session_id,
+            session_id=session_id,
             question_id=reply.question_id,
         )
 

@@ -41,7 +41,6 @@ from tools.workflows.errors import (
 )
 from tools.workflows.gate_port import GateSandbox, GateUnavailable
 from tools.workflows.gates import Verdict
-from tools.workflows.question_port import Questioner, QuestionsRejected
 from tools.workflows.runner import RunObserver, RunOutcome, SilentObserver, WorkflowRunner
 from tools.workflows.spec_schema import (
     InvalidSpecification,
@@ -78,8 +77,6 @@ __all__ = [
     "Phase",
     "PhaseAgent",
     "PhaseNotInWorkflow",
-    "Questioner",
-    "QuestionsRejected",
     "RecordedAgent",
     "Recorder",
     "RunObserver",

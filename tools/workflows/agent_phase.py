@@ -11,7 +11,15 @@ from typing import Any, Final
 from attrs import evolve, frozen
 
 from tools.durable import FileSystem
-from tools.harness import SessionContext, SessionManager
+from tools.harness import (
+    PersonReply,
+    QuestionWaits,
+    SessionContext,
+    SessionManager,
+    SessionState,
+    answers_in_words,
+)
+from tools.harness.asking import OUTCOMES, pause_reason, reply_details
 from tools.harness.briefing import estimate_tokens
 from tools.workflows.agent_observer import AgentObserver
 from tools.workflows.agent_work import Ground
@@ -26,18 +34,11 @@ from tools.workflows.agents.port import (
     TokenUsage,
 )
 from tools.workflows.answers import Answer, parse_answer
-from tools.workflows.attempts import (
-    ANSWERED,
-    ASKED,
-    QUESTIONS_ANSWERED,
-    Standing,
-    cost_of_attempt,
-)
+from tools.workflows.attempts import ANSWERED, Standing, cost_of_attempt
 from tools.workflows.component_files import apply_files, read_workspace
 from tools.workflows.gate_port import GateSandbox
 from tools.workflows.gates import GateInput, Verdict, run_gate
 from tools.workflows.prompts import PromptInput, budget_note, compose
-from tools.workflows.question_port import Questioner, QuestionsRejected
 from tools.workflows.spec_schema import with_status
 from tools.workflows.step_store import StepKey, StepStore, StoredAnswer, digest_of
 
@@ -70,7 +71,6 @@ class PhaseRun:
     ground: Ground
     agent: PhaseAgent
     gates: GateSandbox
-    questioner: Questioner | None
     answers_timeout_s: float
     monotonic: Callable[[], float]
     fs: FileSystem
@@ -359,8 +359,8 @@ class PhaseRun:
     ) -> Waiting | None:
         """Have the agent's questions answered and the answers kept; None when they are."""
         name = key.name("answers", call)
-        if self.steps.read(name) is None:
-            told = _questions_in_words(questions)
+        kept = self.steps.read(name)
+        if kept is None:
             answers = self._collect(questions, f"{key.serial}.{call}")
             if isinstance(answers, Waiting):
                 return answers
@@ -371,39 +371,40 @@ class PhaseRun:
                         [question.prompt, answer]
                         for question, answer in zip(questions, answers, strict=True)
                     ],
-                    "questions": told,
+                    "questions": _questions_in_words(questions),
                 },
             )
-        kept = self.steps.read(name) or {"answered": []}
-        if call > standing.answered:
+        elif call == standing.calls and standing.waiting_for is not None:
+            # A worker of an earlier version, which kept answers before it recorded them, was killed
+            # in between.
             told = "\n".join(f"{question} -> {answer}" for question, answer in kept["answered"])
-            self.manager.record(QUESTIONS_ANSWERED, _plain(f"call {call}: {told}"))
+            reply = PersonReply(question_id=standing.waiting_for, outcome="answered", text=told)
+            self.manager.record(OUTCOMES[reply.outcome], _plain(reply_details(reply)))
         return None
 
-    def _collect(self, questions: Sequence[AgentQuestion], which: str) -> tuple[str, ...] | Waiting:
+    def _collect(self, questions: Sequence[AgentQuestion], key: str) -> tuple[str, ...] | Waiting:
+        """Ask through the manager, which asks nothing twice under one key and records it all."""
         told = _questions_in_words(questions)
-        if self.questioner is None:
+        if not self.manager.can_ask:
             return Waiting(
                 reason=f"{told}; this run has no way to ask a person, so nobody was asked"
             )
-        asked = self.questioner.ask(questions, key=f"{self.session.session_id}/{which}")
-        if not any(
-            entry.action == ASKED and (entry.details or "").startswith(f"{asked}:")
-            for entry in self.session.history
-        ):
-            self.manager.record(ASKED, _plain(f"{asked}: {told}"))
-        self.observer.questions_asked(asked, questions)
-        try:
-            answers = self.questioner.collect(asked, timeout_s=self.answers_timeout_s)
-        except QuestionsRejected as error:
-            reason = f": {error.reason}" if error.reason else ""
-            return tuple(f"(not answered{reason})" for _ in questions)
-        if answers is None:
+        if self.session.state is not SessionState.ACTIVE:
             return Waiting(
-                reason=f"waiting for answers to questions {asked} ({told}); "
-                "answer them, then resume"
+                reason=f"{told}; the session was paused meanwhile, so nobody was asked; resume asks"
             )
-        return answers
+        try:
+            reply = self.manager.ask(
+                questions,
+                key=key,
+                timeout_s=self.answers_timeout_s,
+                on_waiting=lambda asked: self.observer.questions_asked(asked, questions),
+            )
+        except QuestionWaits as waits:
+            return Waiting(
+                reason=f"{pause_reason(waits.question_id)} ({told}); answer it, then resume"
+            )
+        return answers_in_words(reply, len(questions))
 
     def _answered(self) -> tuple[tuple[str, str], ...]:
         """Return every question that was answered in this session, with its answer."""

@@ -52,7 +52,6 @@ from tools.workflows.errors import (
     PhaseNotInWorkflow,
 )
 from tools.workflows.gate_port import GateSandbox
-from tools.workflows.question_port import Questioner
 from tools.workflows.runner import INPUTS_PLACED, RunOutcome
 from tools.workflows.step_store import StepStore
 from tools.workflows.workspace_files import make_workspace
@@ -74,7 +73,6 @@ class AgentRunner:
         manager: SessionManager,
         gates: GateSandbox,
         *,
-        questioner: Questioner | None = None,
         agents: Callable[[AgentChoice], PhaseAgent] | None = None,
         observer: AgentObserver | None = None,
         fs: FileSystem | None = None,
@@ -85,9 +83,9 @@ class AgentRunner:
         """Make a runner.
 
         Args:
-            manager: Leads the sessions.
+            manager: Leads the sessions, and asks a person; if it has no desk, a run pauses where
+                one is needed.
             gates: Where gates run.
-            questioner: How a person is asked; without it a run pauses where one is needed.
             agents: Makes the agent that a session names, for `resume` and `retry`.
             observer: Is told what happens; nobody by default.
             fs: The file system of the workspace and the steps; the real one by default.
@@ -98,7 +96,6 @@ class AgentRunner:
         """
         self._manager = manager
         self._gates = gates
-        self._questioner = questioner
         self._agents = agents
         self._observer: AgentObserver = observer if observer is not None else SilentAgentObserver()
         self._fs: FileSystem = fs if fs is not None else OsFileSystem()
@@ -284,7 +281,6 @@ class AgentRunner:
                     ground=ground,
                     agent=agent,
                     gates=self._gates,
-                    questioner=self._questioner,
                     answers_timeout_s=self._answers_timeout_s,
                     monotonic=self._monotonic,
                     fs=self._fs,

@@ -9,15 +9,13 @@ from typing import Final
 from attrs import frozen
 
 from tools.harness import SessionContext, SessionHistory
+from tools.harness.asking import waiting_question
 from tools.workflows.step_store import StepKey
 
 ANSWERED: Final = "agent_answered"
 """The history's entry that an agent's answer is stored and its tokens are charged."""
-ASKED: Final = "questions_asked"
-QUESTIONS_ANSWERED: Final = "questions_answered"
 
 _BEGINNINGS: Final = frozenset({"session_created", "phase_advanced", "phase_retried"})
-_AFTER_ANSWERS: Final = frozenset({QUESTIONS_ANSWERED, "phase_succeeded", "phase_failed"})
 _SPENT: Final = re.compile(r"call \d{1,9}: (\d{1,19}) tokens")
 
 
@@ -30,19 +28,17 @@ class Standing:
         succeeded: Whether the current attempt's success is recorded.
         failed: Whether its failure is.
         calls: How many calls of the agent are recorded in it.
-        answered: How many had them answered.
         turn: Which attempt at the current phase in the whole session it is.
         spent: What the current phase has cost in the whole session, in tokens.
         failures: How often the current phase failed in the whole session.
         waiting_for: The id of the questions that were asked last in the current attempt, while
-            nothing that follows from their answers is recorded; or None.
+            neither their end nor a result is recorded; or None.
     """
 
     keys: tuple[StepKey, ...]
     succeeded: bool
     failed: bool
     calls: int
-    answered: int
     turn: int
     spent: int
     failures: int
@@ -70,12 +66,12 @@ def standing_of(session: SessionContext) -> Standing:
     if not keys:  # a history that somebody cut: the session itself still says where it is
         keys.append(StepKey(serial=1, phase=phase, attempt=session.attempt_number))
     actions = [entry.action for entry in since if entry.phase == phase]
+    succeeded, failed = "phase_succeeded" in actions, "phase_failed" in actions
     return Standing(
         keys=tuple(keys),
-        succeeded="phase_succeeded" in actions,
-        failed="phase_failed" in actions,
+        succeeded=succeeded,
+        failed=failed,
         calls=actions.count(ANSWERED),
-        answered=actions.count(QUESTIONS_ANSWERED),
         turn=sum(1 for key in keys if key.phase == phase),
         spent=_spent(session.history, phase),
         failures=sum(
@@ -83,7 +79,7 @@ def standing_of(session: SessionContext) -> Standing:
             for entry in session.history
             if entry.action == "phase_failed" and entry.phase == phase
         ),
-        waiting_for=_asked_last(since),
+        waiting_for=None if succeeded or failed else waiting_question(since),
     )
 
 
@@ -102,15 +98,6 @@ def spent_in(entry: SessionHistory) -> int:
     """Return what an answer's entry says that it cost, in tokens; 0 if it says nothing."""
     found = _SPENT.match(entry.details or "")
     return 0 if found is None else int(found[1])
-
-
-def _asked_last(attempt: Sequence[SessionHistory]) -> str | None:
-    for entry in reversed(attempt):
-        if entry.action in _AFTER_ANSWERS:
-            return None
-        if entry.action == ASKED:
-            return (entry.details or "").partition(":")[0] or None
-    return None
 
 
 def _spent(history: Sequence[SessionHistory], phase: str) -> int:

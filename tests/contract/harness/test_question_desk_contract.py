@@ -11,8 +11,8 @@ from attrs import define
 
 from tests.support.desks import COLOUR, MemoryDesk
 from tests.support.questions import build
-from tools.bootstrap import PersonDesk
 from tools.harness import PersonAnswer, QuestionDesk
+from tools.person import PersonDesk
 from tools.questions import QuestionSessions, UserAnswer
 
 
@@ -42,10 +42,12 @@ def test_a_desk_is_one(table: Table) -> None:
     assert isinstance(table.desk, QuestionDesk)
 
 
-def test_ids_are_new(table: Table) -> None:
-    first = table.desk.new_id()
+def test_a_key_names_one_id_for_good_and_shares_it_with_no_other(table: Table) -> None:
+    first = table.desk.id_for("session/one")
     table.desk.put(first, [COLOUR], call_id=None)
-    assert table.desk.new_id() != first
+    assert table.desk.id_for("session/one") == first
+    assert table.desk.id_for("session/two") != first
+    assert table.desk.id_for("other/one") != first
 
 
 def test_what_can_not_be_asked_is_refused_before_it_is_put(table: Table) -> None:
@@ -55,7 +57,7 @@ def test_what_can_not_be_asked_is_refused_before_it_is_put(table: Table) -> None
 
 
 def test_a_reply_is_found_by_its_id(table: Table) -> None:
-    one = table.desk.new_id()
+    one = table.desk.id_for("session/one")
     table.desk.put(one, [COLOUR], call_id="session")
     assert table.desk.wait(one, 0.0) is None
     table.answer(one, "blue")
@@ -68,7 +70,7 @@ def test_a_reply_is_found_by_its_id(table: Table) -> None:
 
 
 def test_putting_twice_puts_once(table: Table) -> None:
-    one = table.desk.new_id()
+    one = table.desk.id_for("session/one")
     table.desk.put(one, [COLOUR], call_id=None)
     table.answer(one, "red")
     table.desk.put(one, [COLOUR], call_id=None)
@@ -78,7 +80,7 @@ def test_putting_twice_puts_once(table: Table) -> None:
 
 
 def test_a_reply_wakes_who_waits(table: Table) -> None:
-    one = table.desk.new_id()
+    one = table.desk.id_for("session/one")
     table.desk.put(one, [COLOUR], call_id=None)
     person = threading.Timer(0.05, table.answer, [one, "red"])
     person.start()
@@ -88,4 +90,4 @@ def test_a_reply_wakes_who_waits(table: Table) -> None:
 
 def test_what_was_never_put_is_not_there(table: Table) -> None:
     with pytest.raises(LookupError):
-        table.desk.wait(table.desk.new_id(), 0.0)
+        table.desk.wait(table.desk.id_for("session/one"), 0.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tools.cli.context import Outside
 from tools.cli.main import run
 from tools.harness import SessionStore
 
+ROOT = Path(__file__).resolve().parents[3]
 Cli = Callable[..., "Done"]
 
 
@@ -156,14 +158,30 @@ def test_what_can_not_be_begun_is_told_and_leaves_nothing(
 
 
 def test_spec_waits_for_a_person(cli: Cli, tmp_path: Path) -> None:
-    root = Path(__file__).resolve().parents[3]
-    agent = f"recorded:{root / 'examples' / 'recordings' / 'slugs'}"
+    agent = f"recorded:{ROOT / 'examples' / 'recordings' / 'slugs'}"
     done = cli("spec", "slugs", "--about", "File names.", "--agent", agent, "--no-wait", "--json")
     assert done.code == 1
     waiting = done.document["waiting_for"]
     assert (tmp_path / "questions" / str(waiting)).is_dir()
-    assert "waiting for answers to questions" in str(done.document["reason"])
-    assert done.document["next"] == (f"agentforge answer {waiting} --dir {tmp_path / 'questions'}")
+    assert f"waiting for an answer to question {waiting}" in str(done.document["reason"])
+    answer = f"agentforge answer {waiting} --dir {tmp_path / 'questions'}"
+    assert done.document["next"] == answer
+        f"agentforge answer {waiting} --dir {tmp_path / 'questions'}"
+    )
+
+
+def test_person_is_told_of_an_agents_question_as_of_any_other(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, told = tmp_path / "config.toml", tmp_path / "told"
+    command = f"echo $AGENTFORGE_QUESTION_ID > {told}.part; mv {told}.part {told}"
+    config.write_text(f'[notify]\non_question = "{command}"\n')
+    monkeypatch.setenv("AGENTFORGE_CONFIG", str(config))
+    agent = f"recorded:{ROOT / 'examples' / 'recordings' / 'slugs'}"
+    done = cli("spec", "slugs", "--about", "File names.", "--agent", agent, "--no-wait", "--json")
+    while not told.exists():  # it runs in the background
+        time.sleep(0.01)
+    assert told.read_text().strip() == done.document["waiting_for"]
 
 
 def test_drive_runs_a_workflow_of_ones_own(cli: Cli, recordings: Path, tmp_path: Path) -> None:

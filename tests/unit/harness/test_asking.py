@@ -11,17 +11,20 @@ from tests.support.clock import FakeClock, FakeTokens
 from tests.support.desks import COLOUR, MemoryDesk
 from tests.support.executors import FakeExecutor
 from tests.support.questions import build
-from tools.bootstrap import PersonDesk, ask_user_tool, build_manager
+from tools.bootstrap import ask_user_tool, build_manager
 from tools.harness import (
     InvalidStateTransition,
     NoQuestionDesk,
+    PersonAnswer,
     PersonQuestion,
+    PersonReply,
     QuestionWaits,
     SessionConflict,
     SessionManager,
     SessionState,
     SessionStore,
 )
+from tools.person import PersonDesk
 from tools.questions import InvalidQuestions, QuestionSessions, TooManySessions
 
 
@@ -77,7 +80,9 @@ def test_an_answer_is_returned_and_recorded(manager: SessionManager, desk: Memor
     assert reply.answers[0].selected == ("blue",)
     assert actions(manager) == ["session_created", "question_asked", "question_answered"]
     assert manager.current_session is not None
-    assert manager.current_session.history[-1].details == "question q-1\nblue"
+    assert manager.current_session.history[-1].details == (
+        'question q-1\nanswers: [[0, ["blue"], null]]\nblue'
+    )
 
 
 def test_a_worker_that_died_left_the_question_and_the_next_one_finds_the_answer(
@@ -183,7 +188,8 @@ def test_a_reply_is_kept_when_its_question_is_long_gone(
     manager.ask([COLOUR])
     desk.questions.clear()
     reply = another(manager, desk, clock).ask([COLOUR])
-    assert (reply.outcome, reply.text, reply.answers) == ("answered", "red", ())
+    assert (reply.outcome, reply.text) == ("answered", "red")
+    assert reply.answers == (PersonAnswer(question_index=0, selected=("red",)),)
 
 
 def test_what_can_not_be_asked_leaves_nothing(manager: SessionManager) -> None:
@@ -192,14 +198,168 @@ def test_what_can_not_be_asked_leaves_nothing(manager: SessionManager) -> None:
     assert actions(manager) == ["session_created"]
 
 
-def test_nobody_is_asked_when_somebody_else_saved_first(
+def test_what_else_was_saved_just_before_is_kept_and_the_question_asked(
     manager: SessionManager, desk: MemoryDesk, clock: FakeClock
 ) -> None:
-    another(manager, desk, clock).add_history("faster")
+    another(manager, desk, clock).extend_budget(1000)
+    desk.answer("q-1", "red")
+    assert manager.ask([COLOUR]).text == "red"
+    assert actions(manager)[1:] == ["budget_extended", "question_asked", "question_answered"]
+
+
+def test_nobody_is_asked_when_somebody_else_led_the_session_on_first(
+    manager: SessionManager, desk: MemoryDesk, clock: FakeClock
+) -> None:
+    another(manager, desk, clock).advance_phase("draft")
     with pytest.raises(SessionConflict):
         manager.ask([COLOUR])
     assert desk.puts == 0
     assert actions(manager) == ["session_created"]
+
+
+def test_nobody_is_asked_when_somebody_paused_the_session_first(
+    manager: SessionManager, desk: MemoryDesk, clock: FakeClock
+) -> None:
+    another(manager, desk, clock).pause("lunch")
+    with pytest.raises(InvalidStateTransition):
+        manager.ask([COLOUR])
+    assert desk.puts == 0
+
+
+def test_two_workers_that_ask_the_same_ask_once(
+    manager: SessionManager, desk: MemoryDesk, clock: FakeClock
+) -> None:
+    faster = another(manager, desk, clock)
+    for one in (faster, manager):
+        with pytest.raises(QuestionWaits):
+            one.ask([COLOUR], timeout_s=0)
+    assert desk.puts == 1
+    assert actions(manager).count("question_asked") == 1
+
+
+def test_reply_that_another_worker_recorded_first_is_recorded_once(
+    manager: SessionManager, desk: MemoryDesk, clock: FakeClock
+) -> None:
+    other = another(manager, desk, clock)
+
+    def meanwhile() -> None:
+        desk.before_wait = lambda: None
+        desk.answer("q-1", "red")
+        other.reload()
+        other.ask([COLOUR])
+
+    desk.before_wait = meanwhile
+    assert manager.ask([COLOUR]).text == "red"
+    assert actions(manager) == ["session_created", "question_asked", "question_answered"]
+
+
+def test_reply_is_kept_for_a_session_that_somebody_led_on_meanwhile_and_this_worker_stops(
+    manager: SessionManager, desk: MemoryDesk, clock: FakeClock
+) -> None:
+    other = another(manager, desk, clock)
+
+    def meanwhile() -> None:
+        desk.before_wait = lambda: None
+        other.reload()
+        other.advance_phase("draft")
+        desk.answer("q-1", "red")
+
+    desk.before_wait = meanwhile
+    with pytest.raises(SessionConflict):
+        manager.ask([COLOUR])
+    with pytest.raises(SessionConflict):
+        manager.add_history("from the phase that is over")
+    other.reload()
+    assert actions(other)[-2:] == ["phase_advanced", "question_answered"]
+
+
+def test_worker_that_waited_for_a_session_that_ended_meanwhile_stops(
+    manager: SessionManager, desk: MemoryDesk, clock: FakeClock
+) -> None:
+    other = another(manager, desk, clock)
+
+    def meanwhile() -> None:
+        desk.before_wait = lambda: None
+        other.reload()
+        other.abort("enough")
+        desk.answer("q-1", "red")
+
+    desk.before_wait = meanwhile
+    with pytest.raises(SessionConflict):
+        manager.ask([COLOUR])
+    other.reload()
+    assert actions(other)[-1] == "session_aborted"
+
+
+def test_phase_that_asked_while_somebody_led_the_session_on_is_not_recorded(
+    store: SessionStore, desk: MemoryDesk, clock: FakeClock
+) -> None:
+    def meanwhile() -> None:
+        desk.before_wait = lambda: None
+        other = another(manager, desk, clock)
+        other.advance_phase("draft")
+        desk.answer("q-1", "red")
+
+    def ask() -> None:
+        with pytest.raises(SessionConflict):  # code in the sandbox may catch it and go on
+            manager.ask([COLOUR])
+
+    executor = FakeExecutor(during=ask)
+    manager = SessionManager(store, executor=executor, desk=desk, clock=clock, token=FakeTokens())
+    manager.create("spec", "clarify")
+    desk.before_wait = meanwhile
+    with pytest.raises(SessionConflict):
+        manager.run_phase("pass")
+    manager.reload()
+    assert "phase_succeeded" not in actions(manager)
+
+
+def test_question_that_somebody_takes_away_is_abandoned_and_not_asked_again(
+    manager: SessionManager, desk: MemoryDesk, clock: FakeClock
+) -> None:
+    desk.after_put = desk.questions.clear
+    reply = manager.ask([COLOUR])
+    assert (reply.outcome, actions(manager)[-1]) == ("abandoned", "question_abandoned")
+    assert "it is gone" in (reply.reason or "")
+    assert another(manager, desk, clock).ask([COLOUR]) == reply
+    assert desk.puts == 1
+
+
+def test_who_waits_is_told_the_id_when_the_person_can_see_the_question(
+    manager: SessionManager, desk: MemoryDesk
+) -> None:
+    told = []
+    desk.answer("q-1", "red")
+    manager.ask([COLOUR], on_waiting=lambda asked: told.append((asked, asked in desk.questions)))
+    manager.ask([COLOUR], on_waiting=lambda asked: told.append((asked, False)))
+    assert told == [("q-1", True)]
+
+
+def test_answers_come_back_from_the_history_to_the_letter(
+    manager: SessionManager, desk: MemoryDesk, clock: FakeClock
+) -> None:
+    answers = (
+        PersonAnswer(question_index=1, selected=("a", 'b"]'), text="two\nlines, key x"),
+        PersonAnswer(question_index=0, text="answers: [[0]]"),
+    )
+    with pytest.raises(QuestionWaits):
+        manager.ask([COLOUR, COLOUR], timeout_s=0)
+    desk.replies["q-1"] = PersonReply(
+        question_id="q-1", outcome="answered", text="answers: []\nreason: none", answers=answers
+    )
+    manager.ask([COLOUR, COLOUR])
+    given = desk.replies.pop("q-1")
+    desk.questions.clear()
+    assert another(manager, desk, clock).ask([COLOUR, COLOUR]) == given
+
+
+def test_key_that_ends_like_another_names_its_own_question(
+    manager: SessionManager, desk: MemoryDesk
+) -> None:
+    desk.answer("q-1", "red")
+    desk.answer("q-2", "blue")
+    assert manager.ask([COLOUR], key="a, key b").text == "red"
+    assert manager.ask([COLOUR], key="b").text == "blue"
 
 
 def test_without_a_desk_nobody_can_be_asked(store: SessionStore) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from tools.harness import PersonQuestion, answers_in_words
 from tools.person import QuestionSessionPerson
 from tools.questions import InvalidAnswers, QuestionSessions, SessionNotFound
-from tools.workflows import QuestionsRejected
 from tools.workflows.agents import AgentOption, AgentQuestion
 
 SIZE = AgentQuestion(
@@ -31,16 +32,29 @@ def person(tmp_path: Path) -> QuestionSessionPerson:
     return QuestionSessionPerson(tmp_path / "questions")
 
 
+def put(person: QuestionSessionPerson, questions: Sequence[PersonQuestion]) -> str:
+    asked = person.id_for("k")
+    person.check(questions)
+    person.put(asked, questions, call_id=None)
+    return asked
+
+
+def words(person: QuestionSessionPerson, asked: str) -> tuple[str, ...]:
+    reply = person.wait(asked, 0)
+    assert reply is not None
+    return answers_in_words(reply, len(person.sessions.get(asked).questions))
+
+
 def test_questions_wait_as_they_were_asked(person: QuestionSessionPerson) -> None:
-    asked = person.ask(ASKED, key="k")
+    asked = put(person, ASKED)
     assert person.waiting(asked) == ASKED
 
 
 def test_answers_come_back_in_their_order(person: QuestionSessionPerson) -> None:
-    asked = person.ask(ASKED, key="k")
+    asked = put(person, ASKED)
     assert person.answer(asked, ["Large", ["Blue", "Red"], "Rover"]) is True
     assert person.waiting(asked) == ()
-    assert person.collect(asked, timeout_s=0) == ("Large", "Blue, Red", "Rover")
+    assert words(person, asked) == ("Large", "Blue, Red", "Rover")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +73,7 @@ def test_label_chooses_and_other_words_are_the_persons_own(
     options: tuple[str, ...] | None,
     text: str | None,
 ) -> None:
-    asked = person.ask([SIZE], key="k")
+    asked = put(person, [SIZE])
     person.answer(asked, [answer])
     kept = QuestionSessions(person.base_dir).get(asked).answers
     assert kept is not None
@@ -68,7 +82,7 @@ def test_label_chooses_and_other_words_are_the_persons_own(
 
 
 def test_label_with_a_comma_is_one_label(person: QuestionSessionPerson) -> None:
-    asked = person.ask([COLOURS], key="k")
+    asked = put(person, [COLOURS])
     person.answer(asked, ["Red, blue"])
     kept = QuestionSessions(person.base_dir).get(asked).answers
     assert kept is not None
@@ -94,27 +108,26 @@ def test_label_with_a_comma_is_one_label(person: QuestionSessionPerson) -> None:
 def test_answers_that_do_not_fit_are_told_and_the_questions_still_wait(
     person: QuestionSessionPerson, answers: object, fault: str
 ) -> None:
-    asked = person.ask(ASKED, key="k")
+    asked = put(person, ASKED)
     with pytest.raises(InvalidAnswers, match=fault):
         person.answer(asked, answers)  # type: ignore[arg-type]
     assert person.waiting(asked) == ASKED
-    assert person.collect(asked, timeout_s=0) is None
+    assert person.wait(asked, 0) is None
 
 
 def test_what_was_answered_first_stands(person: QuestionSessionPerson) -> None:
-    asked = person.ask([NAME], key="k")
+    asked = put(person, [NAME])
     assert person.answer(asked, ["Rover"]) is True
     assert person.answer(asked, ["Rex"]) is False
-    assert person.collect(asked, timeout_s=0) == ("Rover",)
+    assert words(person, asked) == ("Rover",)
 
 
 def test_questions_that_the_person_rejected_wait_no_more(person: QuestionSessionPerson) -> None:
-    asked = person.ask([NAME], key="k")
+    asked = put(person, [NAME])
     QuestionSessions(person.base_dir).reject_session(asked, "no time")
     assert person.waiting(asked) == ()
     assert person.answer(asked, ["Rover"]) is False
-    with pytest.raises(QuestionsRejected, match="no time"):
-        person.collect(asked, timeout_s=0)
+    assert words(person, asked) == ("(not answered: no time)",)
 
 
 def test_questions_that_are_gone_wait_no_more_and_take_no_answer(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from attrs import evolve
+from attrs import define, evolve
 
 from tests.support.agents import (
     CODE,
@@ -18,16 +19,26 @@ from tests.support.agents import (
     FakePerson,
     ScriptedAgent,
     block,
+    rejected,
     tdflow_work,
 )
 from tools.durable import FileLock, OsFileSystem
-from tools.harness import InvalidStateTransition, SessionNotFound, SessionState, SessionStore
+from tools.harness import (
+    InvalidStateTransition,
+    PersonQuestion,
+    PersonReply,
+    SessionConflict,
+    SessionNotFound,
+    SessionState,
+    SessionStore,
+)
 from tools.workflows.agent_work import WORKFLOW_NAME, AgentWork, is_agent_session
 from tools.workflows.agent_workflow import AgentPhase, AgentWorkflow, FileGroup, Gate
 from tools.workflows.agents import (
     AgentAnswer,
     AgentCrashed,
     AgentQuestion,
+    AgentRequest,
     AgentTimeout,
     AgentUnavailable,
     TokenUsage,
@@ -42,7 +53,6 @@ from tools.workflows.errors import (
     NothingToRetry,
 )
 from tools.workflows.gate_port import GateUnavailable
-from tools.workflows.question_port import QuestionsRejected
 from tools.workflows.spec_schema import InvalidSpecification, UnknownComponent
 
 
@@ -341,8 +351,8 @@ def test_questions_go_to_the_person_and_the_answers_to_the_agent(ground: AgentGr
     assert "Q: How wide" in ground.agent.requests[2].prompt, "later phases know it too"
     assert ground.actions()[1:6] == [
         "agent_answered red",
-        "questions_asked red",
-        "questions_answered red",
+        "question_asked red",
+        "question_answered red",
         "agent_answered red",
         "phase_succeeded red",
     ]
@@ -355,21 +365,88 @@ def test_run_pauses_until_there_are_answers_and_asks_nobody_twice(ground: AgentG
     ground.agent = say(red=[ASK, RED])
     outcome = ground.start()
     assert outcome.state is SessionState.PAUSED
-    assert "waiting for answers to questions q-1" in (outcome.reason or "")
+    assert "waiting for an answer to question q-1" in (outcome.reason or "")
     assert ground.resume().state is SessionState.PAUSED
     assert len(ground.agent.requests) == 1
     assert len(ground.person.asked) == 1
     ground.person.answers = [("64 bits",)]
     assert ground.resume().state is SessionState.COMPLETED
-    assert ground.actions().count("questions_asked red") == 1
+    assert ground.actions().count("question_asked red") == 1
     assert "A: 64 bits" in ground.agent.requests[1].prompt
 
 
 def test_rejected_questions_are_told_to_the_agent(ground: AgentGround) -> None:
-    ground.person = FakePerson(answers=[QuestionsRejected("q-1", reason="you know that")])
+    ground.person = FakePerson(answers=[rejected(reason="you know that")])
     ground.agent = say(red=[ASK, RED])
     assert ground.start().state is SessionState.COMPLETED
     assert "A: (not answered: you know that)" in ground.agent.requests[1].prompt
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason", "told"),
+    [
+        ("rejected", None, "(not answered)"),
+        ("timed_out", None, "(not answered: timed out)"),
+        ("abandoned", "withdrawn by hand", "(not answered: abandoned: withdrawn by hand)"),
+    ],
+)
+def test_questions_that_ended_without_an_answer_are_told_to_the_agent_and_asked_no_more(
+    ground: AgentGround, outcome: str, reason: str | None, told: str
+) -> None:
+    ended = PersonReply(question_id="", outcome=outcome, reason=reason)
+    ground.person = FakePerson(answers=[ended])
+    ground.agent = say(red=[ASK, RED])
+    assert ground.start().state is SessionState.COMPLETED
+    assert f"A: {told}" in ground.agent.requests[1].prompt
+    assert f"question_{outcome} red" in ground.actions()
+    assert len(ground.person.asked) == 1
+
+
+def test_nobody_is_asked_while_somebody_has_the_session_paused(ground: AgentGround) -> None:
+    def pause_and_ask(_: AgentRequest) -> str:
+        ground.manager().pause("lunch")
+        return ASK
+
+    ground.person = FakePerson(answers=[("any",)])
+    ground.agent = say(red=[pause_and_ask, RED])
+    outcome = ground.start()
+    assert outcome.state is SessionState.PAUSED
+    assert "nobody was asked" in (outcome.reason or "")
+    assert ground.person.asked == {}
+    assert ground.resume().state is SessionState.COMPLETED
+    assert ground.actions().count("agent_answered red") == 2
+
+
+def test_run_whose_session_is_led_on_while_it_waits_ends_and_asks_no_agent(
+    ground: AgentGround,
+) -> None:
+    @define
+    class LedOn(FakePerson):
+        def wait(self, question_id: str, timeout_s: float | None) -> PersonReply | None:
+            ground.manager().advance_phase("green")
+            return super().wait(question_id, timeout_s)
+
+    ground.person = LedOn(answers=[("any",)])
+    ground.agent = say(red=[ASK, RED])
+    with pytest.raises(SessionConflict):
+        ground.start()
+    assert len(ground.agent.requests) == 1
+    assert ground.actions()[-1] == "question_answered green"
+
+
+def test_budget_that_is_extended_while_the_agent_thinks_stands_in_no_questions_way(
+    ground: AgentGround,
+) -> None:
+    @define
+    class Extended(FakePerson):
+        def check(self, questions: Sequence[PersonQuestion]) -> None:
+            if "budget_extended red" not in ground.actions():
+                ground.manager().extend_budget(1000)
+
+    ground.person = Extended(answers=[("any",)])
+    ground.agent = say(red=[ASK, RED])
+    assert ground.start().state is SessionState.COMPLETED
+    assert "budget_extended red" in ground.actions()
 
 
 def test_without_a_way_to_ask_the_session_pauses_with_the_question(ground: AgentGround) -> None:

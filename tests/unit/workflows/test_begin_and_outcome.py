@@ -15,10 +15,11 @@ from tests.support.agents import (
     FakePerson,
     ScriptedAgent,
     block,
+    rejected,
     tdflow_work,
 )
 from tools.durable import FileLock, OsFileSystem
-from tools.harness import SessionManager, SessionNotFound, SessionState, SessionStore
+from tools.harness import PersonReply, SessionManager, SessionNotFound, SessionState, SessionStore
 from tools.workflows import (
     AgentPhase,
     AgentRunner,
@@ -34,7 +35,6 @@ from tools.workflows.agent_work import WORKFLOW_NAME
 from tools.workflows.agents import AgentAnswer, AgentOption, AgentQuestion, AgentUnavailable
 from tools.workflows.errors import NotAWorkflowSession
 from tools.workflows.gate_port import GateUnavailable
-from tools.workflows.question_port import QuestionsRejected
 
 ASKS = AgentAnswer(
     text="",
@@ -71,7 +71,7 @@ def ground(tmp_path: Path) -> AgentGround:
 
 
 def asking(
-    *answers: tuple[str, ...] | QuestionsRejected | None,
+    *answers: tuple[str, ...] | PersonReply | None,
 ) -> tuple[ScriptedAgent, FakePerson]:
     agent = ScriptedAgent(script={**GOOD, "green": [ASKS, GREEN]})
     return agent, FakePerson(answers=list(answers))
@@ -169,7 +169,7 @@ def test_outcome_of_a_session_that_was_paused_twice_says_why_it_is_paused_now(
 ) -> None:
     ground.agent, ground.person = asking(None, ("This",))
     ground.agent.script = {**GOOD, "green": [ASKS, block("adder.py", WRONG)]}
-    assert "waiting for answers" in (ground.start().reason or "")
+    assert "waiting for an answer" in (ground.start().reason or "")
     returned = ground.resume()
     assert "failed at attempt 3 of 3" in (returned.reason or "")
     assert ground.worker().outcome(ground.session_id) == returned
@@ -206,7 +206,7 @@ def test_session_that_fails_after_its_answers_waits_for_no_answer(ground: AgentG
 
 
 def test_session_whose_questions_were_rejected_waits_for_no_answer(ground: AgentGround) -> None:
-    ground.agent, ground.person = asking(QuestionsRejected("q-1", reason="no time"))
+    ground.agent, ground.person = asking(rejected(reason="no time"))
     ground.agent.script = {**GOOD, "green": [ASKS, block("adder.py", WRONG)]}
     assert ground.start().waiting_for is None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +16,8 @@ from tools.cli.options import AsJson, SessionId
 
 if TYPE_CHECKING:
     from tools.cli.agent_view import AgentView
-    from tools.harness import SessionContext, SessionManager
+    from tools.harness import SessionContext, SessionManager, SessionStore
+    from tools.person import QuestionSessionPerson
     from tools.workflows import RunOutcome
     from tools.workflows.agent_runner import AgentRunner
     from tools.workflows.agent_work import AgentWork
@@ -329,18 +331,16 @@ def run_agent(cli: Cli, act: Callable[[AgentRunner], RunOutcome], *, wait: bool)
     from tools.cli.agent_view import agent_view
     from tools.cli.commands.work import prepare_sandbox
     from tools.harness import SessionState
-    from tools.person import QuestionSessionPerson
 
-    manager = cli.manager()
+    directory = _questions_of(cli.store())
+    manager = cli.manager(_desk(directory))
     view = agent_view(manager, cli.output)
     if cli.outside.gates is None:
         prepare_sandbox(cli)
-    directory = _questions_of(manager)
     view.questions_dir = None if directory is None else str(directory)
     runner = build_agent_runner(
         manager=manager,
         gates=cli.outside.gates,
-        questioner=QuestionSessionPerson(directory),
         observer=view,
         answers_timeout_s=_WAIT_S if wait else 0.0,
     )
@@ -367,12 +367,22 @@ def run_agent(cli: Cli, act: Callable[[AgentRunner], RunOutcome], *, wait: bool)
         raise typer.Exit(ExitCode.NOT_DONE)
 
 
-def _questions_of(manager: SessionManager) -> Path | None:
+def _questions_of(store: SessionStore) -> Path | None:
     """Return where the questions of a base are: beside its sessions, where people look."""
     from tools.harness.session_store import DEFAULT_BASE_PATH
 
-    base = manager.store.base_path
+    base = store.base_path
     return None if base == DEFAULT_BASE_PATH else base.parent / "questions"
+
+
+def _desk(directory: Path | None) -> QuestionSessionPerson:
+    """Return where agents' questions are put; the person is told of each as of any other."""
+    from tools.person import QuestionSessionPerson, agents_questions
+    from tools.questions import Notifier, load_config
+
+    sessions = agents_questions(directory)
+    teller = Notifier(load_config().notify, sessions.base_dir, terminal=sys.stderr)
+    return QuestionSessionPerson(sessions=sessions, teller=teller)
 
 
 def _interrupted(cli: Cli, view: AgentView) -> Interrupted:
@@ -389,8 +399,8 @@ def _next_command(cli: Cli, session: SessionContext, view: AgentView, outcome: R
     session_id = session.session_id
     if session.state.is_terminal:
         return cli.command("report", session_id)
-    if view.waiting is not None and "waiting for answers" in (outcome.reason or ""):
-        return view.answer_command(view.waiting)
+    if outcome.waiting_for is not None:
+        return view.answer_command(outcome.waiting_for)
     reason = outcome.reason or ""
     if "extend the budget by " in reason:
         amount = reason.split("extend the budget by ", 1)[1].split(" ", 1)[0].replace(",", "")
@@ -412,7 +422,7 @@ def _document(
         "reason": outcome.reason,
         "phases_done": list(outcome.phases_done),
         "attempts": dict(outcome.attempts),
-        "waiting_for": view.waiting if outcome.reason else None,
+        "waiting_for": outcome.waiting_for,
         "verdicts": [
             {"phase": phase, "attempt": attempt, **verdict.to_json()}
             for phase, attempt, verdict in view.verdicts

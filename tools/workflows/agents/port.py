@@ -7,13 +7,13 @@ model behind HTTP and any directory of recorded answers can be one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
 from attrs import field, frozen
 
-from tools.harness import HarnessError
+from tools.harness import HarnessError, OfferedOption, PersonQuestion
 from tools.workflows.converters import as_tuple
 
 
@@ -55,38 +55,11 @@ class TokenUsage:
         return self.input_tokens + self.output_tokens
 
 
-@frozen(kw_only=True)
-class AgentOption:
-    """One of the answers that a question offers.
+AgentOption = OfferedOption
+"""One of the answers that a question offers; what an agent offers, a person is offered."""
 
-    Attributes:
-        label: What is chosen.
-        description: What choosing it means, or None.
-    """
-
-    label: str
-    description: str | None = None
-
-
-def _options(values: Iterable[AgentOption]) -> tuple[AgentOption, ...]:
-    return tuple(values)
-
-
-@frozen(kw_only=True)
-class AgentQuestion:
-    """Something that only a person can decide.
-
-    Attributes:
-        prompt: The question.
-        title: A word or two that name it.
-        options: The answers it offers; free text may be given all the same.
-        multi_select: Whether several options may be chosen.
-    """
-
-    prompt: str
-    title: str
-    options: tuple[AgentOption, ...] = field(default=(), converter=_options)
-    multi_select: bool = False
+AgentQuestion = PersonQuestion
+"""Something that only a person can decide; what an agent asks, a person is asked."""
 
 
 @frozen(kw_only=True)
