@@ -142,7 +142,7 @@ def measure(directory: Path, *, count: int, seconds: float) -> list[Cost]:
     make_sessions(directory / "still", count)
     make_sessions(directory / "polled", count)  # its own: reading is what a watcher hears, too
     make_sessions(directory / "none", 0)
-    command = (sys.executable, "-m", "tools.cli", "questions", "--no-bell", "--dir")
+    command = (sys.executable, "-m", "tools.cli", "questions", "--no-bell", "--questions")
     candidates = {
         "the queue": (count, (*command, str(directory / "still"))),
         "the queue, a session more each second": (count, (*command, str(directory / "busy"))),

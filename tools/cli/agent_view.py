@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tools.cli.durations import tell_duration
+from tools.cli.options import QUESTIONS_OPTION
 from tools.cli.output import Output
 from tools.cli.render import PhaseRow, budget_bar, phase_rows, phase_table, words
 from tools.harness import SessionContext, SessionManager, TokenBudget
@@ -123,7 +124,7 @@ class AgentView:
         """Write the command by which a person answers."""
         words = ["agentforge", "answer", asked]
         if self.questions_dir is not None:
-            words += ["--dir", self.questions_dir]
+            words += [QUESTIONS_OPTION, self.questions_dir]
         return shlex.join(words)
 
     def budget(self, budget: TokenBudget) -> None:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from typer.core import TyperCommand
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+QUESTIONS_OPTION: Final = "--questions"
+"""Says where the question sessions are, in every command that has to do with them."""
+_FORMER_OPTION: Final = "--dir"
 
 
 def complete_session_ids(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
@@ -51,3 +59,39 @@ Follow = Annotated[
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.", show_default=False)]
+QuestionsDirectory = Annotated[
+    str | None,
+    typer.Option(
+        QUESTIONS_OPTION,
+        metavar="DIR",
+        help="Where the question sessions are; AGENTFORGE_QUESTIONS, the configuration's, else "
+        "./.agentforge/questions.",
+        show_default=False,
+    ),
+]
+
+
+class QuestionsCommand(TyperCommand):
+    """A command with `--questions`, which takes its former name `--dir` as well and hides it."""
+
+    def make_parser(self, ctx: Any) -> Any:
+        """Make the parser, and teach it the former name."""
+        parser = super().make_parser(ctx)
+        option: Any = next(one for one in self.params if QUESTIONS_OPTION in one.opts)
+        parser.add_option(
+            obj=option, opts=[_FORMER_OPTION], dest=option.name, action="store", nargs=1
+        )
+        return parser
+
+
+def questions_directory(given: str | None) -> Path | None:
+    """Return the directory that `--questions` names, or None if it was not given.
+
+    Raises:
+        typer.BadParameter: It is empty.
+    """
+    from pathlib import Path
+
+    if given == "":
+        raise typer.BadParameter("the path is empty", param_hint=QUESTIONS_OPTION)
+    return None if given is None else Path(given)

@@ -164,10 +164,8 @@ def test_spec_waits_for_a_person(cli: Cli, tmp_path: Path) -> None:
     waiting = done.document["waiting_for"]
     assert (tmp_path / "questions" / str(waiting)).is_dir()
     assert f"waiting for an answer to question {waiting}" in str(done.document["reason"])
-    answer = f"agentforge answer {waiting} --dir {tmp_path / 'questions'}"
+    answer = f"agentforge answer {waiting} --questions {tmp_path / 'questions'}"
     assert done.document["next"] == answer
-        f"agentforge answer {waiting} --dir {tmp_path / 'questions'}"
-    )
 
 
 def test_person_is_told_of_an_agents_question_as_of_any_other(

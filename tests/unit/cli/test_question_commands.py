@@ -157,7 +157,7 @@ def test_ask_can_wait_for_what_was_asked_before(cli: Run, sessions: QuestionSess
         (["ask", "p", "-o", "only one"], None),
         (["ask", "-o", "a"], None),
         (["ask", "p", "--wait-for", "x"], None),
-        (["ask", "p", "-o", "a", "-o", "b", "--dir", ""], None),
+        (["ask", "p", "-o", "a", "-o", "b", "--questions", ""], None),
         (["answer", "!"], None),
     ],
 )
@@ -168,6 +168,46 @@ def test_a_wrong_command_line_ends_with_2_and_nothing_is_there(
     assert (code, out) == (2, "")
     assert err.startswith("error: ")
     assert sessions.list_sessions() == []
+
+
+@pytest.mark.parametrize("option", ["--questions", "--dir"])
+def test_every_command_takes_the_directory_under_its_name_and_its_former_one(
+    cli: Run, tmp_path: Path, option: str
+) -> None:
+    there = str(tmp_path / "elsewhere")
+    elsewhere = QuestionSessions(there)
+    asked = []
+    for given in ([option, there], [f"{option}={there}"]):
+        code, out, _ = cli("ask", "Which?", "-o", "a", "-o", "b", "--no-wait", *given)
+        assert code == 0
+        asked.append(out.strip())
+    assert cli("answer", asked[0], "-s", "a", option, there)[0] == 0
+    assert cli("reject", asked[1], option, there)[0] == 0
+    assert asked[0][:8] in cli("history", option, there)[1]
+    assert sorted(one.session_id for one in elsewhere.list_sessions()) == sorted(asked)
+    assert cli("questions", "abcd", option, there)[0] == 3
+    assert cli("history", option)[0] == 2
+
+
+@pytest.mark.parametrize("command", ["ask", "answer", "reject", "history", "questions", "mcp"])
+def test_help_knows_one_name_for_the_directory(cli: Run, command: str) -> None:
+    out = cli(command, "--help")[1]
+    assert "--questions" in out
+    assert "--dir" not in out
+
+
+@pytest.mark.parametrize("command", [["history"], ["questions"], ["mcp"]])
+def test_empty_directory_is_refused(cli: Run, tmp_path: Path, command: list[str]) -> None:
+    code, _, err = cli(*command, "--questions", "")
+    assert (code, "--questions" in err, "the path is empty" in err) == (2, True, True)
+
+
+def test_label_that_looks_like_the_former_name_is_a_label(
+    cli: Run, sessions: QuestionSessions
+) -> None:
+    assert cli("ask", "Which?", "--option=--dir", "-o", "b", "--no-wait", "--title=--dir")[0] == 0
+    assert only(sessions).questions[0].labels == ("--dir", "b")
+    assert cli("answer", only(sessions).session_id, "--select", "--dir")[0] == 0
 
 
 def test_a_wrong_configuration_ends_with_7(cli: Run, tmp_path: Path) -> None:

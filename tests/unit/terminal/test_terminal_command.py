@@ -47,7 +47,7 @@ def test_the_command_line_and_the_package_load_no_textual() -> None:
 def test_without_the_extra_it_says_what_to_install(
     tmp_path: Path, package: str, named: str, options: list[str], variables: dict[str, str]
 ) -> None:
-    arguments = ["questions", "--dir", str(tmp_path / "questions"), *options]
+    arguments = ["questions", "--questions", str(tmp_path / "questions"), *options]
     done = python(
         f"import sys; sys.modules[{package!r}] = None\n"
         f"from tools.cli.main import run; sys.exit(run({arguments!r}))",
@@ -62,7 +62,7 @@ def test_without_the_extra_it_says_what_to_install(
 def test_without_a_terminal_it_says_what_to_do_instead(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["questions", "--dir", str(tmp_path)]) == 2
+    assert run(["questions", "--questions", str(tmp_path)]) == 2
     told = capsys.readouterr().err
     assert "needs a terminal" in told
     assert "agentforge history --json" in told
@@ -79,7 +79,7 @@ def test_without_a_terminal_it_says_what_to_do_instead(
 def test_options_that_mean_nothing_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], told: str
 ) -> None:
-    assert run(["questions", "--dir", str(tmp_path), *arguments]) == 2
+    assert run(["questions", "--questions", str(tmp_path), *arguments]) == 2
     captured = capsys.readouterr()
     assert told in captured.out + captured.err
 
@@ -88,7 +88,7 @@ def test_a_session_that_is_not_there_is_told_before_anything_is_drawn(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     QuestionSessions(tmp_path).store.ensure_base()
-    assert run(["questions", "abcd", "--dir", str(tmp_path)]) == 3
+    assert run(["questions", "abcd", "--questions", str(tmp_path)]) == 3
     assert "Session not found: abcd" in capsys.readouterr().err
 
 
@@ -99,7 +99,15 @@ def test_a_port_that_is_taken_is_a_json_error_for_programs(
 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        arguments = ["questions", "--dir", str(tmp_path), "--web", "--port", str(port), "--json"]
+        arguments = [
+            "questions",
+            "--questions",
+            str(tmp_path),
+            "--web",
+            "--port",
+            str(port),
+            "--json",
+        ]
         assert run(arguments) == 2
     error = json.loads(capsys.readouterr().out)["error"]
     assert (error["type"], error["port"]) == ("AddressRefused", port)

@@ -11,7 +11,7 @@ import typer
 
 from tools.cli.context import cli_of
 from tools.cli.errors import Interrupted
-from tools.cli.options import AsJson
+from tools.cli.options import AsJson, QuestionsDirectory, questions_directory
 
 
 def add_to(app: typer.Typer) -> None:
@@ -68,15 +68,7 @@ def mcp(
             show_default=False,
         ),
     ] = None,
-    questions: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH",
-            help="Where the question sessions are; the configuration's, else "
-            "./.agentforge/questions.",
-            show_default=False,
-        ),
-    ] = None,
+    questions: QuestionsDirectory = None,
     as_json: AsJson = False,
 ) -> None:
     """Serve sessions, the sandbox and questions to AI clients (MCP)."""
@@ -93,6 +85,7 @@ def mcp(
         for option, given in only_http.items():
             if given:
                 raise typer.BadParameter("only --http has this", param_hint=option)
+    where = questions_directory(questions)
     require_sdk()
     from tools.mcp_server.http import HttpSettings, is_loopback, read_token
     from tools.mcp_server.serving import (
@@ -103,7 +96,7 @@ def mcp(
     )
 
     libraries_tell_events()
-    places = Places(sessions=cli.base, questions=Path(questions) if questions is not None else None)
+    places = Places(sessions=cli.base, questions=where)
     if not http:
         if sys.stdin is not None and sys.stdin.isatty():
             cli.output.remark(

@@ -13,22 +13,17 @@ import typer
 
 from tools.cli.context import Cli, cli_of
 from tools.cli.durations import parse_duration
-from tools.cli.options import AsJson
+from tools.cli.options import (
+    AsJson,
+    QuestionsCommand,
+    QuestionsDirectory,
+    questions_directory,
+)
 
 if TYPE_CHECKING:
     from tools.questions import Question, QuestionSession, QuestionSessions, UnreadableQuestion
 
 _MAX_INPUT: Final = 8 * 1024 * 1024
-
-Directory = Annotated[
-    str | None,
-    typer.Option(
-        "--dir",
-        metavar="PATH",
-        help="Where the question sessions are; the configuration's, else ./.agentforge/questions.",
-        show_default=False,
-    ),
-]
 
 
 class StatusName(StrEnum):
@@ -69,18 +64,16 @@ QuestionId = Annotated[
 
 def add_to(app: typer.Typer) -> None:
     """Add these commands to the application."""
-    app.command("ask")(ask)
-    app.command("answer")(answer)
-    app.command("reject")(reject)
-    app.command("history")(history)
+    app.command("ask", cls=QuestionsCommand)(ask)
+    app.command("answer", cls=QuestionsCommand)(answer)
+    app.command("reject", cls=QuestionsCommand)(reject)
+    app.command("history", cls=QuestionsCommand)(history)
 
 
 def _sessions(cli: Cli, directory: str | None) -> QuestionSessions:
     from tools.questions import open_sessions
 
-    if directory == "":
-        raise typer.BadParameter("the path is empty", param_hint="--dir")
-    return open_sessions(directory, clock=cli.outside.clock)
+    return open_sessions(questions_directory(directory), clock=cli.outside.clock)
 
 
 # ---------------------------------------------------------------------------------------- ask
@@ -144,7 +137,7 @@ def ask(
     call_id: Annotated[
         str | None, typer.Option("--call-id", help="A call id to keep with the session.")
     ] = None,
-    directory: Directory = None,
+    directory: QuestionsDirectory = None,
     as_json: AsJson = False,
 ) -> None:
     """Ask a person and wait for the answer.
@@ -315,7 +308,7 @@ def answer(
             show_default=False,
         ),
     ] = None,
-    directory: Directory = None,
+    directory: QuestionsDirectory = None,
     as_json: AsJson = False,
 ) -> None:
     """Answer a question session; without options it asks you here, question by question.
@@ -358,7 +351,7 @@ def reject(
         str | None,
         typer.Option("--reason", "-r", help="Why; the one who asked reads it.", show_default=False),
     ] = None,
-    directory: Directory = None,
+    directory: QuestionsDirectory = None,
     as_json: AsJson = False,
 ) -> None:
     """Reject a question session: you will not answer it."""
@@ -392,7 +385,7 @@ def history(
     limit: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Only the last N.", show_default=False)
     ] = None,
-    directory: Directory = None,
+    directory: QuestionsDirectory = None,
     as_json: AsJson = False,
 ) -> None:
     """List the question sessions, the last asked first, or show one with its answers."""

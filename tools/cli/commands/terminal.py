@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tools.cli.commands.questions import Directory, complete_question_ids
+from tools.cli.commands.questions import complete_question_ids
 from tools.cli.context import Cli, cli_of
-from tools.cli.options import AsJson
+from tools.cli.options import (
+    QUESTIONS_OPTION,
+    AsJson,
+    QuestionsCommand,
+    QuestionsDirectory,
+    questions_directory,
+)
 
 if TYPE_CHECKING:
     from tools.questions import QuestionSessions
@@ -36,7 +42,7 @@ _Port = Annotated[
 
 def add_to(app: typer.Typer) -> None:
     """Add this command to the application."""
-    app.command("questions")(questions)
+    app.command("questions", cls=QuestionsCommand)(questions)
 
 
 def questions(
@@ -50,7 +56,7 @@ def questions(
             show_default=False,
         ),
     ] = None,
-    directory: Directory = None,
+    directory: QuestionsDirectory = None,
     web: _Web = False,
     port: _Port = None,
     bell: Annotated[
@@ -72,8 +78,7 @@ def questions(
     from tools.questions import load_config, open_sessions
 
     cli = cli_of(context, json=json)
-    if directory == "":
-        raise typer.BadParameter("the path is empty", param_hint="--dir")
+    where = questions_directory(directory)
     if port is not None and not web:
         raise typer.BadParameter("it says where --web listens; add --web", param_hint="--port")
     if cli.output.json and not web:
@@ -81,7 +86,7 @@ def questions(
             "a terminal writes no JSON; `agentforge history --json` does", param_hint="--json"
         )
     config = load_config()
-    sessions = open_sessions(directory, config=config, clock=cli.outside.clock)
+    sessions = open_sessions(where, config=config, clock=cli.outside.clock)
     first = sessions.resolve_id(session) if session is not None else None
     rings = config.notify.bell if bell is None else bell
     if web:
@@ -116,7 +121,7 @@ def _serve(
     from tools.terminal import DEFAULT_PORT, run_web
 
     words = [sys.executable, "-m", "tools.cli", "questions"]
-    words += ["--dir", os.path.abspath(sessions.base_dir)]
+    words += [QUESTIONS_OPTION, os.path.abspath(sessions.base_dir)]
     words += ["--bell" if bell else "--no-bell"]
     words += [first] if first is not None else []
 
