@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 import os
 import re
@@ -10,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
@@ -23,6 +25,9 @@ from tools.questions import QuestionSessions
 
 ROOT = Path(__file__).parents[3]
 DEADLINE_S = 60.0
+PICTURES = ROOT / "docs" / "images"
+FIRST = "3f0c1b52-7c57-4d2f-9d0e-0d3b9a3a1f6e"
+LATE = "9a1e77c0-51f4-4b53-8a43-5f0f6a0f8c11"
 COMMAND = (sys.executable, "-m", "tools.cli", "questions")
 
 
@@ -38,6 +43,21 @@ def environment() -> dict[str, str]:
     """What the program finds: a plain locale, this tree, nobody's settings."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     return {**kept, "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8"}
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the lines of a text that hold anything, without the spaces."""
+    lines = ["".join(line.split()) for line in text.splitlines()]
+    return [line for line in lines if line]
+
+
+def drawn_lines(picture: Path) -> list[str]:
+    """Return the lines of a terminal that an SVG of Rich shows, without the spaces."""
+    rows: dict[float, list[tuple[float, str]]] = {}
+    pattern = r'<text class="terminal-r\d+" x="([\d.]+)" y="([\d.]+)"[^>]*>(.*?)</text>'
+    for x, y, told in re.findall(pattern, picture.read_text(encoding="utf-8")):
+        rows.setdefault(float(y), []).append((float(x), html.unescape(told)))
+    return lines_of("\n".join("".join(told for _, told in sorted(rows[y])) for y in sorted(rows)))
 
 
 @define
@@ -75,9 +95,17 @@ class Tmux:
         return self.sees()
 
     def picture(self, name: str) -> None:
-        """Keep what is seen as SVG where AGENTFORGE_PICTURES says, for the documentation."""
+        """See what the documentation's picture shows; with AGENTFORGE_PICTURES make it there."""
         directory = os.environ.get("AGENTFORGE_PICTURES")
         if not directory:
+            drawn = drawn_lines(PICTURES / name)
+            until(
+                lambda: lines_of(self.sees()) == drawn,
+                lambda: (
+                    f"docs/images/{name} shows something else; AGENTFORGE_PICTURES=docs/images "
+                    f"makes it anew:\n{self.sees()}"
+                ),
+            )
             return
         console = Console(width=80, record=True, file=io.StringIO(), force_terminal=True)
         time.sleep(7)  # until passing messages have passed
@@ -103,7 +131,13 @@ def tmux(tmp_path: Path) -> Iterator[Tmux]:
 
 @pytest.fixture
 def questions(tmp_path: Path) -> QuestionSessions:
-    """The questions of the directory that the program starts in, one of them waiting."""
-    sessions = QuestionSessions(tmp_path / ".agentforge" / "questions")
-    sessions.create_session([STORAGE, CHECKS])
+    """The questions of the directory that the program starts in, one of them waiting.
+
+    They are asked two hours and a half ago, so that a test sees "2 h" however long it takes.
+    """
+    sessions = QuestionSessions(
+        tmp_path / ".agentforge" / "questions",
+        clock=lambda: datetime.now(UTC) - timedelta(hours=2, minutes=30),
+    )
+    sessions.create_session([STORAGE, CHECKS], session_id=FIRST)
     return sessions

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from tests.e2e.terminal.conftest import Tmux, until
+from tests.e2e.terminal.conftest import LATE, Tmux, until
 from tests.support.question_desk import CHECKS, STORAGE
 from tools.questions import QuestionSessions, SessionStatus, UserAnswer
 from tools.terminal import drafts_directory
@@ -57,7 +57,7 @@ def test_questions_of_others_come_and_go_while_one_watches(
 ) -> None:
     tmux.start()
     tmux.waits_for("1 waiting")
-    late = questions.create_session([CHECKS])
+    late = questions.create_session([CHECKS], session_id=LATE)
     assert late[:8] in tmux.waits_for("2 waiting")
     tmux.picture("terminal-queue.svg")
     tmux.types("Enter")
