@@ -145,7 +145,7 @@ class QuestionTools:
 
     async def _told(self, session_id: str) -> Answer:
         session = await self.workers.quick(lambda: self.sessions.get(session_id))
-        told = _result(session)
+        told = _result(session, self.sessions.standing(session))
         return Answer(told, told.text)
 
     def tools(self) -> tuple[Tool, ...]:
@@ -198,9 +198,9 @@ def _question(given: takes.QuestionArgument) -> Question:
     )
 
 
-def _result(session: QuestionSession) -> gives.QuestionsResult:
+def _result(session: QuestionSession, status: SessionStatus) -> gives.QuestionsResult:
     answers = None
-    if session.answers is not None and session.status is SessionStatus.COMPLETED:
+    if session.answers is not None and status is SessionStatus.COMPLETED:
         answers = [
             gives.AnswerResult(
                 question_index=one.question_index,
@@ -215,15 +215,14 @@ def _result(session: QuestionSession) -> gives.QuestionsResult:
         ]
     return gives.QuestionsResult(
         session_id=session.session_id,
-        status=session.status.value,
-        text=_text(session),
+        status=status.value,
+        text=_text(session, status),
         answers=answers,
         rejection_reason=session.rejection_reason,
     )
 
 
-def _text(session: QuestionSession) -> str:
-    status = session.status
+def _text(session: QuestionSession, status: SessionStatus) -> str:
     if status is SessionStatus.COMPLETED and session.answers is not None:
         return format_user_response(session.answers, session.questions)
     if status is SessionStatus.REJECTED:
@@ -237,5 +236,7 @@ def _text(session: QuestionSession) -> str:
             f"The person has not answered yet. The questions stay open as {session.session_id}; "
             "fetch the answers with get_answered_questions, later or with blocking true."
         )
-    how = "nobody answered in time" if status is SessionStatus.TIMED_OUT else "nobody waited for it"
-    return f"The questions were withdrawn ({status.value}: {how}). Ask again if they still matter."
+    why = f" ({session.record.end_reason})" if session.record.end_reason else ""
+    return (
+        f"Question session {session.session_id} {status.told}{why}. Ask again if it still matters."
+    )

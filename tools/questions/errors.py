@@ -138,7 +138,7 @@ class SessionEnded(QuestionError):
     ) -> None:
         super().__init__(
             message
-            or f"cannot {operation} question session {session_id}: it is {status.value}. "
+            or f"cannot {operation} question session {session_id}: it {status.told}. "
             "Nothing was changed; what it ended with is kept.",
             session_id=session_id,
         )
@@ -170,7 +170,7 @@ class AnswersTimeout(QuestionError, TimeoutError):
 
     def __init__(self, session_id: str, *, timeout_s: float, ended: bool) -> None:
         became = (
-            "the session was ended as timed_out"
+            "the session has timed out"
             if ended
             else "the session still waits and can be answered; wait for it again by its id"
         )
@@ -214,7 +214,7 @@ class SessionCorrupted(QuestionError):
         self, session_id: str, *, path: Path, faults: Iterable[str], abandoned: bool = False
     ) -> None:
         self.faults: tuple[str, ...] = tuple(faults)
-        became = "the session was ended as abandoned" if abandoned else "they were left as they are"
+        became = "the session was abandoned" if abandoned else "they were left as they are"
         super().__init__(
             f"the files of question session {session_id} can't be used: {_listed(self.faults)}; "
             f"{became}. Look at them in {path.parent if path.suffix else path}, and ask anew.",

@@ -512,6 +512,16 @@ class QuestionSessions:
         """
         return self.store.read(session_id)
 
+    def standing(self, session: QuestionSession) -> SessionStatus:
+        """Return where a session stands for who would answer it now.
+
+        That is its status, or timed out where `session_timeout_s` is over and nobody has said so on
+        disk yet.
+        """
+        if session.status is SessionStatus.PENDING and self._is_overdue(session.record):
+            return SessionStatus.TIMED_OUT
+        return session.status
+
     def exists(self, session_id: str) -> bool:
         """Tell whether there is a session of this id, readable or not; False for what is no id."""
         return is_session_id(session_id) and self.store.signature(session_id) is not None

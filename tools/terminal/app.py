@@ -40,21 +40,21 @@ SAVE_AFTER_S: Final = 0.5
 _SAY_S: Final = 6.0
 _REFUSALS: Final = (QuestionError, DurableError, OSError)
 
-_ENDINGS: Final = {
-    SessionStatus.COMPLETED: "was answered elsewhere",
-    SessionStatus.REJECTED: "was rejected elsewhere",
-    SessionStatus.TIMED_OUT: "has timed out",
-    SessionStatus.ABANDONED: "was abandoned: the asker no longer waits",
-}
+_BY_OTHERS: Final = frozenset({SessionStatus.COMPLETED, SessionStatus.REJECTED})
+"""How somebody else may have ended a session that this person was at."""
 
 
 def ending_text(ending: Ending) -> str:
     """Say how a session ended, as the end of a sentence that begins with it."""
     if ending.status is None:
         return "is gone: its files were deleted"
-    text = _ENDINGS.get(ending.status, f"is {ending.status.value}")
+    text, _, meaning = ending.status.told.partition(": ")
+    if ending.status in _BY_OTHERS:
+        text += " elsewhere"
     if ending.at is not None:
         text += f" at {ending.at.astimezone():%H:%M:%S}"
+    if meaning:
+        text += f": {meaning}"
     reason = one_line(ending.reason or "", 200)
     return f"{text} ({reason})" if reason else text
 
@@ -273,7 +273,7 @@ class QuestionsApp(InOrder[None]):
         self._act(
             session_id,
             lambda: self._desk.submit(session_id, answers),
-            done=f"Sent: session {session_id[:SHORT_ID]} is answered.",
+            done=f"Sent: session {session_id[:SHORT_ID]} was answered.",
             failed="Not sent",
         )
 
@@ -287,7 +287,7 @@ class QuestionsApp(InOrder[None]):
                 self._act(
                     session_id,
                     lambda: self._desk.reject(session_id, reason.strip() or None),
-                    done=f"Rejected: session {short}. The asker is told.",
+                    done=f"Session {short} was rejected. The asker is told.",
                     failed="Not rejected",
                 )
 

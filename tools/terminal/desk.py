@@ -202,11 +202,11 @@ class StoredQuestions:
         if session.status is not SessionStatus.PENDING:
             reason = session.record.rejection_reason or session.record.end_reason
             return Ending(status=session.status, reason=reason, at=session.last_modified)
-        limit = self._sessions.config.session_timeout_s
-        end = session.created_at + timedelta(seconds=limit)
-        if limit and self._clock() >= end:  # as it will be for whoever tries to answer it
-            return Ending(status=SessionStatus.TIMED_OUT, at=end)
-        return None
+        standing = self._sessions.standing(session)
+        if standing is SessionStatus.PENDING:
+            return None
+        lived = timedelta(seconds=self._sessions.config.session_timeout_s)
+        return Ending(status=standing, at=session.created_at + lived)
 
     def submit(self, session_id: str, answers: Sequence[UserAnswer]) -> None:
         """Answer a session that waits."""

@@ -111,7 +111,7 @@ async def test_questions_that_nobody_answers_in_time_are_withdrawn(way: Way) -> 
     (session,) = way.place.questions.list_sessions()
     assert session.status is SessionStatus.TIMED_OUT
     assert session.session_id in text
-    assert "ended as timed_out" in text
+    assert "the session has timed out" in text
 
 
 async def test_questions_not_waited_for_outlive_their_client(way: Way) -> None:

@@ -236,7 +236,7 @@ def test_answer_by_options(
     session_id = sessions.create_session(QUESTIONS)
     code, out, err = cli("answer", session_id[:5], *arguments)
     assert (code, err) == (0, "")
-    assert out.startswith(f"Question session {session_id} is completed.\nHere are the user's")
+    assert out.startswith(f"Question session {session_id} was answered.\nHere are the user's")
     assert only(sessions).answers.answers == answers
 
 
@@ -334,12 +334,12 @@ def test_what_a_person_types_is_numbers_or_words() -> None:
 def test_reject(cli: Run, sessions: QuestionSessions) -> None:
     session_id = sessions.create_session(QUESTIONS)
     code, out, _ = cli("reject", session_id[:4], "-r", "not now")
-    assert (code, out) == (0, f"Question session {session_id} is rejected.\n")
+    assert (code, out) == (0, f"Question session {session_id} was rejected.\n")
     assert only(sessions).rejection_reason == "not now"
     for command in (["reject", session_id], ["answer", session_id, "-s", "1:SQLite"]):
         code, _, err = cli(*command)
         assert code == 6
-        assert "it is rejected" in err
+        assert "it was rejected" in err
 
 
 def test_history_lists_the_last_asked_first(cli: Run, sessions: QuestionSessions) -> None:
@@ -360,6 +360,58 @@ def test_history_lists_the_last_asked_first(cli: Run, sessions: QuestionSessions
     assert [one["session_id"] for one in document["sessions"]] == [first]
     assert len(document["unreadable"]) == 1
     assert len(cli("history", "--limit", "1")[1].splitlines()) == 1
+
+
+STATES = [
+    ("waiting", "pending", "is waiting for an answer"),
+    ("answered", "completed", "was answered"),
+    ("rejected", "rejected", "was rejected"),
+    ("timed out", "timed_out", "has timed out: nobody answered in time"),
+    ("abandoned", "abandoned", "was abandoned: nobody waits for the answer any more"),
+]
+
+
+@pytest.mark.parametrize(("word", "name", "told"), STATES)
+def test_history_tells_each_state_by_its_word_and_finds_it_by_word_and_name(
+    cli: Run, sessions: QuestionSessions, word: str, name: str, told: str
+) -> None:
+    ids = [sessions.create_session([DATABASE]) for _ in STATES]
+    sessions.save_session_answers(ids[1], ANSWERS[:1])
+    sessions.reject_session(ids[2])
+    sessions.time_out_session(ids[3])
+    sessions.abandon_session(ids[4])
+    session_id = ids[[one[0] for one in STATES].index(word)]
+    for given in (word, name, word.replace(" ", "-")):
+        (line,) = cli("history", "--status", given)[1].splitlines()
+        assert line.startswith(f"{session_id[:8]}  {word} ")
+    assert cli("history", session_id)[1].startswith(f"Question session {session_id} {told}.\n")
+    assert json.loads(cli("history", session_id, "--json")[1])["status"] == name
+    if name != "pending":
+        for command in (["answer", session_id, "-s", "SQLite"], ["reject", session_id]):
+            code, _, err = cli(*command)
+            assert (code, f": it {told}. Nothing was changed" in err) == (6, True)
+
+
+def test_status_that_does_not_exist_is_told_with_those_that_do(cli: Run) -> None:
+    code, _, err = cli("history", "--status", "done")
+    assert code == 2
+    assert "waiting, answered, rejected, timed_out, abandoned" in err
+
+
+def test_session_whose_time_is_over_has_timed_out_before_anybody_writes_it(
+    cli: Run, sessions: QuestionSessions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text("[questions]\nsession_timeout_s = 0.001\n")
+    monkeypatch.setenv("AGENTFORGE_CONFIG", str(config))
+    session_id = sessions.create_session([DATABASE])
+    assert "timed out" in cli("history")[1]
+    assert session_id[:8] in cli("history", "--status", "timed-out")[1]
+    assert "No question session is waiting" in cli("history", "--status", "waiting")[1]
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    code, out, err = cli("answer", session_id)  # and nobody is asked in vain
+    assert (code, out, "has timed out" in err) == (6, "", True)
+    assert only(sessions).status is SessionStatus.PENDING
 
 
 def test_history_shows_one_whole(cli: Run, sessions: QuestionSessions) -> None:

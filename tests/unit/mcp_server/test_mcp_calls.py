@@ -14,6 +14,7 @@ from mcp_types import CallToolResult, TextContent
 from pydantic import BaseModel
 
 from tests.support.executors import FAILED, TRAPPED, FakeExecutor
+from tests.support.questions import DATABASE
 from tools.durable import WriteError
 from tools.harness import PhaseResult, SessionConflict, SessionManager, SessionStore
 from tools.mcp_server.arguments import Arguments, AskUserQuestions
@@ -23,7 +24,13 @@ from tools.mcp_server.question_tools import QuestionTools
 from tools.mcp_server.server import CallsUnderWay, build_server
 from tools.mcp_server.session_tools import SessionTools
 from tools.mcp_server.tool import Answer, Tool
-from tools.questions import QuestionSession, QuestionSessions, SessionEnded, SessionStatus
+from tools.questions import (
+    QuestionsConfig,
+    QuestionSession,
+    QuestionSessions,
+    SessionEnded,
+    SessionStatus,
+)
 from tools.sandbox import SandboxUnavailable
 
 pytestmark = pytest.mark.anyio
@@ -420,3 +427,35 @@ async def test_questions_that_cant_be_asked_leave_nothing_behind(tmp_path: Path)
     assert result.is_error
     assert "At least one question is required to create a session" in text_of(result)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        ("time_out_session", "has timed out: nobody answered in time (enough)"),
+        ("abandon_session", "was abandoned: nobody waits for the answer any more (enough)"),
+    ],
+)
+async def test_questions_that_ended_are_told_in_the_words_that_a_person_reads(
+    tmp_path: Path, end: str, told: str
+) -> None:
+    sessions = QuestionSessions(tmp_path)
+    session_id = sessions.create_session([DATABASE])
+    getattr(sessions, end)(session_id, "enough")
+    tools = QuestionTools(sessions=sessions, workers=Workers())
+    async with Client(build_server(tools.tools())) as client:
+        result = await client.call_tool("get_answered_questions", {"session_id": session_id})
+    expected = f"Question session {session_id} {told}. Ask again if it still matters."
+    assert text_of(result) == expected
+
+
+async def test_questions_whose_time_is_over_have_timed_out_before_anybody_writes_it(
+    tmp_path: Path,
+) -> None:
+    sessions = QuestionSessions(tmp_path, config=QuestionsConfig(session_timeout_s=0.001))
+    session_id = sessions.create_session([DATABASE])
+    tools = QuestionTools(sessions=sessions, workers=Workers())
+    async with Client(build_server(tools.tools())) as client:
+        result = await client.call_tool("get_answered_questions", {"session_id": session_id})
+    assert (result.structured_content or {})["status"] == "timed_out"
+    assert "nobody answered in time" in text_of(result)

@@ -15,8 +15,8 @@ pytestmark = pytest.mark.anyio
 HOW = [
     (SessionStatus.COMPLETED, "was answered elsewhere"),
     (SessionStatus.REJECTED, "was rejected elsewhere"),
-    (SessionStatus.TIMED_OUT, "has timed out"),
-    (SessionStatus.ABANDONED, "was abandoned: the asker no longer waits"),
+    (SessionStatus.TIMED_OUT, "nobody answered in time"),
+    (SessionStatus.ABANDONED, "nobody waits for the answer any more"),
     (None, "is gone: its files were deleted"),
 ]
 

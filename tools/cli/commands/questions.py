@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from datetime import timedelta
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -21,19 +20,32 @@ from tools.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from tools.questions import Question, QuestionSession, QuestionSessions, UnreadableQuestion
+    from tools.questions import (
+        Question,
+        QuestionSession,
+        QuestionSessions,
+        SessionStatus,
+        UnreadableQuestion,
+    )
 
 _MAX_INPUT: Final = 8 * 1024 * 1024
 
 
-class StatusName(StrEnum):
-    """The statuses a history can be narrowed to."""
+_STATUSES: Final = ("waiting", "answered", "rejected", "timed_out", "abandoned")
+"""How a history can be narrowed, as the shell is told."""
 
-    PENDING = "pending"
-    COMPLETED = "completed"
-    REJECTED = "rejected"
-    TIMED_OUT = "timed_out"
-    ABANDONED = "abandoned"
+
+def _status_of(given: str) -> SessionStatus:
+    """Return the status that is meant, by the word that is shown or by its name in JSON."""
+    from tools.questions import SessionStatus
+
+    name = given.strip().casefold().replace("-", "_").replace(" ", "_")
+    for one in SessionStatus:
+        if name in {one.value, one.word.replace(" ", "_")}:
+            return one
+    raise typer.BadParameter(
+        f"there is no status {given!r}; there are {', '.join(_STATUSES)}", param_hint="--status"
+    )
 
 
 def complete_question_ids(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
@@ -201,7 +213,7 @@ def _wait_and_tell(
     session = sessions.get(session_id)
     text = format_user_response(answers, session.questions)
     if cli.output.json:
-        cli.output.document({**_document(session), "text": text})
+        cli.output.document({**_document(sessions, session), "text": text})
     else:
         cli.output.lines(text)
 
@@ -316,13 +328,19 @@ def answer(
     The answers are checked before anything is written.
     """
     from tools.cli import question_answers
-    from tools.questions import SessionEnded, format_user_response, parse_answers
+    from tools.questions import (
+        SessionEnded,
+        SessionStatus,
+        format_user_response,
+        parse_answers,
+    )
 
     cli = cli_of(context, json=as_json)
     sessions = _sessions(cli, directory)
     session = sessions.get(sessions.resolve_id(session_id))
-    if session.status.is_terminal:
-        raise SessionEnded(session.session_id, status=session.status, operation="answer")
+    standing = sessions.standing(session)
+    if standing.is_terminal:
+        raise SessionEnded(session.session_id, status=standing, operation="answer")
     given = bool(select or text or nothing)
     if file is not None:
         if given:
@@ -338,9 +356,9 @@ def answer(
         answers = question_answers.from_person(cli.output, session.questions)
     saved = sessions.save_session_answers(session.session_id, answers)
     if cli.output.json:
-        cli.output.document(_document(sessions.get(session.session_id)))
+        cli.output.document(_document(sessions, sessions.get(session.session_id)))
         return
-    cli.output.line(f"Question session {session.session_id} is completed.")
+    cli.output.line(f"Question session {session.session_id} {SessionStatus.COMPLETED.told}.")
     cli.output.lines(format_user_response(saved, session.questions))
 
 
@@ -358,11 +376,11 @@ def reject(
     cli = cli_of(context, json=as_json)
     sessions = _sessions(cli, directory)
     found = sessions.resolve_id(session_id)
-    sessions.reject_session(found, reason)
+    rejected = sessions.reject_session(found, reason)
     if cli.output.json:
-        cli.output.document(_document(sessions.get(found)))
+        cli.output.document(_document(sessions, sessions.get(found)))
     else:
-        cli.output.line(f"Question session {found} is rejected.")
+        cli.output.line(f"Question session {found} {rejected.status.told}.")
 
 
 # ------------------------------------------------------------------------------------ history
@@ -380,7 +398,13 @@ def history(
         ),
     ] = None,
     status: Annotated[
-        StatusName | None, typer.Option(help="Only those that stand so.", show_default=False)
+        str | None,
+        typer.Option(
+            metavar="STATUS",
+            help=f"Only those that are {', '.join(_STATUSES[:-1])} or {_STATUSES[-1]}.",
+            autocompletion=lambda: list(_STATUSES),
+            show_default=False,
+        ),
     ] = None,
     limit: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Only the last N.", show_default=False)
@@ -389,24 +413,21 @@ def history(
     as_json: AsJson = False,
 ) -> None:
     """List the question sessions, the last asked first, or show one with its answers."""
-    from tools.questions import SessionStatus
-
     cli = cli_of(context, json=as_json)
+    wanted = None if status is None else _status_of(status)
     sessions = _sessions(cli, directory)
     if session_id is not None:
-        _show(cli, sessions.get(sessions.resolve_id(session_id)))
+        _show(cli, sessions, sessions.get(sessions.resolve_id(session_id)))
         return
     unreadable: list[UnreadableQuestion] = []
-    found = sessions.list_sessions(
-        None if status is None else SessionStatus(status.value), on_unreadable=unreadable.append
-    )
-    found.reverse()
+    found = sessions.list_sessions(on_unreadable=unreadable.append)
+    found = [one for one in reversed(found) if wanted in {None, sessions.standing(one)}]
     found = found[:limit]
     if cli.output.json:
         cli.output.document(
             {
                 "directory": sessions.base_dir,
-                "sessions": [_document(one) for one in found],
+                "sessions": [_document(sessions, one) for one in found],
                 "unreadable": [
                     {"session_id": one.session_id, "error": str(one.error)} for one in unreadable
                 ],
@@ -418,21 +439,21 @@ def history(
         titles = ", ".join(one.titles)
         when = one.created_at.astimezone().strftime("%Y-%m-%d %H:%M")
         name = short.get(one.session_id, one.session_id)
-        cli.output.line(f"{name}  {one.status.value:<9}  {when}  {titles}")
+        cli.output.line(f"{name}  {sessions.standing(one).word:<9}  {when}  {titles}")
     if not found:
-        which = "is there" if status is None else f"is {status.value}"
+        which = "is there" if wanted is None else f"is {wanted.word}"
         cli.output.line(f"No question session {which} in {sessions.base_dir}.")
     for bad in unreadable:
         cli.output.remark(f"{bad.session_id} can't be read: {bad.error}")
 
 
-def _show(cli: Cli, session: QuestionSession) -> None:
+def _show(cli: Cli, sessions: QuestionSessions, session: QuestionSession) -> None:
     from tools.questions import format_user_response
 
     if cli.output.json:
-        cli.output.document(_document(session))
+        cli.output.document(_document(sessions, session))
         return
-    cli.output.line(f"Question session {session.session_id} is {session.status.value}.")
+    cli.output.line(f"Question session {session.session_id} {sessions.standing(session).told}.")
     cli.output.line(f"Asked {session.created_at.isoformat()}")
     reason = session.rejection_reason or session.record.end_reason
     if reason:
@@ -447,13 +468,13 @@ def _show(cli: Cli, session: QuestionSession) -> None:
             cli.output.line(f"   - {option.label}{more}")
 
 
-def _document(session: QuestionSession) -> dict[str, Any]:
+def _document(sessions: QuestionSessions, session: QuestionSession) -> dict[str, Any]:
     from tools.questions.wire import answer_document, question_document
 
     answers = session.answers
     return {
         "session_id": session.session_id,
-        "status": session.status,
+        "status": sessions.standing(session),
         "created_at": session.created_at,
         "last_modified": session.last_modified,
         "call_id": session.call_id,
