@@ -129,7 +129,17 @@ class Undeletable:
     cause: OSError
 
 
-def empty_directory(fs: FileSystem, fd: int) -> list[Undeletable]:
+class RemovalCancelled(Exception):
+    """Whoever wanted a directory emptied does not wait for it any more."""
+
+
+def _never() -> bool:
+    return False
+
+
+def empty_directory(
+    fs: FileSystem, fd: int, *, cancelled: Callable[[], bool] = _never
+) -> list[Undeletable]:
     """Delete all that a directory holds, and go on past what can't be deleted.
 
     Every directory is first lifted: renamed to a fresh name at the top. So two descriptors are open
@@ -140,6 +150,7 @@ def empty_directory(fs: FileSystem, fd: int) -> list[Undeletable]:
     Args:
         fs: The file system.
         fd: The directory, open. It is emptied through this descriptor, wherever its name went.
+        cancelled: Asked before each entry whether to stop, for whoever can't be interrupted.
 
     Returns:
         What is left, none of it deleted: files that resist, mount points, directories that can't
@@ -147,12 +158,13 @@ def empty_directory(fs: FileSystem, fd: int) -> list[Undeletable]:
 
     Raises:
         OSError: The directory itself can't be listed.
+        RemovalCancelled: It was cancelled; some of it is left, and may be emptied again.
     """
     device = fs.fstat(fd).st_dev
     names = _Names(fs, fd)
     left: list[Undeletable] = []
     queue: list[str] = []
-    _strip(fs, fd, fd, names, queue, left)
+    _strip(fs, fd, fd, names, queue, left, cancelled)
     while queue:
         name = queue.pop()
         try:
@@ -168,7 +180,7 @@ def empty_directory(fs: FileSystem, fd: int) -> list[Undeletable]:
             if fs.fstat(child_fd).st_dev != device:
                 raise OSError(errno.EXDEV, "another file system is mounted there")  # noqa: TRY301
             before = len(left)
-            _strip(fs, fd, child_fd, names, queue, left)
+            _strip(fs, fd, child_fd, names, queue, left, cancelled)
             resisting = len(left) > before
         except OSError as error:
             left.append(Undeletable(name, error))
@@ -210,9 +222,12 @@ def _strip(
     names: _Names,
     queue: list[str],
     left: list[Undeletable],
+    cancelled: Callable[[], bool],
 ) -> None:
     """Delete the files in `fd`, and lift its directories to the top and into the queue."""
     for entry in fs.listdir(fd):
+        if cancelled():
+            raise RemovalCancelled
         try:
             if _unlinked(fs, fd, entry):
                 continue

@@ -9,7 +9,8 @@ theirs; this package knows neither. docs/pruning.md says what is promised.
 
 from tools.prune.archive import TarArchiver
 from tools.prune.audit import AUDIT_NAME, read_audit
-from tools.prune.engine import Archiver, Disposal, prune
+from tools.prune.disposal import Archiver, Disposal
+from tools.prune.engine import prune
 from tools.prune.errors import (
     ArchiveUnavailable,
     InvalidArchive,

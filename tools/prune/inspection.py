@@ -452,13 +452,14 @@ def _unescaped(field_: bytes) -> bytes:
     return field_
 
 
-def batch_size(guards: int = 0, *, largest: int = 1024) -> int:
-    """Say how many sessions may be held open at once: they take half of the free descriptors.
+def batch_size(guards: int = 0, *, at_once: int = 1, largest: int = 1024) -> int:
+    """Say how many sessions a batch may have: they are held open, and take half of what is free.
 
     A batch is synced as one, so larger ones take fewer waits for the disk.
 
     Args:
         guards: How many guards each may have.
+        at_once: How many batches are held open at the same time.
         largest: The most.
     """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -468,4 +469,4 @@ def batch_size(guards: int = 0, *, largest: int = 1024) -> int:
         taken = len(os.listdir("/proc/self/fd"))
     except OSError:
         taken = soft // 2
-    return max(1, min(largest, (soft - taken) // (2 * (1 + guards))))
+    return max(1, min(largest, (soft - taken) // (2 * at_once * (1 + guards))))

@@ -10,9 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from attrs import field, frozen
+from attrs.validators import ge
 
 from tools.durable import FileSystem, OsFileSystem
 from tools.prune.audit import actor
+from tools.prune.deleters import DELETERS
 from tools.prune.inspection import mount_id, mounted_names
 
 
@@ -26,7 +28,7 @@ class Outside:
     """What a prune needs of the world, replaceable.
 
     Attributes:
-        fs: The file system.
+        fs: The file system; called from several threads at once where there are several deleters.
         clock: The time now, aware.
         token: Gives fresh random texts for names out of sight.
         monotonic: The clock that waits and durations are read from.
@@ -35,6 +37,7 @@ class Outside:
         free_bytes: What is free on the file system of an open directory.
         mounts: Names in a root at or below which something is mounted.
         mount_of: Which mount an open directory is reached through.
+        deleters: How many threads delete at once, the caller's among them; 1 starts none.
     """
 
     fs: FileSystem = field(factory=OsFileSystem)
@@ -46,6 +49,7 @@ class Outside:
     free_bytes: Callable[[int], int] = _free
     mounts: Callable[[Path], frozenset[str]] = mounted_names
     mount_of: Callable[[int], object] = mount_id
+    deleters: int = field(default=DELETERS, validator=ge(1))
 
 
 def owners_of(fs: FileSystem, root_fd: int) -> frozenset[int]:

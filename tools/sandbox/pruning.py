@@ -19,6 +19,7 @@ from attrs import evolve, frozen
 
 from tools.durable import FileSystem
 from tools.prune import (
+    Archiver,
     Dated,
     Decision,
     Disposal,
@@ -33,7 +34,6 @@ from tools.prune import (
     prune,
     restore_archive,
 )
-from tools.prune.engine import Archiver
 from tools.sandbox.metadata import CorruptedMetadata, read_times
 from tools.sandbox.sandbox_logging import EventLogger, SandboxLogger
 from tools.sandbox.session_files import DEFAULT_ROOT

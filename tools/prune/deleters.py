@@ -1,0 +1,157 @@
+"""A few threads that delete at the same time, and whoever waits for them helps.
+
+What is deleted waits far more than it computes: for the disk to take back each piece of room (a
+file system that is mounted with `discard` and has no journal asks it file by file), for a server,
+for what has to be read first. So several directories are emptied at once, and while they are, the
+next ones are locked, noted and renamed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from types import TracebackType
+from typing import Final, Self
+
+Job = Callable[[], str | None]
+"""Deletes something; returns what stands against it, or None if it is gone."""
+
+DELETERS: Final = 4
+"""How many delete at once unless told otherwise; docs/performance-prune.md says what more gain."""
+
+
+class _Lot:
+    """Jobs that were given together, and what came of each."""
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self.jobs = jobs
+        self.outcomes: list[str | BaseException | None] = [None] * len(jobs)
+        self._left = len(jobs)
+        self._mutex = threading.Lock()
+        self.done = threading.Event()
+
+    def do(self, index: int) -> None:
+        try:
+            self.outcomes[index] = self.jobs[index]()
+        except BaseException as error:  # noqa: BLE001 (raised by whoever waits for it)
+            self.outcomes[index] = error
+        with self._mutex:
+            self._left -= 1
+            if self._left:
+                return
+        self.done.set()
+
+
+class Deleters:
+    """Threads that work off one lot of jobs after another, for one owner.
+
+    The owner is one of them: it does what is left when it waits. So of one deleter no thread is
+    started, and everything happens in `finish`, one after the other.
+
+    Guarantees: outcomes come in the order of the jobs. After `close` no job runs, and none begins.
+    """
+
+    def __init__(self, count: int = DELETERS) -> None:
+        """Start nothing yet.
+
+        Args:
+            count: How many delete at once, the owner among them; 1 or more.
+        """
+        self._most = count - 1
+        self._threads: list[threading.Thread] = []
+        self._queue: SimpleQueue[tuple[_Lot, int] | None] = SimpleQueue()
+        self._lot: _Lot | None = None
+        self._cancelled = False
+
+    @property
+    def alone(self) -> bool:
+        """Whether the owner is the only one."""
+        return self._most == 0
+
+    def cancelled(self) -> bool:
+        """Tell whether what is being done is to stop; asked by jobs that take long."""
+        return self._cancelled
+
+    def begin(self, jobs: Sequence[Job]) -> None:
+        """Begin a lot; the one before must be finished."""
+        if not jobs:
+            return
+        self._lot = lot = _Lot(jobs)
+        self._start(min(self._most, len(jobs) - 1))
+        for index in range(len(jobs)):
+            self._queue.put((lot, index))
+
+    def _start(self, wanted: int) -> None:
+        with suppress(RuntimeError):  # the system has no more threads: those that are there do it
+            while len(self._threads) < wanted:
+                name = f"agentforge-prune-{len(self._threads) + 1}"
+                # One that dies with the process leaves what a killed prune does.
+                thread = threading.Thread(target=self._work, name=name, daemon=True)
+                thread.start()
+                self._threads.append(thread)
+
+    def _work(self) -> None:
+        while (task := self._queue.get()) is not None:
+            lot, index = task
+            lot.do(index)
+
+    def finish(self) -> list[str | None]:
+        """Help with what is left of the lot, and return what came of each of its jobs.
+
+        Raises:
+            BaseException: What the first of the jobs that raised anything did.
+        """
+        if self._lot is None:
+            return []
+        lot = self._lot
+        with suppress(Empty):
+            while (task := self._queue.get_nowait()) is not None:
+                index = task[1]
+                lot.do(index)
+                if isinstance(raised := lot.outcomes[index], BaseException):
+                    raise raised
+        lot.done.wait()
+        self._lot = None
+        outcomes: list[str | None] = []
+        for outcome in lot.outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+            outcomes.append(outcome)
+        return outcomes
+
+    def all(self, jobs: Sequence[Job]) -> list[str | None]:
+        """Do a lot and wait for it."""
+        self.begin(jobs)
+        return self.finish()
+
+    def close(self) -> None:
+        """Drop what was not begun, have what is being done stop, and wait until it has."""
+        self._cancelled = True
+        with suppress(Empty):
+            while True:
+                self._queue.get_nowait()
+        for _ in self._threads:
+            self._queue.put(None)
+        interrupted: BaseException | None = None
+        for thread in self._threads:
+            while thread.is_alive():  # they must not outlive the descriptors that they work with
+                try:
+                    thread.join()
+                except BaseException as error:  # noqa: BLE001 (raised below)
+                    interrupted = error
+        self._threads.clear()
+        if interrupted is not None:
+            raise interrupted
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

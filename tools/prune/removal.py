@@ -1,0 +1,372 @@
+"""Removing what was decided, batch after batch.
+
+    hold      lock each, date it again
+    announce  audit log, synced
+    hide      rename out of sight, synced
+    begin     empty by descriptor, rmdir, unlock: by several threads, while the next batch is held
+    finish    audit log, observer
+
+For each session the steps come in this order, whatever becomes of the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+from attrs import define, frozen
+
+from tools.durable import FileSystem
+from tools.durable.filesystem import DIRECTORY_FLAGS, close_reader
+from tools.prune.audit import AuditLog
+from tools.prune.deleters import Deleters
+from tools.prune.deletion import NO_DIRECTORY, Deletion
+from tools.prune.disposal import Disposal
+from tools.prune.errors import PruneError
+from tools.prune.inspection import hold
+from tools.prune.ledger import Ledger, said
+from tools.prune.outside import Outside
+from tools.prune.policy import Candidate, Decision, Reason
+from tools.prune.private import hidden_name, token_of
+from tools.prune.target import Dated, PruneTarget
+from tools.prune.trash import TrashRecord, forget_record, write_record
+
+
+@define
+class _Held:
+    """A session that is locked and about to go.
+
+    Attributes:
+        decision: Why it goes.
+        fd: Its directory, locked.
+        identity: Which directory that is.
+        hidden: Its name out of sight.
+        open: Its descriptor and those of its guards, until it is let go.
+        given: Whether its deletion has begun, which lets it go as well.
+    """
+
+    decision: Decision
+    fd: int
+    identity: tuple[int, int]
+    hidden: str
+    open: list[int]
+    given: bool = False
+
+    @property
+    def candidate(self) -> Candidate:
+        return self.decision.candidate
+
+    @property
+    def session_id(self) -> str:
+        return self.decision.candidate.session_id
+
+    def let_go(self, fs: FileSystem) -> None:
+        """Unlock it; does nothing the second time."""
+        open_fds, self.open = self.open, []
+        for fd in open_fds:
+            close_reader(fs, fd)
+
+
+def _after(now: datetime, grace: timedelta) -> datetime:
+    """Say when a time of grace is over."""
+    try:
+        return now + grace
+    except OverflowError:  # longer than there are dates
+        return datetime.max.replace(tzinfo=UTC)
+
+
+@frozen(kw_only=True)
+class Place:
+    """Where sessions are removed.
+
+    Attributes:
+        root_fd: The root, open.
+        parent_fd: The private directory in it that they go to.
+    """
+
+    root_fd: int
+    parent_fd: int
+
+
+class Remover:
+    """Removes sessions from one root, a batch at a time; two at most are held at once."""
+
+    def __init__(
+        self,
+        target: PruneTarget,
+        disposal: Disposal,
+        place: Place,
+        *,
+        audit: AuditLog,
+        ledger: Ledger,
+        deletion: Deletion,
+        deleters: Deleters,
+        outside: Outside,
+    ) -> None:
+        self._target = target
+        self._disposal = disposal
+        self._root_fd = place.root_fd
+        self._parent_fd = place.parent_fd
+        self._audit = audit
+        self._ledger = ledger
+        self._deletion = deletion
+        self._deleters = deleters
+        self._fs = outside.fs
+        self._clock = outside.clock
+        self._token: Callable[[], str] = outside.token
+        self._going: Sequence[_Held] = ()
+
+    def remove(self, decisions: Sequence[Decision]) -> None:
+        """Take a batch out of sight and begin to delete it; the one before is finished first."""
+        held: list[_Held] = []
+        try:
+            for decision in decisions:
+                one = self._hold(decision)
+                if one is not None:
+                    held.append(one)
+            ready = self._archived(held)
+            if not self._announced(ready):
+                return
+            out = list(self._hide(ready))
+            if not self._synced(out):
+                return
+            if self._disposal.grace is not None:
+                for one in out:
+                    self._ledger.deleted(self._audit, one.candidate, trashed=True)
+                return
+            self.finish()
+            for one in out:
+                one.given = True
+            self._going = out
+            self._deleters.begin([partial(self._delete, one) for one in out])
+            if self._deleters.alone:
+                self.finish()
+        finally:
+            for one in held:
+                if not one.given:
+                    one.let_go(self._fs)
+
+    def finish(self) -> None:
+        """Wait for the batch that is being deleted, and tell what became of it."""
+        outcomes = self._deleters.finish()
+        going, self._going = self._going, ()
+        for one, error in zip(going, outcomes, strict=True):
+            if error is None:
+                self._ledger.deleted(self._audit, one.candidate, trashed=False)
+                continue
+            why = f"{error}; it is out of sight, the next prune tries again"
+            self._ledger.unfinished(self._audit, one.session_id, hidden=one.hidden, error=error)
+            self._ledger.fail(one.session_id, why)
+
+    def close(self) -> None:
+        """Let go of what was to be deleted and was not begun; the deleters must be closed."""
+        for one in self._going:
+            one.let_go(self._fs)
+
+    def _delete(self, one: _Held) -> str | None:
+        """Delete what is out of sight, maybe in a thread; the last close gives the room back."""
+        try:
+            return self._deletion.opened(self._parent_fd, one.hidden, one.fd)
+        finally:
+            one.let_go(self._fs)
+
+    # -------------------------------------------------------------------------------- hold
+
+    def _hold(self, decision: Decision) -> _Held | None:
+        """Lock a session, and see that it is still as it was when it was decided."""
+        session_id = decision.candidate.session_id
+        opened: list[int] = []
+        try:
+            why: Reason | str
+            try:
+                fd = self._fs.open(session_id, DIRECTORY_FLAGS, dir_fd=self._root_fd)
+                opened.append(fd)
+                guards = hold(self._fs, fd, self._target.guards)
+                if guards is None:
+                    why = Reason.IN_USE
+                else:
+                    opened += guards
+                    why = Reason.RECENT
+                    if self._unchanged(fd, decision.candidate):
+                        status = self._fs.fstat(fd)
+                        token = token_of(status.st_ino, self._token())
+                        hidden = hidden_name(session_id, token)
+                        identity = (status.st_dev, status.st_ino)
+                        one = _Held(decision, fd, identity, hidden, opened)
+                        opened = []
+                        return one
+            except OSError as error:
+                # somebody else removed or replaced it
+                why = Reason.RECENT if error.errno in NO_DIRECTORY else said(error)
+        finally:
+            for left in opened:
+                close_reader(self._fs, left)
+        if isinstance(why, Reason):
+            self._ledger.keep(session_id, why)
+        else:
+            self._ledger.fail(session_id, why)
+        return None
+
+    def _unchanged(self, fd: int, candidate: Candidate) -> bool:
+        dated = self._target.date(self._fs, fd, candidate.session_id)
+        return isinstance(dated, Dated) and (dated.at, dated.version, dated.state) == (
+            candidate.dated_at,
+            candidate.version,
+            candidate.state,
+        )
+
+    def _archived(self, held: list[_Held]) -> list[_Held]:
+        archiver = self._disposal.archiver
+        if archiver is None:
+            return held
+        kept = []
+        for one in held:
+            try:
+                path = archiver.archive(self._fs, one.fd, one.candidate)
+            except (OSError, PruneError) as error:
+                why = f"it could not be archived, so it was kept: {said(error)}"
+                self._ledger.fail(one.session_id, why)
+            else:
+                self._ledger.archives[one.session_id] = str(path)
+                kept.append(one)
+        return kept
+
+    # ---------------------------------------------------------------------------- announce
+
+    def _announced(self, held: Sequence[_Held]) -> bool:
+        """Write the audit log before anything happens; without it, nothing does."""
+        now = self._clock()
+        grace = self._disposal.grace
+        for one in held:
+            candidate = one.candidate
+            self._audit.add(
+                "removing",
+                at=now,
+                kind=candidate.kind,
+                session_id=one.session_id,
+                hidden=one.hidden,
+                size_bytes=candidate.size_bytes,
+                dated_at=candidate.dated_at.astimezone(UTC).isoformat(),
+                state=candidate.state,
+                reasons=[str(reason) for reason in one.decision.reasons],
+                trash=grace is not None,
+                archive=self._ledger.archives.get(one.session_id),
+            )
+        try:
+            self._audit.write()
+            if grace is not None:
+                self._record(held, now, _after(now, grace))
+        except OSError as error:
+            why = f"the audit log could not be written, so it was kept: {said(error)}"
+        else:
+            return True
+        for one in held:
+            if grace is not None:
+                forget_record(self._fs, self._parent_fd, one.hidden)
+            self._ledger.fail(one.session_id, why)
+        return False
+
+    def _record(self, held: Sequence[_Held], now: datetime, until: datetime) -> None:
+        for one in held:
+            record = TrashRecord(
+                session_id=one.session_id,
+                kind=one.candidate.kind,
+                trashed_at=now,
+                purge_after=until,
+                size_bytes=one.candidate.size_bytes,
+            )
+            write_record(self._fs, self._parent_fd, one.hidden, record)
+        self._fs.fsync(self._parent_fd)
+
+    # -------------------------------------------------------------------------------- hide
+
+    def _hide(self, held: Sequence[_Held]) -> Iterator[_Held]:
+        """Take sessions out of sight, each checked to be the one that is locked."""
+        fs = self._fs
+        for one in held:
+            try:
+                fs.rename(
+                    one.session_id,
+                    one.hidden,
+                    src_dir_fd=self._root_fd,
+                    dst_dir_fd=self._parent_fd,
+                )
+            except OSError as error:
+                gone = error.errno in NO_DIRECTORY
+                why = None if gone else said(error)
+            else:
+                try:
+                    there = fs.stat(one.hidden, dir_fd=self._parent_fd)
+                    swapped = (there.st_dev, there.st_ino) != one.identity
+                except OSError:
+                    swapped = True
+                if swapped:
+                    self._keep_swapped(one)
+                else:
+                    yield one
+                continue
+            self._keep(one, Reason.RECENT if why is None else why)
+
+    def _keep_swapped(self, one: _Held) -> None:
+        """Put back what may be something else than what was locked; nobody decided that it goes."""
+        what = "something else was put in its place meanwhile"
+        if self._put_back(one, one.session_id):
+            self._keep(one, f"{what}, and was left there")
+        elif self._put_back(one, one.hidden):
+            self._keep(one, f"{what} twice; one is {one.hidden} in the root now")
+        else:
+            self._lose(one, f"{what} and can't be put back; it is out of sight")
+
+    def _put_back(self, one: _Held, name: str) -> bool:
+        """Give what was renamed its name back (or another), unless somebody has it already."""
+        try:
+            self._fs.stat(name, dir_fd=self._root_fd)
+        except FileNotFoundError:
+            with suppress(OSError):
+                self._fs.rename(
+                    one.hidden, name, src_dir_fd=self._parent_fd, dst_dir_fd=self._root_fd
+                )
+                return True
+        except OSError:
+            pass
+        return False
+
+    def _synced(self, out: Sequence[_Held]) -> bool:
+        """Make the renames durable, or take them back: nothing is deleted on a disk in doubt."""
+        if not out:
+            return False
+        try:
+            self._fs.fsync(self._parent_fd)
+            self._fs.fsync(self._root_fd)
+        except OSError as error:
+            reason = said(error)
+        else:
+            return True
+        for one in out:
+            if self._put_back(one, one.session_id):
+                self._keep(one, f"fsync of the root: {reason}; it was kept")
+            else:
+                self._lose(one, f"fsync of the root: {reason}; it is out of sight")
+        return False
+
+    # --------------------------------------------------------------------------- after all
+
+    def _keep(self, one: _Held, why: Reason | str) -> None:
+        """Say that a session which was announced is kept after all."""
+        if self._disposal.grace is not None:
+            forget_record(self._fs, self._parent_fd, one.hidden)
+        self._ledger.tell(self._audit, "kept", one.session_id, hidden=one.hidden, why=str(why))
+        if isinstance(why, Reason):
+            self._ledger.keep(one.session_id, why)
+        else:
+            self._ledger.fail(one.session_id, why)
+
+    def _lose(self, one: _Held, why: str) -> None:
+        """Say that a session is out of sight against our will.
+
+        The trash gives it back, and from elsewhere the next prune removes it.
+        """
+        self._ledger.unfinished(self._audit, one.session_id, hidden=one.hidden, why=why)
+        self._ledger.fail(one.session_id, why)
