@@ -80,7 +80,6 @@ class HarnessTarget:
 
 def _head(fs: FileSystem, session_fd: int, session_id: str) -> SessionHead | Undatable | None:
     """Read the head of a session's file, or the whole file where it is not as we write it."""
-    path = Path(session_id) / SESSION_FILE
     try:
         fd = fs.open(SESSION_FILE, READ_FLAGS, dir_fd=session_fd)
     except FileNotFoundError:
@@ -101,12 +100,11 @@ def _head(fs: FileSystem, session_fd: int, session_id: str) -> SessionHead | Und
     head = decode_head(data) if tail == END_MARK else None
     if head is not None and head.session_id == session_id and size <= MAX_FILE_BYTES:
         return head
-    return _careful(fs, session_fd, session_id, path)
+    return _careful(fs, session_fd, session_id)
 
 
-def _careful(
-    fs: FileSystem, session_fd: int, session_id: str, path: Path
-) -> SessionHead | Undatable | None:
+def _careful(fs: FileSystem, session_fd: int, session_id: str) -> SessionHead | Undatable | None:
+    path = Path(session_id) / SESSION_FILE
     try:
         data = read_regular_file(
             fs, SESSION_FILE, path=path, max_bytes=MAX_FILE_BYTES, directory_fd=session_fd

@@ -25,6 +25,7 @@ from tools.harness.errors import SessionCorrupted, UnsupportedSchema
 from tools.harness.session_domain import (
     ARTIFACT_TYPES,
     MAX_GOAL_CHARS,
+    MAX_NAME_CHARS,
     InvalidSession,
     SessionArtifact,
     SessionContext,
@@ -254,22 +255,39 @@ _NAME = f'(?:{_PLAIN}|"[^"\\\\\n]*+(?:\\\\.[^"\\\\\n]*+)*+")'
 _BLOCK = r"\|[-+]?\n(?:%s[^\n]*+\n|\n++)++"
 _TIME = r'"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}\+00:00"'
 _COUNT = r"(?:0|[1-9][0-9]{0,18})"
-_HEAD: Final = (
-    re.escape(_HEADER) + r"schema_version: 1\n"
-    rf"session_id: ({_NAME})\n"
-    rf"revision: ({_COUNT})\n"
-    r"state: (active|paused|completed|aborted)\n"
-    rf"workflow_type: ({_NAME})\n"
-    rf"current_phase: ({_NAME})\n"
-    rf"attempt_number: ({_COUNT})\n"
-    rf"created_at: ({_TIME})\n"
-    rf"updated_at: ({_TIME})\n"
-    rf"completed_at: (null|{_TIME})\n"
-    r"token_budget:\n"
-    rf"  total_budget: ({_COUNT})\n"
-    rf"  tokens_used: ({_COUNT})\n"
-)
+
+
+def _head_pattern(*, identity: str, name: str, count: str, attempt: str) -> str:
+    """Write the expression for a head whose fields look so."""
+    return (
+        re.escape(_HEADER) + r"schema_version: 1\n"
+        rf"session_id: ({identity})\n"
+        rf"revision: ({count})\n"
+        r"state: (active|paused|completed|aborted)\n"
+        rf"workflow_type: ({name})\n"
+        rf"current_phase: ({name})\n"
+        rf"attempt_number: ({attempt})\n"
+        rf"created_at: ({_TIME})\n"
+        rf"updated_at: ({_TIME})\n"
+        rf"completed_at: (null|{_TIME})\n"
+        r"token_budget:\n"
+        rf"  total_budget: ({count})\n"
+        rf"  tokens_used: ({count})\n"
+    )
+
+
+_HEAD: Final = _head_pattern(identity=_NAME, name=_NAME, count=_COUNT, attempt=_COUNT)
 _HEAD_RE: Final = re.compile(_HEAD)
+_NO_WORD: Final = rf"(?!(?i:{'|'.join(sorted(_RESERVED - {'null'}))})\n)"
+_SOUND_HEAD_RE: Final = re.compile(
+    _head_pattern(
+        identity=rf"{_NO_WORD}(?!(?i:null)\n)[A-Za-z][A-Za-z0-9_]{{0,127}}",
+        name=rf"{_NO_WORD}(?=.{{1,{MAX_NAME_CHARS}}}\n){_PLAIN}",
+        count="(?:0|[1-9][0-9]{0,17})",
+        attempt="[1-9][0-9]{0,17}",
+    )
+)
+"""What no rule of the domain has anything against, its times aside: most heads, judged cheaply."""
 _GOAL_SPAN: Final = 20 * MAX_GOAL_CHARS
 """More than a goal ever takes: ten characters for one at most, and its margin."""
 _GOAL_RE: Final = re.compile(rf"goal: (?:({_NAME})\n|({_BLOCK % '  '}))")
@@ -475,8 +493,14 @@ def decode_head(data: bytes) -> SessionHead | None:
         The head, or None if the file is not exactly as we write it, which says nothing about
         whether it is a session: `decode_session` does.
     """
+    text = data.decode("utf-8", "surrogateescape")
     try:
-        match = _HEAD_RE.match(data.decode("utf-8", "surrogateescape"))
+        match = _SOUND_HEAD_RE.match(text)
+        if match is not None:
+            head = _make_head(match)
+            if _in_order(head):
+                return head
+        match = _HEAD_RE.match(text)
         if match is None:
             return None
         head = _make_head(match)
@@ -484,6 +508,14 @@ def decode_head(data: bytes) -> SessionHead | None:
     except (_NotOurs, ValueError):
         return None
     return head
+
+
+def _in_order(head: SessionHead) -> bool:
+    """Tell whether the times of a head are as `SessionContext.faults` asks."""
+    ended = head.completed_at
+    if ended is None:
+        return not head.state.is_terminal and head.created_at <= head.updated_at
+    return head.state.is_terminal and head.created_at <= min(head.updated_at, ended)
 
 
 _REVISION_RE: Final = re.compile(
