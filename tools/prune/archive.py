@@ -5,7 +5,8 @@
 
 The archive is written, synced and read back from the disk: its checksum, and the checksum of every
 file in it, must be those of what was written. Links are kept as links and never followed; sockets
-are left out, for they hold nothing.
+are left out, for they hold nothing. What a writer that was killed left behind, the next one takes
+away (`tools.prune.sweeping`).
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from tools.prune.packing import (
     zstd_module,
 )
 from tools.prune.policy import Candidate
+from tools.prune.sweeping import create_hidden, sweep
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -55,7 +57,7 @@ class TarArchiver:
         directory: Where; made with mode 0700 if missing.
         level: The compression level of zstd, 1 to 19; more is smaller and slower.
         clock: Gives the time that is in the archive's name.
-        token: Gives a fresh random text for the name while it is written.
+        token: Gives a fresh random text of hexadecimal digits for the name while it is written.
 
     Raises:
         ArchiveUnavailable: The extra that compresses is not installed.
@@ -67,6 +69,7 @@ class TarArchiver:
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     token: Callable[[], str] = lambda: secrets.token_hex(8)
     _zstd: ModuleType = field(init=False, factory=zstd_module, eq=False, repr=False)
+    _swept: set[tuple[int, int]] = field(init=False, factory=set, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         if isinstance(self.level, bool) or not 1 <= self.level <= 19:
@@ -95,12 +98,14 @@ class TarArchiver:
         except DurableError as error:
             raise OSError(str(error)) from error
         directory_fd = fs.open(os.fspath(self.directory), DIRECTORY_FLAGS & ~os.O_NOFOLLOW)
-        temporary = f".{stem}{SUFFIX}.{self.token()}"
+        hidden_fd = -1
         try:
+            self._sweep(fs, directory_fd)
             name = _free_name(fs, directory_fd, stem)
+            temporary, hidden_fd = create_hidden(fs, directory_fd, stem, self.token)
             ours = [temporary]
             try:
-                sums, checksum = self._write(fs, directory_fd, temporary, session_fd, candidate)
+                sums, checksum = self._write(fs, hidden_fd, session_fd, candidate)
                 self._verify(fs, directory_fd, temporary, sums, checksum)
                 self._write_checksum(fs, directory_fd, name, checksum, ours)
                 fs.rename(temporary, name, src_dir_fd=directory_fd, dst_dir_fd=directory_fd)
@@ -112,29 +117,30 @@ class TarArchiver:
                         fs.unlink(left, dir_fd=directory_fd)
                 raise
         finally:
+            if hidden_fd >= 0:
+                close_reader(fs, hidden_fd)  # what was written through it is synced
             close_reader(fs, directory_fd)
         return self.directory / name
 
+    def _sweep(self, fs: FileSystem, directory_fd: int) -> None:
+        """Take away what writers that were killed left, once for each directory."""
+        status = fs.fstat(directory_fd)
+        here = (status.st_dev, status.st_ino)
+        if here not in self._swept:
+            sweep(fs, directory_fd)
+            self._swept.add(here)
+
     def _write(
-        self,
-        fs: FileSystem,
-        directory_fd: int,
-        temporary: str,
-        session_fd: int,
-        candidate: Candidate,
+        self, fs: FileSystem, fd: int, session_fd: int, candidate: Candidate
     ) -> tuple[dict[str, str], str]:
         """Write the tar; return the checksum of each file in it, and its own."""
-        fd = fs.open(temporary, CREATE_FLAGS, 0o600, dir_fd=directory_fd)
-        try:
-            sink = HashingWriter(fs, fd)
-            parameter = self._zstd.CompressionParameter
-            options = {parameter.compression_level: self.level, parameter.checksum_flag: 1}
-            with self._zstd.ZstdFile(sink, "w", options=options) as packed:
-                sums = _pack(fs, session_fd, candidate, self.clock(), packed)
-            fs.fsync(fd)
-            return sums, sink.checksum()
-        finally:
-            fs.close(fd)
+        sink = HashingWriter(fs, fd)
+        parameter = self._zstd.CompressionParameter
+        options = {parameter.compression_level: self.level, parameter.checksum_flag: 1}
+        with self._zstd.ZstdFile(sink, "w", options=options) as packed:
+            sums = _pack(fs, session_fd, candidate, self.clock(), packed)
+        fs.fsync(fd)
+        return sums, sink.checksum()
 
     def _verify(
         self,

@@ -868,3 +868,165 @@ def test_an_archive_that_holds_other_files_than_the_session_is_not_believed(site
                 archiver._verify(site.fs, fd, path.name, wrong, checksum)
     finally:
         os.close(fd)
+
+
+# ---------------------------------------------------------------- what a killed writer left
+
+STEM = f"sandbox-{uuid_of(7)}-20260101T000000Z"
+
+
+def leave(archives: Path, name: str, content: bytes = b"half") -> Path:
+    archives.mkdir(exist_ok=True)
+    (archives / name).write_bytes(content)
+    return archives / name
+
+
+def checksum_of_archive(name: str) -> bytes:
+    return f"{'0' * 64}  {name}\n".encode()
+
+
+def test_what_a_killed_writer_left_is_taken_away_by_the_next_run(site: Site) -> None:
+    archives = site.top / "archives"
+    leave(archives, f".{STEM}.tar.zst.00c0ffee")
+    leave(archives, f"{STEM}.tar.zst.sha256", checksum_of_archive(f"{STEM}.tar.zst"))
+    leave(archives, f"{STEM}-2.tar.zst.sha256", b"")
+    name = site.add(age_hours=30)
+    result = run(site)
+    assert result.deleted_sessions == [name]
+    made = Path(result.archives[name]).name
+    assert sorted(os.listdir(archives)) == [made, f"{made}.sha256"]
+
+
+def test_a_writer_that_lives_keeps_what_it_has_begun(site: Site) -> None:
+    archives = site.top / "archives"
+    begun = leave(archives, f".{STEM}.tar.zst.00c0ffee")
+    dead = leave(archives, f".{STEM}.tar.zst.0badcafe")
+    its = leave(archives, f"{STEM}.tar.zst.sha256", checksum_of_archive(f"{STEM}.tar.zst"))
+    site.add(age_hours=30)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, os.fspath(begun)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        run(site)
+        assert begun.exists()
+        assert its.exists()
+        assert not dead.exists()
+    finally:
+        holder.kill()
+        holder.communicate()
+    site.add(age_hours=30)
+    run(site)
+    assert not begun.exists()
+    assert not its.exists()
+
+
+HOLD = """
+import fcntl, os, sys
+fd = os.open(sys.argv[1], os.O_RDWR)
+fcntl.flock(fd, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_nothing_else_is_swept(site: Site) -> None:
+    archives = site.top / "archives"
+    leave(archives, f".{STEM}.tar.zst.00c0ffee")
+    others = [
+        leave(archives, name, content)
+        for name, content in {
+            ".hidden": b"",
+            ".other.tar.zst.00c0ffee": b"",
+            f".{STEM}.tar.zst.swp": b"",
+            f".{STEM}.tar.zst": b"",
+            f"{STEM}.tar.zst.00c0ffee": b"",
+            f"{STEM}-2.tar.zst": b"an archive",
+            f"{STEM}-2.tar.zst.sha256": checksum_of_archive(f"{STEM}-2.tar.zst"),
+            f"{STEM}-3.tar.zst.sha256": b"somebody's",
+            f"{STEM}x.tar.zst.sha256": checksum_of_archive(f"{STEM}x.tar.zst"),
+            f"other-{STEM}.tar.zst.sha256": checksum_of_archive(f"other-{STEM}.tar.zst"),
+        }.items()
+    ]
+    (archives / f".{STEM}.tar.zst.0d").mkdir()
+    (archives / f".{STEM}.tar.zst.0e").symlink_to(site.beside / "file")
+    os.mkfifo(archives / f".{STEM}.tar.zst.0f")
+    before = tree_of(archives)
+    name = site.add(age_hours=30)
+    made = Path(run(site).archives[name]).name
+    after = tree_of(archives)
+    assert after.pop(made)
+    assert after.pop(f"{made}.sha256")
+    assert before.pop(f".{STEM}.tar.zst.00c0ffee")
+    assert after == before
+    assert all(one.exists() for one in others)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving a file away takes root")
+def test_what_another_user_left_stays(site: Site) -> None:
+    archives = site.top / "archives"
+    theirs = leave(archives, f".{STEM}.tar.zst.00c0ffee")
+    os.chown(theirs, 12345, -1)
+    site.add(age_hours=30)
+    run(site)
+    assert theirs.exists()
+
+
+def test_a_directory_is_swept_once_for_each_archiver(site: Site) -> None:
+    archives = site.top / "archives"
+    archives.mkdir()
+    for _ in range(3):
+        site.add(age_hours=30)
+    run(site)
+    listings = [call for call in site.fs.trace if call.operation == "listdir"]
+    assert [call.path for call in listings if call.path.endswith("archives")] == [str(archives)]
+
+
+def test_an_archive_that_is_swept_while_it_is_begun_is_begun_again(site: Site) -> None:
+    """The sweeper opened it before its writer could lock it."""
+    archives = site.top / "archives"
+    archives.mkdir()
+    taken: list[str] = []
+    name = site.add(age_hours=30)
+
+    def sweep_first(call: Call) -> None:
+        if call.operation == "flock" and "/archives/." in call.path and len(taken) < 2:
+            taken.append(call.path)
+            os.unlink(call.path)
+
+    site.fs.before = sweep_first
+    result = run(site)
+    assert len(taken) == 2
+    assert result.deleted_sessions == [name]
+    made = Path(result.archives[name]).name
+    assert sorted(os.listdir(archives)) == [made, f"{made}.sha256"]
+    assert restore(site, Path(result.archives[name])).name == name
+
+
+def test_an_archive_that_is_always_taken_away_keeps_the_session(site: Site) -> None:
+    name = site.add(age_hours=30)
+
+    def sweep_first(call: Call) -> None:
+        if call.operation == "flock" and "/archives/." in call.path:
+            os.unlink(call.path)
+
+    site.fs.before = sweep_first
+    result = run(site)
+    assert result.deleted_sessions == []
+    assert "takes away" in result.errors[name]
+
+
+def test_where_files_can_not_be_locked_archives_are_written_and_nothing_is_swept(
+    site: Site,
+) -> None:
+    archives = site.top / "archives"
+    left = leave(archives, f".{STEM}.tar.zst.00c0ffee")
+    name = site.add(age_hours=30)
+    site.fs.plan = lambda _, call: (
+        errno.ENOLCK if call.operation == "flock" and "/archives/" in call.path else None
+    )
+    assert run(site).deleted_sessions == [name]
+    assert left.exists()
