@@ -152,6 +152,9 @@ class Place:
         private = self.root / ".prune"
         for kind in ("going", "coming"):
             assert not (private / kind).exists() or os.listdir(private / kind) == [], where
+        if self.archives.is_dir():
+            begun = [name for name in os.listdir(self.archives) if name.startswith(".")]
+            assert begun == [], f"{where}: what a killed writer left was not swept"
         self.check(where)
         audit = read_audit(private / "audit.jsonl")
         done = {

@@ -121,6 +121,7 @@ class Site:
         top: The directory that holds all of it.
         clock: The time, which stands still.
         fs: The file system, recorded; a test may make it fail.
+        deleters: How many threads delete at once; of one, the calls come in one order.
     """
 
     top: Path
@@ -128,6 +129,7 @@ class Site:
     fs: FaultyFileSystem = field(factory=FaultyFileSystem)
     tokens: Callable[[], str] = field(factory=FakeTokens)
     count: int = 0
+    deleters: int = 1
 
     def __attrs_post_init__(self) -> None:
         self.root.mkdir(parents=True)
@@ -153,6 +155,7 @@ class Site:
             token=self.tokens,
             actor=lambda: ACTOR,
             sleep=lambda _: None,
+            deleters=self.deleters,
         )
 
     def add(

@@ -53,14 +53,21 @@ class Deleters:
     Guarantees: outcomes come in the order of the jobs. After `close` no job runs, and none begins.
     """
 
-    def __init__(self, count: int = DELETERS) -> None:
+    def __init__(
+        self,
+        count: int = DELETERS,
+        *,
+        start: Callable[[threading.Thread], None] = threading.Thread.start,
+    ) -> None:
         """Start nothing yet.
 
         Args:
             count: How many delete at once, the owner among them; 1 or more.
+            start: Starts a thread.
         """
+        self._begin_thread = start
         self._most = count - 1
-        self._threads: list[threading.Thread] = []
+        self._threads: list[tuple[threading.Thread, threading.Event]] = []
         self._queue: SimpleQueue[tuple[_Lot, int] | None] = SimpleQueue()
         self._lot: _Lot | None = None
         self._cancelled = False
@@ -87,15 +94,19 @@ class Deleters:
         with suppress(RuntimeError):  # the system has no more threads: those that are there do it
             while len(self._threads) < wanted:
                 name = f"agentforge-prune-{len(self._threads) + 1}"
-                # One that dies with the process leaves what a killed prune does.
-                thread = threading.Thread(target=self._work, name=name, daemon=True)
-                thread.start()
-                self._threads.append(thread)
+                ended = threading.Event()
+                # Where the process dies, they die with it, and leave what a killed prune does.
+                thread = threading.Thread(target=self._work, args=(ended,), name=name, daemon=True)
+                self._begin_thread(thread)
+                self._threads.append((thread, ended))
 
-    def _work(self) -> None:
-        while (task := self._queue.get()) is not None:
-            lot, index = task
-            lot.do(index)
+    def _work(self, ended: threading.Event) -> None:
+        try:
+            while (task := self._queue.get()) is not None:
+                lot, index = task
+                lot.do(index)
+        finally:
+            ended.set()
 
     def finish(self) -> list[str | None]:
         """Help with what is left of the lot, and return what came of each of its jobs.
@@ -135,13 +146,16 @@ class Deleters:
         for _ in self._threads:
             self._queue.put(None)
         interrupted: BaseException | None = None
-        for thread in self._threads:
-            while thread.is_alive():  # they must not outlive the descriptors that they work with
+        for _, ended in self._threads:
+            # They must not outlive the descriptors that they work with. `join` that is interrupted
+            # may take a thread for ended that is not (https://github.com/python/cpython/issues/90882).
+            while not ended.is_set():
                 try:
-                    thread.join()
+                    ended.wait()
                 except BaseException as error:  # noqa: BLE001 (raised below)
                     interrupted = error
-        self._threads.clear()
+        while self._threads:
+            self._threads.pop()[0].join()
         if interrupted is not None:
             raise interrupted
 

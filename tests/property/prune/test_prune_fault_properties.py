@@ -171,10 +171,11 @@ class Case:
         assert outside_of(now, [*ours, "archives"]) == outside_of(self.before, ours)
 
 
-def attempt(mode: str, plan: Plan) -> FaultyFileSystem:
+def attempt(mode: str, plan: Plan, deleters: int = 1) -> FaultyFileSystem:
     top = tempfile.mkdtemp()
     try:
         case = Case(Path(top) / "site", mode)
+        case.site.deleters = deleters
         case.check(plan)
         return case.site.fs
     finally:
@@ -199,7 +200,7 @@ def test_any_single_call_may_fail(mode: str, number: int) -> None:
     assert whole > 100
     first = (MODES.index(mode) + ERRNOS.index(number)) % STEP
     for index in range(first, whole, STEP):
-        attempt(mode, nth_call(index, number))
+        attempt(mode, nth_call(index, number), deleters=1 if index % 2 else 4)
 
 
 WRITING: Final = ("writev", "fsync", "rename", "unlink", "rmdir", "mkdir")
@@ -211,11 +212,12 @@ WRITING: Final = ("writev", "fsync", "rename", "unlink", "rmdir", "mkdir")
     st.integers(0, 250),
     st.sampled_from((errno.EIO, errno.ENOSPC, errno.EROFS, errno.EACCES)),
     st.sampled_from([WRITING, ("fsync",), ("rename",), ("unlink", "rmdir"), ("open",), ("stat",)]),
+    st.sampled_from((1, 4)),
 )
 def test_a_disk_may_break_for_good(
-    mode: str, index: int, number: int, operations: tuple[str, ...]
+    mode: str, index: int, number: int, operations: tuple[str, ...], deleters: int
 ) -> None:
-    attempt(mode, every_call_from(index, number, operations))
+    attempt(mode, every_call_from(index, number, operations), deleters)
 
 
 @settings(max_examples=examples(25))

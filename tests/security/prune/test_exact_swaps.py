@@ -104,7 +104,8 @@ def test_no_call_of_a_prune_follows_a_link_that_was_just_put_there(
         fs = SwappingFileSystem(chosen, root.outside, back=back)
         for _ in range(2):  # the second finishes the first, or purges what it put in the trash
             with suppress(PruneError):
-                prune_sessions(24, root.root, trash_for=grace, outside=Outside(fs=fs))  # type: ignore[arg-type]
+                outside = Outside(fs=fs, deleters=1)  # type: ignore[arg-type]
+                prune_sessions(24, root.root, trash_for=grace, outside=outside)
         where = f"call {chosen}: {fs.swapped}"
         assert snapshot(root.outside) == canary, where
         if root.young not in fs.swapped:  # the enemy's own change
