@@ -24,6 +24,8 @@ from tools.harness import (
     SessionState,
 )
 from tools.harness.session_codec import (
+    _HEAD_RE,
+    _SOUND_HEAD_RE,
     HEAD_BYTES,
     REVISION_BYTES,
     SessionEncoder,
@@ -31,7 +33,9 @@ from tools.harness.session_codec import (
     _decode_any,
     _decode_ours,
     _Faults,
+    _make_head,
     _NotOurs,
+    _session_of,
     decode_head,
     decode_revision,
     decode_session,
@@ -246,6 +250,7 @@ def readers_do_not_contradict(data: bytes) -> bool:
         said = ("nothing",)
     assert said
     head = decode_head(data)
+    assert head == judged_head(data)
     if session is not None and head is not None:
         assert head == SessionHead.of(session)
     if session is not None and (revision := decode_revision(data[:REVISION_BYTES])) is not None:
@@ -274,6 +279,51 @@ def test_readers_never_contradict_each_other_on_a_changed_file(
     chance = random.Random(seed)
     for _ in range(25):
         readers_do_not_contradict(mutate(original, chance))
+
+
+def judged_head(data: bytes) -> SessionHead | None:
+    """Read a head as `decode_head` does, and have the domain judge every one."""
+    match = _HEAD_RE.match(data.decode("utf-8", "surrogateescape"))
+    try:
+        head = None if match is None else _make_head(match)
+        if head is not None:
+            _session_of(head)
+    except (_NotOurs, ValueError):
+        return None
+    return head
+
+
+VALUES: Final = {
+    "session_id": ("s", "s-1", "1s", "_s", "No", "null", "nulls", "x" * 128, "x" * 129, '"s"'),
+    "revision": ("0", "7", "07", "-1", str(10**17), str(2**63 - 1), str(2**63), "1.0"),
+    "state": ("active", "paused", "completed", "aborted", "Active"),
+    "workflow_type": ("spec", "null", "Off", "offs", "a b-c", "a-", "x" * 200, "x" * 201, '"\\e"'),
+    "current_phase": ("review", "NULL", "y", "''", '" "', "é", "x" * 201, "a: b"),
+    "attempt_number": ("1", "0", "99", "01", str(10**17), str(2**63)),
+    "created_at": ("2026-03-01T09:30:00", "2026-02-30T00:00:00", "9999-12-31T23:59:59"),
+    "updated_at": ("2026-03-01T09:30:00", "2026-03-01T09:29:59", "2026-13-01T00:00:00"),
+    "completed_at": ("null", "2026-03-01T09:30:00", "2026-03-01T09:29:59", "2026-03-02T24:00:00"),
+    "total_budget": ("0", "5", "05", str(2**63 - 1), str(2**63)),
+    "tokens_used": ("0", "5", "-5", str(10**18), str(10**19)),
+}
+
+
+@settings(max_examples=examples(300))
+@given(st.dictionaries(st.sampled_from(sorted(VALUES)), st.integers(0, 20), max_size=4))
+def test_a_head_that_is_judged_cheaply_is_one_that_the_domain_takes(choice: dict[str, int]) -> None:
+    lines = encode_session(session_with()).decode().splitlines()
+    for name, number in choice.items():
+        value = VALUES[name][number % len(VALUES[name])]
+        if name.endswith("_at") and value != "null":
+            value = f'"{value}.000000+00:00"'
+        at = next(at for at, line in enumerate(lines) if line.strip().startswith(f"{name}:"))
+        lines[at] = f"{lines[at].split(':')[0]}: {value}"
+    data = ("\n".join(lines) + "\n").encode()
+    assert decode_head(data) == judged_head(data)
+
+
+def test_the_heads_that_we_write_are_judged_cheaply() -> None:
+    assert _SOUND_HEAD_RE.match(encode_session(session_with()).decode()) is not None
 
 
 def test_the_campaign_of_changed_files_does_reach_the_quick_reader() -> None:

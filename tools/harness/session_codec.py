@@ -278,11 +278,10 @@ def _head_pattern(*, identity: str, name: str, count: str, attempt: str) -> str:
 
 _HEAD: Final = _head_pattern(identity=_NAME, name=_NAME, count=_COUNT, attempt=_COUNT)
 _HEAD_RE: Final = re.compile(_HEAD)
-_NO_WORD: Final = rf"(?!(?i:{'|'.join(sorted(_RESERVED - {'null'}))})\n)"
 _SOUND_HEAD_RE: Final = re.compile(
     _head_pattern(
-        identity=rf"{_NO_WORD}(?!(?i:null)\n)[A-Za-z][A-Za-z0-9_]{{0,127}}",
-        name=rf"{_NO_WORD}(?=.{{1,{MAX_NAME_CHARS}}}\n){_PLAIN}",
+        identity="[A-Za-z][A-Za-z0-9_]{0,127}",
+        name=rf"(?=.{{1,{MAX_NAME_CHARS}}}\n){_PLAIN}",
         count="(?:0|[1-9][0-9]{0,17})",
         attempt="[1-9][0-9]{0,17}",
     )

@@ -14,8 +14,16 @@ import pytest
 
 from tests.support.filesystem import FaultyFileSystem
 from tests.support.mounts import bound, immutable, mounted_tmpfs
-from tools.durable import OsFileSystem, RemovalError, WriteError, discard_tree, sweep_discarded
+from tools.durable import (
+    OsFileSystem,
+    RemovalError,
+    WriteError,
+    discard_tree,
+    empty_directory,
+    sweep_discarded,
+)
 from tools.durable.filesystem import FileSystem
+from tools.durable.trees import RemovalCancelled
 
 
 @pytest.fixture
@@ -244,3 +252,21 @@ def test_a_sweep_takes_only_what_was_discarded(parent: Path) -> None:
 
     assert sorted(os.listdir(parent)) == [".gitkeep", ".hidden", "tree"]
     assert (parent / "tree" / "file").exists()
+
+
+def test_emptying_stops_where_it_is_cancelled_and_goes_on_later(parent: Path) -> None:
+    tree = parent / "tree"
+    for number in range(10):
+        (tree / f"d{number}").mkdir(parents=True)
+        (tree / f"d{number}" / "file").write_text("x")
+    fd = os.open(tree, os.O_RDONLY | os.O_DIRECTORY)
+    fs = FaultyFileSystem()
+    try:
+        with pytest.raises(RemovalCancelled):
+            empty_directory(fs, fd, cancelled=lambda: len(list(tree.rglob("file"))) < 6)
+        assert len(list(tree.rglob("file"))) == 5
+        assert fs.open_descriptors == {}
+        assert empty_directory(fs, fd) == []
+    finally:
+        os.close(fd)
+    assert os.listdir(tree) == []

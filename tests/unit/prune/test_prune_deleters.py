@@ -95,6 +95,23 @@ def test_what_a_job_raises_comes_out(count: int, error: BaseException) -> None:
     assert ours() == []
 
 
+def test_what_a_job_raises_in_another_thread_comes_out() -> None:
+    owner, raised = threading.current_thread(), threading.Event()
+
+    def broken() -> None:
+        if threading.current_thread() is owner:
+            raised.wait(LONG_S)
+        else:
+            raised.set()
+            raise ValueError("broken")
+
+    with Deleters(2) as deleters:
+        deleters.begin([broken] * 3)
+        raised.wait(LONG_S)
+        with pytest.raises(ValueError, match="broken"):
+            deleters.finish()
+
+
 def test_closing_drops_what_was_not_begun_and_stops_what_was() -> None:
     begun = threading.Barrier(3)
     done: list[str] = []
