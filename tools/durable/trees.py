@@ -160,11 +160,11 @@ def empty_directory(
         OSError: The directory itself can't be listed.
         RemovalCancelled: It was cancelled; some of it is left, and may be emptied again.
     """
-    device = fs.fstat(fd).st_dev
     names = _Names(fs, fd)
     left: list[Undeletable] = []
     queue: list[str] = []
     _strip(fs, fd, fd, names, queue, left, cancelled)
+    device = fs.fstat(fd).st_dev if queue else None
     while queue:
         name = queue.pop()
         try:
