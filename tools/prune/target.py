@@ -86,7 +86,11 @@ class PruneTarget(Protocol):
 
 
 class PruneObserver(Protocol):
-    """Is told what a prune finds and does, as it happens."""
+    """Is told what a prune finds and does, as it happens, in the thread that prunes.
+
+    What it raises comes out of the prune as it is and ends it: what is out of sight by then is
+    finished by the next one.
+    """
 
     def started(self, target: PruneTarget, policy: RetentionPolicy, *, dry_run: bool) -> None:
         """A prune began."""
