@@ -6,7 +6,7 @@ May run in a thread of its own: nothing here is kept or told, what stands agains
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from attrs import frozen
@@ -57,8 +57,23 @@ class Deletion:
         finally:
             close_reader(self.fs, fd)
 
-    def opened(self, parent_fd: int, hidden: str, fd: int) -> str | None:
-        """Empty a directory by its descriptor and remove its name; say what stands against it."""
+    def opened(
+        self, parent_fd: int, hidden: str, fd: int, names: Sequence[str] | None = None
+    ) -> str | None:
+        """Empty a directory by its descriptor and remove its name.
+
+        Args:
+            parent_fd: The directory that it is in.
+            hidden: Its name there.
+            fd: The directory, open.
+            names: What was in it when it was looked at, if that is known: with nothing else in it,
+                it need not be listed again.
+
+        Returns:
+            What stands against it, or None if it is gone.
+        """
+        if names is not None and self._is_gone(parent_fd, hidden, fd, names):
+            return None
         try:
             left = empty_directory(self.fs, fd, cancelled=self.cancelled)
             if left:
@@ -69,3 +84,13 @@ class Deletion:
         except OSError as error:
             return error.strerror or str(error)
         return None
+
+    def _is_gone(self, parent_fd: int, hidden: str, fd: int, names: Sequence[str]) -> bool:
+        """Delete files by their names and the directory; say False at the first that resists."""
+        try:
+            for name in names:
+                self.fs.unlink(name, dir_fd=fd)
+            self.fs.rmdir(hidden, dir_fd=parent_fd)
+        except OSError:
+            return False
+        return True

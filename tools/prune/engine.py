@@ -144,7 +144,7 @@ class _Run:
             if dry_run:
                 self._ledger.would_delete(plan)
             else:
-                self._apply(root_fd, plan, now)
+                self._apply(root_fd, found, plan, now)
         except OSError as error:
             if isinstance(error, PruneError):
                 raise
@@ -206,7 +206,7 @@ class _Run:
 
     # ------------------------------------------------------------------------------- apply
 
-    def _apply(self, root_fd: int, plan: Plan, now: datetime) -> None:
+    def _apply(self, root_fd: int, found: Found, plan: Plan, now: datetime) -> None:
         if not plan.removals and not self._has_private(root_fd):
             return
         private = PrivateDirectory(
@@ -234,7 +234,7 @@ class _Run:
                 removals = [one for one in plan.removals if not self._pinned(one, pins)]
                 if plan.removals:
                     private.directory(self._parent)
-                self._remove(root_fd, private, audit, left, removals)
+                self._remove(root_fd, private, audit, left, removals, found.names)
             finally:
                 with suppress(OSError):  # the lines that follow a removal are not its proof
                     audit.write()
@@ -249,6 +249,7 @@ class _Run:
         audit: AuditLog,
         left: Leftovers,
         removals: Sequence[Decision],
+        names: Mapping[str, Sequence[str]],
     ) -> None:
         """Finish what others left, then remove what was decided."""
         with Deleters(self._outside.deleters) as deleters:
@@ -269,7 +270,7 @@ class _Run:
             remover = Remover(
                 self._target,
                 self._disposal,
-                Place(root_fd=root_fd, parent_fd=private.directory(self._parent)),
+                Place(root_fd=root_fd, parent_fd=private.directory(self._parent), names=names),
                 audit=audit,
                 ledger=self._ledger,
                 deletion=deletion,

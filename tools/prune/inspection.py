@@ -11,7 +11,8 @@ import fcntl
 import os
 import resource
 import stat
-from collections.abc import Callable, Collection, Iterator
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -30,6 +31,7 @@ _BLOCK: Final = 512
 _KIND: Final = 0o170000  # inode(7): S_IFMT
 _DIRECTORY: Final = stat.S_IFDIR
 _LEVELS: Final = 400
+_FEW: Final = 16
 _BUSY: Final = frozenset({errno.EWOULDBLOCK, errno.EACCES})
 _NO_DIRECTORY: Final = frozenset({errno.ENOTDIR, errno.ELOOP})
 _NOBODYS: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
@@ -44,11 +46,13 @@ class Found:
         candidates: Sessions that can be dated and are ours.
         skipped: What has a session's name and is neither.
         skipped_bytes: What the skipped ones hold, where all had to be measured.
+        names: By session id: what is in a session that holds few files and no directory.
     """
 
     candidates: tuple[Candidate, ...]
     skipped: tuple[Skipped, ...]
     skipped_bytes: int = 0
+    names: Mapping[str, Sequence[str]] = field(factory=dict)
 
 
 @frozen
@@ -62,6 +66,7 @@ class Size:
         foreign: A file whose owner is not the directory's, or None.
         mounted: A directory on another file system, or None.
         partial: True when some of it could not be looked at, so the sizes are at least these.
+        names: What is in it, where that is few files and no directory; else None.
     """
 
     size_bytes: int
@@ -70,6 +75,7 @@ class Size:
     foreign: str | None
     mounted: str | None
     partial: bool
+    names: Sequence[str] | None = None
 
 
 _NOT_MEASURED: Final = Size(0, 0, 0, None, None, False)
@@ -86,9 +92,10 @@ def measure(fs: FileSystem, fd: int, status: os.stat_result | None = None) -> Si
     top = status or fs.fstat(fd)
     walk = _Walk(fs, top.st_dev, top.st_uid)
     below = walk.look(fd)
+    names = walk.names if walk.files <= _FEW and not below else None
     if below:
         walk.visit(fd, below)
-    return Size(walk.size, walk.disk, walk.files, walk.foreign, walk.mounted, walk.partial)
+    return Size(walk.size, walk.disk, walk.files, walk.foreign, walk.mounted, walk.partial, names)
 
 
 class _Walk:
@@ -103,6 +110,7 @@ class _Walk:
         "files",
         "foreign",
         "mounted",
+        "names",
         "partial",
         "size",
     )
@@ -115,6 +123,7 @@ class _Walk:
         self.size = self.disk = self.files = 0
         self.foreign: str | None = None
         self.mounted: str | None = None
+        self.names: list[str] = []
         self.partial = False
 
     def visit(self, fd: int, below: list[str]) -> None:
@@ -185,6 +194,8 @@ class _Walk:
             else:
                 size += status.st_size
             disk += status.st_blocks
+        if not self.files:
+            self.names = names
         self.files += len(names)
         self.size += size
         self.disk += disk * _BLOCK
@@ -212,6 +223,7 @@ class Inspector:
     mounted: Collection[str] = ()
     owners: Collection[int] = field(factory=lambda: (os.geteuid(),))
     latest: datetime = field(init=False)
+    _names: dict[str, Sequence[str]] = field(init=False, factory=dict)
 
     @latest.default
     def _latest(self) -> datetime:
@@ -257,7 +269,10 @@ class Inspector:
             finally:
                 close_reader(self.fs, fd)
         return Found(
-            candidates=tuple(candidates), skipped=tuple(skipped), skipped_bytes=skipped_bytes
+            candidates=tuple(candidates),
+            skipped=tuple(skipped),
+            skipped_bytes=skipped_bytes,
+            names=self._names,
         )
 
     def _skip(self, name: str, reason: SkipReason, detail: str) -> Skipped:
@@ -319,6 +334,8 @@ class Inspector:
             if size.mounted is not None or size.foreign is not None:
                 return self._unsuitable(name, size)
             in_use = is_in_use(self.fs, fd, self.target.guards)
+            if size.names is not None:
+                self._names[name] = tuple(map(sys.intern, size.names))  # most have the same names
         return Candidate(
             kind=self.target.kind,
             session_id=name,

@@ -11,7 +11,7 @@ For each session the steps come in this order, whatever becomes of the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -84,10 +84,12 @@ class Place:
     Attributes:
         root_fd: The root, open.
         parent_fd: The private directory in it that they go to.
+        names: By session id: what is in it, where that is known.
     """
 
     root_fd: int
     parent_fd: int
+    names: Mapping[str, Sequence[str]]
 
 
 class Remover:
@@ -109,13 +111,14 @@ class Remover:
         self._disposal = disposal
         self._root_fd = place.root_fd
         self._parent_fd = place.parent_fd
+        self._names = place.names
         self._audit = audit
         self._ledger = ledger
         self._deletion = deletion
         self._deleters = deleters
         self._fs = outside.fs
         self._clock = outside.clock
-        self._token: Callable[[], str] = outside.token
+        self._token = outside.token()
         self._going: Sequence[_Held] = ()
 
     def remove(self, decisions: Sequence[Decision]) -> None:
@@ -137,9 +140,9 @@ class Remover:
                     self._ledger.deleted(self._audit, one.candidate, trashed=True)
                 return
             self.finish()
+            self._going = out
             for one in out:
                 one.given = True
-            self._going = out
             self._deleters.begin([partial(self._delete, one) for one in out])
             if self._deleters.alone:
                 self.finish()
@@ -168,7 +171,8 @@ class Remover:
     def _delete(self, one: _Held) -> str | None:
         """Delete what is out of sight, maybe in a thread; the last close gives the room back."""
         try:
-            return self._deletion.opened(self._parent_fd, one.hidden, one.fd)
+            names = self._names.get(one.session_id)
+            return self._deletion.opened(self._parent_fd, one.hidden, one.fd, names)
         finally:
             one.let_go(self._fs)
 
@@ -191,7 +195,7 @@ class Remover:
                     why = Reason.RECENT
                     if self._unchanged(fd, decision.candidate):
                         status = self._fs.fstat(fd)
-                        token = token_of(status.st_ino, self._token())
+                        token = token_of(status.st_ino, self._token)
                         hidden = hidden_name(session_id, token)
                         identity = (status.st_dev, status.st_ino)
                         one = _Held(decision, fd, identity, hidden, opened)
@@ -284,30 +288,33 @@ class Remover:
 
     def _hide(self, held: Sequence[_Held]) -> Iterator[_Held]:
         """Take sessions out of sight, each checked to be the one that is locked."""
-        fs = self._fs
         for one in held:
-            try:
-                fs.rename(
-                    one.session_id,
-                    one.hidden,
-                    src_dir_fd=self._root_fd,
-                    dst_dir_fd=self._parent_fd,
-                )
-            except OSError as error:
-                gone = error.errno in NO_DIRECTORY
-                why = None if gone else said(error)
+            why = self._rename(one)
+            if why is not None:
+                self._keep(one, why)
+            elif self._is_swapped(one):
+                self._keep_swapped(one)
             else:
-                try:
-                    there = fs.stat(one.hidden, dir_fd=self._parent_fd)
-                    swapped = (there.st_dev, there.st_ino) != one.identity
-                except OSError:
-                    swapped = True
-                if swapped:
-                    self._keep_swapped(one)
-                else:
-                    yield one
-                continue
-            self._keep(one, Reason.RECENT if why is None else why)
+                yield one
+
+    def _rename(self, one: _Held) -> Reason | str | None:
+        """Take a session out of sight; say why it stays where it can't be."""
+        try:
+            self._fs.rename(
+                one.session_id, one.hidden, src_dir_fd=self._root_fd, dst_dir_fd=self._parent_fd
+            )
+        except OSError as error:
+            # somebody else removed or replaced it
+            return Reason.RECENT if error.errno in NO_DIRECTORY else said(error)
+        return None
+
+    def _is_swapped(self, one: _Held) -> bool:
+        """Tell whether what was renamed may be something else than what is locked."""
+        try:
+            there = self._fs.stat(one.hidden, dir_fd=self._parent_fd)
+        except OSError:
+            return True
+        return (there.st_dev, there.st_ino) != one.identity
 
     def _keep_swapped(self, one: _Held) -> None:
         """Put back what may be something else than what was locked; nobody decided that it goes."""
