@@ -9,7 +9,7 @@ next ones are locked, noted and renamed.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from types import TracebackType
@@ -20,6 +20,9 @@ Job = Callable[[], str | None]
 
 DELETERS: Final = 4
 """How many delete at once unless told otherwise; docs/performance-prune.md says what more gain."""
+
+AHEAD: Final = 1
+"""How many of them delete while the owner does something else."""
 
 
 class _Lot:
@@ -48,7 +51,9 @@ class Deleters:
     """Threads that work off one lot of jobs after another, for one owner.
 
     The owner is one of them: it does what is left when it waits. So of one deleter no thread is
-    started, and everything happens in `finish`, one after the other.
+    started, and everything happens in `finish`, one after the other. Until it waits, only some work
+    ahead of it: each system call gives the interpreter's lock away, and a busy owner that has to
+    wait for it after every one of its own takes longer than the others save.
 
     Guarantees: outcomes come in the order of the jobs. After `close` no job runs, and none begins.
     """
@@ -57,18 +62,22 @@ class Deleters:
         self,
         count: int = DELETERS,
         *,
+        ahead: int = AHEAD,
         start: Callable[[threading.Thread], None] = threading.Thread.start,
     ) -> None:
         """Start nothing yet.
 
         Args:
             count: How many delete at once, the owner among them; 1 or more.
+            ahead: How many of them do not wait until the owner does.
             start: Starts a thread.
         """
         self._begin_thread = start
         self._most = count - 1
+        self._ahead = ahead
         self._threads: list[tuple[threading.Thread, threading.Event]] = []
         self._queue: SimpleQueue[tuple[_Lot, int] | None] = SimpleQueue()
+        self._calls: SimpleQueue[bool] = SimpleQueue()
         self._lot: _Lot | None = None
         self._cancelled = False
 
@@ -94,9 +103,10 @@ class Deleters:
         with suppress(RuntimeError):  # the system has no more threads: those that are there do it
             while len(self._threads) < wanted:
                 name = f"agentforge-prune-{len(self._threads) + 1}"
+                work = self._work if len(self._threads) < self._ahead else self._help
                 ended = threading.Event()
                 # Where the process dies, they die with it, and leave what a killed prune does.
-                thread = threading.Thread(target=self._work, args=(ended,), name=name, daemon=True)
+                thread = threading.Thread(target=work, args=(ended,), name=name, daemon=True)
                 self._begin_thread(thread)
                 self._threads.append((thread, ended))
 
@@ -108,6 +118,22 @@ class Deleters:
         finally:
             ended.set()
 
+    def _help(self, ended: threading.Event) -> None:
+        """Do what is there whenever the owner waits for it."""
+        try:
+            while self._calls.get():
+                for lot, index in self._rest():
+                    lot.do(index)
+        finally:
+            ended.set()
+
+    def _rest(self) -> Iterator[tuple[_Lot, int]]:
+        """Take what nobody has begun, one after another."""
+        with suppress(Empty):
+            while (task := self._queue.get_nowait()) is not None:
+                yield task
+            self._queue.put(None)  # it is for a thread that works ahead
+
     def finish(self) -> list[str | None]:
         """Help with what is left of the lot, and return what came of each of its jobs.
 
@@ -117,12 +143,12 @@ class Deleters:
         if self._lot is None:
             return []
         lot = self._lot
-        with suppress(Empty):
-            while (task := self._queue.get_nowait()) is not None:
-                index = task[1]
-                lot.do(index)
-                if isinstance(raised := lot.outcomes[index], BaseException):
-                    raise raised
+        for _ in self._threads[self._ahead :]:
+            self._calls.put(True)
+        for _, index in self._rest():
+            lot.do(index)
+            if isinstance(raised := lot.outcomes[index], BaseException):
+                raise raised
         lot.done.wait()
         self._lot = None
         outcomes: list[str | None] = []
@@ -143,8 +169,10 @@ class Deleters:
         with suppress(Empty):
             while True:
                 self._queue.get_nowait()
-        for _ in self._threads:
+        for _ in self._threads[: self._ahead]:
             self._queue.put(None)
+        for _ in self._threads[self._ahead :]:
+            self._calls.put(False)
         interrupted: BaseException | None = None
         for _, ended in self._threads:
             # They must not outlive the descriptors that they work with. `join` that is interrupted
@@ -152,7 +180,9 @@ class Deleters:
             while not ended.is_set():
                 try:
                     ended.wait()
-                except BaseException as error:  # noqa: BLE001 (raised below)
+                except BaseException as error:
+                    if interrupted is not None:
+                        raise  # asked twice, we leave what does not end to the end of the process
                     interrupted = error
         while self._threads:
             self._threads.pop()[0].join()

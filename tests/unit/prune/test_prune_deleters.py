@@ -54,6 +54,30 @@ def test_as_many_are_done_at_once_as_there_are_deleters() -> None:
         assert deleters.all([job] * 8) == [None] * 8
 
 
+@pytest.mark.parametrize("ahead", [0, 1, 3])
+def test_only_some_work_ahead_and_all_once_the_owner_waits(ahead: int) -> None:
+    owner, ahead_of_it = threading.current_thread(), threading.Semaphore(0)
+    together = threading.Barrier(4)
+    waiting = threading.Event()
+    early = []
+
+    def job() -> None:
+        if not waiting.is_set():
+            early.append(threading.current_thread())
+            ahead_of_it.release()
+        together.wait(LONG_S)
+
+    with Deleters(4, ahead=ahead) as deleters:
+        deleters.begin([job] * 4)
+        for _ in range(ahead):
+            assert ahead_of_it.acquire(timeout=LONG_S)
+        assert not ahead_of_it.acquire(timeout=0.05)
+        waiting.set()
+        assert deleters.finish() == [None] * 4
+    assert len(set(early)) == ahead
+    assert owner not in early
+
+
 def test_no_more_threads_are_started_than_there_are_jobs() -> None:
     with Deleters(8) as deleters:
         deleters.all([lambda: None] * 3)
@@ -122,7 +146,7 @@ def test_closing_drops_what_was_not_begun_and_stops_what_was() -> None:
             pass
         done.append("stopped")
 
-    deleters = Deleters(3)
+    deleters = Deleters(3, ahead=2)
     deleters.begin([job, job, *[lambda: done.append("begun")] * 20])
     begun.wait(LONG_S)
     deleters.close()
