@@ -378,6 +378,53 @@ def test_what_others_left_is_finished_and_the_trash_purged(site: Site, deleters:
     assert told == old
 
 
+# ---------------------------------------------------------------- what the look has seen
+
+
+def test_a_session_of_few_files_is_not_listed_again(site: Site) -> None:
+    old = site.add(age_hours=30, files={"a": b"x", "b": b"y"})
+    deep = site.add(age_hours=30)
+    full = site.add(age_hours=30, files={f"{number}": b"" for number in range(17)})
+    assert sorted(run(site, 1).deleted_sessions) == [old, deep, full]
+    listed = [call.path for call in site.fs.trace if call.operation == "listdir"]
+    assert [
+        len([path for path in listed if path.endswith(name)]) for name in (old, deep, full)
+    ] == [
+        1,
+        2,
+        2,
+    ]
+
+
+@pytest.mark.parametrize("change", ["another", "fewer", "a directory", "a link", "all new"])
+def test_what_changed_since_the_look_goes_as_well(site: Site, change: str) -> None:
+    old = site.add(age_hours=30, files={"a": b"x", "b": b"y"})
+    session = site.root / old
+    done = []
+
+    def meddle(call: Call) -> None:
+        if call.operation != "rename" or old not in call.path or done:
+            return
+        done.append(call)
+        if change in {"another", "all new"}:
+            write_files(session, {"new": b"", "deep/er/file": b""})
+        if change in {"fewer", "a directory", "a link", "all new"}:
+            (session / "a").unlink()
+        if change == "a directory":
+            write_files(session, {"a/deep/file": b""})
+        if change == "a link":
+            (session / "a").symlink_to(site.beside)
+        if change == "all new":
+            (session / "b").unlink()
+
+    site.fs.before = meddle
+    result = run(site, 1)
+    assert done
+    assert dict(result.errors) == {}
+    assert result.deleted_sessions == [old]
+    assert site.hidden() == []
+
+
 # ---------------------------------------------------------------- an observer that fails
 
 
