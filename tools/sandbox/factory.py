@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from tools.sandbox.errors import InvalidPolicy
-from tools.sandbox.execution import DEFAULT_IDLE_S, Isolation, Sandbox
+from tools.sandbox.execution import DEFAULT_IDLE_S, Sandbox
 from tools.sandbox.host_functions import check_tools
+from tools.sandbox.isolation import Isolation
 from tools.sandbox.policy import ExecutionPolicy, seconds_fault, shown
 from tools.sandbox.workspace import ensure_workspace
 

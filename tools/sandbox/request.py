@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import keyword
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from attrs import frozen
 
@@ -27,6 +27,20 @@ MAX_CODE_BYTES: Final = 256 << 20
 """The longest code, and the longest injected variables, in bytes."""
 
 _MAX_NAME_BYTES: Final = 255
+
+
+class ExecutionOptions(TypedDict, total=False):
+    """What `Sandbox.execute` and `Sandbox.execute_async` take beside the code; see there."""
+
+    stdin: bytes | str | None
+    files: Mapping[str, bytes | str] | None
+    inject: Mapping[str, Any] | None
+    timeout: float | None
+    fuel: int | None
+    argv: Sequence[str]
+    on_stdout: Callable[[str], object] | None
+    on_stderr: Callable[[str], object] | None
+    cancel: CancelToken | None
 
 
 @frozen(kw_only=True)
@@ -56,18 +70,32 @@ def checked_request(
     policy: ExecutionPolicy,
     *,
     code: Any,
-    stdin: Any,
-    files: Any,
-    inject: Any,
-    timeout: Any,
-    fuel: Any,
-    argv: Any,
-    on_stdout: Any,
-    on_stderr: Any,
-    cancel: Any,
     stateful: bool,
+    stdin: Any = None,
+    files: Any = None,
+    inject: Any = None,
+    timeout: Any = None,
+    fuel: Any = None,
+    argv: Any = (),
+    on_stdout: Any = None,
+    on_stderr: Any = None,
+    cancel: Any = None,
 ) -> Request:
-    """The arguments of one execution as a request.
+    """The arguments of one execution as a request; those beside the code are `ExecutionOptions`.
+
+    Args:
+        policy: The limits where an argument names none.
+        code: Python source.
+        stateful: Whether the sandbox keeps its interpreter.
+        stdin: As for `Sandbox.execute`, like all that follow.
+        files: As there.
+        inject: As there.
+        timeout: As there.
+        fuel: As there.
+        argv: As there.
+        on_stdout: As there.
+        on_stderr: As there.
+        cancel: As there.
 
     Raises:
         InvalidExecution: Some are refused; `.faults` names each one that is.

@@ -31,8 +31,9 @@ from tools.durable.filesystem import DIRECTORY_FLAGS
 from tools.durable.trees import DISCARDED_PREFIX
 from tools.sandbox.claims import claim
 from tools.sandbox.errors import SandboxError, WorkspaceError
-from tools.sandbox.execution import Isolation, Sandbox
+from tools.sandbox.execution import Sandbox
 from tools.sandbox.factory import create_sandbox
+from tools.sandbox.isolation import Isolation
 from tools.sandbox.metadata import (
     METADATA_NAME,
     create_metadata,

@@ -26,7 +26,7 @@ import structlog
 from attrs import evolve
 
 from tools.sandbox.errors import InputFileError, SandboxError, SandboxUnavailable, WorkspaceError
-from tools.sandbox.execution import Sandbox
+from tools.sandbox.here import ExecutionsHere
 from tools.sandbox.policy import ExecutionPolicy
 from tools.sandbox.request import Request
 from tools.sandbox.runtime import ensure_ready
@@ -41,6 +41,8 @@ _OWN_CPU_S: Final = 60
 _CPU_PER_SECOND: Final = 3  # the guest's thread, the host's, the pool's
 _LARGEST: Final = 1 << 40
 
+_log = structlog.get_logger(__name__)
+
 
 class Worker:
     """The process's one job: take requests, run them, answer."""
@@ -50,7 +52,7 @@ class Worker:
         self._sending = threading.Lock()
         self._work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._stop = threading.Event()
-        self._sandbox: Sandbox | None = None
+        self._executions: ExecutionsHere | None = None
 
     def run(self) -> None:
         """Serve until the host closes the connection."""
@@ -67,7 +69,7 @@ class Worker:
         _limit(resource.RLIMIT_DATA, _OWN_DATA + 3 * policy.memory_bytes)
         _limit(resource.RLIMIT_FSIZE, max(policy.file_bytes, _OWN_FILE_BYTES))
         _limit(resource.RLIMIT_NOFILE, 2 * policy.open_files + _OWN_FILES)
-        self._sandbox = Sandbox(
+        self._executions = ExecutionsHere(
             settings["workspace"],
             policy,
             stateful=settings["stateful"],
@@ -92,15 +94,16 @@ class Worker:
             name: lambda text, name=name: self._tell({"kind": "stream", "name": name, "text": text})
             for name in request.script.streams
         }
-        assert self._sandbox is not None  # noqa: S101 (begun before any request is taken)
+        assert self._executions is not None  # noqa: S101 (begun before any request is taken)
         with contextlib.ExitStack() as afterwards:
             try:
-                result = self._sandbox.execute_here(
+                result = self._executions.execute(
                     root,
                     evolve(request, callbacks=callbacks),
                     self._stop,
                     ensure_ready(),
                     afterwards,
+                    _log,
                 )
             except SandboxError as error:
                 self._tell_error(error)

@@ -51,8 +51,9 @@ def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
 
 
 def worker_of(sandbox: Sandbox) -> int:
-    assert sandbox._worker is not None
-    return sandbox._worker.pid
+    worker = sandbox._apart.worker
+    assert worker is not None
+    return worker.pid
 
 
 def is_running(pid: int) -> bool:
@@ -261,7 +262,7 @@ def test_a_worker_that_says_anything_else_is_a_crash(
 ) -> None:
     sandbox.execute("1")
     worker = worker_of(sandbox)
-    ours = sandbox._worker
+    ours = sandbox._apart.worker
     assert ours is not None
     if said is None:
         ours._reader.feed(b"\0\0\x7f")  # a length no answer has, once its rest is there
@@ -309,7 +310,7 @@ def test_a_worker_ends_with_its_host(tmp_path: Path, end: str) -> None:
             "from tools.sandbox import create_sandbox\n"
             "sandbox = create_sandbox(workspace=sys.argv[1], isolation='process')\n"
             "sandbox.execute('1')\n"
-            "print('worker', sandbox._worker.pid, flush=True)\n" + end,
+            "print('worker', sandbox._apart.worker.pid, flush=True)\n" + end,
             str(tmp_path / "w"),
         ],
         capture_output=True,

