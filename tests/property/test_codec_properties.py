@@ -24,24 +24,21 @@ from tools.harness import (
     SessionState,
 )
 from tools.harness.session_codec import (
-    _HEAD_RE,
-    _SOUND_HEAD_RE,
     HEAD_BYTES,
     REVISION_BYTES,
     SessionEncoder,
     SessionHead,
-    _decode_any,
-    _decode_ours,
-    _Faults,
-    _make_head,
-    _NotOurs,
-    _session_of,
     decode_head,
     decode_revision,
     decode_session,
     encode_session,
     encode_text,
 )
+from tools.harness.session_fields import decode_any
+from tools.harness.session_head import _SOUND_HEAD_RE, HEAD_RE, make_head, session_of
+from tools.harness.session_nodes import Faults
+from tools.harness.session_reader import decode_ours
+from tools.harness.session_spelling import NotOurs
 
 PATH: Final = Path("/nowhere/session.yaml")
 
@@ -60,11 +57,11 @@ def session_with(*, goal: str | None = None, details: str | None = None) -> Sess
 def all_readers_agree_on(session: SessionContext) -> None:
     data = encode_session(session)
     text = data.decode()
-    ours, of_artifacts, of_history = _decode_ours(data, text)
+    ours, of_artifacts, of_history = decode_ours(data, text)
     assert ours == session
     assert of_artifacts in data
     assert of_history in data
-    assert _decode_any(text, PATH) == session
+    assert decode_any(text, PATH) == session
     assert decode_session(data, path=PATH) == session
     assert yaml.safe_load(text) == as_plain(session)
     assert decode_revision(data[:REVISION_BYTES]) == session.revision
@@ -234,8 +231,8 @@ def mutate(data: bytes, chance: random.Random) -> bytes:
 
 def quick(data: bytes) -> SessionContext | None:
     try:
-        return _decode_ours(data, data.decode())[0]
-    except (_NotOurs, ValueError):
+        return decode_ours(data, data.decode())[0]
+    except (NotOurs, ValueError):
         return None
 
 
@@ -262,8 +259,8 @@ def readers_do_not_contradict(data: bytes) -> bool:
         return False
     text = data.decode()
     try:
-        careful = _decode_any(text, PATH)
-    except (_Faults, InvalidSession) as error:
+        careful = decode_any(text, PATH)
+    except (Faults, InvalidSession) as error:
         raise AssertionError(f"only the quick reader takes it: {error}") from error
     assert careful == ours
     assert yaml.safe_load(text) == as_plain(ours)
@@ -283,12 +280,12 @@ def test_readers_never_contradict_each_other_on_a_changed_file(
 
 def judged_head(data: bytes) -> SessionHead | None:
     """Read a head as `decode_head` does, and have the domain judge every one."""
-    match = _HEAD_RE.match(data.decode("utf-8", "surrogateescape"))
+    match = HEAD_RE.match(data.decode("utf-8", "surrogateescape"))
     try:
-        head = None if match is None else _make_head(match)
+        head = None if match is None else make_head(match)
         if head is not None:
-            _session_of(head)
-    except (_NotOurs, ValueError):
+            session_of(head)
+    except (NotOurs, ValueError):
         return None
     return head
 

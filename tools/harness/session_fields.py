@@ -1,0 +1,239 @@
+"""Nodes to sessions: every field of a file judged, and everything that is wrong told at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from tools.harness.errors import UnsupportedSchema
+from tools.harness.session_domain import (
+    ARTIFACT_TYPES,
+    InvalidSession,
+    SessionArtifact,
+    SessionContext,
+    SessionHistory,
+    SessionState,
+    TokenBudget,
+)
+from tools.harness.session_nodes import (
+    Faults,
+    Judge,
+    MappingNode,
+    Node,
+    Scalar,
+    SequenceNode,
+    kind,
+    parse,
+    short,
+)
+from tools.harness.session_spelling import SCHEMA_VERSION
+
+_T = TypeVar("_T")
+
+_MAX_FAULTS: Final = 100
+_NULL_RE: Final = re.compile(r"~|null|Null|NULL|")
+_BOOL_RE: Final = re.compile(r"(?i)y|n|yes|no|on|off|true|false")
+_INT_RE: Final = re.compile(r"0|[-+]?[1-9][0-9]*")
+_OTHER_RE: Final = re.compile(
+    # What YAML 1.1 takes for a number or a time and is therefore no text.
+    r"[-+]?(0[0-7_]*+|0b[01_]++|0x[0-9a-fA-F_]++|[0-9][0-9_]*+(?::[0-5]?[0-9])*+)"
+    r"(\.[0-9_]*+)?([eE][-+]?[0-9]++)?"
+    r"|[-+]?\.[0-9_]++([eE][-+]?[0-9]++)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
+    r"|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt\s].*)?|=|<<"
+)
+
+
+class _Fields:
+    """Takes typed fields out of a mapping and remembers everything that is wrong."""
+
+    def __init__(self, node: Node, where: str, faults: list[str]) -> None:
+        self._where = where
+        self._faults = faults
+        self._fields: dict[str, Node] = {}
+        if isinstance(node, MappingNode):
+            self._fields = dict(node.fields)
+        else:
+            self._fault("", f"expected fields, found {kind(node)}", node)
+
+    def _fault(self, name: str, problem: str, node: Node | None) -> None:
+        line = "" if node is None else f"line {node.line}: "
+        label = f"{self._where}{'.' if self._where and name else ''}{name}"
+        self._faults.append(f"{line}{label}{': ' if label else ''}{problem}")
+        if len(self._faults) >= _MAX_FAULTS:
+            raise Faults(*self._faults)
+
+    def node(self, name: str) -> Node | None:
+        """Take a field; None, and a fault, if it is not there."""
+        node = self._fields.pop(name, None)
+        if node is None:
+            self._fault(name, "is missing", None)
+        return node
+
+    def text(self, name: str) -> str | None:
+        node = self.node(name)
+        if node is None:
+            return None
+        if isinstance(node, Scalar):
+            if not node.plain:
+                return node.text
+            if _NULL_RE.fullmatch(node.text):
+                return None
+            if not _BOOL_RE.fullmatch(node.text) and not _OTHER_RE.fullmatch(node.text):
+                return node.text
+            self._fault(name, f"expected text, found {short(node.text)}; put it in quotes", node)
+        else:
+            self._fault(name, f"expected text, found {kind(node)}", node)
+        return None
+
+    def count(self, name: str) -> int:
+        node = self.node(name)
+        if isinstance(node, Scalar) and node.plain and _INT_RE.fullmatch(node.text):
+            if len(node.text) <= 20:
+                return int(node.text)
+            self._fault(name, "is too large a number", node)
+        elif node is not None:
+            self._fault(name, f"expected a whole number, found {kind(node)}", node)
+        return 1
+
+    def time(self, name: str, *, optional: bool = False) -> datetime:
+        node = self.node(name)
+        if isinstance(node, Scalar):
+            if optional and node.plain and _NULL_RE.fullmatch(node.text):
+                return None  # type: ignore[return-value]
+            try:
+                return datetime.fromisoformat(node.text)
+            except ValueError:
+                pass
+        if node is not None:
+            self._fault(name, f"expected a time in ISO 8601, found {kind(node)}", node)
+        return datetime(1970, 1, 1, tzinfo=UTC)
+
+    def choice(self, name: str, choices: tuple[str, ...]) -> str:
+        node = self.node(name)
+        if isinstance(node, Scalar) and node.text in choices:
+            return node.text
+        if node is not None:
+            self._fault(name, f"expected one of {', '.join(choices)}, found {kind(node)}", node)
+        return choices[0]
+
+    def items(self, name: str) -> list[Any]:
+        node = self.node(name)
+        if isinstance(node, SequenceNode):
+            return node.items
+        if node is not None:
+            self._fault(name, f"expected a list, found {kind(node)}", node)
+        return []
+
+    def done(self) -> None:
+        """Complain about the fields that nobody asked for."""
+        for name, node in self._fields.items():
+            self._fault(short(name), "is not a field of a session", node)
+
+
+def _build(make: Callable[[], _T], where: str, node: Node, faults: list[str]) -> _T | None:
+    """Call a constructor of the domain; put what it refuses among the faults."""
+    try:
+        return make()
+    except InvalidSession as error:
+        label = f"line {node.line}: {where}{'.' if where else ''}"
+        faults.extend(f"{label}{fault}" for fault in error.faults)
+        if len(faults) >= _MAX_FAULTS:
+            raise Faults(*faults) from error
+        return None
+
+
+def decode_any(text: str, path: Path) -> SessionContext:
+    """Read a file through libyaml, judging every field."""
+
+    def refuse_newer(version: Node) -> None:
+        if isinstance(version, Scalar) and version.plain and _INT_RE.fullmatch(version.text):
+            number = int(version.text[:20])
+            if number > SCHEMA_VERSION:
+                raise UnsupportedSchema(path=path, schema_version=number, newest=SCHEMA_VERSION)
+
+    of_artifacts: list[str] = []
+    of_history: list[str] = []
+    judges: dict[str, Judge] = {
+        "artifacts": lambda index, node: _decode_artifact(
+            node, f"artifacts[{index}]", of_artifacts
+        ),
+        "history": lambda index, node: _decode_entry(node, f"history[{index}]", of_history),
+    }
+    root = parse(text, judges=judges, on_version=refuse_newer)
+    if not isinstance(root, MappingNode):
+        raise Faults(f"line {root.line}: expected the fields of a session, found {kind(root)}")
+    faults: list[str] = []
+    fields = _Fields(root, "", faults)
+    if fields.count("schema_version") != SCHEMA_VERSION:
+        faults.append(f"schema_version: expected {SCHEMA_VERSION}")
+    session_id = fields.text("session_id")
+    revision = fields.count("revision")
+    state = SessionState(fields.choice("state", tuple(state.value for state in SessionState)))
+    workflow_type = fields.text("workflow_type")
+    current_phase = fields.text("current_phase")
+    attempt_number = fields.count("attempt_number")
+    created_at = fields.time("created_at")
+    updated_at = fields.time("updated_at")
+    completed_at = fields.time("completed_at", optional=True)
+    budget = _decode_budget(fields.node("token_budget"), faults)
+    goal = fields.text("goal")
+    artifacts = fields.items("artifacts")
+    faults += of_artifacts
+    history = fields.items("history")
+    faults += of_history
+    fields.done()
+    if faults:
+        raise Faults(*faults)
+    try:
+        return SessionContext(
+            session_id=session_id,  # type: ignore[arg-type]  # the constructor judges it
+            state=state,
+            created_at=created_at,
+            updated_at=updated_at,
+            token_budget=budget,
+            workflow_type=workflow_type,
+            current_phase=current_phase,
+            attempt_number=attempt_number,
+            completed_at=completed_at,
+            artifacts=artifacts,
+            history=history,
+            goal=goal,
+            revision=revision,
+        )
+    except InvalidSession as error:
+        raise Faults(*error.faults) from error
+
+
+def _decode_budget(node: Node | None, faults: list[str]) -> TokenBudget:
+    if node is None:
+        return TokenBudget()
+    fields = _Fields(node, "token_budget", faults)
+    total = fields.count("total_budget")
+    used = fields.count("tokens_used")
+    fields.done()
+    return _build(lambda: TokenBudget(total, used), "", node, faults) or TokenBudget()
+
+
+def _decode_artifact(node: Node, where: str, faults: list[str]) -> SessionArtifact | None:
+    fields = _Fields(node, where, faults)
+    path = fields.text("path") or ""
+    artifact_type = fields.choice("artifact_type", ARTIFACT_TYPES)
+    timestamp = fields.time("timestamp")
+    phase = fields.text("phase")
+    fields.done()
+    return _build(
+        lambda: SessionArtifact(path, artifact_type, timestamp, phase), where, node, faults
+    )
+
+
+def _decode_entry(node: Node, where: str, faults: list[str]) -> SessionHistory | None:
+    fields = _Fields(node, where, faults)
+    timestamp = fields.time("timestamp")
+    action = fields.text("action") or ""
+    phase = fields.text("phase")
+    details = fields.text("details")
+    fields.done()
+    return _build(lambda: SessionHistory(timestamp, action, phase, details), where, node, faults)
