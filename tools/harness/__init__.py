@@ -16,6 +16,8 @@ from tools.harness.errors import (
     AmbiguousSessionId,
     HarnessError,
     NoActiveSession,
+    NoPhaseExecutor,
+    NoQuestionDesk,
     QuestionWaits,
     SessionAlreadyActive,
     SessionConflict,
@@ -45,7 +47,7 @@ from tools.harness.session_domain import (
     SessionState,
     TokenBudget,
 )
-from tools.harness.session_manager import NoPhaseExecutor, NoQuestionDesk, SessionManager
+from tools.harness.session_manager import SessionManager
 from tools.harness.session_store import SessionStore, SessionSummary, UnreadableSession
 
 __all__ = [

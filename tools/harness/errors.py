@@ -50,6 +50,26 @@ class SessionAlreadyActive(HarnessError):
         )
 
 
+class NoPhaseExecutor(HarnessError):
+    """`run_phase()` of a manager that was given nothing to run phase work with."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this manager has no phase executor: give it one (SessionManager(executor=...)) or "
+            "build it with tools.bootstrap.build_manager()"
+        )
+
+
+class NoQuestionDesk(HarnessError):
+    """`ask()` of a manager that was given nowhere to put questions."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this manager has no question desk: give it one (SessionManager(desk=...)) or build it "
+            "with tools.bootstrap.build_manager()"
+        )
+
+
 class SessionNotFound(HarnessError):
     """There is no such session.
 

@@ -7,37 +7,22 @@ If the save fails, memory is put back to what the disk has, and the error goes t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
 import structlog
-from attrs import evolve, fields, frozen
 
-from tools.durable import ReadError, WriteError
-from tools.harness.asking import (
-    ASKED,
-    NOT_ASKED,
-    OUTCOMES,
-    asked_details,
-    check_key,
-    find_asked,
-    find_reply,
-    is_paused_for,
-    pause_reason,
-    question_key,
-    reply_details,
-)
+from tools.durable import WriteError
 from tools.harness.briefing import DEFAULT_MAX_TOKENS, brief, estimate_tokens
 from tools.harness.errors import (
-    HarnessError,
     NoActiveSession,
-    QuestionWaits,
+    NoPhaseExecutor,
+    NoQuestionDesk,
     SessionAlreadyActive,
     SessionConflict,
-    SessionCorrupted,
 )
+from tools.harness.phase_record import own_problem, record_result, with_success
 from tools.harness.ports import (
     Clock,
     PersonQuestion,
@@ -48,9 +33,10 @@ from tools.harness.ports import (
     TokenCounter,
 )
 from tools.harness.pruning import CleanUpEvents, HarnessTarget
+from tools.harness.questioner import Questioner
+from tools.harness.session_changes import RESULTS, SessionChanges
 from tools.harness.session_domain import (
     DEFAULT_TOKEN_BUDGET,
-    MAX_PATH_CHARS,
     InvalidSession,
     InvalidStateTransition,
     SessionArtifact,
@@ -60,81 +46,24 @@ from tools.harness.session_domain import (
     new_session_id,
     utc_now,
 )
+from tools.harness.session_events import BudgetMarks, SessionEvents
 from tools.harness.session_store import SessionStore, SessionSummary, UnreadableSession
 from tools.prune import PruneRootMissing, RetentionPolicy, prune
 
+__all__ = [
+    "InvalidSession",
+    "InvalidStateTransition",
+    "NoActiveSession",
+    "NoPhaseExecutor",
+    "NoQuestionDesk",
+    "SessionAlreadyActive",
+    "SessionConflict",
+    "SessionManager",
+]
+
 _HOURS_A_DAY: Final = 24
-_OUTPUT_KEPT: Final = 4000
-"""How many characters of a phase's output are kept in the history, from its end."""
-_FILES_NAMED: Final = 20
-_ARTIFACTS_KEPT: Final = 1000
-"""How many files of one run are recorded one by one; of the rest, their number."""
-_RECORD_ATTEMPTS: Final = 5
-"""How often a result is tried to be recorded when others save the session at the same time."""
-_RESULTS: Final = frozenset({"phase_succeeded", "phase_failed"})
-_SESSION_FIELDS: Final = tuple(one.name for one in fields(SessionContext))
 _Ids = list[str]
 _OPEN: Final = (SessionState.ACTIVE, SessionState.PAUSED)
-
-
-class NoPhaseExecutor(HarnessError):
-    """`run_phase()` of a manager that was given nothing to run phase work with."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "this manager has no phase executor: give it one (SessionManager(executor=...)) or "
-            "build it with tools.bootstrap.build_manager()"
-        )
-
-
-class NoQuestionDesk(HarnessError):
-    """`ask()` of a manager that was given nowhere to put questions."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "this manager has no question desk: give it one (SessionManager(desk=...)) or build it "
-            "with tools.bootstrap.build_manager()"
-        )
-
-
-@frozen
-class _Snapshot:
-    """What a change may alter, so that it can be taken back. The lists only ever grow."""
-
-    state: SessionState
-    updated_at: datetime
-    completed_at: datetime | None
-    current_phase: str | None
-    attempt_number: int
-    total_budget: int
-    tokens_used: int
-    artifacts: int
-    history: int
-
-    @classmethod
-    def of(cls, session: SessionContext) -> _Snapshot:
-        budget = session.token_budget
-        return cls(
-            session.state,
-            session.updated_at,
-            session.completed_at,
-            session.current_phase,
-            session.attempt_number,
-            budget.total_budget,
-            budget.tokens_used,
-            len(session.artifacts),
-            len(session.history),
-        )
-
-    def restore(self, session: SessionContext) -> None:
-        session.state = self.state
-        session.updated_at = self.updated_at
-        session.completed_at = self.completed_at
-        session.current_phase = self.current_phase
-        session.attempt_number = self.attempt_number
-        session.token_budget = TokenBudget(self.total_budget, self.tokens_used)
-        del session.artifacts[self.artifacts :]
-        del session.history[self.history :]
 
 
 class SessionManager:
@@ -168,15 +97,25 @@ class SessionManager:
             clock: The time.
             token: Gives the random part of new ids.
         """
-        self.store = store if store is not None else SessionStore()
+        self._store = store if store is not None else SessionStore()
         self._executor = executor
-        self._desk = desk
         self._clock = clock
         self._token = token
         self._current: SessionContext | None = None
-        self._log = structlog.get_logger("agentforge.session")
+        self._events = SessionEvents(structlog.get_logger("agentforge.session"))
+        self._changes = SessionChanges(self._store, self._events)
+        self._questioner = (
+            None
+            if desk is None
+            else Questioner(desk, changes=self._changes, events=self._events, clock=clock)
+        )
 
     # ------------------------------------------------------------------------- the session itself
+
+    @property
+    def store(self) -> SessionStore:
+        """Where the sessions are kept."""
+        return self._store
 
     @property
     def current_session(self) -> SessionContext | None:
@@ -219,20 +158,13 @@ class SessionManager:
             now=now,
         )
         try:
-            with self._told_conflicts(session):
-                self.store.save(session, attachments=attachments)
+            self._changes.save(session, attachments=attachments)
         except WriteError as error:
             if error.visible:  # it is there, and had better be led than forgotten
                 self._current = session
             raise
         self._current = session
-        self._log.info(
-            "session.created",
-            session_id=session.session_id,
-            workflow_type=workflow_type,
-            phase=initial_phase,
-            token_budget=token_budget,
-        )
+        self._events.created(session)
         return session
 
     def load(self, session_id: str) -> SessionContext | None:
@@ -250,13 +182,7 @@ class SessionManager:
         if session is None:
             return None
         self._current = session
-        self._log.info(
-            "session.loaded",
-            session_id=session_id,
-            state=session.state.value,
-            phase=session.current_phase,
-            revision=session.revision,
-        )
+        self._events.loaded(session)
         return session
 
     def reload(self) -> SessionContext:
@@ -287,8 +213,7 @@ class SessionManager:
             WriteError: It could not be saved.
         """
         session = self._require("save")
-        with self._told_conflicts(session):
-            return self.store.save(session)
+        return self._changes.save(session)
 
     # --------------------------------------------------------------------------------- life cycle
 
@@ -337,16 +262,9 @@ class SessionManager:
     def _transition(self, operation: str, details: str | None) -> SessionContext:
         session = self._require(operation)
         came_from = session.state
-        with self._changing(session):
+        with self._changes.changing(session):
             session.apply(operation, details=details, now=self._clock())
-        self._log.info(
-            "session.state_changed",
-            session_id=session.session_id,
-            operation=operation,
-            from_state=came_from.value,
-            to_state=session.state.value,
-            reason=details,
-        )
+        self._events.state_changed(session, operation, came_from, details)
         return session
 
     # ------------------------------------------------------------------------------------- phases
@@ -361,15 +279,9 @@ class SessionManager:
         """
         session = self._require("advance_phase")
         came_from = session.current_phase
-        with self._changing(session):
+        with self._changes.changing(session):
             session.enter_phase(new_phase, now=self._clock())
-        self._log.info(
-            "phase.advanced",
-            session_id=session.session_id,
-            from_phase=came_from,
-            to_phase=new_phase,
-        )
-        self._tell_checkpoint(session)
+        self._events.phase_advanced(session, came_from)
         return session
 
     def retry_phase(self, reason: str | None = None) -> SessionContext:
@@ -383,14 +295,9 @@ class SessionManager:
             InvalidStateTransition: It is not active.
         """
         session = self._require("retry_phase")
-        with self._changing(session):
+        with self._changes.changing(session):
             session.next_attempt(reason=reason, now=self._clock())
-        self._log.info(
-            "phase.retried",
-            session_id=session.session_id,
-            phase=session.current_phase,
-            attempt=session.attempt_number,
-        )
+        self._events.phase_retried(session)
         return session
 
     def run_phase(
@@ -436,83 +343,39 @@ class SessionManager:
         session = self._require("run_phase")
         session.require(SessionState.ACTIVE, operation="run_phase")
         TokenBudget(session.token_budget.total_budget, 0).record_usage(tokens)
-        self._log.info(
-            "phase.started",
-            session_id=session.session_id,
-            phase=session.current_phase,
-            attempt=session.attempt_number,
-        )
+        self._events.phase_started(session)
         result = self._executor.execute(
             code, session_id=session.session_id, deadline_s=deadline_s, fuel=fuel
         )
-        problem = judge(result) if judge is not None else _own_problem(result)
-        judged = _with_success(result, problem is None)
-        for again in range(_RECORD_ATTEMPTS):
-            before = session.token_budget.is_warning, session.token_budget.is_exhausted
-            try:
-                self._record_result(session, judged, problem, tokens)
-                break
-            except SessionConflict:
-                if again + 1 == _RECORD_ATTEMPTS or not self._catch_up(session):
-                    raise
-        self._log.info(
-            "phase.succeeded" if problem is None else "phase.failed",
-            session_id=session.session_id,
-            phase=session.current_phase,
-            attempt=session.attempt_number,
-            exit_code=result.exit_code,
-            trapped=result.trapped,
-            duration_s=round(result.duration_s, 3),
-            fuel_consumed=result.fuel_consumed,
-            problem=problem,
-        )
-        self._tell_checkpoint(session)
-        self._tell_budget(session, *before)
+        problem = judge(result) if judge is not None else own_problem(result)
+        judged = with_success(result, problem is None)
+
+        def change() -> BudgetMarks:
+            before = BudgetMarks.of(session)
+            record_result(session, judged, problem, tokens=tokens, now=self._clock())
+            return before
+
+        before = self._changes.record(session, change)
+        self._events.phase_ended(session, result, problem)
+        self._events.budget_spent(session, before)
         return judged
 
-    def _record_result(
-        self, session: SessionContext, result: PhaseResult, problem: str | None, tokens: int
-    ) -> None:
-        with self._changing(session):
-            now = self._clock()
-            known = len(session.artifacts)
-            for path, kind in _artifacts_of(result):
-                session.add_artifact(path, kind, now=now)
-            details = _tell(
-                result,
-                problem,
-                attempt=session.attempt_number,
-                tokens=tokens,
-                recorded=len(session.artifacts) - known,
-            )
-            session.token_budget.record_usage(tokens)
-            session.add_history(
-                "phase_succeeded" if problem is None else "phase_failed",
-                details=details,
-                now=now,
-            )
+    def checkpoint_session(self) -> Path:
+        """Save the session where it is, with an entry in its history.
 
-    def _catch_up(self, session: SessionContext) -> bool:
-        """Take over what somebody else saved while a phase ran, if its result still belongs there.
+        Returns:
+            The path of its file.
 
-        A budget extended or a session paused meanwhile is no reason to lose the work; another
-        phase or attempt, or an end, is.
+        Raises:
+            NoActiveSession: There is none.
+            InvalidStateTransition: It has ended.
         """
-        try:
-            found = self.store.load(session.session_id)
-        except (ReadError, SessionCorrupted):
-            return False  # the conflict is what the caller is told
-        if (
-            found is None
-            or found.state.is_terminal
-            or found.current_phase != session.current_phase
-            or found.attempt_number != session.attempt_number
-            or found.history[: len(session.history)] != session.history
-            or any(entry.action in _RESULTS for entry in found.history[len(session.history) :])
-        ):
-            return False
-        self._take_over(session, found)
-        return True
+        session = self._require("checkpoint_session")
+        session.require(*_OPEN, operation="checkpoint_session")
+        with self._changes.changing(session):
+            session.add_history("checkpoint", now=self._clock())
+        self._events.checkpoint(session)
+        return self.store.session_path(session.session_id)
 
     # ---------------------------------------------------------------------------------- a person
 
@@ -560,185 +423,17 @@ class SessionManager:
             WriteError: The session could not be saved. Before the question was asked nobody was
                 asked; after the reply, it is kept and found again.
         """
-        if self._desk is None:
+        if self._questioner is None:
             raise NoQuestionDesk
         session = self._require("ask")
-        asked = tuple(questions)
-        chosen = question_key(session, asked) if key is None else check_key(key)
-        question_id = self._asked(self._desk, session, chosen, asked, pause=pause)
-        known = find_reply(session, question_id)
-        if known is not None:
-            return self._found_again(self._desk, known)
-        if not is_paused_for(session, question_id):
-            session.require(SessionState.ACTIVE, operation="ask")
-        self._put(self._desk, session, question_id, chosen, asked)
-        on_waiting(question_id)
-        try:
-            reply = self._desk.wait(question_id, timeout_s)
-        except LookupError as error:  # it was put, so somebody took it away
-            reply = PersonReply(
-                question_id=question_id, outcome="abandoned", reason=f"it is gone ({error})"
-            )
-        if reply is None:
-            raise QuestionWaits(
-                session.session_id, question_id=question_id, timeout_s=timeout_s or 0.0
-            )
-        self._record_reply(session, reply)
-        return reply
+        return self._questioner.ask(
+            session, questions, key=key, pause=pause, timeout_s=timeout_s, on_waiting=on_waiting
+        )
 
     @property
     def can_ask(self) -> bool:
         """Whether `ask()` has a desk to put questions on."""
-        return self._desk is not None
-
-    def _asked(
-        self,
-        desk: QuestionDesk,
-        session: SessionContext,
-        key: str,
-        questions: Sequence[PersonQuestion],
-        *,
-        pause: bool,
-    ) -> str:
-        """Return the id of what is asked under a key; record it if nobody did."""
-        own_id = desk.id_for(f"{session.session_id}/{key}")
-        for again in range(_RECORD_ATTEMPTS):
-            question_id = find_asked(session, key, own_id)
-            if question_id is not None:
-                return question_id
-            session.require(SessionState.ACTIVE, operation="ask")
-            desk.check(questions)
-            try:
-                self._record_question(session, own_id, key, questions, pause=pause)
-                break
-            except SessionConflict:
-                if again + 1 == _RECORD_ATTEMPTS or not self._catch_up(session):
-                    raise
-        return own_id
-
-    @staticmethod
-    def _found_again(desk: QuestionDesk, known: PersonReply) -> PersonReply:
-        """Return a reply that is in the history with its answers, if the desk still has them."""
-        try:
-            return desk.wait(known.question_id, 0.0) or known
-        except LookupError:
-            return known
-
-    def _record_question(
-        self,
-        session: SessionContext,
-        question_id: str,
-        key: str,
-        questions: Sequence[PersonQuestion],
-        *,
-        pause: bool,
-    ) -> None:
-        details = _storable(asked_details(question_id, key, questions))
-        with self._changing(session):
-            session.add_history(ASKED, details=details, now=self._clock())
-            if pause:
-                session.apply("pause", details=pause_reason(question_id), now=self._clock())
-        self._log.info(
-            "question.recorded",
-            session_id=session.session_id,
-            question_id=question_id,
-            paused=pause,
-        )
-
-    def _put(
-        self,
-        desk: QuestionDesk,
-        session: SessionContext,
-        question_id: str,
-        key: str,
-        questions: Sequence[PersonQuestion],
-    ) -> None:
-        try:
-            desk.put(question_id, questions, call_id=session.session_id)
-        except Exception as error:
-            with self._changing(session):
-                session.add_history(
-                    NOT_ASKED,
-                    details=_storable(f"question {question_id}, key {key}\n{error}"),
-                    now=self._clock(),
-                )
-                if is_paused_for(session, question_id):
-                    session.apply("resume", now=self._clock())
-            raise
-
-    def _record_reply(self, session: SessionContext, reply: PersonReply) -> None:
-        for again in range(_RECORD_ATTEMPTS):
-            if find_reply(session, reply.question_id) is not None:
-                return  # another worker recorded it
-            try:
-                with self._changing(session):
-                    self._add_reply(session, reply)
-                break
-            except SessionConflict:
-                if again + 1 == _RECORD_ATTEMPTS:
-                    raise
-                if not self._catch_up(session):
-                    self._keep_reply(session.session_id, reply)
-                    raise
-        self._tell_reply(session.session_id, reply)
-
-    def _keep_reply(self, session_id: str, reply: PersonReply) -> None:
-        """Put a reply into the history of a session that is led by somebody else by now.
-
-        The session in memory stays as it was, so that nothing of this worker's is saved over what
-        that one does.
-        """
-        for _ in range(_RECORD_ATTEMPTS):
-            found = self.store.load(session_id)
-            if (
-                found is None
-                or found.state.is_terminal  # there is nothing to go on with
-                or find_reply(found, reply.question_id) is not None
-            ):
-                return
-            self._add_reply(found, reply)
-            try:
-                self.store.save(found)
-            except SessionConflict:
-                continue
-            self._tell_reply(session_id, reply)
-            return
-
-    def _add_reply(self, session: SessionContext, reply: PersonReply) -> None:
-        session.add_history(
-            OUTCOMES[reply.outcome], details=_storable(reply_details(reply)), now=self._clock()
-        )
-        if is_paused_for(session, reply.question_id):
-            session.apply("resume", now=self._clock())
-
-    def _tell_reply(self, session_id: str, reply: PersonReply) -> None:
-        self._log.info(
-            OUTCOMES[reply.outcome].replace("_", ".", 1),
-            session_id=session_id,
-            question_id=reply.question_id,
-        )
-
-    @staticmethod
-    def _take_over(session: SessionContext, found: SessionContext) -> None:
-        for name in _SESSION_FIELDS:
-            setattr(session, name, getattr(found, name))
-
-    def checkpoint_session(self) -> Path:
-        """Save the session where it is, with an entry in its history.
-
-        Returns:
-            The path of its file.
-
-        Raises:
-            NoActiveSession: There is none.
-            InvalidStateTransition: It has ended.
-        """
-        session = self._require("checkpoint_session")
-        session.require(*_OPEN, operation="checkpoint_session")
-        with self._changing(session):
-            session.add_history("checkpoint", now=self._clock())
-        self._tell_checkpoint(session)
-        return self.store.session_path(session.session_id)
+        return self._questioner is not None
 
     # ------------------------------------------------------------------------------------- budget
 
@@ -758,11 +453,11 @@ class SessionManager:
         """
         session = self._require("record_tokens")
         session.require(*_OPEN, operation="record_tokens")
-        before = session.token_budget.is_warning, session.token_budget.is_exhausted
-        with self._changing(session):
+        before = BudgetMarks.of(session)
+        with self._changes.changing(session):
             session.token_budget.record_usage(tokens)
             session.touch(self._clock())
-        self._tell_budget(session, *before)
+        self._events.budget_spent(session, before)
         return session.token_budget.is_warning
 
     def extend_budget(self, additional_tokens: int) -> None:
@@ -778,19 +473,14 @@ class SessionManager:
         """
         session = self._require("extend_budget")
         session.require(*_OPEN, operation="extend_budget")
-        with self._changing(session):
+        with self._changes.changing(session):
             session.token_budget.extend(additional_tokens)
             session.add_history(
                 "budget_extended",
                 details=f"by {additional_tokens} to {session.token_budget.total_budget} tokens",
                 now=self._clock(),
             )
-        self._log.info(
-            "budget.extended",
-            session_id=session.session_id,
-            additional_tokens=additional_tokens,
-            total_budget=session.token_budget.total_budget,
-        )
+        self._events.budget_extended(session, additional_tokens)
 
     def can_continue(self, required_tokens: int = 1) -> bool:
         """Tell whether the session is active and what is left of its budget covers the next step.
@@ -822,7 +512,7 @@ class SessionManager:
         """
         session = self._require("add_artifact")
         session.require(*_OPEN, operation="add_artifact")
-        with self._changing(session):
+        with self._changes.changing(session):
             return session.add_artifact(path, artifact_type, now=self._clock())
 
     def add_history(self, action: str, details: str | None = None) -> SessionContext:
@@ -839,7 +529,7 @@ class SessionManager:
         """
         session = self._require("add_history")
         session.require(*_OPEN, operation="add_history")
-        with self._changing(session):
+        with self._changes.changing(session):
             session.add_history(action, details=details, now=self._clock())
         return session
 
@@ -871,31 +561,21 @@ class SessionManager:
         session = self._require("record")
         session.require(*_OPEN, operation="record")
         made = list(artifacts)
-        before = session.token_budget.is_warning, session.token_budget.is_exhausted
-        for again in range(_RECORD_ATTEMPTS):
-            before = session.token_budget.is_warning, session.token_budget.is_exhausted
-            try:
-                with self._changing(session):
-                    now = self._clock()
-                    for path, kind in made:
-                        session.add_artifact(path, kind, now=now)
-                    session.token_budget.record_usage(tokens)
-                    session.add_history(action, details=details, now=now)
-                break
-            except SessionConflict:
-                if again + 1 == _RECORD_ATTEMPTS or not self._catch_up(session):
-                    raise
-        self._log.info(
-            "session.recorded",
-            session_id=session.session_id,
-            action=action,
-            phase=session.current_phase,
-            attempt=session.attempt_number,
-            tokens=tokens,
-        )
-        if action in _RESULTS:
-            self._tell_checkpoint(session)
-        self._tell_budget(session, *before)
+
+        def change() -> BudgetMarks:
+            before = BudgetMarks.of(session)
+            now = self._clock()
+            for path, kind in made:
+                session.add_artifact(path, kind, now=now)
+            session.token_budget.record_usage(tokens)
+            session.add_history(action, details=details, now=now)
+            return before
+
+        before = self._changes.record(session, change)
+        self._events.recorded(session, action, tokens)
+        if action in RESULTS:
+            self._events.checkpoint(session)
+        self._events.budget_spent(session, before)
         return session
 
     def briefing(
@@ -939,9 +619,7 @@ class SessionManager:
         now = self._clock()
         for found in self.store.summaries():
             if isinstance(found, UnreadableSession):
-                self._log.warning(
-                    "session.unreadable", session_id=found.session_id, error=str(found.error)
-                )
+                self._events.unreadable(found)
                 if on_unreadable is not None:
                     on_unreadable(found)
                 continue
@@ -983,7 +661,7 @@ class SessionManager:
         """
         if isinstance(days, bool) or not days >= 0:
             raise ValueError(f"days: expected 0 or more, got {days!r}")
-        events = CleanUpEvents(self._log)
+        events = CleanUpEvents(self._events.log)
         try:
             result = prune(
                 HarnessTarget(self.store.base_path),
@@ -1000,7 +678,7 @@ class SessionManager:
             gone = [session_id for session_id in planned if session_id in out]
         if not dry_run:
             self.store.forget(gone)
-        self._log.info("sessions.cleaned_up", days=days, dry_run=dry_run, count=len(gone))
+        self._events.cleaned_up(days=days, dry_run=dry_run, count=len(gone))
         return gone
 
     # ------------------------------------------------------------------------------------ helpers
@@ -1009,136 +687,3 @@ class SessionManager:
         if self._current is None:
             raise NoActiveSession(operation)
         return self._current
-
-    @contextmanager
-    def _changing(self, session: SessionContext) -> Iterator[None]:
-        """Save what the block changes; if anything fails, take it back."""
-        snapshot = _Snapshot.of(session)
-        try:
-            yield
-            with self._told_conflicts(session):
-                self.store.save(session)
-        except WriteError as error:
-            if not error.visible:
-                snapshot.restore(session)
-            raise
-        except BaseException:
-            snapshot.restore(session)
-            raise
-
-    @contextmanager
-    def _told_conflicts(self, session: SessionContext) -> Iterator[None]:
-        try:
-            yield
-        except SessionConflict as error:
-            self._log.warning(
-                "session.conflict",
-                session_id=session.session_id,
-                expected_revision=error.expected_revision,
-                actual_revision=error.actual_revision,
-            )
-            raise
-        except WriteError as error:
-            self._log.error(
-                "session.save_failed",
-                session_id=session.session_id,
-                path=str(error.path),
-                operation=error.operation,
-                errno=error.errno,
-            )
-            raise
-
-    def _tell_checkpoint(self, session: SessionContext) -> None:
-        self._log.info(
-            "session.checkpoint",
-            session_id=session.session_id,
-            phase=session.current_phase,
-            revision=session.revision,
-        )
-
-    def _tell_budget(self, session: SessionContext, was_warning: bool, was_exhausted: bool) -> None:
-        budget = session.token_budget
-        for crossed, event in (
-            (budget.is_warning and not was_warning, "budget.warning"),
-            (budget.is_exhausted and not was_exhausted, "budget.exhausted"),
-        ):
-            if crossed:
-                self._log.warning(
-                    event,
-                    session_id=session.session_id,
-                    tokens_used=budget.tokens_used,
-                    total_budget=budget.total_budget,
-                )
-
-
-def _own_problem(result: PhaseResult) -> str | None:
-    if result.success:
-        return None
-    problems = result.limit_problems()
-    if result.trapped is None:
-        problems.insert(0, f"exit code {result.exit_code}")
-    return ", ".join(problems)
-
-
-def _with_success(result: PhaseResult, success: bool) -> PhaseResult:
-    return result if result.success is success else evolve(result, success=success)
-
-
-def _artifacts_of(result: PhaseResult) -> Iterator[tuple[str, str]]:
-    """Name the files to record: whatever the code did, what is recorded stays bounded and valid."""
-    made = [(path, "created") for path in result.files_created]
-    made += [(path, "modified") for path in result.files_modified]
-    for path, kind in made[:_ARTIFACTS_KEPT]:
-        name = _storable(path)
-        if len(name) <= MAX_PATH_CHARS:
-            yield name, kind
-
-
-def _storable(text: str) -> str:
-    """Spell out what UTF-8 can't hold."""
-    return text.encode("utf-8", "backslashreplace").decode()
-
-
-def _tell(
-    result: PhaseResult, problem: str | None, *, attempt: int, tokens: int, recorded: int
-) -> str:
-    """Tell of a run, for the history: the facts on the first line, then the end of its output."""
-    facts = [f"attempt {attempt}", problem or f"exit code {result.exit_code}"]
-    facts.append(f"{result.duration_s:.2f} s")
-    if result.fuel_consumed is not None:
-        facts.append(f"fuel {result.fuel_consumed}")
-    if tokens:
-        facts.append(f"{tokens} tokens")
-    if problem is None:
-        facts += result.limit_problems()  # it coped with them, or did not notice
-    for paths, word in (
-        (result.files_created, "created"),
-        (result.files_modified, "modified"),
-        (result.files_deleted, "deleted"),
-    ):
-        if paths:
-            named = ", ".join(paths[:_FILES_NAMED])
-            more = f" and {len(paths) - _FILES_NAMED} more" if len(paths) > _FILES_NAMED else ""
-            facts.append(f"{word} {named}{more}")
-    unrecorded = len(result.files_created) + len(result.files_modified) - recorded
-    if unrecorded > 0:
-        facts.append(f"{unrecorded} of these files are not among the artifacts")
-    lines = ["; ".join(facts)]
-    for label, output in (("stderr", result.stderr), ("stdout", result.stdout)):
-        text = output.rstrip()
-        if text:
-            cut = len(text) > _OUTPUT_KEPT or result.truncated
-            lines.append(f"{label}{' (its end)' if cut else ''}:\n{text[-_OUTPUT_KEPT:]}")
-    return _storable("\n".join(lines))
-
-
-__all__ = [
-    "InvalidSession",
-    "InvalidStateTransition",
-    "NoActiveSession",
-    "NoPhaseExecutor",
-    "NoQuestionDesk",
-    "SessionAlreadyActive",
-    "SessionConflict",
-    "SessionManager",
-]

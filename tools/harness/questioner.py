@@ -1,0 +1,184 @@
+"""Asking a person within a session: recorded before it is asked, and so asked once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tools.harness.asking import (
+    ASKED,
+    NOT_ASKED,
+    OUTCOMES,
+    asked_details,
+    check_key,
+    find_asked,
+    find_reply,
+    is_paused_for,
+    pause_reason,
+    question_key,
+    reply_details,
+)
+from tools.harness.errors import QuestionWaits, SessionConflict
+from tools.harness.ports import Clock, PersonQuestion, PersonReply, QuestionDesk
+from tools.harness.session_changes import SessionChanges
+from tools.harness.session_domain import SessionContext, SessionState
+from tools.harness.session_events import SessionEvents
+from tools.harness.session_spelling import storable
+
+
+class Questioner:
+    """Asks questions of sessions at a desk, and keeps in the session what became of them.
+
+    Args:
+        desk: Where questions are put.
+        changes: Saves the sessions.
+        events: Told of questions and replies.
+        clock: The time.
+    """
+
+    def __init__(
+        self, desk: QuestionDesk, *, changes: SessionChanges, events: SessionEvents, clock: Clock
+    ) -> None:
+        self._desk = desk
+        self._changes = changes
+        self._events = events
+        self._clock = clock
+
+    def ask(
+        self,
+        session: SessionContext,
+        questions: Sequence[PersonQuestion],
+        *,
+        key: str | None,
+        pause: bool,
+        timeout_s: float | None,
+        on_waiting: Callable[[str], object],
+    ) -> PersonReply:
+        """Ask, and wait for the reply; see `SessionManager.ask`."""
+        asked = tuple(questions)
+        chosen = question_key(session, asked) if key is None else check_key(key)
+        question_id = self._asked(session, chosen, asked, pause=pause)
+        known = find_reply(session, question_id)
+        if known is not None:
+            return self._found_again(known)
+        if not is_paused_for(session, question_id):
+            session.require(SessionState.ACTIVE, operation="ask")
+        self._put(session, question_id, chosen, asked)
+        on_waiting(question_id)
+        try:
+            reply = self._desk.wait(question_id, timeout_s)
+        except LookupError as error:  # it was put, so somebody took it away
+            reply = PersonReply(
+                question_id=question_id, outcome="abandoned", reason=f"it is gone ({error})"
+            )
+        if reply is None:
+            raise QuestionWaits(
+                session.session_id, question_id=question_id, timeout_s=timeout_s or 0.0
+            )
+        self._record_reply(session, reply)
+        return reply
+
+    def _asked(
+        self,
+        session: SessionContext,
+        key: str,
+        questions: Sequence[PersonQuestion],
+        *,
+        pause: bool,
+    ) -> str:
+        """Return the id of what is asked under a key; record it if nobody did."""
+        own_id = self._desk.id_for(f"{session.session_id}/{key}")
+
+        def change() -> None:
+            session.require(SessionState.ACTIVE, operation="ask")
+            self._desk.check(questions)
+            details = storable(asked_details(own_id, key, questions))
+            session.add_history(ASKED, details=details, now=self._clock())
+            if pause:
+                session.apply("pause", details=pause_reason(own_id), now=self._clock())
+
+        def catch_up(session: SessionContext) -> bool:
+            return self._changes.catch_up(session) and find_asked(session, key, own_id) is None
+
+        found = find_asked(session, key, own_id)
+        if found is not None:
+            return found
+        try:
+            self._changes.record(session, change, catch_up=catch_up)
+        except SessionConflict:
+            found = find_asked(session, key, own_id)  # another worker recorded it
+            if found is None:
+                raise
+            return found
+        self._events.question_recorded(session, own_id, paused=pause)
+        return own_id
+
+    def _found_again(self, known: PersonReply) -> PersonReply:
+        """Return a reply that is in the history with its answers, if the desk still has them."""
+        try:
+            return self._desk.wait(known.question_id, 0.0) or known
+        except LookupError:
+            return known
+
+    def _put(
+        self,
+        session: SessionContext,
+        question_id: str,
+        key: str,
+        questions: Sequence[PersonQuestion],
+    ) -> None:
+        try:
+            self._desk.put(question_id, questions, call_id=session.session_id)
+        except Exception as error:
+            with self._changes.changing(session):
+                session.add_history(
+                    NOT_ASKED,
+                    details=storable(f"question {question_id}, key {key}\n{error}"),
+                    now=self._clock(),
+                )
+                self._resume(session, question_id)
+            raise
+
+    def _record_reply(self, session: SessionContext, reply: PersonReply) -> None:
+        def is_recorded(session: SessionContext) -> bool:
+            return find_reply(session, reply.question_id) is not None
+
+        def catch_up(session: SessionContext) -> bool:
+            if not self._changes.catch_up(session):
+                self._keep_reply(session.session_id, reply)
+                return False
+            return not is_recorded(session)
+
+        if is_recorded(session):
+            return
+        try:
+            self._changes.record(
+                session, lambda: self._add_reply(session, reply), catch_up=catch_up
+            )
+        except SessionConflict:
+            if is_recorded(session):  # another worker recorded it
+                return
+            raise
+        self._events.question_ended(session.session_id, reply)
+
+    def _keep_reply(self, session_id: str, reply: PersonReply) -> None:
+        """Put a reply into the history of a session that is led by somebody else by now."""
+
+        def change(found: SessionContext) -> bool:
+            if found.state.is_terminal or find_reply(found, reply.question_id) is not None:
+                return False  # there is nothing to go on with, or another worker recorded it
+            self._add_reply(found, reply)
+            return True
+
+        if self._changes.change_elsewhere(session_id, change):
+            self._events.question_ended(session_id, reply)
+
+    def _add_reply(self, session: SessionContext, reply: PersonReply) -> None:
+        session.add_history(
+            OUTCOMES[reply.outcome], details=storable(reply_details(reply)), now=self._clock()
+        )
+        self._resume(session, reply.question_id)
+
+    def _resume(self, session: SessionContext, question_id: str) -> None:
+        """Go on with a session that is paused for this question."""
+        if is_paused_for(session, question_id):
+            session.apply("resume", now=self._clock())

@@ -1,0 +1,212 @@
+"""Changes of a session: each saved once, or taken back as if it had not been tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Final, TypeVar
+
+from attrs import fields, frozen
+
+from tools.durable import ReadError, WriteError
+from tools.harness.errors import SessionConflict, SessionCorrupted
+from tools.harness.session_domain import SessionContext, SessionState, TokenBudget
+from tools.harness.session_events import SessionEvents
+from tools.harness.session_store import SessionStore
+
+RESULTS: Final = frozenset({"phase_succeeded", "phase_failed"})
+"""The actions of the history that say what became of a phase's attempt."""
+
+_ATTEMPTS: Final = 5
+"""How often a result is tried to be recorded when others save the session at the same time."""
+_SESSION_FIELDS: Final = tuple(one.name for one in fields(SessionContext))
+
+_T = TypeVar("_T")
+
+
+@frozen
+class _Snapshot:
+    """What a change may alter, so that it can be taken back. The lists only ever grow."""
+
+    state: SessionState
+    updated_at: datetime
+    completed_at: datetime | None
+    current_phase: str | None
+    attempt_number: int
+    total_budget: int
+    tokens_used: int
+    artifacts: int
+    history: int
+
+    @classmethod
+    def of(cls, session: SessionContext) -> _Snapshot:
+        budget = session.token_budget
+        return cls(
+            session.state,
+            session.updated_at,
+            session.completed_at,
+            session.current_phase,
+            session.attempt_number,
+            budget.total_budget,
+            budget.tokens_used,
+            len(session.artifacts),
+            len(session.history),
+        )
+
+    def restore(self, session: SessionContext) -> None:
+        session.state = self.state
+        session.updated_at = self.updated_at
+        session.completed_at = self.completed_at
+        session.current_phase = self.current_phase
+        session.attempt_number = self.attempt_number
+        session.token_budget = TokenBudget(self.total_budget, self.tokens_used)
+        del session.artifacts[self.artifacts :]
+        del session.history[self.history :]
+
+
+class SessionChanges:
+    """Saves the changes of sessions to one store, and tells of those that can't be saved.
+
+    Args:
+        store: Where the sessions are kept.
+        events: Told of conflicts and failures.
+    """
+
+    def __init__(self, store: SessionStore, events: SessionEvents) -> None:
+        self._store = store
+        self._events = events
+
+    def save(
+        self, session: SessionContext, *, attachments: Mapping[str, bytes] | None = None
+    ) -> Path:
+        """Save a session as it is in memory.
+
+        Args:
+            session: The session.
+            attachments: Files to keep beside it, by name.
+
+        Returns:
+            The path of its file.
+
+        Raises:
+            SessionConflict: Somebody else saved it since.
+            WriteError: It could not be saved.
+        """
+        try:
+            return self._store.save(session, attachments=attachments)
+        except SessionConflict as error:
+            self._events.conflict(session, error)
+            raise
+        except WriteError as error:
+            self._events.save_failed(session, error)
+            raise
+
+    @contextmanager
+    def changing(self, session: SessionContext) -> Iterator[None]:
+        """Save what the block changes; if anything fails, take it back.
+
+        Raises:
+            SessionConflict: Somebody else saved the session since.
+            WriteError: It could not be saved; what is `visible` is not taken back.
+        """
+        snapshot = _Snapshot.of(session)
+        try:
+            yield
+            self.save(session)
+        except WriteError as error:
+            if not error.visible:
+                snapshot.restore(session)
+            raise
+        except BaseException:
+            snapshot.restore(session)
+            raise
+
+    def record(
+        self,
+        session: SessionContext,
+        change: Callable[[], _T],
+        *,
+        catch_up: Callable[[SessionContext], bool] | None = None,
+    ) -> _T:
+        """Save a change; if others saved the session meanwhile, on top of what they saved.
+
+        Args:
+            session: What is changed.
+            change: Makes the change in memory; called again after each conflict.
+            catch_up: Takes over what others saved, or says that the change has no place there
+                any more; by default as a phase's result belongs to its attempt.
+
+        Returns:
+            What `change` returned when its change was saved.
+
+        Raises:
+            SessionConflict: The change has no place any more, or others saved each time.
+            WriteError: It could not be saved.
+        """
+        catching = catch_up if catch_up is not None else self.catch_up
+        left = _ATTEMPTS
+        while True:
+            left -= 1
+            try:
+                with self.changing(session):
+                    return change()
+            except SessionConflict:
+                if not left or not catching(session):
+                    raise
+
+    def catch_up(self, session: SessionContext) -> bool:
+        """Take over what somebody else saved while a phase ran, if its result still belongs there.
+
+        A budget extended or a session paused meanwhile is no reason to lose the work; another
+        phase or attempt, or an end, is.
+        """
+        try:
+            found = self._store.load(session.session_id)
+        except (ReadError, SessionCorrupted):
+            return False  # the conflict is what the caller is told
+        if (
+            found is None
+            or found.state.is_terminal
+            or found.current_phase != session.current_phase
+            or found.attempt_number != session.attempt_number
+            or found.history[: len(session.history)] != session.history
+            or any(entry.action in RESULTS for entry in found.history[len(session.history) :])
+        ):
+            return False
+        _take_over(session, found)
+        return True
+
+    def change_elsewhere(self, session_id: str, change: Callable[[SessionContext], bool]) -> bool:
+        """Change a session that is led by somebody else by now.
+
+        The one in memory stays as it was, so that nothing of this worker's is saved over what that
+        one does.
+
+        Args:
+            session_id: The session.
+            change: Changes what was found; False if there is nothing to change. Called again
+                after each conflict.
+
+        Returns:
+            Whether a change was saved.
+
+        Raises:
+            WriteError: It could not be saved.
+        """
+        for _ in range(_ATTEMPTS):
+            found = self._store.load(session_id)
+            if found is None or not change(found):
+                return False
+            try:
+                self._store.save(found)
+            except SessionConflict:
+                continue
+            return True
+        return False
+
+
+def _take_over(session: SessionContext, found: SessionContext) -> None:
+    for name in _SESSION_FIELDS:
+        setattr(session, name, getattr(found, name))
