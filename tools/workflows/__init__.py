@@ -41,7 +41,9 @@ from tools.workflows.errors import (
 )
 from tools.workflows.gate_port import GateSandbox, GateUnavailable
 from tools.workflows.gates import Verdict
-from tools.workflows.runner import RunObserver, RunOutcome, SilentObserver, WorkflowRunner
+from tools.workflows.run_observer import RunObserver, SilentObserver
+from tools.workflows.run_outcome import RunOutcome
+from tools.workflows.runner import WorkflowRunner
 from tools.workflows.spec_schema import (
     InvalidSpecification,
     Specification,

@@ -27,10 +27,8 @@ from typing import Final
 
 from attrs import frozen
 
-from tools.durable import FileLock, FileSystem, LockTimeout, OsFileSystem, WriteError
-from tools.durable.filesystem import DIRECTORY_FLAGS, close_reader
+from tools.durable import FileSystem, OsFileSystem
 from tools.harness import (
-    InvalidStateTransition,
     SessionContext,
     SessionManager,
     SessionNotFound,
@@ -44,7 +42,6 @@ from tools.workflows.agents.port import PhaseAgent
 from tools.workflows.attempts import Standing, standing_of
 from tools.workflows.component_files import apply_files, read_workspace
 from tools.workflows.errors import (
-    AlreadyRunning,
     AttemptsExhausted,
     BudgetTooSmall,
     NoAgent,
@@ -52,9 +49,10 @@ from tools.workflows.errors import (
     PhaseNotInWorkflow,
 )
 from tools.workflows.gate_port import GateSandbox
-from tools.workflows.runner import INPUTS_PLACED, RunOutcome
+from tools.workflows.history import INPUTS_PLACED, has_inputs, told_pause, why_stopped
+from tools.workflows.leading import leading, require_open
+from tools.workflows.run_outcome import RunOutcome
 from tools.workflows.step_store import StepStore
-from tools.workflows.workspace_files import make_workspace
 
 MAX_ROUNDS: Final = 1000
 """How many attempts one run goes through at most, whatever its workflow allows."""
@@ -173,7 +171,7 @@ class AgentRunner:
         if session is None:
             raise SessionNotFound(session_id, path=store.base_path)
         work = AgentWork.of_session(store, session_id)
-        return _outcome(session, work.workflow, _why_stopped(session))
+        return _outcome(session, work.workflow, why_stopped(session))
 
     def resume(self, session_id: str, agent: PhaseAgent | None = None) -> RunOutcome:
         """Go on with a session that was begun by `start`, whatever became of its worker.
@@ -238,77 +236,47 @@ class AgentRunner:
 
     @contextmanager
     def _leading(self, session_id: str, operation: str, agent: PhaseAgent | None) -> Iterator[_Run]:
-        """Hold the session's run lock; what is read under it is what is so."""
-        store = self._manager.store
-        self._require_open(session_id, store.load(session_id), operation)
+        manager = self._manager
+        store = manager.store
+        require_open(manager, session_id, store.load(session_id), operation)
         ground = Ground.of(AgentWork.of_session(store, session_id))
         self._gates.prepare(kit=ground.work.workflow.needs_pytest)
         if agent is None:
             agent = self._named_agent(session_id, ground.work)
-        directory = store.session_path(session_id).parent
-        workspace = store.workspace_path(session_id)
-        lock = FileLock(self._fs, directory / WORKFLOW_NAME, timeout_s=self._lock_timeout_s)
-        try:
-            lock.acquire()
-        except FileNotFoundError:
-            raise SessionNotFound(session_id, path=store.base_path) from None
-        except LockTimeout as error:
-            raise AlreadyRunning(session_id) from error
-        workspace_fd = -1
-        try:
-            try:
-                make_workspace(self._fs, workspace)
-                workspace_fd = self._fs.open(str(workspace), DIRECTORY_FLAGS)
-            except FileNotFoundError:
-                raise SessionNotFound(session_id, path=store.base_path) from None
-            except OSError as error:
-                raise WriteError(
-                    path=workspace, operation="open the workspace", cause=error
-                ) from error
-            session = self._require_open(session_id, self._manager.load(session_id), operation)
-            names = [phase.name for phase in ground.work.workflow.phases]
-            if session.current_phase not in names:
-                raise PhaseNotInWorkflow(session_id, phase=session.current_phase, known=names)
+        with leading(
+            manager,
+            session_id,
+            operation,
+            lock_name=WORKFLOW_NAME,
+            phases=[phase.name for phase in ground.work.workflow.phases],
+            fs=self._fs,
+            lock_timeout_s=self._lock_timeout_s,
+        ) as led:
             yield _Run(
-                manager=self._manager,
+                manager=manager,
                 observer=self._observer,
-                session=session,
+                session=led.session,
                 ground=ground,
                 phases=PhaseRun(
-                    manager=self._manager,
+                    manager=manager,
                     observer=self._observer,
-                    session=session,
+                    session=led.session,
                     ground=ground,
                     agent=agent,
                     gates=self._gates,
                     answers_timeout_s=self._answers_timeout_s,
                     monotonic=self._monotonic,
                     fs=self._fs,
-                    steps=StepStore(self._fs, directory),
-                    workspace=workspace,
-                    workspace_fd=workspace_fd,
+                    steps=StepStore(self._fs, store.session_path(session_id).parent),
+                    workspace=led.workspace,
+                    workspace_fd=led.workspace_fd,
                 ),
             )
-        finally:
-            if workspace_fd >= 0:
-                close_reader(self._fs, workspace_fd)
-            lock.release()
 
     def _named_agent(self, session_id: str, work: AgentWork) -> PhaseAgent:
         if work.agent is None or self._agents is None:
             raise NoAgent(session_id)
         return self._agents(work.agent)
-
-    def _require_open(
-        self, session_id: str, session: SessionContext | None, operation: str
-    ) -> SessionContext:
-        if session is None:
-            raise SessionNotFound(session_id, path=self._manager.store.base_path)
-        if session.state.is_terminal:
-            raise InvalidStateTransition(
-                session_id=session_id, state=session.state, operation=operation
-            )
-        return session
 
 
 @frozen(kw_only=True, eq=False)
@@ -432,7 +400,7 @@ class _Run:
     def _place_inputs(self) -> None:
         """Put the inputs into the workspace, once: before the first phase runs, never after."""
         inputs = self.ground.work.inputs
-        if not inputs or any(one.action == INPUTS_PLACED for one in self.session.history):
+        if not inputs or has_inputs(self.session):
             return
         run = self.phases
         there = read_workspace(run.fs, run.workspace_fd, root=run.workspace)
@@ -447,8 +415,7 @@ class _Run:
         self.manager.add_history(INPUTS_PLACED, ", ".join(one.target for one in inputs))
 
     def _told_pause(self) -> RunOutcome:
-        reason = _why_stopped(self.session)
-        told = f"paused while it ran: {reason}" if reason else "paused while it ran"
+        told = told_pause(self.session)
         self.observer.paused(told)
         return self._told(told)
 
@@ -476,9 +443,3 @@ def _outcome(session: SessionContext, workflow: AgentWorkflow, reason: str | Non
         attempts=attempts,
         waiting_for=None if session.state.is_terminal else standing.waiting_for,
     )
-
-
-def _why_stopped(session: SessionContext) -> str | None:
-    """Return why a session was paused or aborted, or None where it was not, or nobody said."""
-    action = f"session_{session.state.value}"
-    return next((one.details for one in reversed(session.history) if one.action == action), None)

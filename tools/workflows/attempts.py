@@ -10,12 +10,12 @@ from attrs import frozen
 
 from tools.harness import SessionContext, SessionHistory
 from tools.harness.asking import waiting_question
+from tools.workflows.history import BEGINNINGS
 from tools.workflows.step_store import StepKey
 
 ANSWERED: Final = "agent_answered"
 """The history's entry that an agent's answer is stored and its tokens are charged."""
 
-_BEGINNINGS: Final = frozenset({"session_created", "phase_advanced", "phase_retried"})
 _SPENT: Final = re.compile(r"call \d{1,9}: (\d{1,19}) tokens")
 
 
@@ -55,7 +55,7 @@ def standing_of(session: SessionContext) -> Standing:
     keys: list[StepKey] = []
     since: list[SessionHistory] = []
     for entry in session.history:
-        if entry.action in _BEGINNINGS:
+        if entry.action in BEGINNINGS:
             again = entry.action == "phase_retried" and keys
             attempt = keys[-1].attempt + 1 if again else 1
             keys.append(StepKey(serial=len(keys) + 1, phase=entry.phase or "", attempt=attempt))
@@ -87,7 +87,7 @@ def cost_of_attempt(session: SessionContext) -> int:
     """Return what the current attempt has cost, in tokens."""
     cost = 0
     for entry in reversed(session.history):
-        if entry.action in _BEGINNINGS:
+        if entry.action in BEGINNINGS:
             break
         if entry.action == ANSWERED:
             cost += spent_in(entry)

@@ -16,11 +16,11 @@ from attrs import define, field, frozen
 from tools.durable import OsFileSystem, ReadError
 from tools.harness import SessionContext, SessionHistory, SessionStore
 from tools.workflows.attempts import ANSWERED, spent_in
+from tools.workflows.history import BEGINNINGS
 from tools.workflows.step_store import StepStore
 
 MAX_TEXT: Final = 200_000
 """The most that is shown of one prompt or answer."""
-_BEGINNINGS: Final = frozenset({"session_created", "phase_advanced", "phase_retried"})
 _WIDTH: Final = 960
 _ROW: Final = 26
 _CHART: Final = 180
@@ -98,7 +98,7 @@ def render_report(
 def _attempts(session: SessionContext) -> list[_Attempt]:
     found: list[_Attempt] = []
     for entry in session.history:
-        if entry.action in _BEGINNINGS and entry.phase:
+        if entry.action in BEGINNINGS and entry.phase:
             again = entry.action == "phase_retried" and found
             number = found[-1].number + 1 if again else 1
             serial = len(found) + 1

@@ -8,155 +8,27 @@ between which two saves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Final, Protocol
 
-from attrs import field, frozen
+from attrs import frozen
 
-from tools.durable import FileLock, FileSystem, LockTimeout, OsFileSystem, WriteError
-from tools.durable.filesystem import DIRECTORY_FLAGS, close_reader
-from tools.harness import (
-    InvalidStateTransition,
-    PhaseResult,
-    SessionContext,
-    SessionManager,
-    SessionNotFound,
-    SessionState,
-    TokenBudget,
-)
+from tools.durable import FileSystem, OsFileSystem
+from tools.harness import PhaseResult, SessionContext, SessionManager, SessionState
 from tools.workflows.errors import (
-    AlreadyRunning,
     AttemptsExhausted,
     BudgetTooSmall,
     NotAWorkflowSession,
     NothingToRetry,
-    PhaseNotInWorkflow,
 )
+from tools.workflows.history import BEGINNINGS, INPUTS_PLACED, has_inputs, told_pause
+from tools.workflows.leading import leading, require_open
+from tools.workflows.run_observer import RunObserver, SilentObserver
+from tools.workflows.run_outcome import RunOutcome
 from tools.workflows.workflow_file import SNAPSHOT_NAME, Phase, Workflow
-from tools.workflows.workspace_files import make_workspace, missing_artifacts, place_inputs
-
-INPUTS_PLACED: Final = "inputs_placed"
-"""The history's entry that the inputs are in the workspace, for good."""
-
-_BEGINNINGS: Final = frozenset({"session_created", "phase_advanced", "phase_retried"})
-"""The history's entries that begin an attempt."""
-
-
-class RunObserver(Protocol):
-    """Is told what happens during a run, as soon as it is on disk.
-
-    What it raises ends the run where it is; the session can be resumed.
-    """
-
-    def run_started(self, session_id: str, workflow: Workflow, *, resumed: bool) -> None:
-        """A run begins; one that is refused never does.
-
-        Args:
-            session_id: The session; with it the run can be resumed, whatever happens next.
-            workflow: What is run.
-            resumed: False if the session was created for this run.
-        """
-        ...
-
-    def phase_started(self, phase: Phase, *, attempt: int, position: int, total: int) -> None:
-        """A phase's code is about to run.
-
-        Args:
-            phase: The phase.
-            attempt: Which attempt at it, from 1.
-            position: Where it stands in the workflow, from 1.
-            total: How many phases the workflow has.
-        """
-        ...
-
-    def phase_finished(self, phase: Phase, result: PhaseResult, problem: str | None) -> None:
-        """A phase's result is recorded.
-
-        Args:
-            phase: The phase.
-            result: What became of it, with `success` as it was judged.
-            problem: Why it is no success, or None.
-        """
-        ...
-
-    def budget(self, budget: TokenBudget) -> None:
-        """The budget was charged, or is looked at for the first time in this run."""
-        ...
-
-    def paused(self, reason: str) -> None:
-        """The session is paused; the run ends."""
-        ...
-
-    def completed(self) -> None:
-        """The session is complete; the run ends."""
-        ...
-
-
-class SilentObserver:
-    """Does nothing; a base for observers that want to know some things only."""
-
-    def run_started(self, session_id: str, workflow: Workflow, *, resumed: bool) -> None:
-        """See `RunObserver`."""
-
-    def phase_started(self, phase: Phase, *, attempt: int, position: int, total: int) -> None:
-        """See `RunObserver`."""
-
-    def phase_finished(self, phase: Phase, result: PhaseResult, problem: str | None) -> None:
-        """See `RunObserver`."""
-
-    def budget(self, budget: TokenBudget) -> None:
-        """See `RunObserver`."""
-
-    def paused(self, reason: str) -> None:
-        """See `RunObserver`."""
-
-    def completed(self) -> None:
-        """See `RunObserver`."""
-
-
-def _names(values: Iterable[str]) -> tuple[str, ...]:
-    return tuple(values)
-
-
-def _frozen_mapping(value: Mapping[str, int]) -> Mapping[str, int]:
-    return MappingProxyType(dict(value))
-
-
-@frozen(kw_only=True)
-class RunOutcome:
-    """How a run ended.
-
-    Attributes:
-        session_id: The session.
-        state: COMPLETED or PAUSED; any state where a session is only looked at.
-        phases_done: The phases that succeeded, in this run and before it, in order.
-        reason: Why it is paused (or was aborted), or None.
-        attempts: How many attempts each phase has had that was begun, by its name.
-        waiting_for: The id of the questions that a person was asked and whose answers the session
-            has not taken yet, or None.
-    """
-
-    session_id: str
-    state: SessionState
-    phases_done: tuple[str, ...] = field(converter=_names)
-    reason: str | None = None
-    attempts: Mapping[str, int] = field(factory=dict, converter=_frozen_mapping, hash=False)
-    waiting_for: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the same as plain values, for JSON and for the state of other frameworks."""
-        return {
-            "session_id": self.session_id,
-            "state": self.state.value,
-            "phases_done": list(self.phases_done),
-            "reason": self.reason,
-            "attempts": dict(self.attempts),
-            "waiting_for": self.waiting_for,
-        }
+from tools.workflows.workspace_files import missing_artifacts, place_inputs
 
 
 class _Standing(Enum):
@@ -290,67 +162,27 @@ class WorkflowRunner:
 
     @contextmanager
     def _leading(self, session_id: str, operation: str) -> Iterator[_Run]:
-        """Hold the session's run lock; what is read under it is what is so.
-
-        The lock is on the session's copy of the workflow: saves lock the session's directory, and
-        the workspace belongs to whoever runs code in it.
-        """
-        store = self._manager.store
-        self._require_open(session_id, store.load(session_id), operation)
+        manager = self._manager
+        require_open(manager, session_id, manager.store.load(session_id), operation)
         workflow = self._workflow(session_id)
-        workspace = store.workspace_path(session_id)
-        snapshot = store.session_path(session_id).with_name(SNAPSHOT_NAME)
-        lock = FileLock(self._fs, snapshot, timeout_s=self._lock_timeout_s)
-        try:
-            lock.acquire()
-        except FileNotFoundError:
-            raise SessionNotFound(session_id, path=store.base_path) from None
-        except LockTimeout as error:
-            raise AlreadyRunning(session_id) from error
-        try:
-            with self._workspace(session_id, workspace) as workspace_fd:
-                session = self._require_open(session_id, self._manager.load(session_id), operation)
-                names = [phase.name for phase in workflow.phases]
-                if session.current_phase not in names:
-                    raise PhaseNotInWorkflow(session_id, phase=session.current_phase, known=names)
-                yield _Run(
-                    manager=self._manager,
-                    observer=self._observer,
-                    fs=self._fs,
-                    session=session,
-                    workflow=workflow,
-                    workspace=workspace,
-                    workspace_fd=workspace_fd,
-                )
-        finally:
-            lock.release()
-
-    @contextmanager
-    def _workspace(self, session_id: str, path: Path) -> Iterator[int]:
-        """Make the workspace if need be, and hold it open."""
-        try:
-            make_workspace(self._fs, path)
-            fd = self._fs.open(str(path), DIRECTORY_FLAGS)
-        except FileNotFoundError:
-            base = self._manager.store.base_path
-            raise SessionNotFound(session_id, path=base) from None
-        except OSError as error:
-            raise WriteError(path=path, operation="open the workspace", cause=error) from error
-        try:
-            yield fd
-        finally:
-            close_reader(self._fs, fd)
-
-    def _require_open(
-        self, session_id: str, session: SessionContext | None, operation: str
-    ) -> SessionContext:
-        if session is None:
-            raise SessionNotFound(session_id, path=self._manager.store.base_path)
-        if session.state.is_terminal:
-            raise InvalidStateTransition(
-                session_id=session_id, state=session.state, operation=operation
+        with leading(
+            manager,
+            session_id,
+            operation,
+            lock_name=SNAPSHOT_NAME,
+            phases=[phase.name for phase in workflow.phases],
+            fs=self._fs,
+            lock_timeout_s=self._lock_timeout_s,
+        ) as led:
+            yield _Run(
+                manager=manager,
+                observer=self._observer,
+                fs=self._fs,
+                session=led.session,
+                workflow=workflow,
+                workspace=led.workspace,
+                workspace_fd=led.workspace_fd,
             )
-        return session
 
     def _workflow(self, session_id: str) -> Workflow:
         store = self._manager.store
@@ -394,7 +226,7 @@ class _Run:
                     return _Standing.SUCCEEDED
                 if entry.action == "phase_failed":
                     return _Standing.FAILED
-            if entry.action in _BEGINNINGS:
+            if entry.action in BEGINNINGS:
                 break
         return _Standing.OPEN
 
@@ -503,7 +335,7 @@ class _Run:
         on a workspace that no phase has seen.
         """
         inputs = self.workflow.inputs
-        if not inputs or any(entry.action == INPUTS_PLACED for entry in self.session.history):
+        if not inputs or has_inputs(self.session):
             return
         place_inputs(self.fs, self.workspace_fd, inputs, root=self.workspace)
         self.manager.add_history(INPUTS_PLACED, ", ".join(one.target for one in inputs))
@@ -549,15 +381,7 @@ class _Run:
         )
 
     def _told_pause(self) -> str:
-        reason = next(
-            (
-                one.details
-                for one in reversed(self.session.history)
-                if one.action == "session_paused"
-            ),
-            None,
-        )
-        told = f"paused while it ran: {reason}" if reason else "paused while it ran"
+        told = told_pause(self.session)
         self.observer.paused(told)
         return told
 

@@ -1,0 +1,124 @@
+"""Leading a session: by one worker at a time, under the session's run lock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from attrs import frozen
+
+from tools.durable import FileLock, FileSystem, LockTimeout, WriteError
+from tools.durable.filesystem import DIRECTORY_FLAGS, close_reader
+from tools.harness import (
+    InvalidStateTransition,
+    SessionContext,
+    SessionManager,
+    SessionNotFound,
+)
+from tools.workflows.errors import AlreadyRunning, PhaseNotInWorkflow
+from tools.workflows.workspace_files import make_workspace
+
+
+@frozen(kw_only=True)
+class Led:
+    """A session that is led.
+
+    Attributes:
+        session: The manager's current session, as it was read under the lock.
+        workspace: Its workspace.
+        workspace_fd: A descriptor of that.
+    """
+
+    session: SessionContext
+    workspace: Path
+    workspace_fd: int
+
+
+def require_open(
+    manager: SessionManager, session_id: str, session: SessionContext | None, operation: str
+) -> SessionContext:
+    """Return a session that was looked for, if it is there and has not ended.
+
+    Raises:
+        SessionNotFound: It is not there.
+        InvalidStateTransition: It has ended.
+    """
+    if session is None:
+        raise SessionNotFound(session_id, path=manager.store.base_path)
+    if session.state.is_terminal:
+        raise InvalidStateTransition(
+            session_id=session_id, state=session.state, operation=operation
+        )
+    return session
+
+
+@contextmanager
+def leading(
+    manager: SessionManager,
+    session_id: str,
+    operation: str,
+    *,
+    lock_name: str,
+    phases: Sequence[str],
+    fs: FileSystem,
+    lock_timeout_s: float,
+) -> Iterator[Led]:
+    """Hold the session's run lock; what is read under it is what is so.
+
+    The lock is on the session's copy of what it works through: saves lock the session's directory,
+    and the workspace belongs to whoever runs code in it.
+
+    Args:
+        manager: Leads the session; it becomes the current one.
+        session_id: The session.
+        operation: What is wanted, for messages.
+        lock_name: The file beside the session's that is locked.
+        phases: The names of the phases that it may be in.
+        fs: The file system.
+        lock_timeout_s: How long to wait for another worker that is just ending, in seconds.
+
+    Raises:
+        SessionNotFound: There is no such session (any more).
+        AlreadyRunning: Another worker runs it.
+        InvalidStateTransition: It has ended.
+        PhaseNotInWorkflow: It was led into another phase.
+        WriteError: Its workspace can't be made or opened.
+    """
+    store = manager.store
+    lock = FileLock(
+        fs, store.session_path(session_id).with_name(lock_name), timeout_s=lock_timeout_s
+    )
+    try:
+        lock.acquire()
+    except FileNotFoundError:
+        raise SessionNotFound(session_id, path=store.base_path) from None
+    except LockTimeout as error:
+        raise AlreadyRunning(session_id) from error
+    try:
+        workspace = store.workspace_path(session_id)
+        with _open_workspace(manager, session_id, workspace, fs) as workspace_fd:
+            session = require_open(manager, session_id, manager.load(session_id), operation)
+            if session.current_phase not in phases:
+                raise PhaseNotInWorkflow(session_id, phase=session.current_phase, known=phases)
+            yield Led(session=session, workspace=workspace, workspace_fd=workspace_fd)
+    finally:
+        lock.release()
+
+
+@contextmanager
+def _open_workspace(
+    manager: SessionManager, session_id: str, path: Path, fs: FileSystem
+) -> Iterator[int]:
+    """Make the workspace if need be, and hold it open."""
+    try:
+        make_workspace(fs, path)
+        fd = fs.open(str(path), DIRECTORY_FLAGS)
+    except FileNotFoundError:
+        raise SessionNotFound(session_id, path=manager.store.base_path) from None
+    except OSError as error:
+        raise WriteError(path=path, operation="open the workspace", cause=error) from error
+    try:
+        yield fd
+    finally:
+        close_reader(fs, fd)

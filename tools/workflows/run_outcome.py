@@ -1,0 +1,52 @@
+"""How a run ended, of a workflow or of an agent's work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from attrs import field, frozen
+
+from tools.harness import SessionState
+
+
+def _names(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(values)
+
+
+def _frozen_mapping(value: Mapping[str, int]) -> Mapping[str, int]:
+    return MappingProxyType(dict(value))
+
+
+@frozen(kw_only=True)
+class RunOutcome:
+    """How a run ended.
+
+    Attributes:
+        session_id: The session.
+        state: COMPLETED or PAUSED; any state where a session is only looked at.
+        phases_done: The phases that succeeded, in this run and before it, in order.
+        reason: Why it is paused (or was aborted), or None.
+        attempts: How many attempts each phase has had that was begun, by its name.
+        waiting_for: The id of the questions that a person was asked and whose answers the session
+            has not taken yet, or None.
+    """
+
+    session_id: str
+    state: SessionState
+    phases_done: tuple[str, ...] = field(converter=_names)
+    reason: str | None = None
+    attempts: Mapping[str, int] = field(factory=dict, converter=_frozen_mapping, hash=False)
+    waiting_for: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the same as plain values, for JSON and for the state of other frameworks."""
+        return {
+            "session_id": self.session_id,
+            "state": self.state.value,
+            "phases_done": list(self.phases_done),
+            "reason": self.reason,
+            "attempts": dict(self.attempts),
+            "waiting_for": self.waiting_for,
+        }
