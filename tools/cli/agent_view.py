@@ -5,20 +5,18 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Final
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
-from rich.console import Group, RenderableType
-from rich.live import Live
-from rich.spinner import Spinner
-from rich.table import Table
+from rich.console import RenderableType
 from rich.text import Text
 
 from tools.cli.durations import tell_duration
 from tools.cli.options import QUESTIONS_OPTION
 from tools.cli.output import Output
-from tools.cli.render import PhaseRow, budget_bar, phase_rows, phase_table, words
-from tools.harness import SessionContext, SessionManager, TokenBudget
+from tools.cli.phases_view import PhasesDrawing, PhasesView
+from tools.cli.render import words
+from tools.harness import SessionManager
 
 if TYPE_CHECKING:
     from tools.workflows.agent_work import AgentWork
@@ -26,17 +24,14 @@ if TYPE_CHECKING:
     from tools.workflows.agents import AgentQuestion, TokenUsage
     from tools.workflows.gates import Verdict
 
-_REFRESHES_PER_SECOND: Final = 8
 
-
-class AgentView:
+class AgentView(PhasesView):
     """Keeps what is known of a run; it is a `tools.workflows.agent_observer.AgentObserver`.
 
     Attributes:
-        session_id: The session, once the run has one.
         work: What is done, once that is known.
-        rows: What became of each phase.
         doing: What happens now, in a few words, or None.
+        since: When that began, on the view's clock.
         verdicts: The verdicts of this run, oldest first, each with its phase and attempt.
         questions_dir: Where those are, if it is not where `agentforge answer` looks.
     """
@@ -44,40 +39,19 @@ class AgentView:
     def __init__(
         self, manager: SessionManager, *, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        self._manager = manager
+        super().__init__(manager)
         self._monotonic = monotonic
-        self.session_id: str | None = None
         self.work: AgentWork | None = None
-        self.rows: list[PhaseRow] = []
         self.doing: str | None = None
         self.verdicts: list[tuple[str, int, Verdict]] = []
         self.questions_dir: str | None = None
-        self.spent: TokenBudget | None = None
         self.since = 0.0
-
-    @property
-    def session(self) -> SessionContext | None:
-        """The session as the manager has it."""
-        return self._manager.current_session
-
-    def shown(self) -> AbstractContextManager[object]:
-        """Show the run while the context lasts."""
-        return nullcontext()
 
     def run_started(self, session_id: str, work: AgentWork, *, resumed: bool) -> None:
         """Take up what earlier runs did."""
         del resumed
-        self.session_id = session_id
         self.work = work
-        done = {row.name: row for row in phase_rows(self.session)} if self.session else {}
-        names = [phase.name for phase in work.workflow.phases]
-        self.rows = [done.get(name, PhaseRow(name)) for name in names]
-        for row in self.rows:
-            if row.state not in {"succeeded", "failed"}:
-                row.state = "pending"
-
-    def _row(self, phase: AgentPhase) -> PhaseRow:
-        return next(row for row in self.rows if row.name == phase.name)
+        self.take_up(session_id, [phase.name for phase in work.workflow.phases])
 
     def _do(self, words_: str) -> None:
         self.doing = words_
@@ -86,7 +60,7 @@ class AgentView:
     def phase_started(self, phase: AgentPhase, *, attempt: int, position: int, total: int) -> None:
         """Mark a phase as running."""
         del position, total
-        row = self._row(phase)
+        row = self.row(phase.name)
         row.state, row.attempt = "running", attempt
         self._do(phase.name)
 
@@ -100,7 +74,7 @@ class AgentView:
     ) -> None:
         """Take the cost."""
         del failure
-        row = self._row(phase)
+        row = self.row(phase.name)
         row.tokens += usage.total
         row.duration_s = (row.duration_s or 0.0) + duration_s
 
@@ -110,7 +84,7 @@ class AgentView:
 
     def phase_finished(self, phase: AgentPhase, verdict: Verdict) -> None:
         """Mark a phase as done or failed."""
-        row = self._row(phase)
+        row = self.row(phase.name)
         row.state = "succeeded" if verdict.passed else "failed"
         row.duration_s = (row.duration_s or 0.0) + verdict.duration_s
         self.verdicts.append((phase.name, row.attempt, verdict))
@@ -127,22 +101,10 @@ class AgentView:
             words += [QUESTIONS_OPTION, self.questions_dir]
         return shlex.join(words)
 
-    def budget(self, budget: TokenBudget) -> None:
-        """Take note of the budget."""
-        self.spent = budget
-
     def ended(self) -> None:
         """Mark a phase whose verdict was not recorded: the run is over."""
-        for row in self.rows:
-            if row.state == "running":
-                row.state = "stopped"
+        super().ended()
         self.doing = None
-
-    def paused(self, reason: str) -> None:
-        """Nothing: the summary tells it."""
-
-    def completed(self) -> None:
-        """Nothing: the summary tells it."""
 
 
 def verdict_text(phase: str, attempt: int, verdict: Verdict) -> Text:
@@ -160,33 +122,24 @@ class LiveAgentView(AgentView):
 
     def __init__(self, manager: SessionManager, output: Output) -> None:
         super().__init__(manager)
-        self._output = output
-        self._spinner = Spinner("dots", style="bold cyan")
+        self._drawing = PhasesDrawing(output)
 
     def shown(self) -> AbstractContextManager[object]:
         """Draw the table until the context ends, which leaves its last state on the screen."""
-        return Live(
-            console=self._output.console,
-            get_renderable=self._draw,
-            refresh_per_second=_REFRESHES_PER_SECOND,
-            vertical_overflow="visible",
-        )
+        return self._drawing.live(self._draw)
 
     def _draw(self) -> RenderableType:
         if self.work is None or self.session_id is None:
             return Text()
-        title = words(f"{self.work.workflow.name} {self.work.name}", "bold")
-        title.append_text(words(f"  {self.session_id}", "dim"))
-        parts: list[RenderableType] = [title, phase_table(self.rows)]
-        parts += [verdict_text(*one) for one in self.verdicts]
+        doing = None
         if self.doing is not None:
-            line = Table.grid(padding=(0, 1, 0, 0))
-            took = tell_duration(self._monotonic() - self.since)
-            line.add_row(self._spinner, words(f"{self.doing}, {took}"))
-            parts.append(line)
-        if self.spent is not None:
-            parts.append(budget_bar(self.spent))
-        return Group(*parts)
+            doing = f"{self.doing}, {tell_duration(self._monotonic() - self.since)}"
+        return self._drawing.picture(
+            self,
+            f"{self.work.workflow.name} {self.work.name}",
+            remarks=[verdict_text(*one) for one in self.verdicts],
+            doing=doing,
+        )
 
 
 class PlainAgentView(AgentView):
@@ -210,8 +163,7 @@ class PlainAgentView(AgentView):
         )
 
     def _tell(self, phase: AgentPhase, text: str) -> None:
-        position = 1 + next(index for index, row in enumerate(self.rows) if row.name == phase.name)
-        self._output.line(f"[{position}/{len(self.rows)}] {phase.name}: {text}")
+        self._output.line(f"{self.place(phase.name)}: {text}")
 
     def agent_answered(
         self, phase: AgentPhase, *, usage: TokenUsage, duration_s: float, failure: str | None

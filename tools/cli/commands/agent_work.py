@@ -9,10 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tools.cli.agent_options import (
+    About,
+    AgentName,
+    AgentTimeout,
+    Component,
+    NoWait,
+    Record,
+    Tokens,
+)
 from tools.cli.context import Cli, cli_of
-from tools.cli.errors import Interrupted
-from tools.cli.exit_codes import ExitCode, exit_code_of
 from tools.cli.options import AsJson, SessionId
+from tools.cli.running import prepare_sandbox, showing, tell_outcome, told_how_to_go_on
 
 if TYPE_CHECKING:
     from tools.cli.agent_view import AgentView
@@ -23,67 +31,8 @@ if TYPE_CHECKING:
     from tools.workflows.agent_work import AgentWork
     from tools.workflows.agents import PhaseAgent
 
-_TROUBLE = frozenset({ExitCode.CONFLICT, ExitCode.STORAGE, ExitCode.SANDBOX, ExitCode.UNEXPECTED})
 _SHOWN_EVIDENCE = 12
 _WAIT_S = 86_400.0 * 365
-
-AgentName = Annotated[
-    str,
-    typer.Option(
-        "--agent",
-        metavar="AGENT",
-        help="Who does the work: a command line (prompt on standard input, answer on standard "
-        "output), recorded:DIR, openai:MODEL[@URL] or anthropic:MODEL[@URL].",
-        show_default=False,
-    ),
-]
-AgentTimeout = Annotated[
-    float | None,
-    typer.Option(
-        "--agent-timeout",
-        metavar="SECONDS",
-        min=0.001,
-        help="How long one answer may take; 1800 seconds by default.",
-        show_default=False,
-    ),
-]
-Record = Annotated[
-    Path | None,
-    typer.Option(
-        "--record",
-        metavar="DIR",
-        help="Keep the agent's answers as recordings.",
-        show_default=False,
-    ),
-]
-Tokens = Annotated[
-    int | None,
-    typer.Option(
-        "--budget",
-        metavar="TOKENS",
-        min=0,
-        help="Tokens allotted; the workflow's own by default.",
-        show_default=False,
-    ),
-]
-Component = Annotated[
-    str | None,
-    typer.Option(
-        "--component",
-        "-c",
-        metavar="NAME",
-        help="The component of the specification; the only one by default.",
-        show_default=False,
-    ),
-]
-NoWait = Annotated[
-    bool,
-    typer.Option(
-        "--no-wait",
-        help="Pause for questions instead of waiting for their answers.",
-        show_default=False,
-    ),
-]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -142,12 +91,7 @@ def spec(
         ),
     ],
     agent: AgentName,
-    about: Annotated[
-        str | None,
-        typer.Option(
-            "--about", metavar="TEXT", help="What is wanted, in your words.", show_default=False
-        ),
-    ] = None,
+    about: About = None,
     about_file: Annotated[
         Path | None,
         typer.Option(
@@ -194,12 +138,7 @@ def drive(
         ),
     ] = None,
     component: Component = None,
-    about: Annotated[
-        str | None,
-        typer.Option(
-            "--about", metavar="TEXT", help="What is wanted, in your words.", show_default=False
-        ),
-    ] = None,
+    about: About = None,
     budget: Tokens = None,
     agent_timeout: AgentTimeout = None,
     record: Record = None,
@@ -329,8 +268,6 @@ def run_agent(cli: Cli, act: Callable[[AgentRunner], RunOutcome], *, wait: bool)
     """Run, show what happens, and tell how it ended."""
     from tools.bootstrap import build_agent_runner
     from tools.cli.agent_view import agent_view
-    from tools.cli.commands.work import prepare_sandbox
-    from tools.harness import SessionState
 
     directory = _questions_of(cli.store())
     manager = cli.manager(_desk(directory))
@@ -344,27 +281,19 @@ def run_agent(cli: Cli, act: Callable[[AgentRunner], RunOutcome], *, wait: bool)
         observer=view,
         answers_timeout_s=_WAIT_S if wait else 0.0,
     )
-    try:
-        with view.shown():
-            try:
-                outcome = act(runner)
-            finally:
-                view.ended()
-    except KeyboardInterrupt:
-        raise _interrupted(cli, view) from None
-    except Exception as error:
-        if exit_code_of(error) in _TROUBLE and not cli.output.json and view.session_id:
-            following = cli.command("resume", view.session_id)
-            cli.output.remark(f"The session is kept. To go on: {following}")
-        raise
+    with (
+        told_how_to_go_on(cli, view, can_go_on=lambda: view.session_id is not None),
+        showing(view),
+    ):
+        outcome = act(runner)
     session = manager.current_session
     assert session is not None  # noqa: S101 (a run that returns had one)
-    if cli.output.json:
-        cli.output.document(_document(cli, manager, session, view, outcome))
-    else:
-        _tell(cli, manager, session, view, outcome)
-    if outcome.state is not SessionState.COMPLETED:
-        raise typer.Exit(ExitCode.NOT_DONE)
+    tell_outcome(
+        cli,
+        outcome,
+        document=lambda: _document(cli, manager, session, view, outcome),
+        tell=lambda: _tell(cli, manager, session, view, outcome),
+    )
 
 
 def _questions_of(store: SessionStore) -> Path | None:
@@ -383,16 +312,6 @@ def _desk(directory: Path | None) -> QuestionSessionPerson:
     sessions = agents_questions(directory)
     teller = Notifier(load_config().notify, sessions.base_dir, terminal=sys.stderr)
     return QuestionSessionPerson(sessions=sessions, teller=teller)
-
-
-def _interrupted(cli: Cli, view: AgentView) -> Interrupted:
-    if view.session_id is None:
-        return Interrupted("interrupted; no phase was begun")
-    return Interrupted(
-        f"interrupted; session {view.session_id} is kept with all that was recorded. "
-        f"To go on: {cli.command('resume', view.session_id)}",
-        session_id=view.session_id,
-    )
 
 
 def _next_command(cli: Cli, session: SessionContext, view: AgentView, outcome: RunOutcome) -> str:

@@ -8,19 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tools.cli.agent_options import OtherAgent
 from tools.cli.commands.agent_work import go_on
 from tools.cli.context import Cli, cli_of
-from tools.cli.errors import Interrupted
-from tools.cli.exit_codes import ExitCode, exit_code_of
 from tools.cli.options import AsJson, SessionId
+from tools.cli.running import prepare_sandbox, showing, tell_outcome, told_how_to_go_on
 
 if TYPE_CHECKING:
     from tools.cli.progress import RunView
     from tools.harness import SessionContext, SessionManager
     from tools.workflows import RunOutcome, WorkflowRunner
 
-_TROUBLE = frozenset({ExitCode.CONFLICT, ExitCode.STORAGE, ExitCode.SANDBOX, ExitCode.UNEXPECTED})
-"""Ends of a run that say nothing against going on with it later."""
 _SHOWN_LINES = 12
 _SHOWN_ARTIFACTS = 8
 
@@ -46,17 +44,6 @@ def run(
     cli = cli_of(context, json=as_json)
     loaded = load_workflow(workflow)
     _work(cli, lambda runner: runner.start(loaded))
-
-
-OtherAgent = Annotated[
-    str | None,
-    typer.Option(
-        "--agent",
-        metavar="AGENT",
-        help="Another agent than the one that an agent's session names.",
-        show_default=False,
-    ),
-]
 
 
 def resume(
@@ -110,44 +97,23 @@ def _is_agents(cli: Cli, session_id: str) -> bool:
 def _work(cli: Cli, act: Callable[[WorkflowRunner], RunOutcome]) -> None:
     """Run, show what happens, and tell how it ended."""
     from tools.cli.progress import run_view
-    from tools.harness import SessionState
     from tools.workflows import WorkflowRunner
 
     manager = cli.working_manager()
     view = run_view(manager, cli.output)
-    try:
+    with told_how_to_go_on(cli, view, can_go_on=lambda: _is_open(manager, view)):
         if cli.outside.executor is None:
             prepare_sandbox(cli)
-        with view.shown():
-            try:
-                outcome = act(WorkflowRunner(manager, view))
-            finally:
-                view.ended()
-    except KeyboardInterrupt:
-        raise _interrupted(cli, view) from None
-    except Exception as error:
-        if exit_code_of(error) in _TROUBLE and not cli.output.json and _is_open(manager, view):
-            following = cli.command("resume", view.session_id or "")
-            cli.output.remark(f"The session is kept. To go on: {following}")
-        raise
+        with showing(view):
+            outcome = act(WorkflowRunner(manager, view))
     session = manager.current_session
     assert session is not None  # noqa: S101 (a run that returns had one)
-    if cli.output.json:
-        cli.output.document(_document(cli, manager, session, view, outcome))
-    else:
-        _tell(cli, manager, session, view, outcome)
-    if outcome.state is not SessionState.COMPLETED:
-        raise typer.Exit(ExitCode.NOT_DONE)
-
-
-def prepare_sandbox(cli: Cli) -> None:
-    """Compile the interpreter where that was never done, and say so, because it takes minutes."""
-    from tools.cli.progress import sandbox_progress
-    from tools.sandbox import prepare, runtime_info
-
-    if not runtime_info().cache_warm:
-        with sandbox_progress(cli.output) as tell:
-            prepare(tell)
+    tell_outcome(
+        cli,
+        outcome,
+        document=lambda: _document(cli, manager, session, view, outcome),
+        tell=lambda: _tell(cli, manager, session, view, outcome),
+    )
 
 
 def _is_open(manager: SessionManager, view: RunView) -> bool:
@@ -160,16 +126,6 @@ def _is_open(manager: SessionManager, view: RunView) -> bool:
     except (HarnessError, DurableError):
         return False
     return session is not None and not session.state.is_terminal
-
-
-def _interrupted(cli: Cli, view: RunView) -> Interrupted:
-    if view.session_id is None:
-        return Interrupted("interrupted; no phase was begun")
-    return Interrupted(
-        f"interrupted; session {view.session_id} is kept with all that was recorded. "
-        f"To go on: {cli.command('resume', view.session_id)}",
-        session_id=view.session_id,
-    )
 
 
 def _next_command(cli: Cli, session: SessionContext, view: RunView) -> str:
