@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 import stat
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tools.durable.errors import ReadError, WriteError
@@ -17,7 +17,12 @@ _IOV_MAX = 1024
 _READ_PIECE = 1 << 20
 
 
-def _write_all(fs: FileSystem, fd: int, chunks: Sequence[Chunk]) -> None:
+def write_all(fs: FileSystem, fd: int, chunks: Sequence[Chunk]) -> None:
+    """Write pieces one after another, however little the system takes at once.
+
+    Raises:
+        OSError: As the system answered.
+    """
     pending: list[Chunk] = [chunk for chunk in chunks if chunk]
     while pending:
         written = fs.writev(fd, pending[:_IOV_MAX])
@@ -41,6 +46,27 @@ def temporary_name(name: str) -> str:
     return f".{name}.tmp"
 
 
+@contextmanager
+def being_written(fs: FileSystem, fd: int, directory_fd: int, name: str) -> Iterator[None]:
+    """Close a new file at the end of the block that writes it, and remove it if that fails.
+
+    Args:
+        fs: The file system.
+        fd: The file, open for writing.
+        directory_fd: The directory it is in.
+        name: Its name there.
+    """
+    try:
+        try:
+            yield
+        finally:
+            fs.close(fd)
+    except BaseException:
+        with suppress(OSError):
+            fs.unlink(name, dir_fd=directory_fd)
+        raise
+
+
 def create_file(fs: FileSystem, directory_fd: int, name: str, chunks: Sequence[Chunk]) -> None:
     """Write a new file and sync its content; the caller syncs the directory.
 
@@ -52,16 +78,9 @@ def create_file(fs: FileSystem, directory_fd: int, name: str, chunks: Sequence[C
     except FileExistsError:
         fs.unlink(name, dir_fd=directory_fd)
         fd = fs.open(name, CREATE_FLAGS, 0o600, dir_fd=directory_fd)
-    try:
-        try:
-            _write_all(fs, fd, chunks)
-            fs.fsync(fd)
-        finally:
-            fs.close(fd)
-    except BaseException:
-        with suppress(OSError):
-            fs.unlink(name, dir_fd=directory_fd)
-        raise
+    with being_written(fs, fd, directory_fd, name):
+        write_all(fs, fd, chunks)
+        fs.fsync(fd)
 
 
 def replace_file(

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 from tools.durable import DirectoryLock, DurableError, FileSystem, OsFileSystem, discard_tree
-from tools.durable.files import read_descriptor
+from tools.durable.files import being_written, read_descriptor, write_all
 from tools.durable.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS
 from tools.sandbox.closer import close_later
 from tools.sandbox.errors import SandboxError
@@ -665,22 +665,10 @@ def write_new_file(
         OSError: As the system answered; a file that was begun is gone again.
     """
     fd = fs.open(name, CREATE_FLAGS, 0o600, dir_fd=directory_fd)
-    try:
-        try:
-            left = memoryview(content)
-            while left:
-                written = fs.writev(fd, [left])
-                if written <= 0:
-                    raise OSError(errno.EIO, "the file system took no byte")
-                left = left[written:]
-            if mode != 0o600:
-                fs.fchmod(fd, mode)
-        finally:
-            fs.close(fd)
-    except BaseException:
-        with suppress(OSError):
-            fs.unlink(name, dir_fd=directory_fd)
-        raise
+    with being_written(fs, fd, directory_fd, name):
+        write_all(fs, fd, [content])
+        if mode != 0o600:
+            fs.fchmod(fd, mode)
 
 
 def delete_session_path(
