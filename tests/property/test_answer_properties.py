@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.workflows.answers import parse_answer
+from tools.workflows.names import path_problem
 from tools.workflows.prompts import fenced
-from tools.workflows.workflow_file import path_problem
 
 LINES = st.lists(
     st.one_of(

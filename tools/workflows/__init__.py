@@ -44,13 +44,8 @@ from tools.workflows.gates import Verdict
 from tools.workflows.run_observer import RunObserver, SilentObserver
 from tools.workflows.run_outcome import RunOutcome
 from tools.workflows.runner import WorkflowRunner
-from tools.workflows.spec_schema import (
-    InvalidSpecification,
-    Specification,
-    UnknownComponent,
-    load_specification,
-    parse_specification,
-)
+from tools.workflows.spec_schema import load_specification, parse_specification
+from tools.workflows.specification import InvalidSpecification, Specification, UnknownComponent
 from tools.workflows.workflow_file import Input, Phase, Workflow, load_workflow
 
 __all__ = [

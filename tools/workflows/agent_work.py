@@ -21,9 +21,11 @@ from tools.workflows.agent_workflow import CODE, TESTS, AgentPhase, AgentWorkflo
 from tools.workflows.converters import as_tuple
 from tools.workflows.errors import InvalidWorkflow, NotAWorkflowSession
 from tools.workflows.gates import is_test_path
+from tools.workflows.names import path_problem
 from tools.workflows.prompts import shown_paths
-from tools.workflows.spec_schema import Component, Specification, parse_specification
-from tools.workflows.workflow_file import Input, path_problem
+from tools.workflows.spec_schema import parse_specification
+from tools.workflows.specification import Component, Specification
+from tools.workflows.workflow_file import Input
 
 WORKFLOW_NAME: Final = "agent-workflow.yaml"
 """The name under which a session keeps its workflow; the run's lock is on it."""

@@ -22,18 +22,20 @@ from tools.harness.session_codec import encode_text
 from tools.harness.session_domain import DEFAULT_TOKEN_BUDGET, MAX_COUNT, MAX_GOAL_CHARS
 from tools.workflows.converters import as_tuple
 from tools.workflows.errors import InvalidWorkflow
+from tools.workflows.limited_files import read_limited
+from tools.workflows.names import (
+    NAME_RE,
+    NAME_RULE,
+    WORKFLOW_NAME_RE,
+    WORKFLOW_NAME_RULE,
+    path_problem,
+)
 from tools.workflows.workflow_file import (
     DEFAULT_MAX_ATTEMPTS,
     MAX_ATTEMPTS,
     MAX_DEADLINE_S,
     MAX_PHASES,
     MAX_WORKFLOW_BYTES,
-    NAME_RE,
-    NAME_RULE,
-    WORKFLOW_NAME_RE,
-    WORKFLOW_NAME_RULE,
-    path_problem,
-    read_limited,
 )
 from tools.workflows.yaml_nodes import (
     Faults,
@@ -42,9 +44,8 @@ from tools.workflows.yaml_nodes import (
     Node,
     Refused,
     Scalar,
-    TooManyFaults,
     describe,
-    parse,
+    read_document,
 )
 
 SCHEMA_VERSION: Final = 1
@@ -260,13 +261,9 @@ class AgentWorkflow:
         faults = Faults()
         found = None
         try:
-            root = parse(data.decode("utf-8-sig"), faults)
-            if root is not None:
-                found = _Reader(faults).workflow(root)
+            found = read_document(data.decode("utf-8-sig"), faults, _Reader(faults).workflow)
         except UnicodeDecodeError as error:
             faults.add(0, f"byte {error.start} is not UTF-8")
-        except TooManyFaults:
-            pass
         except InvalidWorkflow as error:
             raise InvalidWorkflow(path=path, faults=error.faults) from None
         if faults or found is None:
@@ -326,13 +323,7 @@ class _Reader:
     def __init__(self, faults: Faults) -> None:
         self._faults = faults
 
-    def workflow(self, root: Node) -> AgentWorkflow | None:
-        if not isinstance(root, Mapping):
-            if not isinstance(root, Refused):
-                self._faults.add(
-                    root.line, f"expected the keys of a workflow, found {describe(root)}"
-                )
-            return None
+    def workflow(self, root: Mapping) -> AgentWorkflow | None:
         fields = Fields(root, "", self._faults)
         version = fields.take("schema_version", required=True)
         if version is not None and not (

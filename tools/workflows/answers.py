@@ -27,7 +27,7 @@ from attrs import field, frozen
 
 from tools.workflows.agents.port import AgentOption, AgentQuestion, TokenUsage
 from tools.workflows.converters import as_tuple
-from tools.workflows.workflow_file import path_problem
+from tools.workflows.names import path_problem
 
 MAX_FILES: Final = 200
 MAX_FILE_BYTES: Final = 1 << 20

@@ -21,7 +21,8 @@ from tools.workflows.agent_workflow import TEST_GATES, Gate
 from tools.workflows.converters import as_tuple
 from tools.workflows.gate_guest import TestRun, script_code
 from tools.workflows.gate_port import GateExecution, GateSandbox
-from tools.workflows.spec_schema import Component, read_specification
+from tools.workflows.spec_schema import read_specification
+from tools.workflows.specification import Component
 
 MAX_EVIDENCE_CHARS: Final = 12_000
 """The most that a verdict's evidence has, all lines together: it goes into the next prompt."""

@@ -14,7 +14,7 @@ from attrs import field, frozen
 
 from tools.workflows.agent_workflow import AgentPhase
 from tools.workflows.converters import as_tuple
-from tools.workflows.spec_schema import Component
+from tools.workflows.specification import Component
 
 MAX_FILE_CHARS: Final = 60_000
 """The most that is shown of one file."""

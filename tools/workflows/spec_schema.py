@@ -8,15 +8,20 @@ docs/spec-format.md is the description for people.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from attrs import field, frozen
-
-from tools.harness import HarnessError
-from tools.workflows.converters import as_tuple
-from tools.workflows.workflow_file import path_problem
+from tools.workflows.names import path_problem
+from tools.workflows.specification import (
+    ENTITY_KINDS,
+    STATUSES,
+    Component,
+    Criterion,
+    Entity,
+    InvalidSpecification,
+    Member,
+    Specification,
+)
 from tools.workflows.yaml_nodes import (
     Faults,
     Fields,
@@ -24,195 +29,19 @@ from tools.workflows.yaml_nodes import (
     Node,
     Refused,
     Scalar,
-    TooManyFaults,
     describe,
-    parse,
+    read_document,
 )
 
 SCHEMA_VERSION: Final = 1
 MAX_SPEC_BYTES: Final = 2 << 20
 _MAX_DEPTH: Final = 12
-_SHOWN_FAULTS: Final = 12
 
-STATUSES: Final = ("draft", "approved")
-ENTITY_KINDS: Final = ("class", "enum", "exception", "function", "constant", "protocol")
 _SPEC_ID: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _COMPONENT_ID: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _CRITERION: Final = re.compile(r"[A-Z][A-Z0-9]{0,11}-[0-9]{1,4}")
 _VERSION: Final = re.compile(r"[0-9]{1,6}\.[0-9]{1,6}\.[0-9]{1,6}")
-
-
-class InvalidSpecification(HarnessError):
-    """A document is no component specification; nothing was begun with it.
-
-    Attributes:
-        path: Its file.
-        faults: Everything that is wrong with it, in the order of the file, most with their line.
-    """
-
-    def __init__(self, *, path: Path, faults: Iterable[str]) -> None:
-        self.path = path
-        self.faults: tuple[str, ...] = tuple(faults)
-        shown = "; ".join(self.faults[:_SHOWN_FAULTS])
-        more = len(self.faults) - _SHOWN_FAULTS
-        super().__init__(
-            f"{path} is not a usable specification: {shown}"
-            f"{f'; and {more} more faults' if more > 0 else ''}. Nothing was begun; "
-            "docs/spec-format.md describes the form."
-        )
-
-
-class UnknownComponent(HarnessError):
-    """A specification has no component of this name.
-
-    Attributes:
-        component_id: What was asked for.
-        known: The components that it has.
-    """
-
-    def __init__(self, component_id: str | None, *, path: Path, known: Iterable[str]) -> None:
-        self.component_id = component_id
-        self.known = tuple(known)
-        asked = (
-            f"{path} has no component {component_id!r}"
-            if component_id is not None
-            else f"{path} has several components"
-        )
-        super().__init__(
-            f"{asked}; it has {', '.join(self.known)}. Name one of them; nothing was begun."
-        )
-
-
-@frozen(kw_only=True)
-class Member:
-    """A field or method of an entity.
-
-    Attributes:
-        name: Its name.
-        signature: A method's parameters and result, `(tokens: int) -> None`; a field's type.
-        description: What it is or does, or None.
-        raises: The errors that a method raises.
-    """
-
-    name: str
-    signature: str | None = None
-    description: str | None = None
-    raises: tuple[str, ...] = ()
-
-
-@frozen(kw_only=True)
-class Entity:
-    """Something that the component's module offers by name.
-
-    Attributes:
-        name: Its name.
-        kind: One of `ENTITY_KINDS`.
-        description: What it is, or None.
-        fields: Its fields or an enum's values.
-        methods: Its methods; a function's own signature is the one method of its name.
-    """
-
-    name: str
-    kind: str
-    description: str | None = None
-    fields: tuple[Member, ...] = field(default=(), converter=as_tuple)
-    methods: tuple[Member, ...] = field(default=(), converter=as_tuple)
-
-
-@frozen(kw_only=True)
-class Criterion:
-    """An acceptance criterion.
-
-    Attributes:
-        criterion_id: Its id, as AC-01; tests carry it in their names as `ac_01`.
-        text: What has to hold.
-    """
-
-    criterion_id: str
-    text: str
-
-    @property
-    def in_test_names(self) -> str:
-        """How a test's name carries the id: lower case, `_` for `-`."""
-        return self.criterion_id.lower().replace("-", "_")
-
-
-@frozen(kw_only=True)
-class Component:
-    """A component.
-
-    Attributes:
-        component_id: Its id.
-        location: Its Python file, relative to the workspace.
-        tests: Its test files or directories (ending in `/`), relative to the workspace.
-        description: What it is for, or None.
-        entities: What its module offers.
-        errors: The errors that it defines, by name; they stand among the entities too or not.
-        criteria: Its acceptance criteria.
-        lines: The lines of the document that describe it, from and up to (not with), from 1.
-    """
-
-    component_id: str
-    location: str
-    tests: tuple[str, ...]
-    description: str | None = None
-    entities: tuple[Entity, ...] = field(default=(), converter=as_tuple)
-    errors: tuple[Entity, ...] = field(default=(), converter=as_tuple)
-    criteria: tuple[Criterion, ...] = field(default=(), converter=as_tuple)
-    lines: tuple[int, int] = (1, 1)
-
-    @property
-    def module(self) -> str:
-        """The name that tests import it by."""
-        return self.location.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
-
-
-@frozen(kw_only=True)
-class Specification:
-    """A component specification.
-
-    Attributes:
-        spec_id: Its id.
-        title: Its title.
-        version: Its version, as 1.0.0.
-        status: "draft" or "approved".
-        components: At least one.
-        text: The document, as it was read.
-    """
-
-    spec_id: str
-    title: str
-    version: str
-    status: str
-    components: tuple[Component, ...] = field(converter=as_tuple)
-    text: str = field(repr=False)
-
-    def component(self, component_id: str | None, *, path: Path) -> Component:
-        """Return a component; with None the only one.
-
-        Raises:
-            UnknownComponent: There is none of this id, or there are several to choose from.
-        """
-        if component_id is None and len(self.components) == 1:
-            return self.components[0]
-        for one in self.components:
-            if one.component_id == component_id:
-                return one
-        raise UnknownComponent(
-            component_id, path=path, known=[one.component_id for one in self.components]
-        )
-
-    def excerpt(self, component: Component) -> str:
-        """Return the document with this component only: what an agent needs to know of it."""
-        lines = self.text.splitlines()
-        spans = sorted(one.lines for one in self.components)
-        kept = []
-        for number, line in enumerate(lines, 1):
-            inside = next((span for span in spans if span[0] <= number < span[1]), None)
-            if inside is None or inside == component.lines:
-                kept.append(line)
-        return "\n".join(kept) + "\n"
 
 
 def load_specification(path: Path | str) -> Specification:
@@ -257,13 +86,13 @@ def read_specification(data: bytes) -> tuple[Specification | None, list[str]]:
     except UnicodeDecodeError as error:
         return None, [f"byte {error.start} is not UTF-8"]
     faults = Faults()
-    found = None
-    try:
-        root = parse(text, faults, what="specification", max_depth=_MAX_DEPTH)
-        if root is not None:
-            found = _Reader(faults, text).specification(root)
-    except TooManyFaults:
-        pass
+    found = read_document(
+        text,
+        faults,
+        _Reader(faults, text).specification,
+        what="specification",
+        max_depth=_MAX_DEPTH,
+    )
     return (None, faults.sorted()) if faults else (found, [])
 
 
@@ -273,13 +102,7 @@ class _Reader:
         self._text = text
         self._lines = text.count("\n") + 2
 
-    def specification(self, root: Node) -> Specification | None:
-        if not isinstance(root, Mapping):
-            if not isinstance(root, Refused):
-                self._faults.add(
-                    root.line, f"expected the keys of a specification, found {describe(root)}"
-                )
-            return None
+    def specification(self, root: Mapping) -> Specification | None:
         fields = Fields(root, "", self._faults)
         if not self._version(fields):
             return None

@@ -11,9 +11,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import os
-import re
-import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -25,6 +22,14 @@ from tools.harness.session_codec import encode_text
 from tools.harness.session_domain import DEFAULT_TOKEN_BUDGET, MAX_COUNT, MAX_GOAL_CHARS
 from tools.harness.session_store import MAX_FILE_BYTES
 from tools.workflows.errors import InvalidWorkflow
+from tools.workflows.limited_files import read_limited
+from tools.workflows.names import (
+    NAME_RE,
+    NAME_RULE,
+    WORKFLOW_NAME_RE,
+    WORKFLOW_NAME_RULE,
+    path_problem,
+)
 from tools.workflows.yaml_nodes import (
     Faults,
     Fields,
@@ -32,9 +37,8 @@ from tools.workflows.yaml_nodes import (
     Node,
     Refused,
     Scalar,
-    TooManyFaults,
     describe,
-    parse,
+    read_document,
 )
 
 SCHEMA_VERSION: Final = 1
@@ -55,16 +59,6 @@ MAX_FILES: Final = 1000
 """The most inputs of a workflow, and the most artifacts that one phase names."""
 MAX_DEADLINE_S: Final = 86_400.0
 MAX_ATTEMPTS: Final = 1000
-MAX_PART_BYTES: Final = 200
-"""Longest part of a path in the workspace, so that a temporary name beside it fits too."""
-MAX_RELATIVE_BYTES: Final = 1024
-"""Longest path in the workspace."""
-
-WORKFLOW_NAME_RE: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
-WORKFLOW_NAME_RULE: Final = "it has 1 to 64 of a-z 0-9 - and begins with a letter or a digit"
-NAME_RE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-NAME_RULE: Final = "it has 1 to 64 of A-Z a-z 0-9 _ . - and begins with a letter or a digit"
-_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _TEXT_BYTES: Final = bytes([9, 10, 13, *range(0x20, 0x7F), *range(0x80, 0x100)])
 _SNAPSHOT_HEADER: Final = (
     "# The workflow that this session runs, with its scripts and inputs: docs/workflows.md\n"
@@ -241,31 +235,6 @@ def _input_snapshot(one: Input) -> str:
 # ------------------------------------------------------------------------------------- reading
 
 
-def read_limited(path: Path, limit: int) -> bytes | str:
-    """Read a regular file; if that can't be done, say why."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
-        return f"can't be read: {os.strerror(error.errno or 0)}"
-    except ValueError:
-        return "can't be read: no file has such a name"
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return "can't be read: it is not a regular file"
-        pieces = []
-        left = limit + 1
-        while left and (piece := os.read(fd, left)):
-            pieces.append(piece)
-            left -= len(piece)
-        if not left:
-            return f"has more than {limit:,} bytes, the limit"
-        return b"".join(pieces)
-    except OSError as error:
-        return f"can't be read: {os.strerror(error.errno or 0)}"
-    finally:
-        os.close(fd)
-
-
 def _too_large(size: int) -> str:
     return (
         f"takes {size:,} bytes with all its scripts and inputs, more than the limit of "
@@ -282,14 +251,11 @@ def _load(data: bytes, path: Path, *, directory: Path | None) -> Workflow:
     faults = Faults()
     workflow = None
     try:
-        text = data.decode("utf-8-sig")
-        root = parse(text, faults)
-        if root is not None:
-            workflow = _Reader(faults, directory).workflow(root)
+        workflow = read_document(
+            data.decode("utf-8-sig"), faults, _Reader(faults, directory).workflow
+        )
     except UnicodeDecodeError as error:
         faults.add(0, _not_utf8(data, error))
-    except TooManyFaults:
-        pass
     if faults or workflow is None:
         raise InvalidWorkflow(path=path, faults=faults.sorted())
     return workflow
@@ -308,13 +274,7 @@ class _Reader:
         self._scripts_left = MAX_SCRIPTS_BYTES
         self._inputs_left = MAX_INPUTS_BYTES
 
-    def workflow(self, root: Node) -> Workflow | None:
-        if not isinstance(root, Mapping):
-            if not isinstance(root, Refused):
-                self._faults.add(
-                    root.line, f"expected the keys of a workflow, found {describe(root)}"
-                )
-            return None
+    def workflow(self, root: Mapping) -> Workflow | None:
         fields = Fields(root, "", self._faults)
         if not self._version(fields):
             return None
@@ -554,26 +514,6 @@ class _Reader:
             fields.fault(key, problem, node)
             return None
         return path
-
-
-def path_problem(path: str) -> str | None:
-    """Say why a text is no plain path inside the workspace."""
-    parts = path.split("/")
-    problem = None
-    if not path:
-        return "is empty"
-    if path[0] == "/" or ".." in parts:
-        problem = "is not inside the workspace; give it relative, without .."
-    elif _CONTROL.search(path):
-        problem = "holds a control character"
-    elif "" in parts or "." in parts:
-        problem = "has an empty part or a '.' in it; write it plainly, as a/b"
-    elif len(path.encode()) > MAX_RELATIVE_BYTES:
-        problem = f"has more than {MAX_RELATIVE_BYTES} bytes"
-    elif max(len(part.encode()) for part in parts) > MAX_PART_BYTES:
-        problem = f"has a part of more than {MAX_PART_BYTES} bytes"
-    shown = path if len(path) <= 60 else f"{path[:57]}..."
-    return None if problem is None else f"{shown!r} {problem}"
 
 
 class _Targets:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Collection
-from typing import Final
+from typing import Final, TypeVar
 
 import yaml
 from attrs import field, frozen
@@ -24,6 +24,9 @@ _FLOAT_RE: Final = re.compile(
     r"[-+]?(?:[0-9][0-9_]{0,24})(?:\.[0-9]{0,24})?(?:[eE][-+]?[0-9]{1,3})?"
 )
 _SURROGATE_RE: Final = re.compile("[\ud800-\udfff]")
+
+
+_T = TypeVar("_T")
 
 
 class TooManyFaults(Exception):
@@ -138,6 +141,37 @@ def parse(
         faults.add(0, f"it is not YAML: {' '.join(str(error).split())}")
     finally:
         loader.dispose()
+    return None
+
+
+def read_document(
+    text: str,
+    faults: Faults,
+    make: Callable[[Mapping], _T | None],
+    *,
+    what: str = "workflow",
+    max_depth: int = _MAX_DEPTH,
+) -> _T | None:
+    """Read a document of fields.
+
+    Args:
+        text: One YAML document.
+        faults: Takes what is wrong.
+        make: Makes the value that is meant of the document's fields.
+        what: What the document is, for messages.
+        max_depth: How deep it may be nested.
+
+    Returns:
+        What was made; None, and a fault, if the document has no fields or too much is wrong.
+    """
+    try:
+        root = parse(text, faults, what=what, max_depth=max_depth)
+        if isinstance(root, Mapping):
+            return make(root)
+        if root is not None and not isinstance(root, Refused):
+            faults.add(root.line, f"expected the keys of a {what}, found {describe(root)}")
+    except TooManyFaults:
+        pass  # they say enough
     return None
 
 

@@ -12,7 +12,7 @@ from tools.sandbox import prepare
 from tools.workflows.agent_workflow import Gate
 from tools.workflows.gate_port import GateSandbox, GateUnavailable
 from tools.workflows.gates import GateInput, Verdict, run_gate
-from tools.workflows.spec_schema import Component, Criterion
+from tools.workflows.specification import Component, Criterion
 
 # The first run on a machine compiles the guest, which takes minutes.
 pytestmark = pytest.mark.timeout(900)

@@ -53,7 +53,7 @@ from tools.workflows.errors import (
     NothingToRetry,
 )
 from tools.workflows.gate_port import GateUnavailable
-from tools.workflows.spec_schema import InvalidSpecification, UnknownComponent
+from tools.workflows.specification import InvalidSpecification, UnknownComponent
 
 
 @pytest.fixture

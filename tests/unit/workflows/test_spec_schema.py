@@ -8,13 +8,12 @@ import pytest
 
 from tests.support.agents import SPEC
 from tools.workflows.spec_schema import (
-    InvalidSpecification,
-    UnknownComponent,
     load_specification,
     parse_specification,
     read_specification,
     with_status,
 )
+from tools.workflows.specification import InvalidSpecification, UnknownComponent
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLE = ROOT / "examples" / "specs" / "session-manager.yaml"
