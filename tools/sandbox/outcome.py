@@ -39,6 +39,7 @@ class Ran:
         done: What the runner tells of it; None if it never began, or is not known of.
         duration_s: How long it took, in seconds.
         interpreter: Where its interpreter came from, for the result's metadata.
+        memory_peak: The most linear memory its interpreter held, in bytes, where that is known.
         state_lost: Why the interpreter of the executions before it is gone, if it is.
         tool_calls: The host's functions it called.
     """
@@ -46,6 +47,7 @@ class Ran:
     done: Completed | None
     duration_s: float
     interpreter: str
+    memory_peak: int | None = None
     state_lost: str | None = None
     tool_calls: tuple[ToolCallRecord, ...] = ()
 
@@ -97,6 +99,7 @@ def result_of(
             "state_lost": ran.state_lost,
             "stream_errors": dict(stream_errors or {}),
         },
+        memory_peak=ran.memory_peak,
         tool_calls=ran.tool_calls,
     )
 

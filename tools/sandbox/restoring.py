@@ -22,6 +22,7 @@ those of a process whose first restoring did not give back what was there.
 from __future__ import annotations
 
 import ctypes
+import functools
 import hashlib
 import mmap
 import os
@@ -229,6 +230,7 @@ def madvise_pages(address: int, length: int) -> bool:
 _libc: Any = None
 
 
+@functools.cache
 def installed_releases() -> tuple[str, str]:
     """The releases of the runner and the engine."""
     from tools.sandbox.runtime import runtime_info
@@ -270,6 +272,21 @@ def prepared_state(
     except (AttributeError, KeyError, TypeError, ValueError, OSError) as error:
         trust.refuse(f"{type(error).__name__}: {error}")
         return None
+
+
+def memory_held(session: Session) -> int | None:
+    """How much linear memory an interpreter holds, in bytes; None if it ended, or can't be told.
+
+    Linear memory never shrinks, so it is also the most that it ever held.
+    """
+    if installed_releases() not in KNOWN_RELEASES:
+        return None
+    state: Any = session._state
+    with state.lock:  # nothing is freed meanwhile
+        if state.phase.name != "OPEN":
+            return None
+        held: int = state.exports["memory"].data_len(state.store)
+    return held
 
 
 def _address(memory: Any, store: Any) -> int:

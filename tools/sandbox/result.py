@@ -69,8 +69,9 @@ class SandboxResult:
             lost (`refused_writes`), where the interpreter came from (`interpreter`: "pool",
             "opened" or "kept"), why a kept one was replaced (`state_lost`, or None) and the streams
             whose callback failed (`stream_errors`).
-        memory_peak: The most linear memory the guest held, in bytes, or None: the runner of this
-            version does not tell.
+        memory_peak: The most linear memory the guest's interpreter held since it was opened, in
+            bytes (40 MiB at the least), or None where that is not known: after a trap, or an exit
+            that ended the interpreter.
         tool_calls: The calls the guest made to functions of the host, in order, the first 1,000.
     """
 

@@ -224,6 +224,7 @@ class InterpreterTurns:
         return Ran(
             done=done,
             duration_s=time.monotonic() - started,
+            memory_peak=interpreter.memory_held,
             interpreter=where,
             state_lost=lost,
             tool_calls=() if self._recorder is None else self._recorder.records(done),

@@ -147,8 +147,15 @@ def test_wrong_kinds_of_the_new_arguments_are_refused_together(sandbox: Sandbox)
     ]
 
 
-def test_the_memory_peak_is_not_told_by_this_runner(sandbox: Sandbox) -> None:
-    assert sandbox.execute("1").memory_peak is None
+def test_the_most_memory_that_a_guest_held_is_told(sandbox: Sandbox) -> None:
+    little = sandbox.execute("1").memory_peak
+    assert little is not None
+    much = sandbox.execute("x = bytearray(100 << 20); del x").memory_peak
+    assert much is not None
+    assert little + (60 << 20) < much < little + (120 << 20)
+    assert sandbox.execute("1").memory_peak == little  # none of it is the next one's
+    assert sandbox.execute("raise SystemExit(3)").memory_peak == little
+    assert sandbox.execute("while True: pass", timeout=0.2).memory_peak is None
 
 
 # ---------------------------------------------------------------- output as it comes

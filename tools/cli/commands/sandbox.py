@@ -442,6 +442,7 @@ def _result_document(place: _Place, result: SandboxResult) -> dict[str, Any]:
         "truncated": result.truncated,
         "duration_s": result.duration_s,
         "fuel_consumed": result.fuel_consumed,
+        "memory_peak": result.memory_peak,
         "files_created": result.files_created,
         "files_modified": result.files_modified,
         "files_deleted": result.files_deleted,
