@@ -45,7 +45,9 @@ terminal-bench: $(VENV)/.dev-ready  ## measure what a thousand waiting questions
 soak: $(VENV)/.dev-ready  ## run the crash, attack and property campaigns in full
 	$(BIN)/agentforge setup
 	AGENTFORGE_SOAK=1 $(PYTEST) --numprocesses $(WORKERS) --timeout 3600 \
-		tests/crash tests/property tests/security tests/faults tests/corpus
+		tests/crash tests/property tests/security tests/faults tests/corpus \
+		tests/contract/sandbox/test_restoring.py tests/e2e/mcp_server \
+		tests/e2e/test_example_scripts.py
 
 check: lint types imports test  ## everything that must hold before a change lands
 

@@ -21,6 +21,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp_types import CallToolResult, TextContent
 
+from tests.support.soak import SOAKING
 from tools.harness import SessionStore
 from tools.questions import QuestionSessions, SessionStatus
 
@@ -173,15 +174,10 @@ def start_http(place: Place, *arguments: str) -> HttpProcess:
     return HttpProcess(process, json.loads(line)["url"])
 
 
-WAYS: Final = (
-    ("stdio", "legacy"),
-    ("stdio", "auto"),
-    ("http", "legacy"),
-    ("http", "auto"),
-)
-"""Transports, and the handshakes of the protocol: that of 2025 and that of 2026."""
 EITHER: Final = (("stdio", "auto"), ("http", "legacy"))
 """Each transport and each handshake once, for what depends on neither."""
+WAYS: Final = (*EITHER, ("stdio", "legacy"), ("http", "auto")) if SOAKING else EITHER
+"""Transports, and the handshakes of the protocol: that of 2025 and that of 2026."""
 
 
 @frozen
