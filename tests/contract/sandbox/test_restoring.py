@@ -248,7 +248,7 @@ def test_the_numbers_of_descriptors_tell_nothing(seat: Seat) -> None:
 def test_random_numbers_are_new_after_restoring(seat: Seat) -> None:
     program = (
         "import os, random, secrets, uuid\n"
-        "print(random.random(), os.urandom(4), uuid.uuid4(), secrets.token_hex())"
+        "print(random.random(), os.urandom(8).hex(), uuid.uuid4(), secrets.token_hex())"
     )
     seen = set()
     for _ in range(3):

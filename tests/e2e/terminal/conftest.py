@@ -85,6 +85,8 @@ class Tmux:
         """Start the program, and say afterwards how it ended."""
         words = " ".join([*COMMAND, *arguments])
         script = f"{words}; echo ended with $?; exec sleep 600"
+        # A server that ends with its last session may take a new one along.
+        self("start-server", ";", "set-option", "-g", "exit-empty", "off")
         self("new-session", "-d", "-x", "80", "-y", "24", f"sh -c '{script}'")
 
     def sees(self) -> str:
