@@ -10,7 +10,13 @@ from tools.durable.errors import DurableError, LockTimeout, ReadError, RemovalEr
 from tools.durable.files import read_regular_file, replace_file
 from tools.durable.filesystem import FileSystem, OsFileSystem
 from tools.durable.locks import DirectoryLock, FileLock
-from tools.durable.trees import Undeletable, discard_tree, empty_directory, sweep_discarded
+from tools.durable.trees import (
+    Undeletable,
+    discard_tree,
+    empty_directory,
+    remove_directory,
+    sweep_discarded,
+)
 
 __all__ = [
     "DirectoryLock",
@@ -27,6 +33,7 @@ __all__ = [
     "empty_directory",
     "make_durable_directory",
     "read_regular_file",
+    "remove_directory",
     "replace_file",
     "sweep_discarded",
 ]

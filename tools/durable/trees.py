@@ -10,8 +10,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections import Counter
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
+from typing import Final
 
 from attrs import frozen
 
@@ -98,22 +101,25 @@ def _delete(fs: FileSystem, parent_fd: int, name: str, *, path: Path) -> None:
             raise RemovalError(path=path, cause=cause) from cause
         return
     try:
-        left = empty_directory(fs, root_fd)
+        left = remove_directory(fs, parent_fd, name, root_fd)
+        if not left:
+            fs.fsync(parent_fd)
     except OSError as error:
         raise RemovalError(path=path, cause=error) from error
     finally:
         close_reader(fs, root_fd)
     if left:
         raise RemovalError(path=path, cause=left[0].cause)
-    try:
-        fs.rmdir(name, dir_fd=parent_fd)
-        fs.fsync(parent_fd)
-    except OSError as error:
-        raise RemovalError(path=path, cause=error) from error
 
 
 _NO_FILE = frozenset({errno.EISDIR, errno.EPERM})
 """What `unlink` answers for a directory; EPERM is POSIX's word for it, and an immutable file's."""
+
+_FILLED = frozenset({errno.ENOTEMPTY, errno.EEXIST})
+"""What `rmdir` answers for a directory that is not empty; POSIX allows both."""
+
+MAX_REFILLS: Final = 100
+"""How often a directory is emptied again because somebody at work in it put something there."""
 
 
 @frozen
@@ -135,6 +141,48 @@ class RemovalCancelled(Exception):
 
 def _never() -> bool:
     return False
+
+
+def remove_directory(
+    fs: FileSystem,
+    parent_fd: int,
+    name: str,
+    fd: int,
+    *,
+    cancelled: Callable[[], bool] = _never,
+) -> list[Undeletable]:
+    """Empty a directory and take its name away.
+
+    Somebody who had opened the directory before it was taken out of sight may still put something
+    there: it is emptied again then, at most `MAX_REFILLS` times.
+
+    Args:
+        fs: The file system.
+        parent_fd: The directory that it is in.
+        name: Its name there.
+        fd: The directory, open.
+        cancelled: As `empty_directory` has it.
+
+    Returns:
+        What could not be deleted; where there is any, the directory is still there.
+
+    Raises:
+        OSError: The directory can't be listed, or its name can't be taken away: `ENOTEMPTY` where
+            it was filled more often than it was emptied.
+        RemovalCancelled: It was cancelled.
+    """
+    for refills in count():
+        left = empty_directory(fs, fd, cancelled=cancelled)
+        if left:
+            return left
+        try:
+            fs.rmdir(name, dir_fd=parent_fd)
+        except OSError as error:
+            if error.errno not in _FILLED or refills >= MAX_REFILLS:
+                raise
+        else:
+            break
+    return []
 
 
 def empty_directory(
@@ -163,6 +211,7 @@ def empty_directory(
     names = _Names(fs, fd)
     left: list[Undeletable] = []
     queue: list[str] = []
+    refills: Counter[str] = Counter()
     _strip(fs, fd, fd, names, queue, left, cancelled)
     device = fs.fstat(fd).st_dev if queue else None
     while queue:
@@ -192,7 +241,12 @@ def empty_directory(
         except FileNotFoundError:
             pass
         except OSError as error:
-            if not resisting:
+            if resisting:
+                continue
+            refills[name] += 1
+            if error.errno in _FILLED and refills[name] <= MAX_REFILLS:
+                queue.append(name)
+            else:
                 left.append(Undeletable(name, error))
     return left
 

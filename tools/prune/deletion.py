@@ -11,7 +11,7 @@ from typing import Final
 
 from attrs import frozen
 
-from tools.durable import FileSystem, empty_directory
+from tools.durable import FileSystem, remove_directory
 from tools.durable.filesystem import DIRECTORY_FLAGS, close_reader
 
 NO_DIRECTORY: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
@@ -75,12 +75,11 @@ class Deletion:
         if names is not None and self._is_gone(parent_fd, hidden, fd, names):
             return None
         try:
-            left = empty_directory(self.fs, fd, cancelled=self.cancelled)
+            left = remove_directory(self.fs, parent_fd, hidden, fd, cancelled=self.cancelled)
             if left:
                 cause = left[0].cause
                 more = f" and {len(left) - 1} more" if len(left) > 1 else ""
                 return f"{left[0].name!r} in it can't be deleted: {cause.strerror or cause}{more}"
-            self.fs.rmdir(hidden, dir_fd=parent_fd)
         except OSError as error:
             return error.strerror or str(error)
         return None

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from tools.durable import FileSystem, OsFileSystem, empty_directory
+from tools.durable import FileSystem, OsFileSystem, remove_directory
 from tools.durable.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, close_reader
 from tools.prune.errors import InvalidArchive, SessionInTheWay
 from tools.prune.outside import Outside
@@ -337,7 +337,6 @@ def _drop(fs: FileSystem, coming_fd: int, staging: str) -> None:
     with suppress(OSError):
         fd = fs.open(staging, DIRECTORY_FLAGS, dir_fd=coming_fd)
         try:
-            empty_directory(fs, fd)
+            remove_directory(fs, coming_fd, staging, fd)
         finally:
             close_reader(fs, fd)
-        fs.rmdir(staging, dir_fd=coming_fd)

@@ -23,7 +23,7 @@ from tools.durable import (
     sweep_discarded,
 )
 from tools.durable.filesystem import FileSystem
-from tools.durable.trees import RemovalCancelled
+from tools.durable.trees import MAX_REFILLS, RemovalCancelled
 
 
 @pytest.fixture
@@ -94,6 +94,67 @@ def test_a_tree_of_5_000_levels_goes_with_few_descriptors(parent: Path) -> None:
     assert os.listdir(parent) == []
     assert most <= 3
     assert fs.open_descriptors == {}
+
+
+class Refilled(FaultyFileSystem):
+    """Somebody who is at work in a directory puts a file there just before it is removed."""
+
+    def __init__(self, times: int, name: str) -> None:
+        super().__init__()
+        self.left = times
+        self.name = name
+        self.fds: list[int] = []
+
+    def open(self, path: str, flags: int, mode: int = 0o600, *, dir_fd: int | None = None) -> int:
+        fd = super().open(path, flags, mode, dir_fd=dir_fd)
+        if self.name in os.listdir(fd):
+            self.fds.append(os.dup(fd))
+        return fd
+
+    def rmdir(self, path: str, *, dir_fd: int | None = None) -> None:
+        if self.left and self.fds:
+            self.left -= 1
+            made = os.open("late", os.O_CREAT | os.O_WRONLY, dir_fd=self.fds[0])
+            os.close(made)
+        super().rmdir(path, dir_fd=dir_fd)
+
+    def close_all(self) -> None:
+        for fd in self.fds:
+            os.close(fd)
+
+
+@pytest.mark.parametrize("where", ["", "deeper"])
+@pytest.mark.parametrize("times", [1, MAX_REFILLS])
+def test_a_tree_that_is_written_to_while_it_goes_goes_all_the_same(
+    parent: Path, where: str, times: int
+) -> None:
+    (parent / "tree" / where).mkdir(parents=True)
+    (parent / "tree" / where / "file").write_text("x")
+    fs = Refilled(times, "file")
+
+    discard(parent, "tree", fs)
+    fs.close_all()
+
+    assert fs.left == 0
+    assert os.listdir(parent) == []
+
+
+@pytest.mark.parametrize("where", ["", "deeper"])
+def test_a_tree_that_is_written_to_without_end_is_given_up_and_goes_with_the_next_sweep(
+    parent: Path, where: str
+) -> None:
+    (parent / "tree" / where).mkdir(parents=True)
+    (parent / "tree" / where / "file").write_text("x")
+    fs = Refilled(10 * MAX_REFILLS, "file")
+
+    with pytest.raises(RemovalError, match="not empty") as told:
+        discard(parent, "tree", fs)
+    fs.close_all()
+
+    assert told.value.cause.errno == errno.ENOTEMPTY
+    assert os.listdir(parent) == [".discarded-0001"]
+    assert sweep(parent) == []
+    assert os.listdir(parent) == []
 
 
 def test_no_link_is_ever_followed(parent: Path, canary: Path) -> None:

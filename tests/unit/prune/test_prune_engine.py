@@ -485,6 +485,21 @@ def test_the_directory_of_a_session_is_the_one_that_is_emptied(site: Site) -> No
     assert site.hidden() == []
 
 
+def test_what_is_written_into_a_session_as_it_goes_goes_with_it(site: Site) -> None:
+    old = site.add(age_hours=60)
+
+    def write() -> None:
+        [hidden] = site.hidden()
+        (site.private / "going" / hidden / "late").touch()
+
+    site.fs.before = once(on("rmdir", old), write)
+    result = run(site)
+
+    assert result.deleted_sessions == [old]
+    assert result.unfinished_sessions == []
+    assert site.hidden() == []
+
+
 def test_an_archiver_that_is_interrupted_lets_go_of_everything(site: Site) -> None:
     names = [site.add(age_hours=60), site.add(age_hours=50)]
     before = below(tree_of(site.root), names[1])
