@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -59,6 +60,12 @@ class _Session:
     answers: tuple[UserAnswer, ...] = ()
 
 
+def _set() -> threading.Event:
+    event = threading.Event()
+    event.set()
+    return event
+
+
 @define
 class FakeDesk:
     """Question sessions in memory; whoever changes them rings."""
@@ -70,6 +77,8 @@ class FakeDesk:
     unreadable: tuple[str, ...] = ()
     submissions: int = 0
     """How often an answer was given, well or not."""
+    readable: threading.Event = field(factory=_set)
+    """Cleared, whoever reads a session's questions waits until it is set."""
     sessions: dict[str, _Session] = field(factory=dict)
     _bell: asyncio.Event = field(factory=asyncio.Event)
 
@@ -109,6 +118,7 @@ class FakeDesk:
         return Listing(waiting=tuple(waiting), unreadable=self.unreadable)
 
     def questions(self, session_id: str) -> tuple[Question, ...]:
+        assert self.readable.wait(30)
         return self._get(session_id).questions
 
     def ending(self, session_id: str) -> Ending | None:

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from typing import ClassVar, Final
 
 import structlog
@@ -26,7 +27,7 @@ from tools.terminal.desk import Ending, Listing, QuestionDesk, Waiting
 from tools.terminal.dialogs import KeysDialog, TellDialog, TextDialog
 from tools.terminal.draft import Draft, fits
 from tools.terminal.drafts import DraftStore, DraftUnreadable
-from tools.terminal.in_order import InOrder
+from tools.terminal.in_order import PATIENCE_S, InOrder
 from tools.terminal.queue_screen import QueueScreen
 from tools.terminal.queue_view import SHORT_ID, now_utc
 from tools.terminal.review_screen import ReviewScreen, bare_text, review_text
@@ -85,6 +86,7 @@ class QuestionsApp(InOrder[None]):
         clock: Callable[[], datetime] = now_utc,
         first: str | None = None,
         bell: bool = True,
+        patience_s: float = PATIENCE_S,
     ) -> None:
         """Make the application; nothing happens before it runs.
 
@@ -94,8 +96,9 @@ class QuestionsApp(InOrder[None]):
             clock: The time now, aware.
             first: The session to show at once, or None for the queue.
             bell: Whether the terminal's bell rings when a session comes.
+            patience_s: As `InOrder` has it.
         """
-        super().__init__()
+        super().__init__(patience_s=patience_s)
         self._desk = desk
         self._store = drafts
         self._clock = clock
@@ -198,7 +201,7 @@ class QuestionsApp(InOrder[None]):
 
     def open_session(self, session_id: str) -> None:
         """Show a session's questions."""
-        self.hold_keys(self.run_worker(self._open(session_id), group="open", exclusive=True))
+        self.hold_keys(partial(self._open, session_id))
 
     async def _open(self, session_id: str) -> None:
         if self._answering():

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from textual import events
 from textual.app import App
@@ -20,7 +20,7 @@ from textual.worker import Worker
 
 _Result = TypeVar("_Result")
 
-_PATIENCE_S: Final = 3.0
+PATIENCE_S: Final = 3.0
 """How long a key waits for the one before it at most, in seconds."""
 
 
@@ -28,22 +28,43 @@ class InOrder(App[_Result]):
     """An application in which a key finds what the keys before it have made.
 
     Guarantees: keys and pastes act in the order in which they came. Each is handed on when the
-    handlers of the one before, and the messages they posted, are through; or after `_PATIENCE_S`.
+    handlers of the one before, and the messages they posted, are through; or after its patience,
+    and what it waited for goes on all the same.
     """
 
-    def __init__(self) -> None:
-        """Make the application; nothing happens before it runs."""
+    def __init__(self, *, patience_s: float = PATIENCE_S) -> None:
+        """Make the application; nothing happens before it runs.
+
+        Args:
+            patience_s: How long a key waits for the one before it at most, in seconds.
+        """
         super().__init__()
         self._typed: asyncio.Queue[events.Key | events.Paste] = asyncio.Queue()
-        self._holding: Worker[Any] | None = None
+        self._patience_s = patience_s
+        self._made = asyncio.Event()
+        self._made.set()
 
     def begin_typing(self) -> None:
         """Begin to hand on keys; to be called when the application has started."""
         self.run_worker(self._hand_on(), name="keys")
 
-    def hold_keys(self, worker: Worker[Any]) -> None:
-        """Have the next key wait for a worker too: it is making what the key is meant for."""
-        self._holding = worker
+    def hold_keys(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Begin to make what the next key is meant for, and have that key wait for it.
+
+        Args:
+            work: Makes it, beside all else. Where something is still being made, that ends here.
+        """
+        made = asyncio.Event()
+
+        async def make() -> None:
+            try:
+                await work()
+            finally:
+                made.set()
+
+        self._made.set()  # nobody waits for what is given up
+        self._made = made
+        _: Worker[None] = self.run_worker(make, group="hold_keys", exclusive=True)
 
     async def typed(self) -> None:
         """Wait until all keys that came so far have acted."""
@@ -60,7 +81,7 @@ class InOrder(App[_Result]):
         while True:
             event = await self._typed.get()
             try:
-                async with asyncio.timeout(_PATIENCE_S):
+                async with asyncio.timeout(self._patience_s):
                     await self._deliver(event)
             except TimeoutError:
                 self.log.warning(f"a key took too long: {event}")
@@ -84,9 +105,8 @@ class InOrder(App[_Result]):
             for node in target.ancestors_with_self:  # messages go this way
                 await _through(node)  # what it was given
                 await _through(node)  # what it told itself meanwhile, on the way up
-        if self._holding is not None and not self._holding.is_finished:
-            await self._holding.wait()
-        self._holding = None
+        while not self._made.is_set():
+            await self._made.wait()
         await _through(self.screen)
         await _through(self)
 

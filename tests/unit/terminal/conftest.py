@@ -102,9 +102,12 @@ def sitting(desk: FakeDesk, drafts: DraftStore, monkeypatch: pytest.MonkeyPatch)
 
     @asynccontextmanager
     async def sit(
-        *, size: tuple[int, int] = (80, 24), first: str | None = None
+        *,
+        size: tuple[int, int] = (80, 24),
+        first: str | None = None,
+        patience_s: float = PATIENCE_S,
     ) -> AsyncIterator[Person]:
-        app = QuestionsApp(desk, drafts, clock=desk.clock, first=first)
+        app = QuestionsApp(desk, drafts, clock=desk.clock, first=first, patience_s=patience_s)
         async with app.run_test(size=size, notifications=True) as pilot:
             person = Person(app, pilot, desk, drafts)
             await person.waits_for(lambda seen: "waiting" in seen and "Looking" not in seen)

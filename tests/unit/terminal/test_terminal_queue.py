@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from textual import events
 
 from tests.support.question_desk import CHECKS, START, STORAGE, FakeDesk, session_id
 from tests.unit.terminal.conftest import Sitting
@@ -122,6 +123,33 @@ async def test_hostile_titles_are_shown_as_plain_text(sitting: Sitting, desk: Fa
         seen = await person.waits_for("[red]Red[/red] evil")
     assert "pwned" not in seen
     assert all(line.isprintable() for line in seen.splitlines())
+
+
+async def test_a_session_that_is_slow_to_open_opens_though_a_key_lost_its_patience(
+    sitting: Sitting, desk: FakeDesk
+) -> None:
+    desk.ask(STORAGE)
+    async with sitting(patience_s=0.05) as person:
+        desk.readable.clear()
+        await person.press("enter", "down")
+        assert "1 waiting" in person.sees()
+        desk.readable.set()
+        await person.waits_for("Which database should")
+
+
+async def test_leaving_while_a_session_is_opened_ends_without_a_fault(
+    sitting: Sitting, desk: FakeDesk
+) -> None:
+    desk.ask(STORAGE)
+    async with sitting() as person:
+        desk.readable.clear()
+        person.app.post_message(events.Key("enter", None))
+        person.app.post_message(events.Key("down", None))
+        await person.pilot.pause()
+        person.app.exit()
+        await person.until(lambda: not person.app.is_running, "the end")
+        desk.readable.set()
+    assert person.app.fault is None
 
 
 async def test_the_session_that_was_asked_for_is_shown_at_once(
