@@ -132,6 +132,9 @@ class FakeGates:
             "collected": [test["id"] for test in tests],
             "tests": tests,
             "errors": [],
+            "stopped": [],
+            "tampered": [],
+            "component": {"asked": True, "executed": "adder.py" in files, "origin": None},
         }
         return GateExecution(
             result=PhaseResult(success=True, exit_code=0, duration_s=self.duration_s),

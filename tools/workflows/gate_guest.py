@@ -3,7 +3,10 @@
 It runs in the sandbox, on a copy of the files. The result is one JSON file whose name the tests
 are not told. Tests run in the same interpreter, so a test that sets out to forge the result can;
 one that merely ends the interpreter, prints, or changes directory leaves a result that says so or
-none, and none is no pass.
+none, and none is no pass. A test counts as passed only when its last step is over, and by what it
+raised, not by what a plugin makes of that. The result also tells what was replaced in pytest,
+pluggy and unittest meanwhile, the hooks by which a conftest.py decides how tests run, and whether
+the component's own file was executed.
 
 In RED the component does not exist yet. Then a placeholder stands for its module, so that test
 files that import it at their top can be collected: whatever is taken from it raises
@@ -31,7 +34,8 @@ class TestRun:
     Attributes:
         framework: "pytest" or "unittest".
         paths: The test files, relative to the workspace.
-        module: The component's module, or None.
+        module: The component's module.
+        location: The component's file.
         placeholder: Whether a placeholder stands for the module while it is missing.
         report: The file that the result goes to.
     """
@@ -40,7 +44,8 @@ class TestRun:
 
     framework: str
     paths: tuple[str, ...]
-    module: str | None
+    module: str
+    location: str
     placeholder: bool
     report: str
 
@@ -50,6 +55,7 @@ class TestRun:
             "framework": self.framework,
             "paths": list(self.paths),
             "module": self.module,
+            "location": self.location,
             "placeholder": self.placeholder,
             "report": self.report,
             "kit": KIT,
@@ -70,7 +76,18 @@ def run(request_text):
     vars(sys.modules["__main__"]).pop("run", None)
     sys.dont_write_bytecode = True
     module = request["module"]
-    missing_raised = []
+    missing_raised, asked, executed = [], [], set()
+
+    def inside(file):
+        # A test that has ".." on the path imports the component as /app/tests/../name.py.
+        file = os.path.normpath(os.path.join("/app", file))
+        return file[5:] if file.startswith("/app/") and not file.startswith("/app/<") else None
+
+    def audit(event, given):
+        if event == "exec":
+            executed.add(inside(getattr(given[0], "co_filename", "<")))
+
+    sys.addaudithook(audit)
 
     class MissingImplementation(BaseException):
         pass
@@ -79,7 +96,7 @@ def run(request_text):
         missing_raised.append(what)
         return MissingImplementation(what + " is not implemented yet")
 
-    if request["placeholder"] and module:
+    if request["placeholder"]:
         import importlib.abc, importlib.machinery, types
 
         class Meta(type):
@@ -109,6 +126,7 @@ def run(request_text):
         class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             def find_spec(self, name, path=None, target=None):
                 if name == module or module.startswith(name + "."):
+                    asked.append(name)
                     return importlib.machinery.ModuleSpec(name, self, is_package=name != module)
             def create_module(self, spec):
                 return Placeholder(spec.name)
@@ -117,8 +135,8 @@ def run(request_text):
 
         sys.meta_path.append(Finder())
 
-    collected, tests, errors = [], {}, []
-    RANK = {"passed": 0, "skipped": 1, "failed": 2}
+    collected, tests, errors, stopped, tampered = [], {}, [], [], set()
+    RANK = {"unfinished": 0, "passed": 0, "skipped": 1, "failed": 2}
 
     def told(error):
         names = [kind.__name__ for kind in type(error).__mro__]
@@ -138,32 +156,62 @@ def run(request_text):
             found["line"] = error.lineno
         trace, where = error.__traceback__, None
         while trace is not None:
-            file = trace.tb_frame.f_code.co_filename
-            if file.startswith("/app/") and not file.startswith("/app/<"):
-                where = [file[5:], trace.tb_lineno]
+            file = inside(trace.tb_frame.f_code.co_filename)
+            if file is not None:
+                where = [file, trace.tb_lineno]
             trace = trace.tb_next
         found["where"] = where
         return found
 
-    def record(nodeid, outcome, when, seconds, error=None, text=""):
-        new = {"id": nodeid, "outcome": "passed", "when": when, "duration_s": 0.0}
+    def record(nodeid, outcome, when, seconds, error=None, text="", last=True):
+        new = {"id": nodeid, "outcome": "unfinished", "when": when, "duration_s": 0.0}
         one = tests.setdefault(nodeid, new)
         one["duration_s"] = round(one["duration_s"] + seconds, 6)
-        if RANK[outcome] >= RANK[one["outcome"]] and outcome != "passed" and "error" not in one:
+        if outcome == "passed":
+            if last and one["outcome"] == "unfinished":
+                one["outcome"] = "passed"
+        elif RANK[outcome] >= RANK[one["outcome"]] and "error" not in one:
             one["outcome"], one["when"] = outcome, when
             if error is not None:
                 one["error"] = told(error)
             if text:
                 one["text"] = text[-3000:]
 
+    framework = {}  # what the framework is made of, before any test is imported
+
+    def members():
+        from types import FunctionType
+        made = (FunctionType, classmethod, staticmethod, property)
+        for name, one in list(sys.modules.items()):
+            if name.split(".")[0] not in ("pytest", "_pytest", "pluggy", "unittest"):
+                continue
+            for key, value in list(vars(one).items()):
+                if isinstance(value, (type, FunctionType)):
+                    yield name + "." + key, one, key, value
+                if isinstance(value, type) and value.__module__ == name:
+                    for inner, member in list(vars(value).items()):
+                        if isinstance(member, made):
+                            yield name + "." + key + "." + inner, value, inner, member
+
+    def remember():
+        for name, owner, key, value in members():
+            framework[name] = (owner, key, value, getattr(value, "__code__", None))
+
+    def compare():
+        for name, (owner, key, value, code) in framework.items():
+            now = vars(owner).get(key)
+            if now is not value or getattr(now, "__code__", None) is not code:
+                tampered.add(name + " was replaced while the tests ran")
+
     begun = now()
+    given = (request, collected, errors, stopped, tampered, record, told, remember, inside)
     try:
-        if request["framework"] == "pytest":
-            code = with_pytest(request, collected, errors, record, told)
-        else:
-            code = with_unittest(request, collected, errors, record, told)
-    except SystemExit as error:
-        code = "exit " + str(error.code)
+        code = with_pytest(*given) if request["framework"] == "pytest" else with_unittest(*given)
+    except (SystemExit, KeyboardInterrupt) as error:
+        code = type(error).__name__
+        stopped.append(told(error))
+    compare()
+    origin = getattr(sys.modules.get(module), "__file__", None)
     report = {
         "schema_version": 1,
         "framework": request["framework"],
@@ -172,6 +220,13 @@ def run(request_text):
         "tests": list(tests.values()),
         "errors": errors,
         "missing": sorted(set(missing_raised))[:100],
+        "stopped": stopped[:1],
+        "tampered": sorted(tampered)[:20],
+        "component": {
+            "asked": bool(asked),
+            "executed": request["location"] in executed,
+            "origin": None if origin is None else inside(origin) or origin,
+        },
         "duration_s": round(now() - begun, 6),
     }
     data = dumps(report).encode()
@@ -180,7 +235,7 @@ def run(request_text):
         data = data[write(fd, data):]
     os.close(fd)
 
-def with_pytest(request, collected, errors, record, told):
+def with_pytest(request, collected, errors, stopped, tampered, record, told, remember, inside):
     import os, sys
     sys.path.insert(0, request["kit"])
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
@@ -190,7 +245,37 @@ def with_pytest(request, collected, errors, record, told):
     sys.path.remove(request["kit"])
     sys.path.append(request["kit"])
 
+    # Hooks that a conftest.py may have: none of them decides whether a test is run or passed.
+    harmless = {
+        "pytest_addoption", "pytest_assertrepr_compare", "pytest_collection_modifyitems",
+        "pytest_configure", "pytest_generate_tests", "pytest_itemcollected",
+        "pytest_make_parametrize_id", "pytest_sessionfinish", "pytest_sessionstart",
+        "pytest_unconfigure",
+    }
+
     class Plugin:
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_load_initial_conftests(self):
+            remember()
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_sessionfinish(self, session):
+            for name, caller in vars(session.config.hook).items():
+                for one in caller.get_hookimpls() if name not in harmless else ():
+                    code = getattr(one.function, "__code__", None)
+                    file = inside(getattr(code, "co_filename", "<"))
+                    if file is not None:
+                        tampered.add(
+                            file + " implements " + name + ", which decides how tests run; "
+                            "a conftest.py may bring fixtures"
+                        )
+
+        def pytest_keyboard_interrupt(self, excinfo):
+            stopped.append(told(excinfo.value))
+
+        def pytest_internalerror(self, excinfo):
+            stopped.append(told(excinfo.value))
+
         @pytest.hookimpl(wrapper=True, tryfirst=True)
         def pytest_make_collect_report(self, collector):
             report = yield
@@ -202,6 +287,8 @@ def with_pytest(request, collected, errors, record, told):
                 if cause is not None:
                     one["error"] = told(cause)
                 errors.append(one)
+            elif report.skipped:
+                errors.append({"id": report.nodeid, "text": "It skips itself, whole."})
             return report
 
         def pytest_collection_finish(self, session):
@@ -215,10 +302,14 @@ def with_pytest(request, collected, errors, record, told):
                 text = str(report.longrepr)
                 record(item.nodeid, "failed", report.when, call.duration, None, text)
             else:
+                outcome = report.outcome
+                if outcome == "passed" and error is not None:
+                    outcome = "failed"  # somebody made a success of it
                 record(
-                    item.nodeid, report.outcome, report.when, call.duration,
-                    error if report.outcome == "failed" else None,
-                    report.longreprtext if report.outcome == "failed" else "",
+                    item.nodeid, outcome, report.when, call.duration,
+                    error if outcome == "failed" else None,
+                    report.longreprtext if outcome == "failed" else "",
+                    report.when == "teardown",
                 )
             return report
 
@@ -234,8 +325,9 @@ def with_pytest(request, collected, errors, record, told):
     )
     return int(code)
 
-def with_unittest(request, collected, errors, record, told):
+def with_unittest(request, collected, errors, stopped, tampered, record, told, remember, inside):
     import importlib.util, os, sys, time, traceback, unittest
+    remember()
     suite = unittest.TestSuite()
     loader = unittest.TestLoader()
 
@@ -246,12 +338,28 @@ def with_unittest(request, collected, errors, record, told):
             else:
                 yield test
 
+    class SetUpFailed(Exception):
+        pass
+
+    def guarded(set_up):
+        # unittest takes only an Exception for the failure of a class or a module.
+        def guard():
+            try:
+                return set_up()
+            except (Exception, KeyboardInterrupt):
+                raise
+            except BaseException as error:
+                raise SetUpFailed(str(error)) from error
+        return guard
+
     names = {}
     for path in request["paths"]:
         folder = os.path.dirname("/app/" + path)
         if folder not in sys.path:
             sys.path.insert(0, folder)
         name = os.path.basename(path)[:-3]
+        if name in sys.modules:  # the same name in another directory
+            name = path[:-3].replace("/", "__")
         spec = importlib.util.spec_from_file_location(name, "/app/" + path)
         made = importlib.util.module_from_spec(spec)
         sys.modules[name] = made
@@ -262,6 +370,10 @@ def with_unittest(request, collected, errors, record, told):
             errors.append({"id": path, "text": text, "error": told(error)})
             continue
         found = loader.loadTestsFromModule(made)
+        if hasattr(made, "setUpModule"):
+            made.setUpModule = guarded(made.setUpModule)
+        for kind in {type(test) for test in ids(found)}:
+            kind.setUpClass = staticmethod(guarded(kind.setUpClass))
         for test in ids(found):
             names[test.id()] = path + "::" + test.id().split(".", 1)[-1].replace(".", "::")
             collected.append(names[test.id()])
@@ -273,10 +385,17 @@ def with_unittest(request, collected, errors, record, told):
             self.begun = time.perf_counter()
         def note(self, test, outcome, err=None, text=""):
             error = err[1] if err is not None else None
+            if isinstance(error, SetUpFailed):
+                error = error.__cause__
             if error is not None:
                 text = "".join(traceback.format_exception(error))
-            record(names.get(test.id(), test.id()), outcome, "call",
-                   time.perf_counter() - getattr(self, "begun", time.perf_counter()), error, text)
+            seconds = time.perf_counter() - getattr(self, "begun", time.perf_counter())
+            # "setUpClass (module.Class)" and "setUpModule (module)" stand for tests that never ran.
+            whole = test.id().partition(" (")[2].rstrip(")") + "."
+            fixture = test.id().startswith(("setUp", "tearDown")) and test.id() not in names
+            meant = [name for one, name in names.items() if fixture and one.startswith(whole)]
+            for name in meant or [names.get(test.id(), test.id())]:
+                record(name, outcome, "call", seconds, error, text)
         def addSuccess(self, test):
             self.note(test, "passed")
         def addFailure(self, test, err):

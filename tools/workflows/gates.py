@@ -30,6 +30,14 @@ _MAX_PIECE_CHARS: Final = 1_500
 _MAX_NAMED: Final = 30
 _TEST_CODES: Final = frozenset({0, 1, 2, 5})
 """pytest's exit codes for tests that passed, failed, could not all be collected, or are none."""
+_REPORT: Final = (
+    ("collected", list),
+    ("tests", list),
+    ("errors", list),
+    ("stopped", list),
+    ("tampered", list),
+    ("component", dict),
+)
 _TEST_FILE: Final = re.compile(r"(?:.*/)?(?:test_[^/]*|[^/]*_test)\.py")
 _MISSING_KINDS: Final = frozenset({"NotImplementedError"})
 _ASSERTIONS: Final = frozenset({"AssertionError", "Failed"})
@@ -214,6 +222,7 @@ def _run_tests(gate: Gate, given: GateInput, sandbox: GateSandbox) -> Verdict:
         framework=gate.framework,
         paths=paths,
         module=component.module,
+        location=component.location,
         placeholder=gate.kind == "tests_fail",
         report=f".gate-{given.token}.json",
     )
@@ -226,9 +235,18 @@ def _run_tests(gate: Gate, given: GateInput, sandbox: GateSandbox) -> Verdict:
     )
     report = _read_report(execution)
     if not isinstance(report, str) and report["code"] not in _TEST_CODES:
-        report = f"the tests could not be run ({gate.framework} ended with {report['code']})"
-    if isinstance(report, str):
+        told = [_stop(one) for one in report["stopped"]] + _output(execution.result)
+        summary = f"the tests could not be run ({gate.framework} ended with {report['code']})"
+        verdict = _failed(gate, summary, told)
+    elif isinstance(report, str):
         verdict = _failed(gate, report, _output(execution.result))
+    elif report["tampered"]:
+        verdict = _failed(
+            gate,
+            "the tests were run by a framework that was tampered with, so they prove nothing",
+            [f"{one}." for one in report["tampered"]],
+            **_counts(report),
+        )
     elif gate.kind == "tests_fail":
         verdict = judge_tests_fail(gate, given, report)
     else:
@@ -246,7 +264,7 @@ def _read_report(execution: GateExecution) -> dict[str, Any] | str:
         return f"the tests ended the interpreter (exit code {result.exit_code}) before their result"
     try:
         report = json.loads(execution.report)
-        for name, kind in (("collected", list), ("tests", list), ("errors", list)):
+        for name, kind in _REPORT:
             if not isinstance(report[name], kind):
                 return "the tests left a result that can't be read"
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -274,6 +292,9 @@ def judge_tests_fail(gate: Gate, given: GateInput, report: Mapping[str, Any]) ->
         if problem is not None:
             wrong += 1
             evidence.append(f"{test['id']}: {problem}{_text_of(test)}")
+    halted = _not_run(report)
+    estranged = _estranged(component, report)
+    evidence += [*halted, *estranged]
     if not tests and not evidence:
         evidence.append("No test was collected. Tests are functions or methods named test_….")
     uncovered = _uncovered(gate, component, [test["id"] for test in tests])
@@ -295,9 +316,13 @@ def judge_tests_fail(gate: Gate, given: GateInput, report: Mapping[str, Any]) ->
         parts.append("no test ran")
     if wrong:
         parts.append(f"{wrong} of {count} tests do not fail for the right reason")
+    if halted:
+        parts.append("not every test came to its turn")
+    if estranged:
+        parts.append(f"the tests do not test {component.location}")
     if uncovered:
         parts.append(f"{len(uncovered)} acceptance criteria have no test")
-    return _failed(gate, "; ".join(parts) or "the tests are no red tests", evidence, **facts)
+    return _failed(gate, "; ".join(parts), evidence, **facts)
 
 
 def wrong_reason(test: Mapping[str, Any], component: Component) -> str | None:
@@ -311,6 +336,8 @@ def wrong_reason(test: Mapping[str, Any], component: Component) -> str | None:
         return "passes before there is an implementation, so it tests nothing of it."
     if test["outcome"] == "skipped":
         return "is skipped; a red test has to run."
+    if test["outcome"] == "unfinished":
+        return "did not come to its end; a red test has to fail."
     error = test.get("error")
     if error is None:
         return "fails without an exception."
@@ -371,10 +398,13 @@ def judge_tests_pass(gate: Gate, given: GateInput, report: Mapping[str, Any]) ->
     if gone:
         named = ", ".join(gone[:_MAX_NAMED])
         evidence.append(f"These tests of the red phase were not run: {named}")
+    halted = _not_run(report, besides=gone)
+    estranged = _estranged(component, report)
+    evidence += [*halted, *estranged]
     if not tests and not evidence:
         evidence.append("No test was collected.")
     passed = sorted(test["id"] for test in tests if test["outcome"] == "passed")
-    uncovered = _uncovered(gate, component, passed)
+    uncovered = _uncovered(gate, component, passed, failed=names.difference(passed))
     evidence += uncovered
     facts = {**_counts(report), "test_digests": given.locked, **_coverage(component, passed)}
     if not evidence:
@@ -389,9 +419,49 @@ def judge_tests_pass(gate: Gate, given: GateInput, report: Mapping[str, Any]) ->
         parts.append(f"{len(bad)} of {len(tests)} tests do not pass")
     if gone:
         parts.append(f"{len(gone)} tests were not run")
+    if halted:
+        parts.append("not every test came to its turn")
+    if estranged:
+        parts.append(f"the tests do not test {component.location}")
     if uncovered:
         parts.append(f"{len(uncovered)} acceptance criteria have no passing test")
     return _failed(gate, "; ".join(parts), evidence, **facts)
+
+
+def _not_run(report: Mapping[str, Any], besides: Sequence[str] = ()) -> list[str]:
+    """Say what kept tests that were collected from running."""
+    ran = {test["id"] for test in report["tests"]}
+    left = sorted(set(report["collected"]) - ran - set(besides))
+    told = [_stop(one) for one in report["stopped"]]
+    if left:
+        told.append(f"These tests were collected and not run: {', '.join(left[:_MAX_NAMED])}")
+    return told
+
+
+def _stop(error: Mapping[str, Any]) -> str:
+    where = f" at {error['where'][0]}:{error['where'][1]}" if error.get("where") else ""
+    return (
+        f"The run of the tests was stopped by {error['exception']}{where}: "
+        f"{_first(error['message'])}. Neither tests nor the component may end it."
+    )
+
+
+def _estranged(component: Component, report: Mapping[str, Any]) -> list[str]:
+    """Say that the tests ran without the component's own file, if they did."""
+    found = report["component"]
+    if found["executed"] or report["errors"] or not report["tests"]:
+        return []
+    origin = found["origin"]
+    if origin is not None and origin != component.location:
+        return [
+            f"The tests took {component.module} from {origin}, and not from {component.location}; "
+            "no other file may go by that name."
+        ]
+    if found["asked"]:
+        return []
+    return [
+        f"No test imports {component.module}, so the tests show nothing of {component.location}."
+    ]
 
 
 def _uncollected(one: Mapping[str, Any]) -> str:
@@ -441,14 +511,22 @@ def _coverage(component: Component, names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _uncovered(gate: Gate, component: Component, names: Sequence[str]) -> list[str]:
+def _uncovered(
+    gate: Gate, component: Component, names: Sequence[str], failed: Iterable[str] = ()
+) -> list[str]:
+    """Say which criteria have no test among `names`, and of those which have a failed one."""
     if not gate.covers_criteria:
         return []
-    return [
-        f"{one.criterion_id} has no test that carries {one.in_test_names} in its name: {one.text}"
-        for one in component.criteria
-        if not covering(one.in_test_names, names)
-    ]
+    told = []
+    for one in component.criteria:
+        if covering(one.in_test_names, names):
+            continue
+        those = ", ".join(covering(one.in_test_names, failed)[:_MAX_NAMED])
+        what = f"test that carries {one.in_test_names} in its name"
+        if those:
+            what = f"{what} and passes ({those})"
+        told.append(f"{one.criterion_id} has no {what}: {one.text}")
+    return told
 
 
 # ---------------------------------------------------------------------------------- other kinds
