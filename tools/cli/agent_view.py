@@ -171,7 +171,9 @@ class PlainAgentView(AgentView):
         """Tell the cost."""
         super().agent_answered(phase, usage=usage, duration_s=duration_s, failure=failure)
         about = "about " if usage.estimated else ""
-        told = f"agent answered with {about}{usage.output_tokens:,} tokens for {usage.input_tokens:,}"
+        told = (
+            f"agent answered with {about}{usage.output_tokens:,} tokens for {usage.input_tokens:,}"
+        )
         self._tell(phase, f"{failure or told} ({tell_duration(duration_s)})")
 
     def questions_asked(self, asked: str, questions: Sequence[AgentQuestion]) -> None:

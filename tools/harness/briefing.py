@@ -30,7 +30,7 @@ _ROUTINE: Final = frozenset({"checkpoint", "tokens_recorded"})
 
 def estimate_tokens(text: str) -> int:
     """Estimate how many tokens a model counts in `text`: a token for every 3 bytes of UTF-8."""
-    return -(-len(text.encode()) // BYTES_PER_TOKEN)
+    return -(-len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN)
 
 
 def brief(

@@ -268,7 +268,8 @@ class PhaseRun:
             return StoredAnswer(
                 answer=AgentAnswer(text=""),
                 # What went in was most likely read, and paid for.
-                usage=TokenUsage(input_tokens=tokens, output_tokens=0, estimated=True),
+                usage=error.usage
+                or TokenUsage(input_tokens=tokens, output_tokens=0, estimated=True),
                 duration_s=self.monotonic() - begun,
                 agent=self.agent.description,
                 failure=str(error),

@@ -206,7 +206,8 @@ class _Reader:
         if kind not in {"questions", "usage", "delete"}:
             self._fault(
                 block.line,
-                f"there is no block {_SPECIAL}:{_short(kind)}; there are questions, usage, delete",
+                f"there is no block {f'{_SPECIAL}:{_short(kind)}'!a}; there are questions, usage, "
+                "delete",
             )
             return
         if not block.closed:

@@ -32,7 +32,7 @@ class Endpoint:
                     endpoint.released.wait(30)
                     return
                 self.send_response(status)
-                for name, value in {**headers, "Content-Length": str(len(data))}.items():
+                for name, value in {"Content-Length": str(len(data)), **headers}.items():
                     self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(data)
@@ -91,7 +91,7 @@ def test_openai_is_asked_as_it_wants_to_be(endpoint: Endpoint) -> None:
     assert headers["Authorization"] == "Bearer k"
     assert body["model"] == "m-1"
     assert body["messages"] == [{"role": "user", "content": "do it"}]
-    assert body["max_completion_tokens"] == 1000, "no more than the budget has left"
+    assert body["max_completion_tokens"] == 998, "no more than the budget has left"
 
 
 def test_anthropic_is_asked_as_it_wants_to_be(endpoint: Endpoint) -> None:
@@ -103,7 +103,7 @@ def test_anthropic_is_asked_as_it_wants_to_be(endpoint: Endpoint) -> None:
     ((path, headers, body),) = endpoint.asked
     assert path == "/v1/messages"
     assert {name.lower(): value for name, value in headers.items()}["x-api-key"] == "k"
-    assert body["max_tokens"] == 1000
+    assert body["max_tokens"] == 998
 
 
 def test_busy_endpoint_is_asked_again_when_it_says(endpoint: Endpoint) -> None:
@@ -116,15 +116,33 @@ def test_busy_endpoint_is_asked_again_when_it_says(endpoint: Endpoint) -> None:
     assert slept == [7.0, 2.0]
 
 
-def test_endpoint_that_stays_busy_is_a_failure_that_may_pass(endpoint: Endpoint) -> None:
+def test_endpoint_that_stays_busy_uses_up_no_attempt(endpoint: Endpoint) -> None:
     for _ in range(4):
         endpoint.will(529, {"error": "overloaded"})
-    with pytest.raises(AgentFailed, match=r"answered 529: .*overloaded") as caught:
+    with pytest.raises(AgentUnavailable, match=r"answered 529: .*overloaded.*try 4 of 4"):
         agent(endpoint).answer(request())
-    assert caught.value.may_recover
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404])
+def test_endpoint_that_asks_to_wait_beyond_the_time_limit_is_not_asked_before(
+    endpoint: Endpoint,
+) -> None:
+    endpoint.will(429, {"error": "quota"}, **{"Retry-After": "3600"})
+    with pytest.raises(AgentUnavailable, match=r"try 1 of 4; it asks to wait 3600 seconds"):
+        agent(endpoint).answer(request())
+    assert len(endpoint.asked) == 1
+
+
+def test_wait_that_the_endpoint_names_is_kept_in_full(endpoint: Endpoint) -> None:
+    slept: list[float] = []
+    endpoint.will(429, {}, **{"Retry-After": "75"})
+    endpoint.will(429, {}, **{"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"})
+    endpoint.will(429, {}, **{"Retry-After": "nan"})
+    endpoint.will(200, OPENAI)
+    agent(endpoint, sleep=slept.append, chance=lambda: 0.5).answer(request())
+    assert slept == [75.0, 2.0, 4.0]
+
+
+@pytest.mark.parametrize("status", [302, 400, 401, 402, 403, 404])
 def test_refusal_is_not_tried_again(endpoint: Endpoint, status: int) -> None:
     endpoint.will(status, {"error": {"message": "no such model"}})
     with pytest.raises(AgentUnavailable, match="no such model"):
@@ -133,7 +151,16 @@ def test_refusal_is_not_tried_again(endpoint: Endpoint, status: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", [b"<html>", b"{}", b'{"choices": []}', b"[1]", b'{"choices": [{"message": null}]}']
+    "answer",
+    [
+        b"<html>",
+        b"{}",
+        b'{"choices": []}',
+        b"[1]",
+        b'{"choices": [{"message": null}]}',
+        b'{"choices": [{"message": {"content": 7}}]}',
+        b'{"choices": [{"message": {"content": ["x"]}}]}',
+    ],
 )
 def test_answer_of_another_kind_is_told(endpoint: Endpoint, answer: bytes) -> None:
     endpoint.will(200, answer)
@@ -143,8 +170,36 @@ def test_answer_of_another_kind_is_told(endpoint: Endpoint, answer: bytes) -> No
 
 def test_answer_that_was_cut_off_is_not_taken(endpoint: Endpoint) -> None:
     endpoint.will(200, {**ANTHROPIC, "stop_reason": "max_tokens"})
-    with pytest.raises(AgentFailed, match="cut off at its token limit"):
+    with pytest.raises(AgentFailed, match="cut off at its token limit") as caught:
         agent(endpoint, "anthropic").answer(request())
+    assert caught.value.usage is not None
+    assert caught.value.usage.total == 12, "it is paid for all the same"
+
+
+def test_content_in_parts_is_put_together(endpoint: Endpoint) -> None:
+    parts = [{"type": "thinking"}, {"type": "text", "text": "hel"}, {"type": "text", "text": "lo"}]
+    endpoint.will(200, {"choices": [{"message": {"content": parts}}]})
+    assert agent(endpoint).answer(request()).text == "hello"
+
+
+@pytest.mark.parametrize("count", [-1, "7", True, 10**30])
+def test_usage_that_is_no_count_is_none(endpoint: Endpoint, count: object) -> None:
+    usage = {"prompt_tokens": count, "completion_tokens": 5}
+    endpoint.will(200, {**OPENAI, "usage": usage})
+    assert agent(endpoint).answer(request()).usage is None
+
+
+def test_answer_whose_connection_breaks_off_is_told(endpoint: Endpoint) -> None:
+    endpoint.will(200, b'{"choices": [', **{"Content-Length": "1000"})
+    with pytest.raises(AgentFailed, match="broke off") as caught:
+        agent(endpoint).answer(request())
+    assert caught.value.may_recover
+
+
+def test_answer_leaves_room_for_the_prompt(endpoint: Endpoint) -> None:
+    endpoint.will(200, OPENAI)
+    agent(endpoint).answer(request("x" * 600))  # about 200 tokens
+    assert endpoint.asked[0][2]["max_completion_tokens"] == 800
 
 
 def test_endpoint_that_hangs_is_left(endpoint: Endpoint) -> None:
@@ -154,8 +209,11 @@ def test_endpoint_that_hangs_is_left(endpoint: Endpoint) -> None:
 
 
 def test_endpoint_that_is_not_there_is_told() -> None:
-    with pytest.raises(AgentFailed, match="can't be reached"):
-        HttpAgent(DIALECTS["openai"], "m", base_url="http://127.0.0.1:9/v1").answer(request())
+    slept: list[float] = []
+    one = HttpAgent(DIALECTS["openai"], "m", base_url="http://127.0.0.1:9/v1", sleep=slept.append)
+    with pytest.raises(AgentUnavailable, match=r"can't be reached: .*refused \(at try 4 of 4"):
+        one.answer(request())
+    assert len(slept) == 3
 
 
 def test_vendor_without_a_key_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:

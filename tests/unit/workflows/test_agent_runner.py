@@ -37,6 +37,7 @@ from tools.workflows.agent_workflow import AgentPhase, AgentWorkflow, FileGroup,
 from tools.workflows.agents import (
     AgentAnswer,
     AgentCrashed,
+    AgentFailed,
     AgentQuestion,
     AgentRequest,
     AgentTimeout,
@@ -249,6 +250,24 @@ def test_agent_that_crashes_or_hangs_is_asked_again_and_then_the_session_pauses(
     assert outcome.reason is not None
     assert str(error) in outcome.reason
     assert len(ground.agent.requests) == 3
+
+
+def test_answer_that_failed_is_charged_as_the_agent_says(ground: AgentGround) -> None:
+    spent = TokenUsage(input_tokens=900, output_tokens=16_000)
+    cut = AgentFailed("the answer was cut off", agent="scripted", usage=spent)
+    ground.agent = say(red=[cut, RED])
+    ground.start()
+    first = next(one for one in ground.session.history if one.action == "agent_answered")
+    assert (first.details or "").startswith("call 1: 16900 tokens (900 in, 16000 out);")
+
+
+def test_answer_that_utf_8_can_not_hold_is_an_answer_like_any_other(ground: AgentGround) -> None:
+    ground.agent = say(red=["```agentforge:\ud800\n```\n\ud800", RED])
+    ground.agent.usage = None
+    assert ground.start().state is SessionState.COMPLETED
+    told = ground.agent.requests[1].prompt
+    assert r"there is no block 'agentforge:\ud800'" in told
+    assert told.encode()
 
 
 def test_agent_that_can_not_be_asked_pauses_at_once_and_costs_nothing(ground: AgentGround) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import math
 import os
 import random
 import ssl
@@ -23,6 +24,7 @@ from urllib.parse import urlsplit
 
 from attrs import frozen
 
+from tools.harness.briefing import estimate_tokens
 from tools.workflows.agents.port import (
     AgentAnswer,
     AgentFailed,
@@ -37,8 +39,8 @@ DEFAULT_MAX_OUTPUT: Final = 16_000
 MAX_BODY_BYTES: Final = 32 << 20
 RETRIES: Final = 3
 _LONGEST_PAUSE_S: Final = 30.0
-_BUSY: Final = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
-_REFUSED: Final = frozenset({400, 401, 403, 404, 405, 413, 422})
+_BUSY: Final = frozenset({408, 409, 425, 429})
+_SERVER_ERROR: Final = 500
 
 
 @frozen(kw_only=True)
@@ -78,8 +80,11 @@ def _openai_body(model: str, prompt: str, most: int) -> dict[str, Any]:
 
 def _openai_read(answer: Mapping[str, Any]) -> tuple[str, TokenUsage | None, bool]:
     choice = answer["choices"][0]
+    content = choice["message"]["content"] or ""
+    if isinstance(content, list):  # as some endpoints spell it: parts, of which some are text
+        content = "".join(part["text"] for part in content if part["type"] == "text")
     return (
-        choice["message"]["content"] or "",
+        content,
         _usage(answer.get("usage"), "prompt_tokens", "completion_tokens"),
         choice.get("finish_reason") == "length",
     )
@@ -155,8 +160,10 @@ def agent_of(text: str, *, timeout_s: float | None = None) -> HttpAgent:
 class HttpAgent:
     """Asks a model over HTTP.
 
-    Answers of 408, 409, 429 and 5xx are tried again up to three times, after the time that the
-    endpoint names or a growing, random one, within the time limit.
+    An endpoint that can't be reached or answers 408, 409, 425, 429 or 5xx is tried again up to
+    three times, after the seconds that it names or a growing, random time, within the time limit.
+    One that still has no answer then can't be asked now: no model has thought, so nothing is
+    charged and no attempt is used up.
     """
 
     def __init__(
@@ -210,17 +217,17 @@ class HttpAgent:
         """Ask the model.
 
         Raises:
-            AgentUnavailable: There is no key, or the endpoint refuses the request for good.
+            AgentUnavailable: There is no key, the endpoint refuses the request, or it was busy or
+                out of reach at every try.
             AgentTimeout: It took too long.
-            AgentFailed: It was busy at every try, could not be reached, answered with something
-                else, or its answer was cut off.
+            AgentFailed: It answered with something else, or its answer was cut off.
         """
         key = self._key if self._key is not None else os.environ.get(self._dialect.key_variable)
         if key is None and self._own:
             raise AgentUnavailable(
                 agent=self.description, problem=f"{self._dialect.key_variable} is not set"
             )
-        most = max(1, min(self._most, request.tokens_left))
+        most = max(1, min(self._most, request.tokens_left - estimate_tokens(request.prompt)))
         body = json.dumps(self._dialect.body(self._model, request.prompt, most)).encode()
         headers = {"Content-Type": "application/json", **self._dialect.headers(key)}
         deadline = self._monotonic() + self._timeout_s
@@ -229,17 +236,17 @@ class HttpAgent:
             if status == http.client.OK:
                 return self._read(data)
             told = " ".join(data[:600].decode("utf-8", "replace").split())
-            if status in _REFUSED:
+            problem = told if status == 0 else f"it answered {status}: {told}"
+            if 0 < status < _SERVER_ERROR and status not in _BUSY:
+                raise AgentUnavailable(agent=self.description, problem=problem)
+            wait = pause
+            if wait is None:
+                wait = min(2.0**attempt * (0.5 + self._chance()), _LONGEST_PAUSE_S)
+            if attempt == RETRIES or self._monotonic() + wait >= deadline:
+                asks = "" if pause is None else f"; it asks to wait {pause:g} seconds"
                 raise AgentUnavailable(
-                    agent=self.description, problem=f"it answered {status}: {told}"
-                )
-            wait = pause if pause is not None else 2.0**attempt * (0.5 + self._chance())
-            wait = min(wait, _LONGEST_PAUSE_S)
-            last = attempt == RETRIES or self._monotonic() + wait >= deadline
-            if status not in _BUSY or last:
-                raise AgentFailed(
-                    f"the agent ({self.description}) answered {status}: {told}",
                     agent=self.description,
+                    problem=f"{problem} (at try {attempt + 1} of {RETRIES + 1}{asks})",
                 )
             self._sleep(wait)
         raise AssertionError("unreachable")  # pragma: no cover
@@ -247,6 +254,7 @@ class HttpAgent:
     def _post(
         self, body: bytes, headers: Mapping[str, str], deadline: float
     ) -> tuple[int, float | None, bytes]:
+        """Return status, seconds to wait and body; status 0 and why, if nobody was reached."""
         left = deadline - self._monotonic()
         if left <= 0:
             raise AgentTimeout(agent=self.description, timeout_s=self._timeout_s)
@@ -259,6 +267,10 @@ class HttpAgent:
             else http.client.HTTPConnection(host, port, timeout=left)
         )
         try:
+            try:
+                connection.connect()
+            except OSError as error:
+                return 0, None, f"it can't be reached: {error}".encode("utf-8", "replace")
             connection.request("POST", self._url.path, body=body, headers=dict(headers))
             response = connection.getresponse()
             data = self._all(response, deadline)
@@ -267,7 +279,8 @@ class HttpAgent:
             raise AgentTimeout(agent=self.description, timeout_s=self._timeout_s) from error
         except (OSError, http.client.HTTPException) as error:
             raise AgentFailed(
-                f"the agent ({self.description}) can't be reached: {error}",
+                f"the connection to the agent ({self.description}) broke off: "
+                f"{str(error) or type(error).__name__}",
                 agent=self.description,
             ) from error
         finally:
@@ -286,11 +299,15 @@ class HttpAgent:
                 )
             if self._monotonic() >= deadline:
                 raise AgentTimeout(agent=self.description, timeout_s=self._timeout_s)
+        if response.length:
+            raise http.client.IncompleteRead(bytes(pieces), response.length)
         return bytes(pieces)
 
     def _read(self, data: bytes) -> AgentAnswer:
         try:
             text, usage, cut = self._dialect.read(json.loads(data))
+            if not isinstance(text, str):
+                raise TypeError(f"its text is {type(text).__name__}")
         except (ValueError, KeyError, IndexError, TypeError, RecursionError) as error:
             raise AgentFailed(
                 f"the agent ({self.description}) answered with something that is no answer of "
@@ -303,12 +320,14 @@ class HttpAgent:
                 f"the answer of the agent ({self.description}) was cut off at its token limit",
                 agent=self.description,
                 output=text[-2000:],
+                usage=usage,
             )
         return AgentAnswer(text=text, usage=usage)
 
 
 def _seconds(value: str | None) -> float | None:
     try:
-        return max(0.0, float(value)) if value is not None else None
+        seconds = float(value) if value is not None else math.nan
     except ValueError:
         return None
+    return max(0.0, seconds) if math.isfinite(seconds) else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 from attrs import field, frozen
 
@@ -21,13 +21,17 @@ def _frozen_texts(value: Mapping[str, str]) -> Mapping[str, str]:
     return MappingProxyType(dict(value))
 
 
+MAX_CALL_TOKENS: Final = 1_000_000_000
+"""The most that a call can cost, each way: what is beyond is no count, and no session holds it."""
+
+
 @frozen(kw_only=True)
 class TokenUsage:
     """What a call cost.
 
     Attributes:
-        input_tokens: Tokens that went in, 0 or more.
-        output_tokens: Tokens that came out, 0 or more.
+        input_tokens: Tokens that went in, 0 to a thousand million.
+        output_tokens: Tokens that came out, 0 to a thousand million.
         estimated: Whether we counted them (3 bytes of UTF-8 a token) because the agent did not
             say.
     """
@@ -42,9 +46,11 @@ class TokenUsage:
             ("output_tokens", self.output_tokens),
         )
         faults = [
-            f"{name}: expected a whole number of 0 or more, got {value!r}"
+            f"{name}: expected a whole number from 0 to {MAX_CALL_TOKENS:,}, got {value!r:.40}"
             for name, value in given
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0
+            if isinstance(value, bool)
+            or not isinstance(value, int)
+            or not 0 <= value <= MAX_CALL_TOKENS
         ]
         if faults:
             raise ValueError("; ".join(faults))
@@ -140,15 +146,19 @@ class AgentFailed(HarnessError):
     Attributes:
         agent: The agent's description.
         output: The end of what it printed, if anything.
+        usage: What the call cost all the same, if the agent said so.
         may_recover: Whether another try may go better: a crash may, a missing command won't.
     """
 
     may_recover = True
 
-    def __init__(self, message: str, *, agent: str, output: str = "") -> None:
+    def __init__(
+        self, message: str, *, agent: str, output: str = "", usage: TokenUsage | None = None
+    ) -> None:
         super().__init__(message)
         self.agent = agent
         self.output = output
+        self.usage = usage
 
 
 class AgentTimeout(AgentFailed):
