@@ -12,7 +12,7 @@ in the runner knows any of them by name. docs/agents.md describes the file for p
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -175,41 +175,12 @@ class AgentWorkflow:
 
     def faults(self) -> Iterable[str]:
         """Say everything that is wrong between its parts."""
-        names = [phase.name for phase in self.phases]
-        if not names:
+        if not self.phases:
             yield "phases: there are none"
-        known = {group.name for group in self.groups}
-        if self.needs_specification:
-            known |= {CODE, TESTS}
-        for index, phase in enumerate(self.phases):
-            where = f"phases[{index}]"
-            if phase.name in names[:index]:
-                yield f"{where}.name: {phase.name!r} stands twice"
-            for group in phase.writes:
-                if group not in known:
-                    yield f"{where}.writes: {group!r} is no file group; there are {sorted(known)}"
-            if phase.on_failure is not None and phase.on_failure not in names[:index]:
-                yield f"{where}.on_failure: {phase.on_failure!r} is no earlier phase"
-            if phase.prompt is not None and not phase.writes:
-                yield f"{where}.writes: an agent that is asked has to be allowed to write something"
-            if phase.prompt is None and phase.writes:
-                yield f"{where}.prompt: is missing, and the phase writes files"
-            yield from self._gate_faults(phase, f"{where}.gate")
-            if not 0 < phase.budget_share <= 1:
-                yield f"{where}.budget_share: {phase.budget_share} is not above 0 and at most 1"
         if len(self.goal or "") > MAX_GOAL_CHARS:
             yield f"goal: has more than {MAX_GOAL_CHARS:,} characters"
-
-    def _gate_faults(self, phase: AgentPhase, where: str) -> Iterable[str]:
-        gate = phase.gate
-        if gate.kind not in GATES:
-            yield f"{where}.kind: {gate.kind!r} is none of {', '.join(GATES)}"
-        if (gate.kind == "script") != (gate.code is not None):
-            yield f"{where}.code: a script gate has code, and no other"
-        if gate.kind in {"files", "specification", "approval"} and not gate.require:
-            yield f"{where}.require: a gate of kind {gate.kind} names its files"
-        if gate.kind in TEST_GATES and not self.needs_specification:
-            yield f"{where}.kind: {gate.kind} needs a component, and the workflow names none"
+        found = phase_faults(self.phases, self.groups, self.needs_specification)
+        yield from (text for _, text in found)
 
     def phase(self, name: str | None) -> AgentPhase | None:
         """Return the phase of this name, or None."""
@@ -271,6 +242,53 @@ class AgentWorkflow:
         return found
 
 
+def phase_faults(
+    phases: Sequence[AgentPhase], groups: Iterable[FileGroup], needs_specification: bool
+) -> Iterator[tuple[int, str]]:
+    """Say what is wrong with phases as parts of one workflow: which phase by its index, and what.
+
+    Args:
+        phases: All of them; a name that is empty was refused already and is passed over.
+        groups: The workflow's file groups.
+        needs_specification: Whether it develops a component.
+    """
+    names = [phase.name for phase in phases]
+    known = {group.name for group in groups} | ({CODE, TESTS} if needs_specification else set())
+    for index, phase in enumerate(phases):
+        where = f"phases[{index}]"
+        gate = phase.gate
+        found = []
+        if phase.name and phase.name in names[:index]:
+            found.append(f"name: {phase.name!r} stands twice")
+        found += [
+            f"writes: {group!r} is no file group; there are {sorted(known)}"
+            for group in phase.writes
+            if group not in known
+        ]
+        if phase.on_failure is not None and phase.on_failure not in names[:index]:
+            found.append(f"on_failure: {phase.on_failure!r} is no earlier phase")
+        if phase.prompt is not None and not phase.writes:
+            found.append("writes: an agent that is asked has to be allowed to write something")
+        if phase.prompt is None and phase.writes:
+            found.append("prompt: is missing, and the phase writes files")
+        if not 0 < phase.budget_share <= 1:
+            found.append(f"budget_share: {phase.budget_share} is not above 0 and at most 1")
+        if gate.kind not in GATES:
+            found.append(f"gate.kind: {gate.kind!r} is none of {', '.join(GATES)}")
+        elif (gate.kind == "script") != (gate.code is not None):
+            found.append("gate.code: a script gate has code, and no other")
+        if gate.kind in {"files", "specification", "approval"} and not gate.require:
+            found.append(f"gate.require: a gate of kind {gate.kind} names its files")
+        if gate.kind in TEST_GATES and not needs_specification:
+            found.append(f"gate.kind: {gate.kind} needs a component, and the workflow names none")
+        if gate.tests_unchanged and all(one.gate.kind != "tests_fail" for one in phases[:index]):
+            found.append(
+                "gate.tests_unchanged: compares with the tests of an earlier phase whose gate is "
+                "tests_fail, and there is none"
+            )
+        yield from ((index, f"{where}.{text}") for text in found)
+
+
 def load_agent_workflow(path: Path | str) -> AgentWorkflow:
     """Read a workflow file.
 
@@ -282,6 +300,10 @@ def load_agent_workflow(path: Path | str) -> AgentWorkflow:
     if isinstance(data, str):
         raise InvalidWorkflow(path=path, faults=[data])
     return AgentWorkflow.from_snapshot(data, path)
+
+
+_REFUSED_GATE: Final = Gate(kind="script", code="")
+"""Stands for a gate whose fault was told already, and has none of its own."""
 
 
 def _flag(value: bool) -> str:
@@ -338,9 +360,11 @@ class _Reader:
         budget = fields.whole("token_budget", DEFAULT_TOKEN_BUDGET, least=0, most=MAX_COUNT)
         needs = fields.flag("needs_specification")
         role = self._prose(fields, "role", required=True)
+        files = fields.items("files")
+        if len(files) > MAX_GROUPS:
+            fields.fault("files", f"are {len(files)}, {MAX_GROUPS} are allowed")
         groups = [
-            self._group(node, f"files[{index}]")
-            for index, node in enumerate(fields.items("files")[:MAX_GROUPS])
+            self._group(node, f"files[{index}]") for index, node in enumerate(files[:MAX_GROUPS])
         ]
         nodes = fields.items("phases", required=True)
         if len(nodes) > MAX_PHASES:
@@ -349,6 +373,8 @@ class _Reader:
             self._phase(node, f"phases[{index}]") for index, node in enumerate(nodes[:MAX_PHASES])
         ]
         fields.done()
+        for index, text in phase_faults(phases, groups, needs):
+            self._faults.add(nodes[index].line, text)
         if self._faults or not (name and workflow_type and role) or budget is None:
             return None
         return AgentWorkflow(
@@ -406,7 +432,7 @@ class _Reader:
             mode=fields.text("mode") or name,
             prompt=self._prose(fields, "prompt"),
             writes=fields.texts("writes"),
-            gate=self._gate(gate, f"{where}.gate") if gate is not None else Gate(kind="files"),
+            gate=self._gate(gate, f"{where}.gate") if gate is not None else _REFUSED_GATE,
             max_attempts=attempts or DEFAULT_MAX_ATTEMPTS,
             budget_share=self._share(fields, share),
             answer_tokens=fields.whole(
@@ -439,8 +465,11 @@ class _Reader:
 
     def _gate(self, node: Node, where: str) -> Gate:
         fields = Fields(node, where, self._faults)
+        kind = fields.text("kind", required=True)
+        if kind is None:
+            return _REFUSED_GATE
         gate = Gate(
-            kind=fields.text("kind", required=True) or "files",
+            kind=kind,
             require=self._paths(fields, "require"),
             tests_unchanged=fields.flag("tests_unchanged"),
             covers_criteria=fields.flag("covers_criteria"),

@@ -7,7 +7,9 @@ docs/spec-format.md is the description for people.
 
 from __future__ import annotations
 
+import keyword
 import re
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -41,6 +43,9 @@ _SPEC_ID: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _COMPONENT_ID: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _CRITERION: Final = re.compile(r"[A-Z][A-Z0-9]{0,11}-[0-9]{1,4}")
+_FRAMEWORKS: Final = frozenset(
+    {"pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments"}
+)
 _VERSION: Final = re.compile(r"[0-9]{1,6}\.[0-9]{1,6}\.[0-9]{1,6}")
 
 
@@ -217,8 +222,9 @@ class _Reader:
         fields.done()
         if component_id is None or location is None or not tests:
             return None
-        if location in tests:
-            fields.fault("tests", f"{location!r} is the component's own file")
+        problem = _location_problem(location, tests)
+        if problem is not None:
+            fields.fault("location", problem, node)
         return Component(
             component_id=component_id,
             location=location,
@@ -344,6 +350,23 @@ class _Reader:
                 told = text or " ".join(filter(None, steps))
                 found.append(Criterion(criterion_id=criterion_id, text=told))
         return found
+
+
+def _location_problem(location: str, tests: tuple[str, ...]) -> str | None:
+    """Say why tests could not import a component from its file, or why it is one of them."""
+    name = location.rsplit("/", 1)[-1]
+    parts = location.removesuffix(".py").split("/")
+    wrong = [part for part in parts if not part.isidentifier() or keyword.iskeyword(part)]
+    if wrong:
+        return f"{location!r} can't be imported: {wrong[0]!r} is no name of a module"
+    if parts[0] in sys.stdlib_module_names or parts[0] in _FRAMEWORKS:
+        return f"{location!r} can't be imported: {parts[0]!r} is a module that is there already"
+    if name == "conftest.py" or re.fullmatch(r"test_.*|.*_test\.py", name):
+        return f"{location!r} goes by the name of a test"
+    for place in tests:
+        if location == place or (place.endswith("/") and location.startswith(place)):
+            return f"{location!r} is the component's own file, and among its tests ({place})"
+    return None
 
 
 def _is_signature(text: str) -> bool:

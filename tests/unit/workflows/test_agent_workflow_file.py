@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,11 @@ def test_file_runs(tmp_path: Path) -> None:
         ("    prompt: Write letters/one.md.\n", "", "prompt: is missing"),
         ("name: check", "name: write", "'write' stands twice"),
         (", require: [letters/one.md]", "", "names its files"),
+        (
+            "kind: script",
+            "kind: script\n      tests_unchanged: true",
+            "an earlier phase whose gate",
+        ),
         ("deadline_s: 5", "deadline: 5", "did you mean 'deadline_s'?"),
     ],
 )
@@ -95,6 +101,33 @@ def test_each_fault_is_named(old: str, new: str, fault: str) -> None:
         read(TEXT.replace(old, new, 1))
     assert any(fault in one for one in caught.value.faults), caught.value.faults
     assert caught.value.path == Path("flow.yaml")
+
+
+def test_faults_of_every_sort_are_told_at_once_with_their_lines() -> None:
+    text = TEXT
+    for old, new in (
+        ("role: You write letters.", ""),
+        ("kind: script", "kind: magic"),
+        ("on_failure: write", "on_failure: later"),
+        ("writes: [letters]", "writes: [books]"),
+    ):
+        text = text.replace(old, new, 1)
+    with pytest.raises(InvalidWorkflow) as caught:
+        read(text)
+    told = caught.value.faults
+    for fault in ("role: is missing", "'magic' is none of", "'later' is no earlier", "'books' is"):
+        assert any(fault in one for one in told), told
+    assert len(told) == 4
+    assert all(one.startswith("line ") for one in told[1:])
+
+
+def test_gate_that_is_missing_is_one_fault() -> None:
+    text = re.sub(r"(?m)^    gate: \{kind: files.*\n", "", TEXT, count=1)
+    assert text != TEXT
+    with pytest.raises(InvalidWorkflow) as caught:
+        read(text)
+    (fault,) = caught.value.faults
+    assert "gate: is missing" in fault
 
 
 @pytest.mark.parametrize("text", ["", "7", "- a", "{", "phases: 7"])
