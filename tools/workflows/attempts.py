@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from attrs import frozen
@@ -16,6 +16,11 @@ from tools.workflows.step_store import StepKey
 ANSWERED: Final = "agent_answered"
 """The history's entry that an agent's answer is stored and its tokens are charged."""
 
+RESULTS: Final = frozenset({"phase_succeeded", "phase_failed"})
+"""The history's entries that end an attempt."""
+
+_CHARGED: Final = re.compile(r"; (\d{1,19}) tokens(?:;|$)")
+_EXTENDED: Final = re.compile(r"by (\d{1,19}) ")
 _SPENT: Final = re.compile(r"call \d{1,9}: (\d{1,19}) tokens")
 
 
@@ -97,6 +102,32 @@ def cost_of_attempt(session: SessionContext) -> int:
 def spent_in(entry: SessionHistory) -> int:
     """Return what an answer's entry says that it cost, in tokens; 0 if it says nothing."""
     found = _SPENT.match(entry.details or "")
+    return 0 if found is None else int(found[1])
+
+
+def charges(history: Iterable[SessionHistory]) -> Iterator[tuple[SessionHistory, int]]:
+    """Go through a history with what each entry charged, in tokens.
+
+    What an agent's answer cost stands at the answer; what a script's phase cost at its result. The
+    result of an agent's attempt names what its answers cost, and charges nothing itself.
+    """
+    answered = False
+    for entry in history:
+        cost = 0
+        if entry.action in BEGINNINGS:
+            answered = False
+        elif entry.action == ANSWERED:
+            answered = True
+            cost = spent_in(entry)
+        elif entry.action in RESULTS and not answered:
+            found = _CHARGED.search((entry.details or "").split("\n", 1)[0])
+            cost = 0 if found is None else int(found[1])
+        yield entry, cost
+
+
+def extension_in(entry: SessionHistory) -> int:
+    """Return by how many tokens an entry says that the budget was extended; 0 if it does not."""
+    found = _EXTENDED.match(entry.details or "") if entry.action == "budget_extended" else None
     return 0 if found is None else int(found[1])
 
 

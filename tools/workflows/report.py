@@ -15,7 +15,7 @@ from attrs import define, field, frozen
 
 from tools.durable import OsFileSystem, ReadError
 from tools.harness import SessionContext, SessionHistory, SessionStore
-from tools.workflows.attempts import ANSWERED, spent_in
+from tools.workflows.attempts import RESULTS, charges, extension_in
 from tools.workflows.history import BEGINNINGS
 from tools.workflows.step_store import StepStore
 
@@ -68,7 +68,6 @@ def render_report(
 ) -> str:
     """Write the page from a session and its steps by name (or why one can't be read)."""
     attempts = _attempts(session)
-    budget = session.token_budget
     parts = [
         f"<h1>{_text(session.session_id)}</h1>",
         f"<p class=lead>{_text(session.goal or '')}</p>",
@@ -76,7 +75,7 @@ def render_report(
         "<h2>Timeline</h2>",
         _timeline(attempts),
         "<h2>Budget</h2>",
-        _burn_down(session.history, budget.total_budget),
+        _burn_down(session),
         "<h2>Gates</h2>",
         _gates(attempts),
         "<h2>Artifacts</h2>",
@@ -97,7 +96,7 @@ def render_report(
 
 def _attempts(session: SessionContext) -> list[_Attempt]:
     found: list[_Attempt] = []
-    for entry in session.history:
+    for entry, cost in charges(session.history):
         if entry.action in BEGINNINGS and entry.phase:
             again = entry.action == "phase_retried" and found
             number = found[-1].number + 1 if again else 1
@@ -108,9 +107,8 @@ def _attempts(session: SessionContext) -> list[_Attempt]:
             continue
         one = found[-1]
         one.entries.append(entry)
-        if entry.action == ANSWERED:
-            one.tokens += spent_in(entry)
-        if entry.action in {"phase_succeeded", "phase_failed"}:
+        one.tokens += cost
+        if entry.action in RESULTS:
             one.outcome = "passed" if entry.action == "phase_succeeded" else "failed"
             one.details = entry.details or ""
             one.ended = entry.timestamp
@@ -163,44 +161,46 @@ def _timeline(attempts: Sequence[_Attempt]) -> str:
     return _svg("".join(rows), len(attempts) * _ROW, "Phases and attempts over time")
 
 
-def _burn_down(history: Sequence[SessionHistory], total: int) -> str:
-    """Draw what was left of the budget after each charge."""
-    points: list[tuple[datetime, int]] = []
-    used = 0
-    for entry in history:
-        if not points:
-            points.append((entry.timestamp, 0))
-        if entry.action == ANSWERED:
-            used += spent_in(entry)
-        points.append((entry.timestamp, used))
-    if not points or total <= 0:
+def _burn_down(session: SessionContext) -> str:
+    """Draw what was left of the budget after each charge and each extension."""
+    budget = session.token_budget
+    changes = [
+        (entry.timestamp, cost, extension_in(entry)) for entry, cost in charges(session.history)
+    ]
+    most = budget.total_budget
+    if not changes or most <= 0:
         return "<p>There is no budget to draw.</p>"
+    left = most - sum(more for _, _, more in changes)
+    points = [(changes[0][0], left)]
+    for moment, cost, more in changes:
+        left += more - cost
+        points.append((moment, left))
+    # What was charged besides, as by `agentforge budget --record`, is in no entry.
+    points.append((max(session.updated_at, points[-1][0]), budget.tokens_remaining))
     first = points[0][0]
     span = max((points[-1][0] - first).total_seconds(), 0.001)
-    low = min(0, total - used)
-    height = _CHART - 20
+    low = min(0, *(rest for _, rest in points))
+    high = max(most, *(rest for _, rest in points))
 
-    def place(moment: datetime, spent: int) -> tuple[float, float]:
-        x = 60 + (_WIDTH - 80) * (moment - first).total_seconds() / span
-        return x, 10 + height * (total - (total - spent)) / (total - low)
+    def height(rest: float) -> float:
+        return 10 + (_CHART - 20) * (high - rest) / (high - low)
 
-    path: list[str] = []
-    before = place(*points[0])
-    path.append(f"M{before[0]:.1f},{before[1]:.1f}")
-    for one in points[1:]:
-        x, y = place(*one)
-        path.append(f"H{x:.1f}V{y:.1f}")
-    warning = place(first, -(-total * 80 // 100))[1]
-    empty = place(first, total)[1]
+    def across(moment: datetime) -> float:
+        return 60 + (_WIDTH - 80) * (moment - first).total_seconds() / span
+
+    path = f"M{across(first):.1f},{height(points[0][1]):.1f}" + "".join(
+        f"H{across(moment):.1f}V{height(rest):.1f}" for moment, rest in points[1:]
+    )
+    warning, empty = height(most - most * 80 / 100), height(0)
     body = (
         f'<line x1="60" x2="{_WIDTH - 20}" y1="{warning:.1f}" y2="{warning:.1f}" class="warning"/>'
         f'<text x="0" y="{warning + 4:.1f}">80 %</text>'
         f'<line x1="60" x2="{_WIDTH - 20}" y1="{empty:.1f}" y2="{empty:.1f}" class="empty"/>'
         f'<text x="0" y="{empty + 4:.1f}">spent</text>'
-        f'<text x="0" y="16">{total:,}</text>'
-        f'<path d="{"".join(path)}" class="left"/>'
+        f'<text x="0" y="{height(most) + 6:.1f}">{most:,}</text>'
+        f'<path d="{path}" class="left"/>'
     )
-    return _svg(body, _CHART, f"Tokens left: {total - used:,} of {total:,}")
+    return _svg(body, _CHART, f"Tokens left: {budget.tokens_remaining:,} of {most:,}")
 
 
 def _gates(attempts: Sequence[_Attempt]) -> str:

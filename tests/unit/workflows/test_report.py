@@ -6,8 +6,11 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pytest
+
 from tests.support.agents import GOOD, GREEN, WRONG, AgentGround, ScriptedAgent, block
 from tools.harness import SessionManager, SessionStore
+from tools.workflows.agents import AgentUnavailable
 from tools.workflows.report import session_report
 
 HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=alert(1)>\x1b[31m\u202e"
@@ -79,6 +82,36 @@ def test_every_session_has_a_report(tmp_path: Path) -> None:
     ground = AgentGround(tmp_path / "paused")
     ground.start(token_budget=0)
     assert "There is no budget to draw" in report(ground)
+
+
+def test_burn_down_tells_all_that_was_charged_and_extended(tmp_path: Path) -> None:
+    ground = AgentGround(tmp_path / "sessions")
+    gone = AgentUnavailable(agent="scripted", problem="gone")
+    ground.agent = ScriptedAgent(script={**GOOD, "green": [gone]})
+    ground.start(token_budget=100_000)
+    manager = ground.manager()
+    manager.extend_budget(50_000)
+    manager.record_tokens(1_000)  # by hand, which no entry of the history tells
+    budget = ground.session.token_budget
+    page = report(ground)
+    assert f"Tokens left: {budget.tokens_remaining:,} of 150,000" in page
+    (path,) = re.findall(r'<path d="M[0-9.]+,([0-9.]+)([^"]*)" class="left"/>', page)
+    heights = [float(path[0]), *map(float, re.findall(r"V([0-9.]+)", path[1]))]
+    lowest, most = 10 + 160 * 50_000 / 150_000, 10.0
+    assert heights[0] == pytest.approx(lowest, abs=0.1), "100,000 of what is 150,000 in the end"
+    assert min(heights) > most
+    spent = 160 * budget.tokens_used / 150_000
+    assert heights[-1] == pytest.approx(most + spent, abs=0.1)
+
+
+def test_script_phases_are_charged_in_the_report(tmp_path: Path) -> None:
+    manager = SessionManager(SessionStore(tmp_path))
+    session = manager.create("flow", "collect", 2000)
+    details = "attempt 1; exit code 0; 0.02 s; fuel 9; 300 tokens; created a.txt\n; 900 tokens;"
+    manager.record("phase_succeeded", details, tokens=300)
+    page = session_report(session, manager.store)
+    assert "<td>300</td>" in page
+    assert "Tokens left: 1,700 of 2,000" in page
 
 
 def test_step_that_can_not_be_read_is_told(tmp_path: Path) -> None:
