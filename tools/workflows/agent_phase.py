@@ -327,25 +327,47 @@ class PhaseRun:
             )
         )
 
+    def expected_cost(self, phase: AgentPhase, standing: Standing) -> int:
+        """Return what the next call of the current attempt is expected to cost, in tokens."""
+        prompt = self.steps.prompt(standing.key, standing.calls + 1)
+        if prompt is None:
+            prompt = self._prompt(phase, standing, _texts(self._files()))
+        return estimate_tokens(prompt) + phase.answer_tokens
+
+    def missing(self, phase: AgentPhase, standing: Standing, expected: int) -> int:
+        """Return by how much the budget has to be extended for a call, with room for the next.
+
+        Args:
+            phase: The phase.
+            standing: Where the session stands.
+            expected: What the call is expected to cost, in tokens.
+
+        Returns:
+            Tokens; enough for the session's budget and for the phase's share of it. 0: none.
+        """
+        budget = self.session.token_budget
+        wanted = math.ceil((standing.spent + expected) / phase.budget_share)
+        missing = max(expected - budget.tokens_remaining, wanted - budget.total_budget)
+        return _with_room(missing, phase.budget_share) if missing > 0 else 0
+
     def _over_budget(self, phase: AgentPhase, standing: Standing, prompt: str) -> str | None:
         """Say why the agent may not be asked now, or None."""
         budget = self.session.token_budget
         expected = estimate_tokens(prompt) + phase.answer_tokens
+        remedy = (
+            f"extend the budget by {self.missing(phase, standing, expected):,} or more, then resume"
+        )
         if not budget.can_continue(expected):
-            missing = _with_room(expected - budget.tokens_remaining, phase.budget_share)
             return (
                 f"the next call of phase {phase.name!r} takes about {expected:,} tokens, and of "
-                f"{budget.total_budget:,} {budget.tokens_remaining:,} are left; extend the budget "
-                f"by {missing:,} or more, then resume"
+                f"{budget.total_budget:,} {budget.tokens_remaining:,} are left; {remedy}"
             )
         share = math.floor(phase.budget_share * budget.total_budget)
         if standing.spent + expected > share:
-            missing = math.ceil((standing.spent + expected) / phase.budget_share)
-            missing = _with_room(missing - budget.total_budget, phase.budget_share)
             return (
                 f"phase {phase.name!r} has spent {standing.spent:,} of its share of {share:,} "
                 f"tokens ({phase.budget_share:.0%} of the budget), and its next call takes about "
-                f"{expected:,}; extend the budget by {missing:,} or more, then resume"
+                f"{expected:,}; {remedy}"
             )
         return None
 

@@ -322,11 +322,13 @@ class _Run:
         if phase.prompt is not None and not standing.succeeded:
             budget = self.session.token_budget
             if self.session.state is SessionState.PAUSED and budget.is_exhausted:
+                expected = self.phases.expected_cost(phase, standing)
                 raise BudgetTooSmall(
                     self.session.session_id,
                     phase=phase.name,
-                    required=phase.answer_tokens,
+                    required=expected,
                     remaining=budget.tokens_remaining,
+                    missing=self.phases.missing(phase, standing, expected),
                 )
         if self.session.state is SessionState.PAUSED:
             self.manager.resume()

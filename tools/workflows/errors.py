@@ -104,14 +104,23 @@ class BudgetTooSmall(HarnessError):
         phase: The phase that would run next.
         required: What it costs, in tokens.
         remaining: What is left, in tokens; negative when more was spent than allotted.
-        missing: By how much the budget has to be extended, in tokens.
+        missing: By how much the budget has to be extended, in tokens; more than the difference
+            where the phase has only a share of the budget.
     """
 
-    def __init__(self, session_id: str, *, phase: str, required: int, remaining: int) -> None:
+    def __init__(
+        self,
+        session_id: str,
+        *,
+        phase: str,
+        required: int,
+        remaining: int,
+        missing: int | None = None,
+    ) -> None:
         self.phase = phase
         self.required = required
         self.remaining = remaining
-        self.missing = required - remaining
+        self.missing = required - remaining if missing is None else missing
         super().__init__(
             f"phase {phase!r} of session {session_id} needs {required:,} tokens and "
             f"{remaining:,} are left. The session stays paused with all it has; "

@@ -310,6 +310,25 @@ def test_agent_that_overspends_is_recorded_and_not_asked_again_unless_extended(
     assert ground.resume().state is SessionState.COMPLETED
 
 
+@pytest.mark.parametrize("spent", [11_500, 40_000])
+def test_extension_that_is_asked_for_is_enough(ground: AgentGround, spent: int) -> None:
+    """Nobody wants to be told at night to extend, and after that to extend again."""
+    usage = TokenUsage(input_tokens=spent, output_tokens=0)
+    failed = AgentAnswer(text=block("adder.py", WRONG), usage=usage)
+    ground.agent = say(green=[failed, failed, GREEN])
+    told = ground.start(token_budget=16_000).reason or ""
+    assert "the next call of phase 'green' takes about" in told
+    missing = int(told.split("extend the budget by ")[1].split(" ")[0].replace(",", ""))
+    if spent > 16_000:
+        with pytest.raises(BudgetTooSmall) as caught:
+            ground.resume()
+        assert caught.value.missing == missing
+    ground.manager().extend_budget(missing)
+    calls = len(ground.agent.requests)
+    ground.resume()
+    assert len(ground.agent.requests) > calls
+
+
 def test_phase_keeps_to_its_share_of_the_budget(ground: AgentGround) -> None:
     spent = TokenUsage(input_tokens=80_000, output_tokens=9_000)
     ground.agent = say(green=[AgentAnswer(text=block("adder.py", WRONG), usage=spent)])
