@@ -12,6 +12,7 @@ import pytest
 
 from tests.unit.agents.test_command_agent import request
 from tools.workflows.agents import AgentFailed, AgentTimeout, AgentUnavailable
+from tools.workflows.agents.choice import parse_agent
 from tools.workflows.agents.http import DIALECTS, HttpAgent, agent_of
 
 
@@ -222,6 +223,24 @@ def test_vendor_without_a_key_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> N
         agent_of("openai:gpt").answer(request())
 
 
-def test_what_is_no_address_is_refused() -> None:
-    with pytest.raises(ValueError, match="no http or https address"):
-        agent_of("openai:m@file:///etc/passwd")
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("file:///etc/passwd", "no http or https address"),
+        ("http:///v1", "no http or https address"),
+        ("http://h:0/v1", "no http or https address"),
+        ("http://h/v 1", "no http or https address"),
+        ("http://h:99999999/v1", "Port out of range"),
+        ("http://h:port/v1", "Port could not be cast"),
+    ],
+)
+def test_what_is_no_address_is_refused_where_the_agent_is_named(address: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        agent_of(f"openai:m@{address}")
+    with pytest.raises(ValueError, match=words):
+        parse_agent(f"openai:m@{address}")
+
+
+def test_model_has_to_be_named() -> None:
+    with pytest.raises(ValueError, match="is not openai:MODEL"):
+        parse_agent("openai:")

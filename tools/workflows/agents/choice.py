@@ -23,7 +23,8 @@ def parse_agent(text: str, *, timeout_s: float | None = None) -> AgentChoice:
         timeout_s: How long an answer may take, in seconds.
 
     Raises:
-        ValueError: It names nothing, or a command whose quotes are not closed.
+        ValueError: It names nothing, a command whose quotes are not closed, or an address that is
+            none.
     """
     if text.startswith(RECORDED):
         directory = text.removeprefix(RECORDED)
@@ -31,6 +32,9 @@ def parse_agent(text: str, *, timeout_s: float | None = None) -> AgentChoice:
             raise ValueError("agent: recorded: names no directory")
         return AgentChoice(kind="recorded", value=os.path.abspath(directory))
     if text.startswith(HTTP):
+        from tools.workflows.agents.http import agent_of
+
+        agent_of(text)  # says what is wrong with it
         return AgentChoice(kind="http", value=text, timeout_s=timeout_s)
     CommandAgent(text)  # says what is wrong with it
     return AgentChoice(kind="command", value=text, timeout_s=timeout_s)

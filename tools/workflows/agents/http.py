@@ -16,6 +16,7 @@ import json
 import math
 import os
 import random
+import re
 import ssl
 import time
 from collections.abc import Callable, Mapping
@@ -199,6 +200,12 @@ class HttpAgent:
         self._model = model
         self._url = urlsplit((base_url or dialect.base_url).rstrip("/") + dialect.path)
         if self._url.scheme not in {"http", "https"} or not self._url.hostname:
+            raise ValueError(f"base_url: {base_url!r} is no http or https address")
+        try:
+            port = self._url.port
+        except ValueError as error:
+            raise ValueError(f"base_url: {base_url!r}: {error}") from None
+        if port == 0 or not re.fullmatch(r"[!-~]*", self._url.path):
             raise ValueError(f"base_url: {base_url!r} is no http or https address")
         self._key = key
         self._own = base_url is None

@@ -169,8 +169,10 @@ class AgentTimeout(AgentFailed):
     """
 
     def __init__(self, *, agent: str, timeout_s: float, output: str = "") -> None:
+        told = " ".join(output.split())[-300:]
         super().__init__(
-            f"the agent ({agent}) gave no answer within {timeout_s:g} seconds and was ended",
+            f"the agent ({agent}) gave no answer within {timeout_s:g} seconds and was ended"
+            f"{f'; it had said: {told}' if told else ''}",
             agent=agent,
             output=output,
         )
