@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -203,4 +205,17 @@ def test_report_is_written(cli: Cli, recordings: Path, tmp_path: Path) -> None:
     assert done.out == f"Wrote {page}\n"
     assert page.read_text().startswith("<!doctype html>")
     assert cli("report", "nobody").code == 3
+    link = tmp_path / "link.html"
+    link.symlink_to(page)
+    page.write_text("old")
+    assert cli("report", only(tmp_path), "--out", str(link)).code == 0
+    assert link.is_symlink()
+    assert page.read_text().startswith("<!doctype html>")
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    for special in (fifo, tmp_path):
+        done = cli("report", only(tmp_path), "--out", str(special))
+        assert done.code == 2
+        assert "is no regular file; nothing was written" in " ".join(done.err.split())
+    assert stat.S_ISFIFO(fifo.stat().st_mode), "a device would be gone otherwise"
     assert cli("report", only(tmp_path), "--out", str(tmp_path / "no" / "x.html")).code == 8

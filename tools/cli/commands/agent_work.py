@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -179,19 +180,31 @@ def report(
 
     cli = cli_of(context, json=as_json)
     manager, session = cli.load(session_id)
-    place = out if out is not None else Path(f"{session.session_id}.html")
+    place = _report_place(out if out is not None else Path(f"{session.session_id}.html"))
     page = session_report(session, manager.store)
     fs = OsFileSystem()
-    parent = place.absolute().parent
-    with DirectoryLock(fs, parent, follow=True) as lock:
+    with DirectoryLock(fs, place.parent, follow=True) as lock:
         replace_file(fs, lock.fd, place.name, [page.encode()], path=place)
     if cli.output.json:
-        cli.output.document({"session_id": session.session_id, "path": str(place.absolute())})
+        cli.output.document({"session_id": session.session_id, "path": str(place)})
     else:
-        cli.output.line(f"Wrote {place}")
+        cli.output.line(f"Wrote {out or place.name}")
 
 
 # -------------------------------------------------------------------------------------- the work
+
+
+def _report_place(path: Path) -> Path:
+    """Return the file that is written, behind links; refuse what a file must not take the place of.
+
+    A page is put in place of what is there by its name: of a device that would be the end.
+    """
+    place = Path(os.path.realpath(path))
+    if place.exists() and not place.is_file():
+        raise typer.BadParameter(
+            f"{place} is there and is no regular file; nothing was written", param_hint="--out"
+        )
+    return place
 
 
 def _text(path: Path, option: str) -> str:
