@@ -542,12 +542,12 @@ def _judge_specification(gate: Gate, given: GateInput) -> Verdict:
             continue
         components += len(specification.components)
         criteria += sum(len(one.criteria) for one in specification.components)
+        written = {_flat(question): _flat(said) for question, said in specification.clarifications}
         evidence += [
             f"{path}: clarifications lacks what the person answered: {question!r} was answered "
             f"with {answer!r}; write both word for word"
-            for question, answer in given.answered
-            if _flat(question) not in _flat(specification.text)
-            or _flat(answer) not in _flat(specification.text)
+            for question, answer in dict(given.answered).items()  # asked again: the last answer
+            if written.get(_flat(question)) != _flat(answer)
         ]
     facts = {"components": components, "criteria_count": criteria, "faults": len(evidence)}
     if evidence:
@@ -561,7 +561,7 @@ def _judge_specification(gate: Gate, given: GateInput) -> Verdict:
 
 
 def _flat(text: str) -> str:
-    return " ".join(text.replace('\\"', '"').replace("''", "'").split())
+    return " ".join(text.split())
 
 
 def _run_script(gate: Gate, given: GateInput, sandbox: GateSandbox) -> Verdict:

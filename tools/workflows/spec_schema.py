@@ -123,7 +123,7 @@ class _Reader:
             inner.texts("authors")
             inner.done()
         components = self._components(fields, root)
-        self._clarifications(fields)
+        clarifications = self._clarifications(fields)
         fields.done()
         if self._faults or not (spec_id and title and version and status):
             return None
@@ -133,6 +133,7 @@ class _Reader:
             version=version,
             status=status,
             components=components,
+            clarifications=clarifications,
             text=self._text,
         )
 
@@ -153,12 +154,15 @@ class _Reader:
             )
         return True
 
-    def _clarifications(self, fields: Fields) -> None:
+    def _clarifications(self, fields: Fields) -> list[tuple[str, str]]:
+        found = []
         for index, node in enumerate(fields.items("clarifications")):
             inner = Fields(node, f"clarifications[{index}]", self._faults)
-            inner.text("question", required=True)
-            inner.text("answer", required=True)
+            question = inner.text("question", required=True)
+            answer = inner.text("answer", required=True)
             inner.done()
+            found.append((question or "", answer or ""))
+        return found
 
     def _one_of(self, fields: Fields, name: str, known: tuple[str, ...]) -> str | None:
         node = fields.take(name, required=True)

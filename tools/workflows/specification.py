@@ -152,6 +152,7 @@ class Specification:
         version: Its version, as 1.0.0.
         status: "draft" or "approved".
         components: At least one.
+        clarifications: What the person decided: each question with its answer.
         text: The document, as it was read.
     """
 
@@ -160,6 +161,7 @@ class Specification:
     version: str
     status: str
     components: tuple[Component, ...] = field(converter=as_tuple)
+    clarifications: tuple[tuple[str, str], ...] = field(default=(), converter=as_tuple)
     text: str = field(repr=False)
 
     def component(self, component_id: str | None, *, path: Path) -> Component:

@@ -9,6 +9,7 @@ from attrs import evolve
 
 from tests.support.agents import ScriptedAgent
 from tests.unit.agents.test_command_agent import request
+from tools.durable import WriteError
 from tools.workflows.agents import AgentUnavailable, RecordedAgent, Recorder, TokenUsage
 
 
@@ -38,3 +39,11 @@ def test_links_and_other_bytes_are_refused(tmp_path: Path) -> None:
     (tmp_path / "red-2.md").write_bytes(b"\xff")
     with pytest.raises(AgentUnavailable, match="no UTF-8"):
         RecordedAgent(tmp_path).answer(request())
+
+
+def test_nobody_is_asked_for_an_answer_that_can_not_be_recorded(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    agent = ScriptedAgent(script={"red": ["one"]})
+    with pytest.raises(WriteError):
+        Recorder(agent, tmp_path / "file" / "new").answer(request())
+    assert agent.requests == []

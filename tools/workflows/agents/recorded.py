@@ -124,6 +124,7 @@ class Recorder:
             AgentFailed: It gave none, or asks questions that are not in its text.
             WriteError: The recording could not be written.
         """
+        make_durable_directory(self._fs, self.directory)  # before an answer is paid for
         answer = self._agent.answer(request)
         if answer.questions:
             raise AgentFailed(
@@ -138,7 +139,6 @@ class Recorder:
                 f"<!-- usage: input={answer.usage.input_tokens} "
                 f"output={answer.usage.output_tokens}{estimated} -->\n"
             )
-        make_durable_directory(self._fs, self.directory)
         with DirectoryLock(self._fs, self.directory, follow=True) as lock:
             replace_file(
                 self._fs,
