@@ -21,13 +21,24 @@ from tools.workflows.agent_workflow import TEST_GATES, Gate
 from tools.workflows.converters import as_tuple
 from tools.workflows.gate_guest import TestRun, script_code
 from tools.workflows.gate_port import GateExecution, GateSandbox
+from tools.workflows.gate_results import (
+    MAX_NAMED,
+    covering,
+    error_in_words,
+    estranged_from,
+    not_run,
+    stop_in_words,
+    text_of,
+    uncollectable,
+    unimported,
+    wrong_reason,
+)
 from tools.workflows.spec_schema import read_specification
 from tools.workflows.specification import Component
 
 MAX_EVIDENCE_CHARS: Final = 12_000
 """The most that a verdict's evidence has, all lines together: it goes into the next prompt."""
 _MAX_PIECE_CHARS: Final = 1_500
-_MAX_NAMED: Final = 30
 _TEST_CODES: Final = frozenset({0, 1, 2, 5})
 """pytest's exit codes for tests that passed, failed, could not all be collected, or are none."""
 _REPORT: Final = (
@@ -39,9 +50,6 @@ _REPORT: Final = (
     ("component", dict),
 )
 _TEST_FILE: Final = re.compile(r"(?:.*/)?(?:test_[^/]*|[^/]*_test)\.py")
-_MISSING_KINDS: Final = frozenset({"NotImplementedError"})
-_ASSERTIONS: Final = frozenset({"AssertionError", "Failed"})
-"""`Failed` is what pytest raises for `pytest.fail` and for `pytest.raises` that saw nothing."""
 
 
 def _frozen_facts(value: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -235,7 +243,7 @@ def _run_tests(gate: Gate, given: GateInput, sandbox: GateSandbox) -> Verdict:
     )
     report = _read_report(execution)
     if not isinstance(report, str) and report["code"] not in _TEST_CODES:
-        told = [_stop(one) for one in report["stopped"]] + _output(execution.result)
+        told = [stop_in_words(one) for one in report["stopped"]] + _output(execution.result)
         summary = f"the tests could not be run ({gate.framework} ended with {report['code']})"
         verdict = _failed(gate, summary, told)
     elif isinstance(report, str):
@@ -285,15 +293,15 @@ def judge_tests_fail(gate: Gate, given: GateInput, report: Mapping[str, Any]) ->
     component = given.component
     assert component is not None  # noqa: S101 (there is one wherever tests are run)
     tests: list[dict[str, Any]] = report["tests"]
-    evidence = [_collection_error(one, component) for one in report["errors"]]
+    evidence = [uncollectable(one, component) for one in report["errors"]]
     wrong = 0
     for test in tests:
         problem = wrong_reason(test, component)
         if problem is not None:
             wrong += 1
-            evidence.append(f"{test['id']}: {problem}{_text_of(test)}")
-    halted = _not_run(report)
-    estranged = _estranged(component, report)
+            evidence.append(f"{test['id']}: {problem}{text_of(test)}")
+    halted = not_run(report)
+    estranged = estranged_from(component, report)
     evidence += [*halted, *estranged]
     if not tests and not evidence:
         evidence.append("No test was collected. Tests are functions or methods named test_….")
@@ -325,81 +333,24 @@ def judge_tests_fail(gate: Gate, given: GateInput, report: Mapping[str, Any]) ->
     return _failed(gate, "; ".join(parts), evidence, **facts)
 
 
-def wrong_reason(test: Mapping[str, Any], component: Component) -> str | None:
-    """Say why a test's outcome is not that of a red test, or None.
-
-    The right reasons: the implementation is missing (a placeholder was used, the module or a name
-    of it can't be imported, `NotImplementedError`), an assertion failed, or the component's own
-    code raised something.
-    """
-    if test["outcome"] == "passed":
-        return "passes before there is an implementation, so it tests nothing of it."
-    if test["outcome"] == "skipped":
-        return "is skipped; a red test has to run."
-    if test["outcome"] == "unfinished":
-        return "did not come to its end; a red test has to fail."
-    error = test.get("error")
-    if error is None:
-        return "fails without an exception."
-    kinds = set(error["kinds"])
-    where = error.get("where")
-    own = where is not None and where[0] == component.location
-    right = bool(
-        error["missing"]
-        or kinds & _MISSING_KINDS
-        or (kinds & _ASSERTIONS and "SyntaxError" not in kinds)
-        or ("ImportError" in kinds and (error.get("name") or "") in _parents(component.module))
-        or ("AttributeError" in kinds and f"module '{component.module}'" in error["message"])
-    )
-    if "SyntaxError" in kinds and (error.get("file") or "").endswith(component.location):
-        return "fails because the component has a syntax error."
-    if right or (own and "SyntaxError" not in kinds):
-        return None
-    at = f" at {where[0]}:{where[1]}" if where else ""
-    return (
-        f"fails for the wrong reason: {error['exception']}{at}: {_first(error['message'])}. "
-        "Mend the test; it has to fail because the implementation is missing."
-    )
-
-
-def _parents(module: str) -> set[str]:
-    parts = module.split(".")
-    return {".".join(parts[:count]) for count in range(1, len(parts) + 1)}
-
-
-def _collection_error(one: Mapping[str, Any], component: Component) -> str:
-    error = one.get("error")
-    if error is None:
-        return f"{one['id']} can't be collected:\n{one['text']}"
-    if error["missing"]:
-        return (
-            f"{one['id']} can't be collected, because it uses {component.module} while it is "
-            f"imported ({_first(error['message'])}). Use it within the tests only."
-        )
-    line = error.get("line") or (error["where"][1] if error.get("where") else None)
-    at = f", line {line}" if line else ""
-    return (
-        f"{one['id']} can't be collected: {error['exception']}{at}: {_first(error['message'])}. "
-        f"It has to be importable before the component exists.\n{one['text']}"
-    )
-
-
 def judge_tests_pass(gate: Gate, given: GateInput, report: Mapping[str, Any]) -> Verdict:
     """Judge GREEN, REFACTOR and VERIFY: all tests are there, run and pass."""
     component = given.component
     assert component is not None  # noqa: S101 (there is one wherever tests are run)
     tests: list[dict[str, Any]] = report["tests"]
     bad = [test for test in tests if test["outcome"] != "passed"]
-    evidence = [_uncollected(one) for one in report["errors"]]
-    evidence += [f"{test['id']}: {test['outcome']}{_told(test)}{_text_of(test)}" for test in bad]
+    evidence = [unimported(one) for one in report["errors"]]
+    evidence += [
+        f"{test['id']}: {test['outcome']}{error_in_words(test)}{text_of(test)}" for test in bad
+    ]
     names = {test["id"] for test in tests}
     expected = set((given.baseline or {}).get("tests", ()))
     gone = sorted(expected - names)
     if gone:
-        named = ", ".join(gone[:_MAX_NAMED])
+        named = ", ".join(gone[:MAX_NAMED])
         evidence.append(f"These tests of the red phase were not run: {named}")
-    halted = _not_run(report, besides=gone)
-    estranged = _estranged(component, report)
+    halted = not_run(report, besides=gone)
+    estranged = estranged_from(component, report)
     evidence += [*halted, *estranged]
     if not tests and not evidence:
         evidence.append("No test was collected.")
@@ -428,63 +379,6 @@ def judge_tests_pass(gate: Gate, given: GateInput, report: Mapping[str, Any]) ->
     return _failed(gate, "; ".join(parts), evidence, **facts)
 
 
-def _not_run(report: Mapping[str, Any], besides: Sequence[str] = ()) -> list[str]:
-    """Say what kept tests that were collected from running."""
-    ran = {test["id"] for test in report["tests"]}
-    left = sorted(set(report["collected"]) - ran - set(besides))
-    told = [_stop(one) for one in report["stopped"]]
-    if left:
-        told.append(f"These tests were collected and not run: {', '.join(left[:_MAX_NAMED])}")
-    return told
-
-
-def _stop(error: Mapping[str, Any]) -> str:
-    where = f" at {error['where'][0]}:{error['where'][1]}" if error.get("where") else ""
-    return (
-        f"The run of the tests was stopped by {error['exception']}{where}: "
-        f"{_first(error['message'])}. Neither tests nor the component may end it."
-    )
-
-
-def _estranged(component: Component, report: Mapping[str, Any]) -> list[str]:
-    """Say that the tests ran without the component's own file, if they did."""
-    found = report["component"]
-    if found["executed"] or report["errors"] or not report["tests"]:
-        return []
-    origin = found["origin"]
-    if origin is not None and origin != component.location:
-        return [
-            f"The tests took {component.module} from {origin}, and not from {component.location}; "
-            "no other file may go by that name."
-        ]
-    if found["asked"]:
-        return []
-    return [
-        f"No test imports {component.module}, so the tests show nothing of {component.location}."
-    ]
-
-
-def _uncollected(one: Mapping[str, Any]) -> str:
-    error = one.get("error")
-    told = f": {error['exception']}: {_first(error['message'])}" if error else ""
-    return f"{one['id']} can't be imported{told}\n{one['text']}"
-
-
-def _told(test: Mapping[str, Any]) -> str:
-    error = test.get("error")
-    return "" if error is None else f" ({error['exception']}: {_first(error['message'])})"
-
-
-def _text_of(test: Mapping[str, Any]) -> str:
-    text = (test.get("text") or "").strip()
-    return f"\n{text}" if text else ""
-
-
-def _first(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[0][:300] if lines else "no message"
-
-
 def _counts(report: Mapping[str, Any]) -> dict[str, Any]:
     outcomes = [test["outcome"] for test in report["tests"]]
     return {
@@ -495,12 +389,6 @@ def _counts(report: Mapping[str, Any]) -> dict[str, Any]:
         "skipped": outcomes.count("skipped"),
         "errors": len(report["errors"]),
     }
-
-
-def covering(criterion: str, names: Iterable[str]) -> list[str]:
-    """Return the tests whose name carries a criterion's id (`ac_01`)."""
-    pattern = re.compile(rf"(?<![a-z0-9]){re.escape(criterion)}(?![0-9])")
-    return sorted(name for name in names if pattern.search(name.rsplit("::", 1)[-1].lower()))
 
 
 def _coverage(component: Component, names: Sequence[str]) -> dict[str, Any]:
@@ -521,7 +409,7 @@ def _uncovered(
     for one in component.criteria:
         if covering(one.in_test_names, names):
             continue
-        those = ", ".join(covering(one.in_test_names, failed)[:_MAX_NAMED])
+        those = ", ".join(covering(one.in_test_names, failed)[:MAX_NAMED])
         what = f"test that carries {one.in_test_names} in its name"
         if those:
             what = f"{what} and passes ({those})"

@@ -70,12 +70,13 @@ def told(verdict: Verdict) -> str:
         ),
         (
             "pytest",
-            "import _pytest.runner as r\nr.pytest_runtest_call.__code__ = (lambda item: None).__code__",
+            "from _pytest.runner import pytest_runtest_call as call\n"
+            "call.__code__ = (lambda item: None).__code__\n",
             "_pytest.runner.pytest_runtest_call was replaced while the tests ran",
         ),
         (
             "unittest",
-            "import unittest\nunittest.TestCase.run = lambda self, result: result.addSuccess(self)\n",
+            "from unittest import TestCase\nTestCase.run = lambda self, to: to.addSuccess(self)\n",
             "unittest.case.TestCase.run was replaced while the tests ran",
         ),
         ("pytest", "def add(a, b):\n    raise KeyboardInterrupt\n", "KeyboardInterrupt at adder"),

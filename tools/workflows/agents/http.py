@@ -313,9 +313,15 @@ class HttpAgent:
     def _read(self, data: bytes) -> AgentAnswer:
         try:
             text, usage, cut = self._dialect.read(json.loads(data))
-            if not isinstance(text, str):
-                raise TypeError(f"its text is {type(text).__name__}")
-        except (ValueError, KeyError, IndexError, TypeError, RecursionError) as error:
+            text.encode("utf-8", "surrogatepass")  # a text, and nothing else
+        except (
+            ValueError,
+            KeyError,
+            IndexError,
+            TypeError,
+            AttributeError,
+            RecursionError,
+        ) as error:
             raise AgentFailed(
                 f"the agent ({self.description}) answered with something that is no answer of "
                 f"{self._dialect.name}: {type(error).__name__}: {error}",
