@@ -242,17 +242,22 @@ def _run_tests(gate: Gate, given: GateInput, sandbox: GateSandbox) -> Verdict:
         kit=gate.framework == "pytest",
     )
     report = _read_report(execution)
+    rewritten = [
+        f"{path} was changed while the tests ran"
+        for path in sorted({*execution.result.files_modified, *execution.result.files_deleted})
+        if path in given.locked and path.endswith(".py")
+    ]
     if not isinstance(report, str) and report["code"] not in _TEST_CODES:
         told = [stop_in_words(one) for one in report["stopped"]] + _output(execution.result)
         summary = f"the tests could not be run ({gate.framework} ended with {report['code']})"
         verdict = _failed(gate, summary, told)
     elif isinstance(report, str):
         verdict = _failed(gate, report, _output(execution.result))
-    elif report["tampered"]:
+    elif report["tampered"] or rewritten:
         verdict = _failed(
             gate,
-            "the tests were run by a framework that was tampered with, so they prove nothing",
-            [f"{one}." for one in report["tampered"]],
+            "tests or their framework were tampered with while they ran, so they prove nothing",
+            [f"{one}." for one in (*report["tampered"], *rewritten)],
             **_counts(report),
         )
     elif gate.kind == "tests_fail":

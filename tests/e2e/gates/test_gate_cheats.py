@@ -123,6 +123,38 @@ def test_component_that_keeps_its_tests_from_failing_does_not_pass_green(
     assert words in told(verdict)
 
 
+def test_component_that_rewrites_the_tests_does_not_pass_green(gates: SandboxGates) -> None:
+    code = (
+        "with open('/app/tests/test_more.py', 'w') as file:\n"
+        "    file.write('def test_ac_02_it_adds_more():\\n    pass\\n')\n"
+        "def add(a, b):\n    return 3\n"
+    )
+    more = PYTEST.replace("ac_01_it_adds", "ac_02_it_adds_more").replace("== 3", "== 4")
+    files = {"tests/test_adder.py": PYTEST, "tests/test_more.py": more, "adder.py": code}
+    verdict = judge(gates, "tests_pass", files)
+    assert not verdict.passed
+    assert "tests/test_more.py was changed while the tests ran" in told(verdict)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "'x' * (MOST + 1)",
+        "range(MOST)",
+        "1 - MOST",
+        "MOST > 1",
+        "min(3, MOST)",
+        "'%d' % MOST",
+        "-MOST",
+        "MOST == 3",
+    ],
+)
+def test_constant_that_is_missing_is_a_right_reason(gates: SandboxGates, use: str) -> None:
+    test = f"from adder import MOST\n\ndef test_ac_01_most():\n    assert ({use}) and False\n"
+    verdict = judge(gates, "tests_fail", {"tests/test_adder.py": test})
+    assert verdict.passed, verdict.evidence
+
+
 @pytest.mark.parametrize(
     ("hook", "words"),
     [
