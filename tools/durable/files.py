@@ -107,8 +107,9 @@ def replace_file(
         name: The file's name in it.
         chunks: The new content, in pieces.
         path: The file's path, for messages only.
-        previous_fd: The old file, open for reading; with it, a failure of the last fsync puts the
-            old content back, so that what a reader sees is what the caller is told.
+        previous_fd: The old file, open for reading, where the caller has it open already. A failure
+            of the last fsync puts its content back, so that what a reader sees is what the caller
+            is told.
         verify: Read the temporary file back and compare it before it takes the name.
 
     Raises:
@@ -117,27 +118,32 @@ def replace_file(
     """
     temporary = temporary_name(name)
     operation = "write"
+    previous = _Previous(fs, directory_fd, name, previous_fd)
     try:
-        create_file(fs, directory_fd, temporary, chunks)
-        if verify:
-            operation = "verify"
-            _verify(fs, directory_fd, temporary, chunks)
-        operation = "rename"
         try:
-            fs.rename(temporary, name, src_dir_fd=directory_fd, dst_dir_fd=directory_fd)
-        except OSError:
-            with suppress(OSError):
-                fs.unlink(temporary, dir_fd=directory_fd)
-            raise
-    except OSError as error:
-        raise WriteError(path=path, operation=operation, cause=error) from error
-    try:
-        fs.fsync(directory_fd)
-    except OSError as error:
-        visible = not _put_back(fs, directory_fd, name, previous_fd)
-        raise WriteError(
-            path=path, operation="fsync of the directory", cause=error, visible=visible
-        ) from error
+            create_file(fs, directory_fd, temporary, chunks)
+            if verify:
+                operation = "verify"
+                _verify(fs, directory_fd, temporary, chunks)
+            previous.hold()
+            operation = "rename"
+            try:
+                fs.rename(temporary, name, src_dir_fd=directory_fd, dst_dir_fd=directory_fd)
+            except OSError:
+                with suppress(OSError):
+                    fs.unlink(temporary, dir_fd=directory_fd)
+                raise
+        except OSError as error:
+            raise WriteError(path=path, operation=operation, cause=error) from error
+        try:
+            fs.fsync(directory_fd)
+        except OSError as error:
+            visible = not previous.put_back()
+            raise WriteError(
+                path=path, operation="fsync of the directory", cause=error, visible=visible
+            ) from error
+    finally:
+        previous.close()
 
 
 def _verify(fs: FileSystem, directory_fd: int, name: str, chunks: Sequence[Chunk]) -> None:
@@ -162,24 +168,55 @@ def _content(fs: FileSystem, directory_fd: int, name: str) -> bytes:
         close_reader(fs, fd)
 
 
-def _put_back(fs: FileSystem, directory_fd: int, name: str, previous_fd: int | None) -> bool:
-    """Undo a rename whose directory could not be synced; say whether the old content is back."""
-    try:
-        if previous_fd is None:
-            fs.unlink(name, dir_fd=directory_fd)
-            return True
+class _Previous:
+    """What a file held before it is replaced, kept so that it can be put back."""
+
+    def __init__(self, fs: FileSystem, directory_fd: int, name: str, fd: int | None) -> None:
+        self._fs = fs
+        self._directory_fd = directory_fd
+        self._name = name
+        self._fd = fd
+        self._ours = False
+        self._absent = False
+
+    def hold(self) -> None:
+        """Open the old file, unless the caller did; one that can't be opened can't be put back."""
+        if self._fd is not None:
+            return
+        try:
+            self._fd = self._fs.open(self._name, READ_FLAGS, dir_fd=self._directory_fd)
+            self._ours = True
+        except FileNotFoundError:
+            self._absent = True
+        except OSError:
+            return
+
+    def put_back(self) -> bool:
+        """Undo a rename whose directory could not be synced; say whether all is as it was."""
+        fs, directory_fd, name = self._fs, self._directory_fd, self._name
         temporary = temporary_name(name)
-        old = read_descriptor(fs, previous_fd, fs.fstat(previous_fd).st_size)
-        create_file(fs, directory_fd, temporary, [old])
-    except OSError:
-        return False
-    try:
-        fs.rename(temporary, name, src_dir_fd=directory_fd, dst_dir_fd=directory_fd)
-    except OSError:
-        with suppress(OSError):
-            fs.unlink(temporary, dir_fd=directory_fd)
-        return False
-    return True
+        try:
+            if self._absent:
+                fs.unlink(name, dir_fd=directory_fd)
+                return True
+            if self._fd is None:
+                return False
+            old = read_descriptor(fs, self._fd, fs.fstat(self._fd).st_size)
+            create_file(fs, directory_fd, temporary, [old])
+        except OSError:
+            return False
+        try:
+            fs.rename(temporary, name, src_dir_fd=directory_fd, dst_dir_fd=directory_fd)
+        except OSError:
+            with suppress(OSError):
+                fs.unlink(temporary, dir_fd=directory_fd)
+            return False
+        return True
+
+    def close(self) -> None:
+        """Let go of the old file, if it was opened here."""
+        if self._ours and self._fd is not None:
+            close_reader(self._fs, self._fd)
 
 
 def read_descriptor(fs: FileSystem, fd: int, size: int) -> bytes:

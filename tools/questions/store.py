@@ -40,7 +40,7 @@ from tools.durable import (
     replace_file,
     sweep_discarded,
 )
-from tools.durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
+from tools.durable.filesystem import DIRECTORY_FLAGS, close_reader
 from tools.questions import wire
 from tools.questions.domain import (
     QuestionSession,
@@ -393,24 +393,10 @@ class QuestionStore:
         Raises:
             AtomicWriteError: The file is as it was.
         """
-        previous = -1
-        with suppress(OSError):
-            previous = self.fs.open(path.name, READ_FLAGS, dir_fd=fd)
         try:
-            replace_file(
-                self.fs,
-                fd,
-                path.name,
-                [wire.encode(document)],
-                path=path,
-                previous_fd=previous if previous >= 0 else None,
-                verify=True,
-            )
+            replace_file(self.fs, fd, path.name, [wire.encode(document)], path=path, verify=True)
         except WriteError as error:
             raise _write_error(error, session_id=path.parent.name) from error
-        finally:
-            if previous >= 0:
-                close_reader(self.fs, previous)
 
     @contextmanager
     def locked(self, session_id: str, *, timeout_s: float | None = None) -> Iterator[LockedSession]:

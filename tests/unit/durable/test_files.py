@@ -88,6 +88,42 @@ def test_a_directory_whose_sync_fails_gets_the_old_content_back(
     assert os.listdir(tmp_path) == ["file"]
 
 
+def test_the_old_content_comes_back_for_callers_that_did_not_open_the_old_file(
+    tmp_path: Path, directory: int
+) -> None:
+    (tmp_path / "file").write_bytes(b"old")
+    fs = FaultyFileSystem(plan=nth_of("fsync", 1, errno.EIO))
+    with pytest.raises(WriteError, match="the old content is untouched") as caught:
+        replace_file(fs, directory, "file", [b"new"], path=tmp_path / "file")
+    assert not caught.value.visible
+    assert (tmp_path / "file").read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["file"]
+    assert fs.open_descriptors == {}
+
+
+def test_a_new_file_whose_directory_cant_be_synced_is_gone_again(
+    tmp_path: Path, directory: int
+) -> None:
+    fs = FaultyFileSystem(plan=nth_of("fsync", 1, errno.EIO))
+    with pytest.raises(WriteError) as caught:
+        replace_file(fs, directory, "file", [b"new"], path=tmp_path / "file")
+    assert not caught.value.visible
+    assert os.listdir(tmp_path) == []
+
+
+def test_what_could_not_be_opened_cant_be_put_back_and_that_is_said(
+    tmp_path: Path, directory: int
+) -> None:
+    (tmp_path / "other").write_bytes(b"alive")
+    (tmp_path / "file").symlink_to("other")
+    fs = FaultyFileSystem(plan=nth_of("fsync", 1, errno.EIO))
+    with pytest.raises(WriteError, match="the new content is in place") as caught:
+        replace_file(fs, directory, "file", [b"new"], path=tmp_path / "file")
+    assert caught.value.visible
+    assert (tmp_path / "file").read_bytes() == b"new"
+    assert (tmp_path / "other").read_bytes() == b"alive"
+
+
 def test_a_killed_write_ends_as_it_began(tmp_path: Path, directory: int) -> None:
     (tmp_path / "file").write_bytes(b"old")
 
