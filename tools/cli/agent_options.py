@@ -23,7 +23,7 @@ AgentTimeout = Annotated[
         "--agent-timeout",
         metavar="SECONDS",
         min=0.001,
-        help="How long one answer may take; 1800 seconds by default.",
+        help="How long one answer may take; by default 1800 seconds, 600 of an endpoint.",
         show_default=False,
     ),
 ]

@@ -211,6 +211,8 @@ def _message(error: BaseException, code: ExitCode) -> str:
             f"unexpected {type(error).__name__}: {error}. This is a fault in agentforge; "
             f"run again with {_DEBUG_VARIABLE}=1 to see where."
         )
+    if type(error) is FileNotFoundError and error.filename is not None:
+        return f"there is no {error.filename}. Make it, or name another place, then try again."
     if type(error).__module__ == "builtins":
         return f"{error}. Free the disk or fix its permissions, then try again."
     return str(error)

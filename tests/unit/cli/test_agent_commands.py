@@ -154,7 +154,10 @@ def test_what_can_not_be_begun_is_told_and_leaves_nothing(
     assert cli("tdflow", spec, "--agent", "'").code == 2
     assert cli("tdflow", spec).code == 2
     assert cli("drive", spec, "--agent", agent).code == 7
-    assert cli("spec", "Bad Name", "--agent", agent).code == 7
+    unnamed = cli("spec", "Bad Name", "--agent", agent)
+    assert unnamed.code == 2
+    assert "'Bad Name' is no name" in unnamed.err
+    assert "file" not in unnamed.err
     assert cli("spec", "a", "--agent", agent, "--about", "x", "--about-file", spec).code == 2
     assert not (tmp_path / "sessions").exists()
 
@@ -196,6 +199,15 @@ def test_drive_runs_a_workflow_of_ones_own(cli: Cli, recordings: Path, tmp_path:
     done = cli("drive", str(flow), "--agent", f"recorded:{recordings}", "--about", "lunch")
     assert done.code == 0, done.out
     assert "gate files passed: notes/a.md there and not empty" in done.out
+
+
+def test_component_of_no_specification_is_refused(
+    cli: Cli, recordings: Path, tmp_path: Path
+) -> None:
+    done = cli("drive", "flow.yaml", "--agent", f"recorded:{recordings}", "--component", "calc")
+    assert done.code == 2
+    assert "add --spec" in done.err
+    assert not (tmp_path / "sessions").exists()
 
 
 def test_report_is_written(cli: Cli, recordings: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -145,6 +146,17 @@ def test_a_full_disk_at_standard_output_is_told(
         monkeypatch.undo()
     assert code == 8
     assert "No space left on device" in agentforge.capture.readouterr().err
+
+
+def test_a_directory_that_is_missing_is_not_told_as_a_full_disk(
+    agentforge: CommandLine, tmp_path: Path
+) -> None:
+    ended = agentforge("report", agentforge.new(), "--out", tmp_path / "nowhere" / "page.html")
+    assert ended.code == 8
+    assert ended.err == (
+        f"error: there is no {tmp_path / 'nowhere'}. Make it, or name another place, then try "
+        "again.\n"
+    )
 
 
 def test_errors_of_the_disk_are_told_with_the_path(agentforge: CommandLine) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 import threading
 from collections.abc import Callable
@@ -144,6 +145,18 @@ def test_ask_can_wait_for_what_was_asked_before(cli: Run, sessions: QuestionSess
     assert "→ PostgreSQL" in out
 
 
+@pytest.mark.parametrize("more", [["--title", "t"], ["--multi"], ["--call-id", "c"], ["--no-wait"]])
+def test_waiting_for_what_was_asked_takes_nothing_that_it_would_ignore(
+    cli: Run, sessions: QuestionSessions, more: list[str]
+) -> None:
+    session_id = sessions.create_session(QUESTIONS)
+    sessions.save_session_answers(session_id, ANSWERS)
+    assert cli("ask", "--wait-for", session_id)[0] == 0
+    code, out, err = cli("ask", "--wait-for", session_id, *more)
+    assert (code, out) == (2, "")
+    assert "--wait-for" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "stdin"),
     [
@@ -157,6 +170,7 @@ def test_ask_can_wait_for_what_was_asked_before(cli: Run, sessions: QuestionSess
         (["ask", "p", "-o", "only one"], None),
         (["ask", "-o", "a"], None),
         (["ask", "p", "--wait-for", "x"], None),
+        (["ask", "p", "-o", "a", "-o", "b", "--no-wait", "--timeout", "1m"], None),
         (["ask", "p", "-o", "a", "-o", "b", "--questions", ""], None),
         (["answer", "!"], None),
     ],
@@ -418,6 +432,7 @@ def test_history_shows_one_whole(cli: Run, sessions: QuestionSessions) -> None:
     session_id = sessions.create_session(QUESTIONS)
     _, out, _ = cli("history", session_id[:6])
     assert "   - PostgreSQL — relational, a server" in out
+    assert re.search(r"^Asked \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ$", out, re.MULTILINE)
     sessions.save_session_answers(session_id, ANSWERS)
     assert "→ Search" in cli("history", session_id)[1]
     assert json.loads(cli("history", session_id, "--json")[1])["status"] == "completed"

@@ -42,6 +42,8 @@ def test_without_the_sdk_the_command_says_what_to_install(
 @pytest.mark.parametrize(
     "options",
     [
+        ["--host", "127.0.0.1"],
+        ["--port", "8137"],
         ["--allow-remote"],
         ["--allowed-host", "x"],
         ["--allowed-origin", "http://x"],

@@ -106,7 +106,6 @@ def spec(
     as_json: AsJson = False,
 ) -> None:
     """Have an agent write a component specification, with you: intake to approval."""
-    from tools.workflows.agent_work import AgentWork
     from tools.workflows.agents.choice import parse_agent
     from tools.workflows.builtin import SPEC
 
@@ -114,7 +113,7 @@ def spec(
     if about is not None and about_file is not None:
         raise typer.BadParameter("give --about or --about-file, not both")
     subject = about if about_file is None else _text(about_file, "--about-file")
-    work = AgentWork(
+    work = _work(
         workflow=SPEC,
         name=name,
         subject=subject or name,
@@ -147,16 +146,19 @@ def drive(
     as_json: AsJson = False,
 ) -> None:
     """Have an agent work through a workflow of your own."""
-    from tools.workflows.agent_work import AgentWork
     from tools.workflows.agent_workflow import load_agent_workflow
     from tools.workflows.agents.choice import parse_agent
 
     cli = cli_of(context, json=as_json)
+    if component is not None and specification is None:
+        raise typer.BadParameter(
+            "it names a component of the specification; add --spec", param_hint="--component"
+        )
     loaded = load_agent_workflow(workflow)
     if specification is not None:
         work = _component_work(loaded, specification, component, agent, agent_timeout, about)
     else:
-        work = AgentWork(
+        work = _work(
             workflow=loaded,
             name=loaded.name,
             subject=about,
@@ -221,6 +223,17 @@ def _chosen(parse: Callable[..., Any], agent: str, timeout_s: float | None) -> A
         raise typer.BadParameter(str(error), param_hint="--agent") from error
 
 
+def _work(**given: Any) -> AgentWork:
+    """Say what is to be done; what is wrong with it was said on the command line."""
+    from tools.workflows.agent_work import AgentWork
+    from tools.workflows.errors import InvalidWorkflow
+
+    try:
+        return AgentWork(**given)
+    except InvalidWorkflow as error:
+        raise typer.BadParameter("; ".join(error.faults)) from error
+
+
 def _component_work(
     workflow: Any,
     specification: Path,
@@ -230,13 +243,12 @@ def _component_work(
     about: str | None = None,
 ) -> AgentWork:
     """Read the specification first: what is wrong with it is told before a session is begun."""
-    from tools.workflows.agent_work import AgentWork
     from tools.workflows.agents.choice import parse_agent
     from tools.workflows.spec_schema import load_specification
 
     loaded = load_specification(specification)
     chosen = loaded.component(component, path=specification)
-    return AgentWork(
+    return _work(
         workflow=workflow,
         name=chosen.component_id,
         subject=about,

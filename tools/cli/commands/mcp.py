@@ -5,13 +5,16 @@ from __future__ import annotations
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from tools.cli.context import cli_of
 from tools.cli.errors import Interrupted
 from tools.cli.options import AsJson, QuestionsDirectory, questions_directory
+
+_DEFAULT_HOST: Final = "127.0.0.1"
+_DEFAULT_PORT: Final = 8137
 
 
 def add_to(app: typer.Typer) -> None:
@@ -30,12 +33,20 @@ def mcp(
         ),
     ] = False,
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="With --http: where to listen.")
-    ] = "127.0.0.1",
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="With --http: where to listen.", show_default=_DEFAULT_HOST
+        ),
+    ] = None,
     port: Annotated[
-        int,
-        typer.Option(min=0, max=65535, help="With --http: the port; 0 takes a free one."),
-    ] = 8137,
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            help="With --http: the port; 0 takes a free one.",
+            show_default=str(_DEFAULT_PORT),
+        ),
+    ] = None,
     allow_remote: Annotated[
         bool,
         typer.Option(
@@ -76,6 +87,8 @@ def mcp(
 
     cli = cli_of(context, json=as_json)
     only_http = {
+        "--host": host is not None,
+        "--port": port is not None,
         "--allow-remote": allow_remote,
         "--allowed-host": allowed_host,
         "--allowed-origin": allowed_origin,
@@ -107,18 +120,18 @@ def mcp(
         ended_by = serve_stdio(places)
     else:
         settings = HttpSettings(
-            host=host,
-            port=port,
+            host=host if host is not None else _DEFAULT_HOST,
+            port=port if port is not None else _DEFAULT_PORT,
             allow_remote=allow_remote,
             allowed_hosts=tuple(allowed_host or ()),
             allowed_origins=tuple(allowed_origin or ()),
             token=read_token(Path(token_file)) if token_file is not None else None,
         )
-        if not is_loopback(host):
+        if not is_loopback(settings.host):
             who = "who have the token" if settings.token else "without a token"
             cli.output.remark(
-                f"warning: other machines can reach this server at {host}. Clients {who} can read "
-                "the sessions and run code in the sandbox, and nothing is encrypted."
+                f"warning: other machines can reach this server at {settings.host}. Clients {who} "
+                "can read the sessions and run code in the sandbox, and nothing is encrypted."
             )
 
         def announce(url: str) -> None:

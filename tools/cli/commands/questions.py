@@ -158,12 +158,20 @@ def ask(
     you press Ctrl-C or the time is over, the question is withdrawn, unless you say --keep.
     """
     cli = cli_of(context, json=as_json)
+    if timeout is not None and not wait:
+        raise typer.BadParameter(
+            "--no-wait waits for nothing, so nothing would end after this time",
+            param_hint="--timeout",
+        )
     sessions = _sessions(cli, directory)
     if wait_for is not None:
-        if prompt is not None or option or file is not None:
+        about_a_question = (prompt, option, file, title, multi or None, call_id)
+        if any(given is not None for given in about_a_question):
             raise typer.BadParameter(
                 "asks nothing, so it takes no question", param_hint="--wait-for"
             )
+        if not wait:
+            raise typer.BadParameter("waits, so it takes no --no-wait", param_hint="--wait-for")
         session_id, keep = sessions.resolve_id(wait_for), True
     else:
         questions = _questions_of(prompt, option or [], title, multi=multi, file=file)
@@ -448,13 +456,14 @@ def history(
 
 
 def _show(cli: Cli, sessions: QuestionSessions, session: QuestionSession) -> None:
+    from tools.cli.render import moment_text
     from tools.questions import format_user_response
 
     if cli.output.json:
         cli.output.document(_document(sessions, session))
         return
     cli.output.line(f"Question session {session.session_id} {sessions.standing(session).told}.")
-    cli.output.line(f"Asked {session.created_at.isoformat()}")
+    cli.output.line(f"Asked {moment_text(session.created_at)}")
     reason = session.rejection_reason or session.record.end_reason
     if reason:
         cli.output.line(f"Reason: {reason}")
