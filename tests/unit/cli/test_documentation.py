@@ -49,3 +49,17 @@ def test_every_variable_of_the_program_is_documented(text: str) -> None:
     )
     for variable in {*re.findall(r'"(AGENTFORGE_[A-Z]+)"', source), "NO_COLOR"}:
         assert f"| `{variable}` |" in text
+
+
+def test_every_command_fits_its_line_in_the_list_of_commands() -> None:
+    group = typer.main.get_command(app)
+    for one in (*group.commands.values(), *group.commands["sandbox"].commands.values()):
+        assert not one.get_short_help_str(limit=60).endswith("..."), one.name
+
+
+def test_no_usage_has_its_brackets_twice() -> None:
+    group = typer.main.get_command(app)
+    for listed in (group, group.commands["sandbox"]):
+        for name, one in listed.commands.items():
+            usage = one.get_usage(typer.Context(one, info_name=name))
+            assert not re.search(r"\[\[|\]\]", usage), usage

@@ -24,7 +24,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("pause")(pause)
     app.command("abort")(abort)
     app.command("complete")(complete)
-    app.command("budget")(budget)
+    app.command("budget", short_help="Show or extend a token budget, or record tokens.")(budget)
 
 
 def pause(

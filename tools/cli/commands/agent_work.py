@@ -38,10 +38,10 @@ _WAIT_S = 86_400.0 * 365
 
 def add_to(app: typer.Typer) -> None:
     """Add these commands to the application."""
-    app.command("tdflow")(tdflow)
-    app.command("spec")(spec)
+    app.command("tdflow", short_help="Have an agent develop a component test first.")(tdflow)
+    app.command("spec", short_help="Have an agent write a specification with you.")(spec)
     app.command("drive")(drive)
-    app.command("report")(report)
+    app.command("report", short_help="Write the story of a session as one HTML page.")(report)
 
 
 def tdflow(
@@ -172,7 +172,13 @@ def report(
     session_id: SessionId,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Where to write it.", show_default=False),
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="Where to write it; to ID.html here by default.",
+            show_default=False,
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -21,9 +21,9 @@ _DEFAULT_DAYS = 30.0
 
 def add_to(app: typer.Typer) -> None:
     """Add these commands to the application."""
-    app.command("cleanup")(cleanup)
-    app.command("setup")(setup)
-    app.command("doctor")(doctor)
+    app.command("cleanup", short_help="Delete sessions that ended long ago; asks first.")(cleanup)
+    app.command("setup", short_help="Compile the sandbox's interpreter; harmless to repeat.")(setup)
+    app.command("doctor", short_help="Check this machine and the sessions.")(doctor)
 
 
 # --------------------------------------------------------------------------------------- cleanup

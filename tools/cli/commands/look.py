@@ -31,7 +31,7 @@ class StateName(StrEnum):
 def add_to(app: typer.Typer) -> None:
     """Add these commands to the application."""
     app.command("list")(list_sessions)
-    app.command("show")(show)
+    app.command("show", short_help="Show one session.")(show)
     app.command("log")(log)
     app.command("brief")(brief)
     app.command("artifacts")(artifacts)

@@ -77,9 +77,11 @@ QuestionId = Annotated[
 def add_to(app: typer.Typer) -> None:
     """Add these commands to the application."""
     app.command("ask", cls=QuestionsCommand)(ask)
-    app.command("answer", cls=QuestionsCommand)(answer)
+    app.command("answer", cls=QuestionsCommand, short_help="Answer a question session.")(answer)
     app.command("reject", cls=QuestionsCommand)(reject)
-    app.command("history", cls=QuestionsCommand)(history)
+    app.command(
+        "history", cls=QuestionsCommand, short_help="List the question sessions, or show one."
+    )(history)
 
 
 def _sessions(cli: Cli, directory: str | None) -> QuestionSessions:
@@ -95,7 +97,7 @@ def ask(
     context: typer.Context,
     prompt: Annotated[
         str | None,
-        typer.Argument(metavar="[PROMPT]", help="The question.", show_default=False),
+        typer.Argument(metavar="PROMPT", help="The question.", show_default=False),
     ] = None,
     option: Annotated[
         list[str] | None,
@@ -399,7 +401,7 @@ def history(
     session_id: Annotated[
         str | None,
         typer.Argument(
-            metavar="[ID]",
+            metavar="ID",
             help="Show this one whole.",
             autocompletion=complete_question_ids,
             show_default=False,

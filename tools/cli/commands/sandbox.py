@@ -66,7 +66,12 @@ _IsAgent = Annotated[
 ]
 _Session = Annotated[
     str | None,
-    typer.Option("--session", metavar="ID", help="A sandbox session that is.", show_default=False),
+    typer.Option(
+        "--session",
+        metavar="ID",
+        help="A sandbox session that is there; a new one by default.",
+        show_default=False,
+    ),
 ]
 _AgentSession = Annotated[
     str | None,
@@ -79,12 +84,20 @@ _AgentSession = Annotated[
 ]
 _Timeout = Annotated[
     float | None,
-    typer.Option("--timeout", metavar="S", help="The most seconds it may run.", show_default=False),
+    typer.Option(
+        "--timeout",
+        metavar="S",
+        help="The most seconds it may run; 60 by default.",
+        show_default=False,
+    ),
 ]
 _Fuel = Annotated[
     int | None,
     typer.Option(
-        "--fuel", metavar="N", help="The most instructions it may execute.", show_default=False
+        "--fuel",
+        metavar="N",
+        help="The most instructions it may execute; 10^12 by default.",
+        show_default=False,
     ),
 ]
 _Memory = Annotated[
@@ -92,7 +105,7 @@ _Memory = Annotated[
     typer.Option(
         "--memory",
         metavar="BYTES",
-        help="The most memory it may hold, as in 512MB or 1GiB.",
+        help="The most memory it may hold, as in 512MB or 1GiB; 1 GiB by default.",
         show_default=False,
     ),
 ]
@@ -104,16 +117,17 @@ def add_to(app: typer.Typer) -> None:
     group = typer.Typer(
         name="sandbox",
         help="Run code in the sandbox, and look after the files of its sessions.",
+        short_help="Run code in the sandbox; list and change its files.",
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
     group.callback(invoke_without_command=True)(_help)
-    group.command("exec")(execute)
-    group.command("shell")(shell)
+    group.command("exec", short_help="Run code in a session's workspace.")(execute)
+    group.command("shell", short_help="Type Python at a prompt in a session's workspace.")(shell)
     group.command("list")(list_)
     group.command("ls")(ls)
     group.command("cat")(cat)
-    group.command("put")(put)
+    group.command("put", short_help="Copy a file into a session's workspace.")(put)
     group.command("rm")(rm)
     group.command("delete")(delete)
     app.add_typer(group)
@@ -226,7 +240,7 @@ def execute(
     words: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[FILE] [-- ARGS...]",
+            metavar="FILE [-- ARGS]",
             help="The script, '-' for standard input; none with -c. Then its arguments.",
             show_default=False,
         ),
@@ -539,7 +553,7 @@ def ls(
     context: typer.Context,
     session_id: _SandboxId,
     pattern: Annotated[
-        str, typer.Argument(metavar="[PATTERN]", help="Only files that fit, as in '**/*.csv'.")
+        str, typer.Argument(metavar="PATTERN", help="Only files that fit, as in '**/*.csv'.")
     ] = "**/*",
     agent_session: _IsAgent = False,
     workspace_root: _Root = _DEFAULT_ROOT,
@@ -609,7 +623,7 @@ def put(
     ],
     path: Annotated[
         str | None,
-        typer.Argument(metavar="[PATH]", help="In the workspace; the file's own name by default."),
+        typer.Argument(metavar="PATH", help="In the workspace; the file's own name by default."),
     ] = None,
     agent_session: _IsAgent = False,
     workspace_root: _Root = _DEFAULT_ROOT,

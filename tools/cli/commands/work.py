@@ -27,7 +27,7 @@ def add_to(app: typer.Typer) -> None:
     """Add these commands to the application."""
     app.command("run")(run)
     app.command("resume")(resume)
-    app.command("retry")(retry)
+    app.command("retry", short_help="Begin another attempt at a session's failed phase.")(retry)
 
 
 def run(
