@@ -53,8 +53,10 @@ def test_every_variable_of_the_program_is_documented(text: str) -> None:
 
 def test_every_command_fits_its_line_in_the_list_of_commands() -> None:
     group = typer.main.get_command(app)
-    for one in (*group.commands.values(), *group.commands["sandbox"].commands.values()):
-        assert not one.get_short_help_str(limit=60).endswith("..."), one.name
+    for listed in (group, group.commands["sandbox"]):
+        room = 78 - 6 - max(map(len, listed.commands))  # in 80 columns, beside the longest name
+        for name, one in listed.commands.items():
+            assert not one.get_short_help_str(limit=room).endswith("..."), name
 
 
 def test_no_usage_has_its_brackets_twice() -> None:
@@ -62,4 +64,4 @@ def test_no_usage_has_its_brackets_twice() -> None:
     for listed in (group, group.commands["sandbox"]):
         for name, one in listed.commands.items():
             usage = one.get_usage(typer.Context(one, info_name=name))
-            assert not re.search(r"\[\[|\]\]", usage), usage
+            assert "[[" not in usage, usage
