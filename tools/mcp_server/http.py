@@ -18,7 +18,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import anyio
 import structlog
@@ -165,12 +164,8 @@ class Guard:
     def _may_ask(self, origin: str) -> bool:
         if origin in self.settings.allowed_origins:
             return True
-        parts = urlsplit(origin)
-        return (
-            parts.scheme == "http"
-            and origin == f"http://{parts.netloc}"
-            and (self._names_us(parts.netloc))
-        )
+        scheme, separator, host = origin.partition("://")
+        return scheme == "http" and bool(separator) and self._names_us(host)
 
 
 def _has_port(host: str) -> bool:

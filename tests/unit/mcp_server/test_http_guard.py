@@ -103,6 +103,9 @@ def test_pages_of_this_server_may_ask(origin: bytes) -> None:
         b"null",
         b"",
         b"file://",
+        b"http://[",
+        b"http://[::1",
+        b"http://\xff:8137",
     ],
 )
 def test_pages_of_others_may_not(origin: bytes) -> None:
