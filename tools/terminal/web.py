@@ -175,7 +175,7 @@ class LoopbackServer(Server):
         if _LOOPBACK.fullmatch(request.host) is None:
             return "This server answers to the names of this machine only."
         given = request.query.get("key") or request.cookies.get(self._cookie, "")
-        if not hmac.compare_digest(given.encode(), self._key.encode()):
+        if not hmac.compare_digest(given.encode(errors="backslashreplace"), self._key.encode()):
             return (
                 "Open the address that `agentforge questions --web` printed: it holds the key, "
                 "and the key of an earlier start is no longer good."

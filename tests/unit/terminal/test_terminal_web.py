@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import sys
 from collections.abc import AsyncIterator
@@ -61,6 +62,18 @@ async def test_without_the_key_nothing_is_served(anyio_backend: str) -> None:
             assert status == 403, path
             assert KEY not in text
             assert "--web` printed" in text
+
+
+async def test_a_cookie_that_is_no_text_is_a_wrong_key_and_no_fault(anyio_backend: str) -> None:
+    async with served() as page:
+        reader, writer = await asyncio.open_connection("127.0.0.1", page.server.port)
+        host = b"Host: 127.0.0.1:%d\r\n" % page.server.port
+        cookie = b"Cookie: agentforge_questions_%d=\xff\xed\xa0\x80\r\n" % page.server.port
+        writer.write(b"GET / HTTP/1.1\r\n" + host + cookie + b"Connection: close\r\n\r\n")
+        answer = await reader.read()
+        writer.close()
+        await writer.wait_closed()
+    assert answer.startswith(b"HTTP/1.1 403 ")
 
 
 async def test_the_key_opens_the_page_and_leaves_the_address(anyio_backend: str) -> None:
