@@ -63,7 +63,7 @@ from tools.harness.session_codec import (
     decode_revision,
     decode_session,
 )
-from tools.harness.session_domain import SessionContext, validate_session_id
+from tools.harness.session_domain import InvalidSessionId, SessionContext, validate_session_id
 from tools.prune import Outside
 
 DEFAULT_BASE_PATH: Final = Path(".agentforge/sessions")
@@ -674,7 +674,7 @@ class SessionStore:
             AmbiguousSessionId: It fits several.
         """
         if not re.fullmatch(r"[A-Za-z0-9_-]{1,128}", shortened):
-            validate_session_id(shortened or None)
+            raise InvalidSessionId(shortened)
         ids = self.list_sessions()
         tests: tuple[Callable[[str], bool], ...] = (
             lambda known: known == shortened,

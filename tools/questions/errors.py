@@ -175,7 +175,8 @@ class AnswersTimeout(QuestionError, TimeoutError):
             else "the session still waits and can be answered; wait for it again by its id"
         )
         super().__init__(
-            f"no answer to question session {session_id} within {timeout_s:g} s; {became}.",
+            f"no answer to question session {session_id} within {round(timeout_s, 1):,} s; "
+            f"{became}.",
             session_id=session_id,
         )
         self.timeout_s = timeout_s

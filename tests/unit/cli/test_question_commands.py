@@ -117,8 +117,9 @@ def test_ask_ends_with_1_when_it_is_rejected(cli: Run, sessions: QuestionSession
 def test_ask_ends_with_124_when_nobody_answers(
     cli: Run, sessions: QuestionSessions, keep: list[str], status: SessionStatus
 ) -> None:
-    code, out, _ = cli("ask", "Which?", "-o", "a", "-o", "b", "--timeout", "1s", *keep)
+    code, out, err = cli("ask", "Which?", "-o", "a", "-o", "b", "--timeout", "1s", *keep)
     assert (code, out) == (124, "")
+    assert re.search(r" within \d+\.\d s; ", err), "to the tenth of a second"
     assert only(sessions).status is status
 
 

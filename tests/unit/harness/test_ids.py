@@ -123,9 +123,10 @@ def test_an_attachment_takes_no_name_that_a_session_uses(name: str) -> None:
 def test_a_hostile_part_of_an_id_is_refused_before_the_base_is_looked_at(given: str) -> None:
     fs = ForbiddenFileSystem()
 
-    with pytest.raises(InvalidSessionId):
+    with pytest.raises(InvalidSessionId) as caught:
         SessionStore("/nowhere/at/all", fs=fs).resolve(given)
 
+    assert f"session_id: {given!r}"[:70] in str(caught.value)
     assert fs.trace == []
 
 
