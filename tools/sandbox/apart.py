@@ -153,7 +153,10 @@ class WorkerProcess:
         """
         try:
             self._send(
-                {"kind": "execute", "request": evolve(request, callbacks={})}, descriptors=[root]
+                {"kind": "execute", "request": evolve(request, callbacks={})},
+                time.monotonic() + request.deadline_s + GRACE_S,
+                stop,
+                descriptors=[root],
             )
             return self._answer(request, stop)
         except (WorkerEnded, SandboxError):
@@ -168,8 +171,8 @@ class WorkerProcess:
         while True:
             if stop.is_set() and not told:
                 told = True
-                self._send({"kind": "cancel"})
                 until = min(until, time.monotonic() + GRACE_S)
+                self._send({"kind": "cancel"}, until, stop)
             answer = self._receive(until, stop, told=told)
             if answer is None:
                 continue
@@ -202,6 +205,7 @@ class WorkerProcess:
 
     def _begin(self) -> None:
         settings = self._settings
+        until = time.monotonic() + _START_S
         try:
             self._send(
                 {
@@ -212,10 +216,11 @@ class WorkerProcess:
                         "stateful": settings.stateful,
                         "idle_s": settings.idle_s,
                     },
-                }
+                },
+                until,
+                threading.Event(),
             )
             answer = None
-            until = time.monotonic() + _START_S
             while answer is None:
                 answer = self._receive(until, threading.Event(), told=False)
         except WorkerEnded as error:
@@ -228,13 +233,47 @@ class WorkerProcess:
             self.close()
             raise _error(answer)
 
-    def _send(self, message: Mapping[str, Any], *, descriptors: list[int] | None = None) -> None:
-        data = frame(pickle.dumps(dict(message)))
+    def _send(
+        self,
+        message: Mapping[str, Any],
+        until: float,
+        stop: threading.Event,
+        *,
+        descriptors: list[int] | None = None,
+    ) -> None:
+        """Send a message; a worker that does not take it is killed.
+
+        Args:
+            message: What to send.
+            until: When it is late, by the monotonic clock; soon after `stop` is set, too.
+            stop: The caller does not want to wait any more.
+            descriptors: Descriptors to send with the first byte.
+        """
+        data = memoryview(frame(pickle.dumps(dict(message))))
+        poll = select.poll()
+        poll.register(self._connection, select.POLLOUT)
+        told = False
         try:
-            if descriptors:
-                sent = socket.send_fds(self._connection, [data[:1]], descriptors)
-                data = data[sent:]
-            self._connection.sendall(data)
+            while data:
+                if stop.is_set() and not told:
+                    told = True
+                    until = min(until, time.monotonic() + GRACE_S)
+                left = until - time.monotonic()
+                if left <= 0:
+                    self.kill()
+                    raise WorkerEnded("the worker took no message and was killed", late=True)
+                if not poll.poll(min(left, _SLICE_S) * 1000):
+                    continue
+                with contextlib.suppress(BlockingIOError):
+                    if descriptors:
+                        first = [data[:1]]
+                        sent = socket.send_fds(
+                            self._connection, first, descriptors, socket.MSG_DONTWAIT
+                        )
+                        descriptors = None
+                    else:
+                        sent = self._connection.send(data, socket.MSG_DONTWAIT)
+                    data = data[sent:]
         except OSError as error:
             raise self._ended(error.strerror or "the connection broke") from error
 

@@ -242,6 +242,27 @@ def test_a_worker_that_hangs_is_killed_soon_after_the_deadline(
     assert sandbox.execute("while True: pass", timeout=60, cancel=token).trapped == "cancelled"
 
 
+def test_a_worker_that_takes_no_message_is_killed_like_one_that_gives_none(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(apart_module, "GRACE_S", 0.5)
+    more_than_a_socket_holds = "#" * (4 << 20)
+    sandbox.execute("1")
+    worker = worker_of(sandbox)
+    os.kill(worker, signal.SIGSTOP)
+    result = sandbox.execute(more_than_a_socket_holds, timeout=0.5)
+    assert (result.trapped, result.exit_code) == ("deadline", None)
+    assert result.metadata["trap_detail"] == "the worker took no message and was killed"
+    assert not is_running(worker)
+    sandbox.execute("1")
+    os.kill(worker_of(sandbox), signal.SIGSTOP)
+    token = CancelToken()
+    threading.Timer(0.2, token.cancel).start()
+    result = sandbox.execute(more_than_a_socket_holds, timeout=600, cancel=token)
+    assert result.trapped == "cancelled"
+    assert sandbox.execute(f"print(3)\n{more_than_a_socket_holds}").stdout == "3\n"
+
+
 @pytest.mark.parametrize(
     "said",
     [
