@@ -201,10 +201,10 @@ def prune(
 ) -> None:
     """Remove old sessions of every kind; shows what would go, and asks first.
 
-    Without a rule, sandbox sessions go that were not used for 24 hours, agent sessions that ended
-    30 days ago, and question sessions that ended retention_s (7 days) ago. What can't be dated, is
-    in use, active or paused, belongs to another user or is pinned stays. Each removal is written to
-    .prune/audit.jsonl of its directory before it happens.
+    Without a rule, sandbox sessions go that were not used for 24 hours, and agent sessions that
+    ended 30 days ago. What can't be dated, is in use, active or paused, belongs to another user or
+    is pinned stays. Each removal is written to .prune/audit.jsonl of its directory before it
+    happens.
     """
     cli = cli_of(context, json=as_json)
     kinds = _kinds(cli, kind, workspace_root)
