@@ -159,6 +159,9 @@ def test_what_can_not_be_begun_is_told_and_leaves_nothing(
     assert "'Bad Name' is no name" in unnamed.err
     assert "file" not in unnamed.err
     assert cli("spec", "a", "--agent", agent, "--about", "x", "--about-file", spec).code == 2
+    endless = cli("spec", "a", "--agent", agent, "--about-file", "/dev/zero")
+    assert endless.code == 2
+    assert "more than 20,000 characters" in endless.err
     assert not (tmp_path / "sessions").exists()
 
 

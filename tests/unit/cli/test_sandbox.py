@@ -171,6 +171,22 @@ def test_put_takes_the_files_own_name_unless_one_is_given(
     assert read_session_file(session, "local.txt", sandboxes.root) == b"\x00\xff"
 
 
+@pytest.mark.parametrize("endless", [False, True])
+def test_what_is_larger_than_a_file_of_a_workspace_is_refused_before_memory_is_full(
+    sandboxes: Sandboxes, tmp_path: Path, endless: bool
+) -> None:
+    sandboxes.new("a")
+    large = Path("/dev/zero") if endless else tmp_path / "large"
+    if not endless:
+        large.touch()
+        os.truncate(large, 1 << 40)
+    for words in (["put", "a", large, "x"], ["exec", "--session", "a", large]):
+        ended = sandboxes(*words)
+        assert ended.code == 2
+        assert f"{large} has more than 268,435,456 bytes" in ended.err
+    assert list_session_files("a", sandboxes.root) == []
+
+
 def test_put_reads_standard_input_and_then_needs_a_path(
     sandboxes: Sandboxes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -216,8 +216,12 @@ def _report_place(path: Path) -> Path:
 
 
 def _text(path: Path, option: str) -> str:
+    """Read a text; of one that is too long only as much as shows that it is."""
+    from tools.workflows.agent_work import MAX_SUBJECT_CHARS
+
     try:
-        return path.read_text(encoding="utf-8")
+        with path.open(encoding="utf-8") as stream:
+            return stream.read(MAX_SUBJECT_CHARS + 1)
     except (OSError, UnicodeDecodeError) as error:
         raise typer.BadParameter(f"{path} can't be read: {error}", param_hint=option) from error
 

@@ -8,10 +8,10 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 
 import typer
 from attrs import frozen
@@ -110,6 +110,7 @@ _Memory = Annotated[
     ),
 ]
 _DEFAULT_ROOT: Final = Path("workspace")
+_PIECE: Final = 1 << 20
 
 
 def add_to(app: typer.Typer) -> None:
@@ -348,14 +349,28 @@ def _source(words: list[str], code: str | None, stdin: str | None) -> tuple[str,
 
 
 def _read_local(name: str, hint: str) -> bytes:
-    """Read a file of this machine, or standard input."""
+    """Read a file of this machine, or standard input, up to what a workspace's file may have."""
+    from tools.sandbox.session_files import MAX_READ_BYTES
+
+    data = bytearray()
     try:
-        if name == "-":
-            return sys.stdin.buffer.read()
-        return Path(name).read_bytes()
+        with ExitStack() as opened:
+            stream: BinaryIO = sys.stdin.buffer
+            if name != "-":
+                stream = opened.enter_context(Path(name).open("rb"))
+                _check_size(name, os.fstat(stream.fileno()).st_size, MAX_READ_BYTES, hint)
+            while piece := stream.read(_PIECE):
+                data += piece
+                _check_size(name, len(data), MAX_READ_BYTES, hint)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise typer.BadParameter(f"{name} can't be read: {reason}", param_hint=hint) from None
+    return bytes(data)
+
+
+def _check_size(name: str, size: int, limit: int, hint: str) -> None:
+    if size > limit:
+        raise typer.BadParameter(f"{name} has more than {limit:,} bytes", param_hint=hint)
 
 
 def _policy(timeout: float | None, fuel: int | None, memory: str | None) -> ExecutionPolicy:
