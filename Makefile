@@ -11,6 +11,10 @@ WORKFLOW ?= .agentforge/workflows/tdflow-scheduler.yaml
 WORKERS ?= 2
 PYTEST  := $(BIN)/python -m pytest
 
+# Hundreds of processes of ours are started in the tests; each would compile all it imports anew
+# where the environment says that Python is to keep no bytecode. Empty means: keep it.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help run test check lint types imports format bench sandbox-bench prune-bench questions-bench terminal-bench soak prune clean
 
@@ -34,7 +38,8 @@ run: $(VENV)/.run-ready  ## do the main job: an agent develops a component, then
 
 test: $(VENV)/.dev-ready  ## run all tests, the long campaigns with small counts
 	$(BIN)/agentforge setup
-	$(PYTEST) --numprocesses $(WORKERS) --dist loadgroup --cov --cov-report=term:skip-covered
+	$(PYTEST) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder \
+		--cov --cov-report=term:skip-covered
 
 questions-bench: $(VENV)/.dev-ready  ## measure how soon a waiter is awake after an answer
 	$(BIN)/python -m benchmarks.questions

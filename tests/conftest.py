@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -28,15 +29,37 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("agentforge")
 
 
-_CAMPAIGNS = ("property", "corpus", "crash", "faults", "security", "real_work", "e2e/gates")
+_HERE = Path(__file__).parent
+_CAMPAIGNS = tuple(
+    _HERE / name
+    for name in (
+        *("property", "corpus", "crash", "faults", "security", "real_work", "e2e/gates"),
+        "e2e/test_example_scripts.py",  # nothing of ours runs in it but the scripts, in the guest
+    )
+)
+_LONG = tuple(
+    _HERE / name
+    for name in ("e2e", "contract/sandbox", "real_work", "unit/terminal", "crash", "property")
+)
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Measure no coverage in campaigns: it takes half as long again, and shows nothing new."""
-    campaigns = tuple(Path(__file__).parent / name for name in _CAMPAIGNS)
+    """Measure no coverage in campaigns, and begin with what takes long.
+
+    Coverage takes half as long again, and campaigns show nothing new of it. Workers take the files
+    as they come (`--dist loadfile`): were a long one the last, all others would wait for it. This
+    comes after the shuffling of pytest-randomly, which stays as it is among the long and the short.
+    """
     for item in items:
-        if any(item.path.is_relative_to(campaign) for campaign in campaigns):
+        if _is_below(item.path, _CAMPAIGNS):
             item.add_marker(pytest.mark.no_cover)
+    items.sort(key=lambda item: not _is_below(item.path, _LONG))
+
+
+@functools.cache
+def _is_below(path: Path, places: tuple[Path, ...]) -> bool:
+    return any(path.is_relative_to(place) for place in places)
 
 
 def pytest_sessionfinish() -> None:

