@@ -118,10 +118,11 @@ def start_and_stop_in_the_slow_phase(base: Path, workflow_file: Path, how: signa
         until(process, "slow")
         while not begun(store, session_id):
             assert process.poll() is None
+            time.sleep(0.02)
         with pytest.raises(AlreadyRunning):
             build_runner(base).resume(session_id)
         process.send_signal(how)
-        code = process.wait(30)
+        code = process.wait(60)
         assert code in {-how, 130}
     return session_id
 

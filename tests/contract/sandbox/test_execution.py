@@ -17,7 +17,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.support.descriptors import held
-from tests.support.promptness import soonest
+from tests.support.promptness import given_time, soonest
 from tools.sandbox import (
     ExecutionPolicy,
     InvalidExecution,
@@ -465,10 +465,14 @@ def test_a_deadline_of_the_policy_ends_a_sleeping_guest_in_time(tmp_path: Path) 
 
 
 def test_what_a_guest_did_before_its_deadline_is_told(sandbox: Sandbox) -> None:
-    result = sandbox.execute(
-        "print('started', flush=True)\nopen('half.txt', 'w').write('x' * 100_000)\nwhile 1: pass",
-        timeout=0.5,
-    )
+    half = sandbox.workspace / "half.txt"
+    code = "open('half.txt', 'w').write('x' * 100_000)\nprint('started', flush=True)\nwhile 1: pass"
+
+    def attempt(limit_s: float) -> SandboxResult:
+        half.unlink(missing_ok=True)
+        return sandbox.execute(code, timeout=limit_s)
+
+    result = given_time(attempt, 0.5, lambda one: one.stdout)
     assert result.trapped == "deadline"
     assert result.stdout == "started\n"
     assert result.files_created == ("half.txt",)
@@ -592,11 +596,11 @@ def test_a_workspace_taken_away_during_a_run_still_has_a_result(
 ) -> None:
     sandbox = create_sandbox(workspace=tmp_path / "w")
     (sandbox.workspace / "x").touch()
-    mover = threading.Timer(0.4, lambda: sandbox.workspace.rename(tmp_path / "moved"))
-    mover.start()
-    result = sandbox.execute("import time; time.sleep(1); print('ran')")
-    mover.join()
-    assert result.stdout == "ran\n"
+    result = sandbox.execute(
+        "print('runs', flush=True); print('ran')",
+        on_stdout=lambda text: "runs" in text and sandbox.workspace.rename(tmp_path / "moved"),
+    )
+    assert result.stdout == "runs\nran\n"
     assert result.metadata["changes_complete"] is False
     assert (result.files_created, result.files_deleted) == ((), ())
 

@@ -67,8 +67,8 @@ def test_ctrl_c_keeps_the_session_and_resume_finishes_it(
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
     begun = time.monotonic()
-    _, err = process.communicate(timeout=30)
-    assert time.monotonic() - begun < 10, "Ctrl-C must end it, not the phase's own end"
+    _, err = process.communicate(timeout=60)
+    assert time.monotonic() - begun < 30, "Ctrl-C must end it, not the phase's own end"
     assert process.returncode == 130
     (session_id,) = agentforge.store.list_sessions()
     assert f"session {session_id} is kept" in err
@@ -149,7 +149,7 @@ def test_output_into_a_pipe_that_closes_is_silent(agentforge: Installed) -> None
         process.stdout.close()
         err = process.stderr.read()
         process.stderr.close()
-        assert (process.wait(30), err) == (0, "")
+        assert (process.wait(60), err) == (0, "")
 
 
 def test_closed_standard_streams_do_no_harm(agentforge: Installed) -> None:
@@ -185,7 +185,7 @@ def test_show_follow_tells_what_another_process_does(agentforge: Installed) -> N
     assert json.loads(process.stdout.readline())["state"] == "paused"
     assert agentforge("abort", session.session_id, "--yes").code == 0
     assert json.loads(process.stdout.readline())["state"] == "aborted"
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (0, "", "")
 
 

@@ -209,10 +209,10 @@ def test_shell_takes_syntax_that_this_python_may_not_know(
 
 def test_shell_tells_that_a_limit_lost_the_variables(agentforge: Installed, session: str) -> None:
     done = in_shell(
-        agentforge, session, "x = 1\nwhile True: pass\n\n'x' in globals()\n", "--timeout", "0.3"
+        agentforge, session, "x = 1\nwhile True: pass\n\n'x' in globals()\n", "--fuel", "60000000"
     )
     assert (done.code, done.out) == (0, "False\n")
-    assert "stopped (deadline): the variables are lost, the files are kept" in done.err
+    assert "stopped (fuel): the variables are lost, the files are kept" in done.err
 
 
 def test_shell_in_json_writes_a_document_for_each_turn(agentforge: Installed, session: str) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from tests.support.promptness import given_time
 from tests.support.questions import DATABASE, build
 from tools.questions import Notifier, NotifyConfig, Option, Question, QuestionSession
 from tools.questions.notify import plain, run_command
@@ -161,8 +162,12 @@ def test_a_command_that_fails_is_told_in_the_log(session: QuestionSession, comma
 def test_a_command_that_takes_too_long_is_killed_with_all_it_started(tmp_path: Path) -> None:
     alive = tmp_path / "alive"
     script = f"(while :; do date > {alive}; sleep 0.05; done) & wait"
-    with pytest.raises(subprocess.TimeoutExpired):
-        run_command(["sh", "-c", script], b"x" * 200_000, os.environ, timeout_s=0.5)
+
+    def attempt(limit_s: float) -> None:
+        with pytest.raises(subprocess.TimeoutExpired):
+            run_command(["sh", "-c", script], b"x" * 200_000, os.environ, timeout_s=limit_s)
+
+    given_time(attempt, 0.5, lambda _: alive.exists())
     seen = alive.stat().st_mtime_ns
     time.sleep(0.3)
     assert alive.stat().st_mtime_ns == seen

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -185,13 +184,16 @@ def test_preparing_tells_its_steps_and_its_time(
     fresh: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runtime_module, "_HEARTBEAT_SECONDS", 0.05)
-    monkeypatch.setattr(runtime_module, "ensure_ready", lambda: time.sleep(0.2))
+    beats = threading.Event()
+    monkeypatch.setattr(runtime_module, "ensure_ready", lambda: beats.wait(60))
     lines: list[str] = []
     threads = set()
 
     def progress(line: str) -> None:
         lines.append(line)
         threads.add(threading.get_ident())
+        if "so far" in line:
+            beats.set()
 
     info = prepare(progress)
     assert info == runtime_info()
