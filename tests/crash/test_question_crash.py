@@ -22,7 +22,8 @@ CROWD_SECONDS = 30.0 if SOAKING else 2.0
 CROWD = 20
 LONGEST_LIFE_S = 0.12
 KILLED = -9
-ONE_WAIT_S = 5.0
+# Less than the ten seconds after which a change gives up.
+ONE_WAIT_S = 9.0
 
 
 @pytest.fixture
@@ -117,7 +118,12 @@ def test_askers_answerers_and_holders_that_are_killed_lose_nothing(
     ended: dict[str, str] = {}
     created: set[str] = set()
     pids = {nursery.start(role, base=str(base), seed=seed): role for seed, role in enumerate(roles)}
-    for turn in range(KILLS):
+
+    def too_few() -> bool:
+        return len(created) <= KILLS / 4 or len(ended) <= KILLS / 8
+
+    turn = -1
+    while (turn := turn + 1) < KILLS or (too_few() and turn < 20 * KILLS):
         time.sleep(rng.uniform(0.0, LONGEST_LIFE_S))
         victim = rng.choice(list(pids))
         nursery.kill(victim)
@@ -141,8 +147,7 @@ def test_askers_answerers_and_holders_that_are_killed_lose_nothing(
     for one in nursery.heard():
         if one["did"] not in {"began", "created"}:
             ended[one["id"]] = one["did"]
-    assert len(created) > KILLS / 4
-    assert len(ended) > KILLS / 8
+    assert not too_few(), (len(created), len(ended))
     sessions = open_questions(base)
     found = all_of(sessions)
     assert {name: found[name].status.value for name in ended} == ended

@@ -37,6 +37,8 @@ class Browser:
     """Every address the page asked for."""
     complaints: list[str] = field(factory=list)
     """The errors it told its console: exceptions, refusals by the policy, what was not found."""
+    received: bytearray = field(factory=bytearray)
+    """What came over its web sockets, one message after the other."""
     _numbers: itertools.count[int] = field(factory=lambda: itertools.count(1))
     _answers: dict[int, asyncio.Future[Any]] = field(factory=dict)
 
@@ -48,6 +50,11 @@ class Browser:
             elif said["method"] in {"Network.requestWillBeSent", "Network.webSocketCreated"}:
                 params = said["params"]
                 self.requested.append(params.get("url") or params["request"]["url"])
+            elif said["method"] == "Network.webSocketFrameReceived":
+                frame = said["params"]["response"]
+                data = frame["payloadData"]
+                binary = frame["opcode"] == 2
+                self.received += base64.b64decode(data) if binary else data.encode()
             elif said["method"] == "Log.entryAdded":
                 entry = said["params"]["entry"]
                 if entry["level"] == "error":
@@ -76,6 +83,12 @@ class Browser:
         """Wait until an expression is true in the page."""
         async with asyncio.timeout(DEADLINE_S):
             while not await self.evaluate(expression):
+                await asyncio.sleep(0.05)
+
+    async def until_received(self, text: str) -> None:
+        """Wait until a text has come over a web socket."""
+        async with asyncio.timeout(DEADLINE_S):
+            while text.encode() not in self.received:
                 await asyncio.sleep(0.05)
 
     async def press(self, *keys: str) -> None:

@@ -75,7 +75,12 @@ def test_a_connection_that_breaks_at_any_instant_leaves_no_question_waiting(
             "Mcp-Name": "ask_user_questions",
         }
         meta = MODERN
-    for number in range(1, examples(30) + 1):
+
+    def created() -> list[SessionStatus]:
+        return [one.status for one in place.questions.list_sessions()]
+
+    number, most = 0, examples(30)
+    while (number := number + 1) <= most or (len(created()) <= 5 and number < 20 * most):
         with socket.create_connection(("127.0.0.1", http.port)) as wire:
             request = asking(http, headers, number, meta)
             cut = len(request) if chance.random() < 0.8 else chance.randrange(len(request))
@@ -83,11 +88,10 @@ def test_a_connection_that_breaks_at_any_instant_leaves_no_question_waiting(
             time.sleep(chance.random() * 0.08)
             if chance.random() < 0.5:  # a reset instead of an orderly end
                 wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    wait_until(lambda: place.waiting() is None, "the end of every question")
     assert handshake(http), "the server goes on"
-    statuses = [one.status for one in place.questions.list_sessions()]
-    assert len(statuses) > 5
-    assert set(statuses) == {SessionStatus.ABANDONED}
+    # What it has read already may become a question only now.
+    wait_until(lambda: set(created()) == {SessionStatus.ABANDONED}, "the end of every question")
+    assert len(created()) > 5
     log = (place.directory / "server.log").read_text()
     assert "mcp.call_crashed" not in log
     assert "Traceback" not in log

@@ -63,7 +63,7 @@ async def test_a_person_answers_in_a_browser(
         await browser.until("document.body?.classList.contains('-first-byte')")
         assert await browser.evaluate("location.search") == "", "the key left the address"
         await browser.until("document.activeElement?.tagName === 'TEXTAREA'")
-        await asyncio.sleep(1)  # a person looks first; to a program what is seen are only dots
+        await browser.until_received(which[:8])  # a person looks first; here are only dots to see
         await browser.press("Enter", "3")
         if keep := os.environ.get("AGENTFORGE_PICTURES"):
             await asyncio.sleep(3)
