@@ -51,8 +51,8 @@ soak: $(VENV)/.dev-ready  ## run the crash, attack and property campaigns in ful
 	$(BIN)/agentforge setup
 	AGENTFORGE_SOAK=1 $(PYTEST) --numprocesses $(WORKERS) --timeout 3600 \
 		tests/crash tests/property tests/security tests/faults tests/corpus \
-		tests/contract/sandbox/test_restoring.py tests/e2e/mcp_server \
-		tests/e2e/test_example_scripts.py
+		tests/contract/sandbox/test_restoring.py tests/e2e/mcp_server tests/e2e/gates \
+		tests/e2e/test_example_scripts.py tests/real_work
 
 check: lint types imports test  ## everything that must hold before a change lands
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.soak import SOAKING
 from tools.sandbox import (
     ExecutionPolicy,
     Sandbox,
@@ -28,7 +29,7 @@ from tools.sandbox import (
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(900)
 
-MANY = 10_000
+MANY = 10_000 if SOAKING else 2_500
 """How many small files are written."""
 
 

@@ -175,7 +175,10 @@ def start_http(place: Place, *arguments: str) -> HttpProcess:
 
 
 EITHER: Final = (("stdio", "auto"), ("http", "legacy"))
-"""Each transport and each handshake once, for what depends on neither."""
+"""Each transport and each handshake once."""
+BY_STDIO: Final = EITHER if SOAKING else EITHER[:1]
+BY_HTTP: Final = EITHER if SOAKING else EITHER[1:]
+"""One of the two, for what depends on neither; `make soak` goes both ways."""
 WAYS: Final = (*EITHER, ("stdio", "legacy"), ("http", "auto")) if SOAKING else EITHER
 """Transports, and the handshakes of the protocol: that of 2025 and that of 2026."""
 

@@ -1,4 +1,4 @@
-"""How much a campaign tries: little by default, twenty times as much with AGENTFORGE_SOAK=1."""
+"""How much a campaign tries: little by default, forty times as much with AGENTFORGE_SOAK=1."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ SOAKING: Final = os.environ.get("AGENTFORGE_SOAK") == "1"
 
 def examples(count: int) -> int:
     """Return how many examples to try of a property that deserves `count`."""
-    return count * 10 if SOAKING else max(1, count // 2)
+    return count * 10 if SOAKING else max(1, count // 4)

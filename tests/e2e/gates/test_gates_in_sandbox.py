@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.support.soak import SOAKING
 from tools.gate_sandbox import SandboxGates, prepare_kit
 from tools.sandbox import prepare
 from tools.workflows.agent_workflow import Gate
@@ -103,28 +105,32 @@ def test_red_green_and_verify(gates: SandboxGates, framework: str) -> None:
     assert any("test_ac_01_it_adds" in piece for piece in wrong.evidence)
 
 
-@pytest.mark.parametrize("framework", ["pytest", "unittest"])
+SPOILT: dict[str, tuple[Callable[[str], str], str]] = {
+    "syntax": (lambda text: text + "\ndef (\n", "SyntaxError"),
+    "import": (lambda text: "import nowhere\n" + text, "ModuleNotFoundError"),
+    "use": (lambda text: text + "\nadd(1, 2)\n", "because it uses adder while it is imported"),
+    "criterion": (lambda text: text.replace("ac_02", "ac_2"), "AC-02 has no test"),
+    "exit": (lambda text: text + "\nimport os; os._exit(0)\n", "ended the interpreter"),
+    "sysexit": (lambda text: text + "\nimport sys; sys.exit(0)\n", ""),
+    "name": (
+        lambda text: text.replace("add(1, 2)", "adds(1, 2)").replace("add(*", "adds(*"),
+        "NameError",
+    ),
+    "endless": (lambda text: text + "\nwhile True: pass\n", "limit on deadline"),
+}
+# What ends the process or never ends does so under either framework.
+BOTH = SPOILT if SOAKING else ("syntax", "use", "criterion", "name")
+
+
 @pytest.mark.parametrize(
-    ("spoil", "words"),
-    [
-        (lambda text: text + "\ndef (\n", "SyntaxError"),
-        (lambda text: "import nowhere\n" + text, "ModuleNotFoundError"),
-        (lambda text: text + "\nadd(1, 2)\n", "because it uses adder while it is imported"),
-        (lambda text: text.replace("ac_02", "ac_2"), "AC-02 has no test"),
-        (lambda text: text + "\nimport os; os._exit(0)\n", "ended the interpreter"),
-        (lambda text: text + "\nimport sys; sys.exit(0)\n", ""),
-        (
-            lambda text: text.replace("add(1, 2)", "adds(1, 2)").replace("add(*", "adds(*"),
-            "NameError",
-        ),
-        (lambda text: text + "\nwhile True: pass\n", "limit on deadline"),
-    ],
-    ids=["syntax", "import", "use", "criterion", "exit", "sysexit", "name", "endless"],
+    ("framework", "spoilt"),
+    [("pytest", name) for name in SPOILT] + [("unittest", name) for name in BOTH],
 )
 def test_red_is_not_passed_for_another_reason(
-    gates: SandboxGates, framework: str, spoil: object, words: str
+    gates: SandboxGates, framework: str, spoilt: str
 ) -> None:
-    text = spoil(TEXTS[framework])  # type: ignore[operator]
+    spoil, words = SPOILT[spoilt]
+    text = spoil(TEXTS[framework])
     deadline_s = 4 if "deadline" in words else 300  # for all others a busy machine may take long
     gate = Gate(kind="tests_fail", framework=framework, covers_criteria=True, deadline_s=deadline_s)
     given = GateInput(files={"tests/test_adder.py": text.encode()}, component=COMPONENT)

@@ -12,7 +12,8 @@ from mcp_types import CallToolResult
 
 from tests.support.mcp_processes import (
     ASKED,
-    EITHER,
+    BY_HTTP,
+    BY_STDIO,
     Way,
     error_of,
     eventually,
@@ -74,7 +75,7 @@ async def test_an_answer_reaches_the_client_that_waits_while_others_are_served(w
     assert told[0] == (0.0, "waiting for the person's answers (0 s)")
 
 
-@pytest.mark.parametrize("way", EITHER, indirect=True, ids="-".join)
+@pytest.mark.parametrize("way", BY_STDIO, indirect=True, ids="-".join)
 async def test_a_rejection_is_told_with_its_reason(way: Way) -> None:
     async with way.connected() as client:
 
@@ -102,7 +103,7 @@ async def test_cancelling_the_call_abandons_the_questions_at_once(way: Way) -> N
     assert record.end_reason == "the client cancelled the call or went away"
 
 
-@pytest.mark.parametrize("way", EITHER, indirect=True, ids="-".join)
+@pytest.mark.parametrize("way", BY_HTTP, indirect=True, ids="-".join)
 async def test_questions_that_nobody_answers_in_time_are_withdrawn(way: Way) -> None:
     async with way.connected() as client:
         result = await client.call_tool("ask_user_questions", {**ASKED, "timeout_s": 0.3})

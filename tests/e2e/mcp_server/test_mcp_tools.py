@@ -9,7 +9,15 @@ import pytest
 from mcp import MCPError
 from mcp_types import CallToolResult
 
-from tests.support.mcp_processes import EITHER, Way, error_of, eventually, text_of, values_of
+from tests.support.mcp_processes import (
+    BY_HTTP,
+    BY_STDIO,
+    Way,
+    error_of,
+    eventually,
+    text_of,
+    values_of,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -37,7 +45,7 @@ async def begun(way: Way, client: object) -> str:
     return str(values_of(result)["session_id"])
 
 
-@pytest.mark.parametrize("way", EITHER, indirect=True, ids="-".join)
+@pytest.mark.parametrize("way", BY_HTTP, indirect=True, ids="-".join)
 async def test_the_client_is_told_of_the_tools_and_how_to_use_them(way: Way) -> None:
     async with way.connected() as client:
         assert client.server_info is not None
@@ -115,7 +123,7 @@ REFUSED = (
 )
 
 
-@pytest.mark.parametrize("way", EITHER, indirect=True, ids="-".join)
+@pytest.mark.parametrize("way", BY_STDIO, indirect=True, ids="-".join)
 async def test_unknown_ids_and_malformed_arguments_are_errors_and_the_server_goes_on(
     way: Way,
 ) -> None:
@@ -139,7 +147,7 @@ async def test_unknown_ids_and_malformed_arguments_are_errors_and_the_server_goe
         await begun(way, client)
 
 
-@pytest.mark.parametrize("way", EITHER, indirect=True, ids="-".join)
+@pytest.mark.parametrize("way", BY_HTTP, indirect=True, ids="-".join)
 async def test_code_that_runs_out_of_time_or_fails_is_a_result_and_is_recorded(way: Way) -> None:
     async with way.connected() as client:
         session_id = await begun(way, client)
@@ -200,7 +208,7 @@ async def test_others_are_answered_while_code_runs_and_cancelling_stops_it(way: 
         assert time.monotonic() - began < 300
 
 
-@pytest.mark.parametrize("way", EITHER, indirect=True, ids="-".join)
+@pytest.mark.parametrize("way", BY_STDIO, indirect=True, ids="-".join)
 async def test_two_clients_lead_sessions_of_the_same_store(way: Way) -> None:
     async with way.connected() as one, way.connected() as two:
         session_id = await begun(way, one)

@@ -419,6 +419,7 @@ def test_oversized_files_are_refused(folder: Path) -> None:
     assert faults(folder, b"#" * ((4 << 20) + 1)) == ("has more than 4,194,304 bytes, the limit",)
 
 
+@pytest.mark.no_cover  # of so many bytes it takes seconds; what it runs, other tests cover
 @pytest.mark.parametrize("piece", [b"\x01\x01", b"a\n", b"ab"] if SOAKING else [b"a\n"])
 def test_scripts_and_inputs_of_just_the_limit_are_taken_and_survive_a_snapshot(
     folder: Path, piece: bytes
