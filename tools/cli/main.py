@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Sequence
@@ -119,7 +120,7 @@ def run(arguments: Sequence[str], outside: Outside | None = None) -> int:
     as_json = _wants_json(arguments)
     code: int
     try:
-        result = typer.main.get_command(app).main(
+        result = _command().main(
             args=list(arguments),
             prog_name=_NAME,
             standalone_mode=False,
@@ -137,6 +138,10 @@ def run(arguments: Sequence[str], outside: Outside | None = None) -> int:
     except Exception as error:  # noqa: BLE001 (the boundary: whatever it is, it is told in one line)
         code = _tell_error(error, as_json=as_json)
     return _flushed(code)
+
+
+# All commands with their options: who runs several command lines in one process makes them once.
+_command = functools.cache(functools.partial(typer.main.get_command, app))
 
 
 def main() -> None:
