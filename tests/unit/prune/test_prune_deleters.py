@@ -5,15 +5,18 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from types import FrameType
 from typing import Any
 
 import pytest
 
 from tests.support.filesystem import Call
+from tests.support.promptness import when
 from tests.support.prune_sites import Site, Watcher, write_files
 from tools.prune import Disposal, Outside, PruneResult, RetentionPolicy, prune
 from tools.prune.deleters import DELETERS, Deleters
@@ -176,17 +179,27 @@ def test_who_is_interrupted_while_it_closes_still_outlives_its_threads() -> None
         go_on.set()
         raise KeyboardInterrupt
 
+    me = threading.get_ident()
+
+    def waits_in_close() -> bool:
+        frame: FrameType | None = sys._current_frames()[me]
+        calls = []
+        while frame is not None:
+            calls.append(frame.f_code)
+            frame = frame.f_back
+        return Deleters.close.__code__ in calls and threading.Event.wait.__code__ in calls
+
     deleters = Deleters(2)
-    before = signal.signal(signal.SIGALRM, interrupt)
+    before = signal.signal(signal.SIGUSR1, interrupt)
     try:
         deleters.begin([job, job])
         assert begun.wait(LONG_S)
-        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        person = when(waits_in_close, lambda: os.kill(os.getpid(), signal.SIGUSR1))
         with pytest.raises(KeyboardInterrupt):
             deleters.close()
+        person.join()
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGUSR1, before)
     assert ours() == []
 
 
