@@ -28,8 +28,10 @@ from tools.sandbox import (
     SandboxClosed,
     SandboxUnavailable,
     WorkspaceError,
+    configure_pool,
     create_sandbox,
     create_session_sandbox,
+    pool_stats,
     prepare,
 )
 from tools.sandbox import apart as apart_module
@@ -39,8 +41,13 @@ pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _prepared() -> None:
+def _prepared() -> Iterator[None]:
+    """Nothing is opened ahead here, so that only what a test does opens and closes descriptors."""
     prepare()
+    size = pool_stats().size
+    configure_pool(0)
+    yield
+    configure_pool(size)
 
 
 @pytest.fixture

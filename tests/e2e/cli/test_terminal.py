@@ -26,7 +26,7 @@ def test_a_run_is_redrawn_in_colour(agentforge: Installed, workflows: Path) -> N
     assert "\x1b[1;36mrunning" in done.out
     assert re.search("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]", done.out), "a spinner turns while a phase runs"
     plain = COLOURS.sub("", done.out)
-    assert re.search(r"greet +succeeded +1 +\d\.\d\d s +100\r\n", plain)
+    assert re.search(r"greet +succeeded +1 +\d+\.\d\d s +100\r\n", plain)
     assert re.search(r"next +agentforge artifacts session_\w+", plain)
 
 
@@ -52,7 +52,7 @@ def test_ctrl_c_at_the_keyboard_leaves_the_terminal_in_order(
     done = agentforge.at_terminal(
         "run",
         "slow.yaml",
-        when="wait, 0.",
+        when="wait, ",
         do=lambda keyboard: type_at(keyboard, b"\x03"),
     )
     assert done.code == 130
