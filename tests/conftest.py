@@ -39,7 +39,10 @@ _CAMPAIGNS = tuple(
 )
 _LONG = tuple(
     _HERE / name
-    for name in ("e2e", "contract/sandbox", "real_work", "unit/terminal", "crash", "property")
+    for name in (
+        *("e2e", "contract/sandbox", "real_work", "unit/terminal", "crash", "property"),
+        *("security", "faults", "unit/workflows"),
+    )
 )
 
 

@@ -101,12 +101,13 @@ def test_command_that_hangs_is_ended_with_all_its_children(tmp_path: Path) -> No
         "time.sleep(600)\n"
     )
 
-    def attempt(limit_s: float) -> None:
-        told = rf"within {limit_s:g} seconds and was ended; it had said: thin"
-        with pytest.raises(AgentTimeout, match=told):
+    def attempt(limit_s: float) -> str:
+        with pytest.raises(AgentTimeout, match=f"within {limit_s:g} seconds and was") as caught:
             python(code, timeout_s=limit_s).answer(request())
+        return str(caught.value)
 
-    given_time(attempt, 1.5, lambda _: pids.exists())
+    told = given_time(attempt, 1.5, lambda told: "thinking" in told)
+    assert "and was ended; it had said: thin" in told
     # The kernel was told; until it has ended them a moment may pass.
     ended = time.monotonic()
     while any(map(_alive, map(int, pids.read_text().split()))):
