@@ -9,7 +9,7 @@ COMPONENT ?= session_domain
 AGENT   ?= recorded:examples/recordings/session_domain
 WORKFLOW ?= .agentforge/workflows/tdflow-scheduler.yaml
 WORKERS ?= 2
-# Empty measures none, and saves a quarter of the time: make test COVERAGE=
+# Empty measures none, and is quicker: make test COVERAGE=
 COVERAGE ?= --cov --cov-report=term:skip-covered
 PYTEST  := $(BIN)/python -m pytest
 
