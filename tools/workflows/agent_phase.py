@@ -47,6 +47,8 @@ MAX_CALLS: Final = 8
 BRIEFING_TOKENS: Final = 2000
 APPROVE: Final = "Approve"
 CHANGES: Final = "Ask for changes"
+_YES: Final = frozenset({APPROVE.casefold(), "approved", "yes"})
+"""What somebody writes who approves without choosing; whatever else is written asks for changes."""
 _RECORDED_EVIDENCE: Final = 4000
 
 
@@ -460,7 +462,7 @@ class PhaseRun:
         if isinstance(answers, Waiting):
             return answers
         answer = answers[0].strip()
-        if answer != APPROVE:
+        if answer.rstrip(".!").casefold() not in _YES:
             return Verdict(
                 gate="approval",
                 passed=False,

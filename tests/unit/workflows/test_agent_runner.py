@@ -622,6 +622,24 @@ def test_failed_gate_goes_back_to_an_earlier_phase_with_its_evidence(ground: Age
     assert ground.files() == {"letters/one.md": "Please.\n"}
 
 
+@pytest.mark.parametrize("words", ["Approve", "approve", " Approved. ", "yes", "Yes!"])
+def test_words_that_approve_are_taken_for_it(ground: AgentGround, words: str) -> None:
+    ground.person = FakePerson(answers=[(words,)])
+    ground.agent = ScriptedAgent(script={"write": [block("letters/one.md", "Please.\n")]})
+    outcome = ground.start(AgentWork(workflow=REVIEWED, name="one"))
+    assert outcome.state is SessionState.COMPLETED
+
+
+@pytest.mark.parametrize(
+    "words", ["Approve, but say please", "not approved", "yes?", "approve; no"]
+)
+def test_words_that_say_more_ask_for_changes(ground: AgentGround, words: str) -> None:
+    ground.person = FakePerson(answers=[(words,)])
+    ground.agent = ScriptedAgent(script={"write": [block("letters/one.md", "Do!\n")]})
+    outcome = ground.start(AgentWork(workflow=REVIEWED, name="one"))
+    assert outcome.attempts["write"] == 2
+
+
 def test_going_back_has_an_end(ground: AgentGround) -> None:
     ground.person = FakePerson(answers=[("no",)] * 9)
     ground.agent = ScriptedAgent(script={"write": [block("letters/one.md", "Do!\n")]})
