@@ -18,6 +18,7 @@ import stat
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
@@ -115,16 +116,49 @@ class AuditLog:
                 may be there, and those that are pending are dropped. What is written later is
                 readable all the same.
         """
-        if not self._pending:
-            return
-        data = memoryview(b"".join(self._pending))
-        self._pending = [b"\n"]  # if it fails half way, that ends the line it was in
-        done = 0
-        while done < len(data):
-            done += self._fs.writev(self._fd, [data[done:]])
-        self._pending = []
-        if sync:
+        lines, self._pending = self._pending, []
+        _, error = self._put(lines)
+        if error is not None:
+            raise error
+        if lines and sync:
             self._fs.fsync(self._fd)
+
+    def announce(self, count: int) -> tuple[int, OSError | None]:
+        """Write the lines that were added, as many as the disk has room for, and sync them.
+
+        Args:
+            count: How many of them, at the end, announce something that is about to happen.
+
+        Returns:
+            How many of these are on the disk, the first ones, and what stood against the rest. The
+            rest is dropped; lines before it that were not written stay pending.
+        """
+        lines, self._pending = self._pending, []
+        before = len(lines) - count
+        written, error = self._put(lines)
+        self._pending += lines[written:before]
+        if written > before:
+            try:
+                self._fs.fsync(self._fd)
+            except OSError as failed:
+                return 0, failed
+        return max(written - before, 0), error
+
+    def _put(self, lines: Sequence[bytes]) -> tuple[int, OSError | None]:
+        """Write lines; return how many are whole, and what stood against the rest."""
+        data = memoryview(b"".join(lines))
+        done = 0
+        try:
+            while done < len(data):
+                done += self._fs.writev(self._fd, [data[done:]])
+        except OSError as error:
+            self._pending.append(b"\n")  # that ends the line it was in
+            ends = accumulate(map(len, lines))
+            return sum(end <= done for end in ends), error
+        except BaseException:
+            self._pending.append(b"\n")
+            raise
+        return len(lines), None
 
     def close(self) -> None:
         """Close the log; what was added and not written is lost."""

@@ -124,36 +124,38 @@ class Finisher:
         if not left.expired and not left.orphaned:
             return
         fs, trash_fd = self.deletion.fs, self.private.directory(TRASH)
-        if not self._announced(left):
-            return
-        jobs = [partial(self._purge, trash_fd, hidden) for hidden, _ in left.expired]
-        outcomes = self.deleters.all(jobs)
-        for (hidden, record), problem in zip(left.expired, outcomes, strict=True):
-            if problem is None:
-                self.ledger.purged(self.audit, record.session_id, hidden)
-            else:
-                self.ledger.fail(record.session_id, f"{problem}; it stays in the trash")
+        gone = False
+        expired = left.expired
+        while expired:
+            count, error = self._announced(expired)
+            announced, expired = expired[:count], expired[count:]
+            if error is not None and not announced:
+                why = f"the audit log could not be written, so it stays in the trash: {said(error)}"
+                for _, record in expired:
+                    self.ledger.fail(record.session_id, why)
+                break
+            jobs = [partial(self._purge, trash_fd, hidden) for hidden, _ in announced]
+            outcomes = self.deleters.all(jobs)  # it gives the log room
+            for (hidden, record), problem in zip(announced, outcomes, strict=True):
+                if problem is None:
+                    self.ledger.purged(self.audit, record.session_id, hidden)
+                    gone = True
+                else:
+                    self.ledger.fail(record.session_id, f"{problem}; it stays in the trash")
         for hidden in left.orphaned:
             forget_record(fs, trash_fd, hidden)
-        if None in outcomes:
+        if gone:
             with suppress(OSError):  # what a crash brings back is purged again
                 fs.fsync(trash_fd)
 
-    def _announced(self, left: Leftovers) -> bool:
+    def _announced(self, expired: Sequence[tuple[str, TrashRecord]]) -> tuple[int, OSError | None]:
         """Write the audit log before anything happens; without it, nothing does."""
-        for hidden, record in left.expired:
+        for hidden, record in expired:
             size = record.size_bytes
             self.ledger.tell(
                 self.audit, "purging", record.session_id, hidden=hidden, size_bytes=size
             )
-        try:
-            self.audit.write()
-        except OSError as error:
-            why = f"the audit log could not be written, so it stays in the trash: {said(error)}"
-            for _, record in left.expired:
-                self.ledger.fail(record.session_id, why)
-            return False
-        return True
+        return self.audit.announce(len(expired))
 
     def _purge(self, trash_fd: int, hidden: str) -> str | None:
         problem = self.deletion.hidden(trash_fd, hidden)

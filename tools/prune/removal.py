@@ -77,6 +77,10 @@ def _after(now: datetime, grace: timedelta) -> datetime:
         return datetime.max.replace(tzinfo=UTC)
 
 
+def _unrecorded(error: OSError) -> str:
+    return f"its record in the trash could not be written, so it was kept: {said(error)}"
+
+
 @frozen(kw_only=True)
 class Place:
     """Where sessions are removed.
@@ -130,26 +134,36 @@ class Remover:
                 if one is not None:
                     held.append(one)
             ready = self._archived(held)
-            if not self._announced(ready):
-                return
-            out = list(self._hide(ready))
-            if not self._synced(out):
-                return
-            if self._disposal.grace is not None:
-                for one in out:
-                    self._ledger.deleted(self._audit, one.candidate, trashed=True)
-                return
-            self.finish()
-            self._going = out
-            for one in out:
-                one.given = True
-            self._deleters.begin([partial(self._delete, one) for one in out])
-            if self._deleters.alone:
-                self.finish()
+            while ready:
+                announced, rest, error = self._announced(ready)
+                self._take(announced)
+                if error is not None and len(rest) == len(ready) and not self._going:
+                    self._refuse(rest, error)
+                    break
+                if rest:
+                    self.finish()  # what is deleted gives the log room
+                ready = rest
         finally:
             for one in held:
                 if not one.given:
                     one.let_go(self._fs)
+
+    def _take(self, ready: Sequence[_Held]) -> None:
+        """Take what was announced out of sight, and begin to delete it."""
+        out = list(self._hide(ready))
+        if not self._synced(out):
+            return
+        if self._disposal.grace is not None:
+            for one in out:
+                self._ledger.deleted(self._audit, one.candidate, trashed=True)
+            return
+        self.finish()
+        self._going = out
+        for one in out:
+            one.given = True
+        self._deleters.begin([partial(self._delete, one) for one in out])
+        if self._deleters.alone:
+            self.finish()
 
     def finish(self) -> None:
         """Wait for the batch that is being deleted, and tell what became of it."""
@@ -239,10 +253,15 @@ class Remover:
 
     # ---------------------------------------------------------------------------- announce
 
-    def _announced(self, held: Sequence[_Held]) -> bool:
-        """Write the audit log before anything happens; without it, nothing does."""
+    def _announced(
+        self, held: Sequence[_Held]
+    ) -> tuple[list[_Held], Sequence[_Held], OSError | None]:
+        """Write the audit log before anything happens; without it, nothing does.
+
+        Returns:
+            Those that may go now; those that the log had no room for, and why.
+        """
         now = self._clock()
-        grace = self._disposal.grace
         for one in held:
             candidate = one.candidate
             self._audit.add(
@@ -255,24 +274,25 @@ class Remover:
                 dated_at=candidate.dated_at.astimezone(UTC).isoformat(),
                 state=candidate.state,
                 reasons=[str(reason) for reason in one.decision.reasons],
-                trash=grace is not None,
+                trash=self._disposal.grace is not None,
                 archive=self._ledger.archives.get(one.session_id),
             )
-        try:
-            self._audit.write()
-            if grace is not None:
-                self._record(held, now, _after(now, grace))
-        except OSError as error:
-            why = f"the audit log could not be written, so it was kept: {said(error)}"
-        else:
-            return True
-        for one in held:
-            if grace is not None:
-                forget_record(self._fs, self._parent_fd, one.hidden)
-            self._ledger.fail(one.session_id, why)
-        return False
+        count, error = self._audit.announce(len(held))
+        return self._recorded(held[:count], now), held[count:], error
 
-    def _record(self, held: Sequence[_Held], now: datetime, until: datetime) -> None:
+    def _refuse(self, held: Sequence[_Held], error: OSError) -> None:
+        """Keep what could not be announced."""
+        for one in held:
+            why = f"the audit log could not be written, so it was kept: {said(error)}"
+            self._ledger.fail(one.session_id, why)
+
+    def _recorded(self, held: Sequence[_Held], now: datetime) -> list[_Held]:
+        """Write the records of what goes to the trash; what has none is kept."""
+        grace = self._disposal.grace
+        if grace is None:
+            return list(held)
+        until = _after(now, grace)
+        there: list[_Held] = []
         for one in held:
             record = TrashRecord(
                 session_id=one.session_id,
@@ -281,8 +301,20 @@ class Remover:
                 purge_after=until,
                 size_bytes=one.candidate.size_bytes,
             )
-            write_record(self._fs, self._parent_fd, one.hidden, record)
-        self._fs.fsync(self._parent_fd)
+            try:
+                write_record(self._fs, self._parent_fd, one.hidden, record)
+            except OSError as error:
+                self._keep(one, _unrecorded(error))
+            else:
+                there.append(one)
+        try:
+            if there:
+                self._fs.fsync(self._parent_fd)
+        except OSError as error:
+            for one in there:
+                self._keep(one, _unrecorded(error))
+            return []
+        return there
 
     # -------------------------------------------------------------------------------- hide
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import json
 import os
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.clock import START
-from tests.support.filesystem import FaultyFileSystem, nth_of
+from tests.support.filesystem import Buffers, FaultyFileSystem, nth_of
 from tests.support.prune_sites import ACTOR, Site, tree_of
 from tools.prune import (
     AUDIT_NAME,
@@ -206,6 +207,74 @@ def test_without_the_log_nothing_goes(site: Site) -> None:
             assert "the audit log could not be written, so it was kept" in why
         assert [tree_of(site.root / name) for name in old] == before
         assert site.hidden() == []
+
+
+class SmallDisk(FaultyFileSystem):
+    """A disk on which the audit log finds so many bytes; each deleted data file gives some back."""
+
+    def __init__(self, room: int, *, given_back: int) -> None:
+        super().__init__()
+        self.room = room
+        self.given_back = given_back
+
+    def writev(self, fd: int, buffers: Buffers) -> int:
+        if not self.names.get(fd, "?").endswith(AUDIT_NAME):
+            return super().writev(fd, buffers)
+        if not self.room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        whole = b"".join(bytes(buffer) for buffer in buffers)
+        done = super().writev(fd, [whole[: self.room]])
+        self.room -= done
+        return done
+
+    def unlink(self, path: str, *, dir_fd: int | None = None) -> None:
+        super().unlink(path, dir_fd=dir_fd)
+        if path == "data.txt":
+            self.room += self.given_back
+
+
+def announced(site: Site, event: str) -> list[object]:
+    return [line["session_id"] for line in site.audit() if line["event"] == event]
+
+
+@pytest.mark.parametrize("deleters", [1, 4])
+def test_a_log_with_little_room_takes_what_fits_and_the_rest_once_that_is_gone(
+    site: Site, deleters: int
+) -> None:
+    site.deleters = deleters
+    old = [site.add(age_hours=30 + number) for number in range(9)]
+    site.fs = SmallDisk(1_000, given_back=1_200)  # a line has some 400 bytes
+
+    result = run(site, batch=4)
+
+    assert result.errors == {}
+    assert sorted(result.deleted_sessions) == sorted(announced(site, "removing")) == old
+    assert site.sessions() == []
+
+
+def test_what_the_log_has_no_room_for_stays_and_is_not_announced(site: Site) -> None:
+    old = [site.add(age_hours=30 - number / 10) for number in range(9)]
+    site.fs = SmallDisk(1_000, given_back=0)
+
+    result = run(site)
+
+    assert 0 < len(result.deleted_sessions) < 9
+    assert old == [*result.deleted_sessions, *result.errors]
+    assert announced(site, "removing") == result.deleted_sessions
+    assert site.sessions() == sorted(result.errors)
+    assert all("the audit log could not be written" in why for why in result.errors.values())
+
+
+def test_the_trash_is_purged_as_the_log_finds_room(site: Site) -> None:
+    old = [site.add(age_hours=30 + number) for number in range(5)]
+    run(site, grace=timedelta(hours=1))
+    site.clock.advance(7200)
+    site.fs = SmallDisk(700, given_back=900)
+
+    result = run(site)
+
+    assert result.errors == {}
+    assert sorted(result.purged_sessions) == sorted(announced(site, "purging")) == old
 
 
 def test_every_line_of_a_prune_has_its_run_and_another_prune_has_another(site: Site) -> None:
