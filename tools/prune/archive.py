@@ -84,7 +84,7 @@ class TarArchiver:
             candidate: What is known of it.
 
         Returns:
-            The archive, on the disk for good, with mode 0600.
+            The archive, absolute, on the disk for good, with mode 0600.
 
         Raises:
             OSError: It could not be written or verified, the session holds a device or the
@@ -120,7 +120,7 @@ class TarArchiver:
             if hidden_fd >= 0:
                 close_reader(fs, hidden_fd)  # what was written through it is synced
             close_reader(fs, directory_fd)
-        return self.directory / name
+        return Path(os.path.abspath(self.directory), name)
 
     def _sweep(self, fs: FileSystem, directory_fd: int) -> None:
         """Take away what writers that were killed left, once for each directory."""

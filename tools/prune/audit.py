@@ -10,6 +10,7 @@ died; the next prune finishes it and writes `finished`.
 
 from __future__ import annotations
 
+import errno
 import getpass
 import json
 import os
@@ -81,7 +82,11 @@ class AuditLog:
         self._tail = "," + _encode({"run": run, "by": dict(by)})[1:]
         self._pending: list[bytes] = []
         name, where = (AUDIT_NAME, directory_fd) if path is None else (os.fspath(path), None)
-        self._fd = fs.open(name, _FLAGS, 0o600, dir_fd=where)
+        try:
+            self._fd = fs.open(name, _FLAGS, 0o600, dir_fd=where)
+        except OSError as error:
+            said = "it is a link" if error.errno == errno.ELOOP else error.strerror
+            raise OSError(error.errno, f"the audit log {name} can't be opened: {said}") from error
         try:
             status = fs.fstat(self._fd)
             if not stat.S_ISREG(status.st_mode):

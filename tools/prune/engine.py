@@ -32,7 +32,7 @@ from tools.prune.disposal import Disposal
 from tools.prune.errors import PruneError, PruneRootUnusable
 from tools.prune.inspection import Found, Inspector, batch_size
 from tools.prune.ledger import Ledger, ObserverFailed, said
-from tools.prune.leftovers import Finisher, Leftovers, list_leftovers
+from tools.prune.leftovers import Finisher, Leftovers, list_leftovers, see_leftovers
 from tools.prune.outside import Outside, owners_of
 from tools.prune.policy import Candidate, Decision, Plan, Reason, RetentionPolicy, decide
 from tools.prune.private import (
@@ -142,7 +142,7 @@ class _Run:
             for decision in plan.removals:
                 observer.candidate(decision, age_hours=decision.candidate.age_hours(now))
             if dry_run:
-                self._ledger.would_delete(plan)
+                self._ledger.would(plan, see_leftovers(self._fs, root_fd, now))
             else:
                 self._apply(root_fd, found, plan, now)
         except OSError as error:
@@ -152,7 +152,8 @@ class _Run:
         finally:
             close_reader(self._fs, root_fd)
         took = self._outside.monotonic() - began
-        result = self._ledger.result(found, plan, dry_run=dry_run, duration_s=took)
+        trashed = self._disposal.grace is not None
+        result = self._ledger.result(found, plan, dry_run=dry_run, trashed=trashed, duration_s=took)
         observer.completed(result)
         return result
 

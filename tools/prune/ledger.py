@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
 
 from tools.prune.audit import AuditLog
 from tools.prune.inspection import Found
 from tools.prune.policy import Candidate, Decision, Plan, Reason, RetentionPolicy, Skipped
+from tools.prune.private import session_of
 from tools.prune.result import PruneResult
 from tools.prune.target import PruneObserver, PruneTarget
+
+if TYPE_CHECKING:
+    from tools.prune.leftovers import Leftovers
 
 
 class ObserverFailed(Exception):
@@ -99,10 +103,12 @@ class Ledger:
         self._unfinished: list[str] = []
         self._purged: list[str] = []
 
-    def would_delete(self, plan: Plan) -> None:
+    def would(self, plan: Plan, left: Leftovers) -> None:
         """Note what a dry run found."""
         self._deleted = [one.candidate.session_id for one in plan.removals]
         self._bytes = plan.size_bytes
+        self._finished = [session_of(hidden) for hidden in left.going]
+        self._purged = [record.session_id for _, record in left.expired]
 
     def deleted(self, audit: AuditLog, candidate: Candidate, *, trashed: bool) -> None:
         """Note that a session is gone, or in the trash."""
@@ -140,7 +146,9 @@ class Ledger:
         """Add a line to the audit log, to be written with others."""
         audit.add(event, at=self._clock(), kind=self._kind, session_id=session_id, **fields)
 
-    def result(self, found: Found, plan: Plan, *, dry_run: bool, duration_s: float) -> PruneResult:
+    def result(
+        self, found: Found, plan: Plan, *, dry_run: bool, trashed: bool, duration_s: float
+    ) -> PruneResult:
         """Sum it up."""
         return PruneResult(
             deleted_sessions=self._deleted,
@@ -148,6 +156,7 @@ class Ledger:
             reclaimed_bytes=self._bytes,
             errors=self._errors,
             dry_run=dry_run,
+            trashed=trashed,
             finished_sessions=self._finished,
             unfinished_sessions=self._unfinished,
             purged_sessions=self._purged,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import datetime
 from functools import partial
 
 from attrs import frozen
 
 from tools.durable import FileSystem
+from tools.durable.filesystem import DIRECTORY_FLAGS, close_reader
 from tools.prune.audit import AuditLog
 from tools.prune.deleters import Deleters
 from tools.prune.deletion import Deletion
@@ -21,8 +22,10 @@ from tools.prune.private import (
     PRIVATE,
     TRASH,
     PrivateDirectory,
+    going_path,
     inode_of,
     session_of,
+    still_going,
 )
 from tools.prune.trash import TrashRecord, expired_in_trash, forget_record, orphaned_records
 
@@ -52,6 +55,39 @@ def list_leftovers(fs: FileSystem, private: PrivateDirectory, now: datetime) -> 
         PruneRootUnusable: Something else has its name.
     """
     coming_fd, going_fd, trash_fd = map(private.existing, (COMING, GOING, TRASH))
+    return _listed(fs, coming_fd, going_fd, trash_fd, now)
+
+
+def see_leftovers(fs: FileSystem, root_fd: int, now: datetime) -> Leftovers:
+    """List what others left to be finished in a root; nothing is made or locked.
+
+    Raises:
+        OSError: A directory can't be opened or listed.
+    """
+    with ExitStack() as opened:
+
+        def existing(name: str, parent_fd: int | None) -> int | None:
+            if parent_fd is None:
+                return None
+            try:
+                fd = fs.open(name, DIRECTORY_FLAGS, dir_fd=parent_fd)
+            except FileNotFoundError:
+                return None
+            opened.callback(close_reader, fs, fd)
+            return fd
+
+        private_fd = existing(PRIVATE, root_fd)
+        going_fd, trash_fd = existing(GOING, private_fd), existing(TRASH, private_fd)
+        return _listed(fs, None, going_fd, trash_fd, now)
+
+
+def _listed(
+    fs: FileSystem,
+    coming_fd: int | None,
+    going_fd: int | None,
+    trash_fd: int | None,
+    now: datetime,
+) -> Leftovers:
     return Leftovers(
         coming=() if coming_fd is None else fs.listdir(coming_fd),
         going=() if going_fd is None else sorted(fs.listdir(going_fd)),
@@ -102,11 +138,11 @@ class Finisher:
     def _finish(self, going_fd: int, hidden: str) -> str | None:
         if self._is_stray(going_fd, hidden):
             return (
-                f"something else was put in its place while it was removed; it is {hidden!r} in "
-                f"{PRIVATE} now, and nothing of it was deleted. Move it where it belongs"
+                f"something else was put in its place while it was removed; it is "
+                f"{going_path(hidden)} now, and nothing of it was deleted. Move it where it belongs"
             )
         problem = self.deletion.hidden(going_fd, hidden)
-        return problem and f"{problem}; it is out of sight, the next prune tries again"
+        return problem and f"{problem}; {still_going(hidden)}"
 
     def _is_stray(self, going_fd: int, hidden: str) -> bool:
         """Tell whether a name out of sight has something else than what was being removed."""

@@ -44,6 +44,8 @@ class Reason(StrEnum):
     """Somebody is working in it."""
     LIMIT = "limit"
     """It would go, but `max_deletions` others go first."""
+    GONE = "gone"
+    """Somebody else removed it before its turn came."""
 
 
 class SkipReason(StrEnum):

@@ -48,7 +48,21 @@ def hidden_name(session_id: str, token: str) -> str:
 
 def session_of(hidden: str) -> str:
     """Read the id of a session from its name out of sight; bytes that are no text are escaped."""
-    return os.fsencode(hidden.rsplit(_SEPARATOR, 1)[0]).decode("utf-8", "backslashreplace")
+    return _shown(hidden.rsplit(_SEPARATOR, 1)[0])
+
+
+def _shown(name: str) -> str:
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def going_path(hidden: str) -> str:
+    """Say where in its root something that is being removed is, for messages."""
+    return f"{PRIVATE}/{GOING}/{_shown(hidden)}"
+
+
+def still_going(hidden: str) -> str:
+    """Say where what is not all removed is, and what becomes of it."""
+    return f"it is out of sight in {going_path(hidden)}, the next prune tries again"
 
 
 def token_of(inode: int, token: str) -> str:

@@ -11,6 +11,7 @@ For each session the steps come in this order, whatever becomes of the others.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -29,7 +30,7 @@ from tools.prune.inspection import hold
 from tools.prune.ledger import Ledger, said
 from tools.prune.outside import Outside
 from tools.prune.policy import Candidate, Decision, Reason
-from tools.prune.private import hidden_name, token_of
+from tools.prune.private import hidden_name, still_going, token_of
 from tools.prune.target import Dated, PruneTarget
 from tools.prune.trash import TrashRecord, forget_record, write_record
 
@@ -75,6 +76,13 @@ def _after(now: datetime, grace: timedelta) -> datetime:
         return now + grace
     except OverflowError:  # longer than there are dates
         return datetime.max.replace(tzinfo=UTC)
+
+
+def _refused(error: OSError) -> Reason | str:
+    """Say why a session can't be opened or renamed: somebody removed or replaced it, or else."""
+    if error.errno == errno.ENOENT:
+        return Reason.GONE
+    return Reason.RECENT if error.errno in NO_DIRECTORY else said(error)
 
 
 def _unrecorded(error: OSError) -> str:
@@ -133,7 +141,7 @@ class Remover:
                 one = self._hold(decision)
                 if one is not None:
                     held.append(one)
-            ready = self._archived(held)
+            ready: Sequence[_Held] = self._archived(held)
             while ready:
                 announced, rest, error = self._announced(ready)
                 self._take(announced)
@@ -173,7 +181,7 @@ class Remover:
             if error is None:
                 self._ledger.deleted(self._audit, one.candidate, trashed=False)
                 continue
-            why = f"{error}; it is out of sight, the next prune tries again"
+            why = f"{error}; {still_going(one.hidden)}"
             self._ledger.unfinished(self._audit, one.session_id, hidden=one.hidden, error=error)
             self._ledger.fail(one.session_id, why)
 
@@ -216,8 +224,7 @@ class Remover:
                         opened = []
                         return one
             except OSError as error:
-                # somebody else removed or replaced it
-                why = Reason.RECENT if error.errno in NO_DIRECTORY else said(error)
+                why = _refused(error)
         finally:
             for left in opened:
                 close_reader(self._fs, left)
@@ -336,8 +343,7 @@ class Remover:
                 one.session_id, one.hidden, src_dir_fd=self._root_fd, dst_dir_fd=self._parent_fd
             )
         except OSError as error:
-            # somebody else removed or replaced it
-            return Reason.RECENT if error.errno in NO_DIRECTORY else said(error)
+            return _refused(error)
         return None
 
     def _is_swapped(self, one: _Held) -> bool:

@@ -34,11 +34,14 @@ class PruneResult:
         reclaimed_bytes: The sizes of the files of the deleted sessions, added up before they went.
         errors: By session id: why it is not, or not all, gone.
         dry_run: True when nothing was done.
+        trashed: True when what is deleted is in the trash: until its time there is over it can be
+            brought back, and frees nothing.
         finished_sessions: Ids of sessions that an earlier prune had begun to remove, and that are
-            all gone now.
+            all gone now (or would be, in a dry run).
         unfinished_sessions: Ids of sessions that are out of sight, but not all deleted; they are in
             `errors` too, and the next prune goes on with them.
-        purged_sessions: Ids of sessions that left the trash for good because their time was over.
+        purged_sessions: Ids of sessions that left the trash for good because their time was over
+            (or would, in a dry run).
         archives: By session id: the archive that was written of it.
         decisions: For each session that was considered: whether it goes, and why.
         skipped: Why each of `skipped_sessions` was.
@@ -50,6 +53,7 @@ class PruneResult:
     reclaimed_bytes: int = 0
     errors: Mapping[str, str] = field(factory=dict)
     dry_run: bool = False
+    trashed: bool = False
     finished_sessions: list[str] = field(factory=list)
     unfinished_sessions: list[str] = field(factory=list)
     purged_sessions: list[str] = field(factory=list)
@@ -60,15 +64,18 @@ class PruneResult:
 
     def __str__(self) -> str:
         """Sum it up in one line for people."""
-        verb = "Would delete" if self.dry_run else "Deleted"
+        went = ("Would trash" if self.dry_run else "Trashed") if self.trashed else None
+        verb = went or ("Would delete" if self.dry_run else "Deleted")
         parts = [
             f"{verb} {_counted(len(self.deleted_sessions))}"
             f" ({human_bytes(self.reclaimed_bytes)}), skipped {len(self.skipped_sessions)}"
         ]
         if self.finished_sessions:
-            parts.append(f"finished {len(self.finished_sessions)} begun before")
+            finish = "would finish" if self.dry_run else "finished"
+            parts.append(f"{finish} {len(self.finished_sessions)} begun before")
         if self.purged_sessions:
-            parts.append(f"{len(self.purged_sessions)} left the trash")
+            leave = "would leave" if self.dry_run else "left"
+            parts.append(f"{len(self.purged_sessions)} {leave} the trash")
         if self.errors:
             parts.append(f"{len(self.errors)} error{'' if len(self.errors) == 1 else 's'}")
         return ", ".join(parts) + (" [dry run]" if self.dry_run else "")

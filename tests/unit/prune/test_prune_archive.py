@@ -275,6 +275,16 @@ def test_the_audit_log_says_where_the_archive_is(site: Site) -> None:
     assert site.audit()[0]["archive"] == path
 
 
+def test_the_archive_is_found_from_any_directory(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who reads the audit log stands elsewhere than who gave a relative path."""
+    name = site.add(age_hours=30)
+    monkeypatch.chdir(site.top)
+    result = run(site, directory=Path("kept"))
+    assert Path(result.archives[name]).parent == site.top / "kept"
+
+
 @pytest.mark.parametrize("level", [0, 20, -1, True])
 def test_what_is_no_level_is_refused(tmp_path: Path, level: int) -> None:
     with pytest.raises(ValueError, match="level"):

@@ -306,7 +306,7 @@ def test_what_is_in_the_logs_place_is_not_written_to_and_nothing_goes(
     plant(site.private / AUDIT_NAME)
     before = tree_of(site.top)
 
-    with pytest.raises(PruneRootUnusable):
+    with pytest.raises(PruneRootUnusable, match=r"the audit log audit\.jsonl"):
         run(site)
 
     assert tree_of(site.top) == before

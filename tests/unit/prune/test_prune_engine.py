@@ -277,6 +277,19 @@ def test_a_session_that_somebody_else_removed_is_no_error(site: Site) -> None:
     result = run(site)
     assert result.deleted_sessions == [old]
     assert result.errors == {}
+    assert why(result)[gone] == (Reason.GONE,)
+
+
+def test_a_session_that_is_gone_after_it_was_announced_is_no_error(site: Site) -> None:
+    gone, old = site.add(age_hours=60), site.add(age_hours=50)
+    site.fs.before = once(
+        on("rename", f".prune/going/{gone}"), lambda: (site.root / gone).rename(site.top / "taken")
+    )
+    result = run(site)
+    assert result.deleted_sessions == [old]
+    assert result.errors == {}
+    assert why(result)[gone] == (Reason.GONE,)
+    assert ("kept", gone) in site.events()
 
 
 @pytest.mark.parametrize("late", [False, True], ids=["before it is locked", "after"])
@@ -411,11 +424,15 @@ def test_a_removal_that_was_begun_is_finished_by_the_next_prune(site: Site) -> N
     assert {event for event, _ in site.events()} == {"finished"}
 
 
-def test_a_dry_run_finishes_nothing(site: Site) -> None:
+def test_a_dry_run_names_what_the_run_finishes_and_finishes_nothing(site: Site) -> None:
     (site.private / "going" / "left~1").mkdir(parents=True)
     before = tree_of(site.top)
-    assert run(site, dry_run=True).finished_sessions == []
+    named = run(site, dry_run=True)
     assert tree_of(site.top) == before
+    assert str(named) == (
+        "Would delete 0 sessions (0 B), skipped 0, would finish 1 begun before [dry run]"
+    )
+    assert named.finished_sessions == run(site).finished_sessions == ["left"]
 
 
 def test_what_can_not_be_finished_is_told_and_keeps_no_other_from_going(site: Site) -> None:
@@ -427,7 +444,7 @@ def test_what_can_not_be_finished_is_told_and_keeps_no_other_from_going(site: Si
     result = run(site)
 
     assert result.deleted_sessions == [old]
-    assert "out of sight" in result.errors["left"]
+    assert "out of sight in .prune/going/left~1," in result.errors["left"]
     assert "stubborn" in result.errors["left"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from attrs import evolve
 
 from tools.prune import PruneResult, human_bytes
 
@@ -51,6 +52,12 @@ def test_everything_is_in_the_summary() -> None:
         "Deleted 2 sessions (1.5 MB), skipped 3, finished 1 begun before, 2 left the trash, 1 error"
     )
     assert str(PruneResult(errors={"a": "", "b": ""})).endswith(", 2 errors")
+
+
+def test_what_is_in_the_trash_is_not_called_deleted() -> None:
+    trashed = PruneResult(deleted_sessions=["a"], reclaimed_bytes=1_536, trashed=True)
+    assert str(trashed) == "Trashed 1 session (1.5 KB), skipped 0"
+    assert str(evolve(trashed, dry_run=True)).startswith("Would trash 1 session")
 
 
 def test_two_results_share_nothing() -> None:

@@ -122,13 +122,15 @@ def test_the_trash_is_emptied_once_its_time_is_over_and_not_before(site: Site) -
         restore(site, old)
 
 
-def test_a_dry_run_purges_nothing(site: Site) -> None:
-    site.add(age_hours=30)
+def test_a_dry_run_names_what_the_run_purges_and_purges_nothing(site: Site) -> None:
+    old = site.add(age_hours=30)
     run(site)
     site.clock.advance(WEEK.total_seconds() + 1)
     before = tree_of(site.top)
-    assert run(site, dry_run=True).purged_sessions == []
+    named = run(site, dry_run=True)
     assert tree_of(site.top) == before
+    assert "1 would leave the trash" in str(named)
+    assert named.purged_sessions == run(site).purged_sessions == [old]
 
 
 def test_a_prune_without_a_trash_keeps_to_the_time_that_was_promised(site: Site) -> None:
