@@ -22,6 +22,7 @@ from tools.harness import (
     QuestionWaits,
     SessionManager,
     SessionNotFound,
+    SessionState,
     SessionStore,
 )
 from tools.harness.pruning import HarnessTarget
@@ -219,10 +220,12 @@ class PruneKind:
     Attributes:
         target: Where they are and how they are dated.
         max_age_hours: How old they get, in hours, before they go when nobody names a rule.
+        states: The states they may be in; none where the kind has no states.
     """
 
     target: PruneTarget
     max_age_hours: float
+    states: frozenset[str] = frozenset()
 
 
 def prune_kinds(
@@ -242,6 +245,7 @@ def prune_kinds(
         tools.questions.InvalidConfig: The configuration can't be used.
     """
     from tools.questions.config import load_config
+    from tools.questions.domain import SessionStatus
     from tools.questions.pruning import QuestionTarget
     from tools.questions.store import DEFAULT_BASE_DIR
     from tools.sandbox.pruning import DEFAULT_AGE_HOURS, SandboxTarget
@@ -255,9 +259,15 @@ def prune_kinds(
     kept_s = config.questions.retention_s
     return {
         sandboxes.kind: PruneKind(target=sandboxes, max_age_hours=DEFAULT_AGE_HOURS),
-        sessions.kind: PruneKind(target=sessions, max_age_hours=DEFAULT_ENDED_HOURS),
+        sessions.kind: PruneKind(
+            target=sessions,
+            max_age_hours=DEFAULT_ENDED_HOURS,
+            states=frozenset(state.value for state in SessionState),
+        ),
         questions.kind: PruneKind(
-            target=questions, max_age_hours=kept_s / 3600 if kept_s > 0 else _FOR_EVER_HOURS
+            target=questions,
+            max_age_hours=kept_s / 3600 if kept_s > 0 else _FOR_EVER_HOURS,
+            states=frozenset(state.value for state in SessionStatus),
         ),
     }
 

@@ -127,6 +127,21 @@ class WorkspaceFileRefused(CliError):
         self.reason = reason
 
 
+class NoSessionToPin(CliError):
+    """No session that could be pinned or unpinned fits an id; nothing was changed.
+
+    Attributes:
+        session_id: The id as it was given.
+        paths: The directories that were looked through.
+    """
+
+    def __init__(self, session_id: str, paths: Iterable[Path]) -> None:
+        self.session_id = session_id
+        self.paths = tuple(paths)
+        where = " or ".join(map(str, self.paths)) or "here"
+        super().__init__(f"there is no session {session_id} in {where}; nothing was changed.")
+
+
 class AmbiguousTrash(Exception):
     """A shortened id fits several sessions that could be meant.
 

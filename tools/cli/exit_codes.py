@@ -104,6 +104,7 @@ ERRORS: Final[Mapping[str, ExitCode]] = MappingProxyType(
         "tools.prune.errors.NotInTrash": ExitCode.NOT_FOUND,
         "tools.prune.errors.SessionInTheWay": ExitCode.CONFLICT,
         "tools.cli.errors.AmbiguousTrash": ExitCode.AMBIGUOUS,
+        "tools.cli.errors.NoSessionToPin": ExitCode.NOT_FOUND,
         "tools.questions.errors.InvalidQuestions": ExitCode.USAGE,
         "tools.questions.errors.InvalidAnswers": ExitCode.USAGE,
         "tools.questions.errors.InvalidSessionId": ExitCode.USAGE,

@@ -82,17 +82,24 @@ class Output:
 
         Text is left to the terminal to wrap, so that what is copied from it has no breaks.
         """
+        try:
+            for one in renderables:
+                self._show(one)
+        except OSError as error:
+            self.close()
+            raise OutputLost(error) from error
+
+    def _show(self, renderable: RenderableType) -> None:
         from rich.text import Text
 
-        for one in renderables:
-            soft = isinstance(one, Text)
-            if self.console.is_terminal:
-                self.console.print(one, soft_wrap=soft)
-                continue
-            with self.console.capture() as captured:
-                self.console.print(one, soft_wrap=soft)
-            lines = captured.get().splitlines()
-            self._write("".join(f"{line.rstrip()}\n" for line in lines))
+        soft = isinstance(renderable, Text)
+        if self.console.is_terminal:
+            self.console.print(renderable, soft_wrap=soft)
+            return
+        with self.console.capture() as captured:
+            self.console.print(renderable, soft_wrap=soft)
+        lines = captured.get().splitlines()
+        self._write("".join(f"{line.rstrip()}\n" for line in lines))
 
     @property
     def console(self) -> Console:
@@ -161,11 +168,11 @@ def discard(stream: TextIO) -> None:
 
 
 def remark(text: str) -> None:
-    """Say something to a person on standard error, on one line."""
+    """Say something to a person on standard error, on one line, if it can be."""
     try:
         sys.stderr.write(f"{safe(text)}\n")
         sys.stderr.flush()
-    except BrokenPipeError:
+    except OSError:  # the reader went away, or the disk is full: nobody can be told
         discard(sys.stderr)
 
 

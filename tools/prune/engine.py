@@ -17,7 +17,7 @@ The 4th step of a batch goes on, in several threads, while the next batch takes 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -142,7 +142,7 @@ class _Run:
             for decision in plan.removals:
                 observer.candidate(decision, age_hours=decision.candidate.age_hours(now))
             if dry_run:
-                self._ledger.would(plan, see_leftovers(self._fs, root_fd, now))
+                self._ledger.would(plan, self._leftovers(root_fd, now))
             else:
                 self._apply(root_fd, found, plan, now)
         except OSError as error:
@@ -156,6 +156,9 @@ class _Run:
         result = self._ledger.result(found, plan, dry_run=dry_run, trashed=trashed, duration_s=took)
         observer.completed(result)
         return result
+
+    def _leftovers(self, root_fd: int, now: datetime) -> Leftovers:
+        return see_leftovers(self._fs, self._target.root, root_fd, now)
 
     # ------------------------------------------------------------------------------- decide
 
@@ -190,8 +193,17 @@ class _Run:
             other_bytes=found.skipped_bytes,
         )
         if self._only is not None:
-            plan = Plan(decisions=tuple(self._asked_for(one) for one in plan.decisions))
+            decisions = [self._asked_for(one) for one in plan.decisions]
+            plan = Plan(decisions=(*decisions, *self._gone(found, self._only)))
         return found, plan
+
+    def _gone(self, found: Found, shown: Mapping[str, Candidate]) -> Iterator[Decision]:
+        """Account for what was shown and is not there any more."""
+        there = {one.session_id for one in found.candidates}
+        there.update(one.session_id for one in found.skipped)
+        for session_id, candidate in shown.items():
+            if session_id not in there:
+                yield Decision(candidate=candidate, remove=False, reasons=(Reason.GONE,))
 
     def _asked_for(self, decision: Decision) -> Decision:
         """Keep what nobody was shown, and what is not as it was shown."""

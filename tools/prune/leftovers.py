@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 
 from attrs import frozen
 
@@ -15,6 +16,7 @@ from tools.durable.filesystem import DIRECTORY_FLAGS, close_reader
 from tools.prune.audit import AuditLog
 from tools.prune.deleters import Deleters
 from tools.prune.deletion import Deletion
+from tools.prune.errors import PruneRootUnusable
 from tools.prune.ledger import Ledger, said
 from tools.prune.private import (
     COMING,
@@ -24,6 +26,7 @@ from tools.prune.private import (
     PrivateDirectory,
     going_path,
     inode_of,
+    refused,
     session_of,
     still_going,
 )
@@ -58,11 +61,12 @@ def list_leftovers(fs: FileSystem, private: PrivateDirectory, now: datetime) -> 
     return _listed(fs, coming_fd, going_fd, trash_fd, now)
 
 
-def see_leftovers(fs: FileSystem, root_fd: int, now: datetime) -> Leftovers:
+def see_leftovers(fs: FileSystem, root: Path, root_fd: int, now: datetime) -> Leftovers:
     """List what others left to be finished in a root; nothing is made or locked.
 
     Raises:
-        OSError: A directory can't be opened or listed.
+        OSError: A directory can't be listed.
+        PruneRootUnusable: One can't be opened, or something else has its name.
     """
     with ExitStack() as opened:
 
@@ -73,6 +77,9 @@ def see_leftovers(fs: FileSystem, root_fd: int, now: datetime) -> Leftovers:
                 fd = fs.open(name, DIRECTORY_FLAGS, dir_fd=parent_fd)
             except FileNotFoundError:
                 return None
+            except OSError as error:
+                path = root / PRIVATE if name == PRIVATE else root / PRIVATE / name
+                raise PruneRootUnusable(root, refused(path, error)) from error
             opened.callback(close_reader, fs, fd)
             return fd
 

@@ -161,7 +161,7 @@ class PrivateDirectory:
             cause = getattr(error, "cause", None) or error
             if not isinstance(cause, OSError):
                 raise
-            raise PruneRootUnusable(root, _refused(path, cause)) from error
+            raise PruneRootUnusable(root, refused(path, cause)) from error
         self.fd = self._lock.fd
         try:
             self._require_own(self.fd, path)
@@ -196,7 +196,7 @@ class PrivateDirectory:
             except PruneError:
                 raise
             except OSError as error:
-                raise PruneRootUnusable(self._root, _refused(path, error)) from error
+                raise PruneRootUnusable(self._root, refused(path, error)) from error
         return fd
 
     def existing(self, name: str) -> int | None:
@@ -212,7 +212,7 @@ class PrivateDirectory:
                 return None
             except OSError as error:
                 path = self._root / PRIVATE / name
-                raise PruneRootUnusable(self._root, _refused(path, error)) from error
+                raise PruneRootUnusable(self._root, refused(path, error)) from error
         return self.directory(name)
 
     def close(self) -> None:
@@ -238,7 +238,8 @@ def _mounted(path: Path) -> str:
     return f"something is mounted at {path}, and what is removed goes there by a rename"
 
 
-def _refused(path: Path, cause: OSError) -> str:
+def refused(path: Path, cause: OSError) -> str:
+    """Say why a private directory, or one in it, can't be opened or made."""
     if cause.errno in {errno.ENOTDIR, errno.ELOOP}:
         return f"{path} is no directory, and it is where what is removed goes first"
     return f"{path}: {cause.strerror or cause}"

@@ -7,9 +7,15 @@ import json
 import os
 import signal
 import time
+from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.cli.conftest import Installed
+from tests.support.clock import START
+from tests.support.prune_sites import metadata, uuid_of, write_files
+from tools.cli.exit_codes import ExitCode
 
 
 def test_version_is_told(agentforge: Installed) -> None:
@@ -159,6 +165,31 @@ def test_closed_standard_streams_do_no_harm(agentforge: Installed) -> None:
     session = agentforge.store.load(session_id)
     assert session is not None
     assert session.state.value == "paused"
+
+
+@pytest.mark.parametrize(
+    ("to", "ends"),
+    [
+        (">/dev/full", ExitCode.STORAGE),
+        (">/dev/full 2>/dev/full", ExitCode.STORAGE),
+        ("2>/dev/full", ExitCode.OK),
+        (">&- 2>&-", ExitCode.OK),
+    ],
+)
+def test_a_log_on_a_full_disk_keeps_no_prune_from_freeing_it(
+    agentforge: Installed, to: str, ends: ExitCode
+) -> None:
+    workspaces = agentforge.directory / "workspace"
+    for number in range(3):
+        at = START - timedelta(days=number)
+        write_files(workspaces / uuid_of(number), {".metadata.json": metadata(uuid_of(number), at)})
+    (workspaces / uuid_of(9)).mkdir()  # is left alone, which is said on standard error
+
+    script = f'cd {agentforge.directory} && "{agentforge_path()}" prune --yes {to}'
+    code = os.WEXITSTATUS(os.system(script))
+
+    assert sorted(os.listdir(workspaces)) == [".prune", uuid_of(9)]
+    assert code == ends
 
 
 def agentforge_path() -> Path:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 import os
+import re
 import sys
 import uuid
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from tests.unit.cli.conftest import CommandLine, Ended
+from tools.cli.context import Outside
+from tools.cli.main import run
+from tools.sandbox import prune_sessions
 from tools.sandbox.metadata import SessionMetadata, encode_metadata
 
 Prune = Callable[..., Ended]
@@ -128,7 +133,7 @@ def test_a_dry_run_changes_nothing_and_names_what_the_run_removes(
         (["--max-size", "2500B"], 2),
         (["--older-than", "1h", "--limit", "1"], 3),
         (["--min-free", "0"], 4),
-        (["--keep-last", "0", "--keep-state", "nothing"], 0),
+        (["--keep-last", "0", "--keep-state", "completed"], 0),
     ],
 )
 def test_the_oldest_go_until_the_rules_hold(
@@ -230,13 +235,243 @@ def test_repair_dates_what_has_no_metadata_after_asking(
 
 
 def test_a_kind_whose_directory_is_missing_is_an_error_only_when_it_was_asked_for(
+    agentforge: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert agentforge("prune", "--yes").out == "There are no sessions here.\n"
+    nowhere = tmp_path / "nowhere"
+    for words in (["--workspace-root", nowhere], ["--kind", "sandbox"]):
+        asked = agentforge("prune", *words, "--yes")
+        assert asked.code == 3
+        assert "is missing may be a disk that is not mounted" in asked.err
+
+
+def test_a_root_that_was_named_and_is_missing_keeps_no_other_kind_from_being_pruned(
     agentforge: CommandLine, tmp_path: Path
 ) -> None:
-    nowhere = tmp_path / "nowhere"
-    assert agentforge("prune", "--workspace-root", nowhere, "--yes").code == 0
-    asked = agentforge("prune", "--workspace-root", nowhere, "--kind", "sandbox", "--yes")
-    assert asked.code == 3
-    assert str(nowhere) in asked.err
+    agentforge.manager(agentforge.new()).complete()
+    agentforge.later(days=31)
+    done = agentforge("prune", "--workspace-root", tmp_path / "nowhere", "--yes")
+    assert done.code == 3
+    assert f"warning: sandbox: there is no directory {tmp_path / 'nowhere'}" in done.err
+    assert "harness: Deleted 1 session" in done.out
+    assert agentforge.store.list_sessions() == []
+
+
+@pytest.mark.parametrize("as_json", [False, True], ids=["for people", "for programs"])
+@pytest.mark.parametrize("bad", ["sandbox", "harness"])
+def test_a_root_that_is_refused_while_pruning_is_told_beside_what_went_in_the_others(
+    agentforge: CommandLine,
+    prune: Prune,
+    made: Callable[..., str],
+    workspaces: Path,
+    bad: str,
+    as_json: bool,
+) -> None:
+    ended = agentforge.new()
+    agentforge.manager(ended).complete()
+    agentforge.later(days=31)
+    old = made(hours=25)
+    private = {"sandbox": workspaces, "harness": agentforge.base}[bad] / ".prune"
+    (private / "audit.jsonl").mkdir(parents=True)
+
+    done = prune("--yes", *(["--json"] if as_json else []))
+
+    assert done.code == 8
+    assert (old in there(workspaces)) is (bad == "sandbox")
+    assert (ended in agentforge.store.list_sessions()) is (bad == "harness")
+    good, its = ("harness", ended) if bad == "sandbox" else ("sandbox", old)
+    if as_json:
+        kinds = done.document["kinds"]
+        assert kinds[bad]["failed"]["type"] == "PruneRootUnusable"
+        assert kinds[bad]["deleted"] == []
+        assert kinds[good]["failed"] is None
+        assert kinds[good]["deleted"] == [its]
+    else:
+        assert f"{good}: Deleted 1 session" in done.out
+        said = [line for line in done.err.splitlines() if line.startswith("error: ")]
+        assert len(said) == 1
+        assert "the audit log audit.jsonl can't be opened" in said[0]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--restore", ""],
+        ["--pin", ""],
+        ["--unpin", " "],
+        ["--archive", ""],
+        ["--workspace-root", ""],
+        ["--trash-for", "3d"],
+        ["--restore", "a", "--dry-run"],
+        ["--pin", "a", "--dry-run"],
+        ["--list-trash", "--older-than", "1h"],
+        ["--repair", "--trash"],
+        ["--keep-state", "complete"],
+    ],
+    ids=" ".join,
+)
+def test_what_would_be_taken_for_something_else_is_refused_and_nothing_goes(
+    agentforge: CommandLine,
+    made: Callable[..., str],
+    workspaces: Path,
+    words: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An id out of a variable that is not set prunes nothing; a grace without a trash neither."""
+    monkeypatch.chdir(workspaces)
+    old = made(hours=48)
+    where = [] if "--workspace-root" in words else ["--workspace-root", "."]
+    refused = agentforge("prune", *where, *words, "--yes")
+    assert refused.code == 2
+    assert words[0] in refused.err
+    assert os.listdir(workspaces) == [old]
+
+
+class Meanwhile(Person):
+    """A person who says yes after something else happened."""
+
+    def __init__(self, act: Callable[[], object]) -> None:
+        super().__init__("y\n")
+        self._act = act
+
+    def readline(self, *_: object) -> str:
+        self._act()
+        return super().readline()
+
+
+def test_what_another_prune_removed_before_the_yes_is_told_as_gone_and_is_no_failure(
+    prune: Prune, made: Callable[..., str], workspaces: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(9):
+        made(hours=48 + number)
+    other = Meanwhile(lambda: prune_sessions(24, workspaces))
+    monkeypatch.setattr(sys, "stdin", other)
+
+    done = prune()
+
+    assert done.code == 0
+    [said] = done.err.splitlines()
+    assert "9 sessions somebody else had removed: " in said
+    assert said.endswith(" and 6 more")
+    assert "kept" not in done.err
+
+
+def test_what_is_taken_or_spoiled_before_the_yes_is_told_as_kept(
+    prune: Prune, made: Callable[..., str], workspaces: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used, spoiled = made(hours=49), made(hours=48)
+
+    def act() -> None:
+        os.truncate(workspaces / spoiled / ".metadata.json", 5)
+        holder = os.open(workspaces / used, os.O_RDONLY)
+        fcntl.flock(holder, fcntl.LOCK_SH)
+        held.append(holder)
+
+    held: list[int] = []
+    monkeypatch.setattr(sys, "stdin", Meanwhile(act))
+    try:
+        done = prune()
+    finally:
+        for holder in held:
+            os.close(holder)
+
+    assert done.code == 1
+    assert f"warning: {used} was kept: in use" in done.err
+    assert f"warning: {spoiled} was kept: corrupted metadata" in done.err
+    assert there(workspaces) == sorted([used, spoiled])
+
+
+def test_one_reason_that_holds_for_many_is_told_once(
+    prune: Prune, made: Callable[..., str], workspaces: Path, tmp_path: Path
+) -> None:
+    for number in range(9):
+        made(hours=48 + number)
+    (tmp_path / "file").touch()
+    done = prune("--yes", "--archive", tmp_path / "file" / "kept")
+    assert done.code == 1
+    [said] = done.err.splitlines()
+    assert said.startswith("warning: 9 sessions: it could not be archived, so it was kept: ")
+    assert said.endswith(" and 6 more")
+    assert len(there(workspaces)) == 9
+
+
+def test_ctrl_c_says_how_many_went_and_what_becomes_of_the_rest(
+    agentforge: CommandLine,
+    made: Callable[..., str],
+    workspaces: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for number in range(9):
+        made(hours=48 + number)
+    calls = iter(range(100))
+
+    def clock() -> datetime:
+        if next(calls) == 7:  # looked, shown, looked again, announced, and each that went is noted
+            raise KeyboardInterrupt
+        return agentforge.now
+
+    words = ["--base", str(agentforge.base), "prune", "--workspace-root", str(workspaces), "--yes"]
+    assert run(words, Outside(clock=clock)) == 130
+    said = capsys.readouterr().err
+    assert re.search("interrupted: [1-8] of 9 sessions went. What was begun is out of sight", said)
+
+
+def test_a_dry_run_names_what_the_run_finishes_and_purges(
+    agentforge: CommandLine, prune: Prune, made: Callable[..., str], workspaces: Path
+) -> None:
+    old = made(hours=48)
+    trashed = prune("--trash", "--trash-for", "1h", "--yes")
+    assert "1 session would go into the trash: 1.1 KB, which is free once its time" in trashed.out
+    assert "sandbox: Trashed 1 session (1.1 KB), skipped 0.\n" in trashed.out
+    (workspaces / ".prune" / "going" / "left~1").mkdir(parents=True)
+    agentforge.later(hours=2)
+
+    shown = prune("--dry-run")
+
+    assert "1 session that an earlier prune began with would be finished." in shown.out
+    assert "1 session would leave the trash for good: the time there is over." in shown.out
+    named = prune("--dry-run", "--json").document["kinds"]["sandbox"]
+    assert (named["finished"], named["purged"]) == (["left"], [old])
+
+
+def test_a_session_comes_back_from_the_trash_without_its_record(
+    prune: Prune, made: Callable[..., str], workspaces: Path
+) -> None:
+    old = made(hours=48)
+    prune("--trash", "--yes")
+    [record] = (workspaces / ".prune" / "trash").glob("*.json")
+    record.unlink()
+    assert prune("--restore", old).code == 0
+    assert there(workspaces) == [old]
+
+
+def test_who_restores_what_nobody_trashed_changes_nothing(prune: Prune, workspaces: Path) -> None:
+    refused = prune("--restore", str(uuid.UUID(int=1, version=4)))
+    assert refused.code == 3
+    assert os.listdir(workspaces) == []
+
+
+def test_a_session_that_is_not_there_can_not_be_pinned(
+    agentforge: CommandLine, prune: Prune, workspaces: Path
+) -> None:
+    agentforge.new()
+    refused = prune("--pin", "nosuch")
+    assert refused.code == 3
+    assert refused.err == (
+        f"error: there is no session nosuch in {workspaces} or {agentforge.base}; "
+        "nothing was changed.\n"
+    )
+
+
+def test_a_pin_that_outlived_its_session_can_be_taken_away(
+    prune: Prune, made: Callable[..., str], workspaces: Path
+) -> None:
+    old = made(hours=48)
+    prune("--pin", old)
+    (workspaces / old).rename(workspaces / "elsewhere")
+    assert prune("--unpin", old).out == f"{old} is not pinned.\n"
+    assert prune("--unpin", old).code == 3
 
 
 @pytest.mark.parametrize(

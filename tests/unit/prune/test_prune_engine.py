@@ -133,6 +133,15 @@ def test_one_that_is_not_as_it_was_shown_stays(site: Site) -> None:
     assert why(result)[old] == (Reason.RECENT,)
 
 
+def test_one_that_was_shown_and_is_gone_is_told(site: Site) -> None:
+    gone, old = site.add(age_hours=60), site.add(age_hours=50)
+    shown = [one for one in run(site, dry_run=True).decisions if one.remove]
+    (site.root / gone).rename(site.top / "taken")
+    result = run(site, only=shown)
+    assert result.deleted_sessions == [old]
+    assert why(result)[gone] == (Reason.GONE,)
+
+
 def test_an_observer_is_told_in_order(site: Site) -> None:
     old = [site.add(age_hours=60), site.add(age_hours=50)]
     legacy = site.add(age_hours=None)

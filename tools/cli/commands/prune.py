@@ -3,78 +3,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
-from attrs import define
 
 from tools.cli.context import Cli, cli_of
 from tools.cli.durations import parse_duration, tell_age
-from tools.cli.errors import AmbiguousTrash
-from tools.cli.exit_codes import ExitCode
+from tools.cli.errors import AmbiguousTrash, Interrupted, NoSessionToPin, OutputLost
+from tools.cli.exit_codes import ExitCode, exit_code_of
 from tools.cli.options import AsJson, Yes
 from tools.cli.sizes import parse_size
 
 if TYPE_CHECKING:
     from tools.bootstrap import PruneKind
-    from tools.prune import (
-        Decision,
-        Outside,
-        PruneObserver,
-        PruneResult,
-        RetentionPolicy,
-        TrashRecord,
-    )
+    from tools.cli.prune_view import Work
+    from tools.prune import Disposal, Outside, RetentionPolicy, TrashRecord
 
-_SHOWN: Final = 200
 _TRASH_FOR: Final = "7d"
 _ALL: Final = "all"
-
-_WHY: Final = {
-    "expired": "too old",
-    "too_many": "too many",
-    "too_large": "too large together",
-    "low_space": "disk nearly full",
-    "recent": "changed meanwhile",
-    "state": "not ended",
-    "pinned": "pinned",
-    "in_use": "in use",
-    "limit": "over the limit",
-}
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the command to the application."""
     app.command("prune", short_help="Remove old sessions of every kind; asks first.")(prune)
-
-
-@define
-class _Work:
-    """One kind of sessions on its way through a prune.
-
-    Attributes:
-        kind: The sessions.
-        policy: The rules.
-        found: What a dry run said.
-        done: What the run did; None in a dry run.
-    """
-
-    kind: PruneKind
-    policy: RetentionPolicy
-    found: PruneResult
-    done: PruneResult | None = None
-
-    @property
-    def name(self) -> str:
-        return self.kind.target.kind
-
-    @property
-    def removals(self) -> list[Decision]:
-        return [one for one in self.found.decisions if one.remove]
 
 
 def prune(
@@ -88,7 +42,7 @@ def prune(
         ),
     ] = _ALL,
     workspace_root: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--workspace-root",
             metavar="DIR",
@@ -150,7 +104,7 @@ def prune(
     yes: Yes = False,
     as_json: AsJson = False,
     archive: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--archive",
             metavar="DIR",
@@ -163,8 +117,14 @@ def prune(
         typer.Option("--trash", help="Put them into the trash, where they stay for --trash-for."),
     ] = False,
     trash_for: Annotated[
-        str, typer.Option("--trash-for", metavar="AGE", help="How long the trash keeps them.")
-    ] = _TRASH_FOR,
+        str | None,
+        typer.Option(
+            "--trash-for",
+            metavar="AGE",
+            help=f"How long the trash keeps them; {_TRASH_FOR} by default.",
+            show_default=False,
+        ),
+    ] = None,
     restore: Annotated[
         str | None,
         typer.Option(
@@ -201,29 +161,43 @@ def prune(
 ) -> None:
     """Remove old sessions of every kind; shows what would go, and asks first.
 
-    Without a rule, sandbox sessions go that were not used for 24 hours, and agent sessions that
-    ended 30 days ago. What can't be dated, is in use, active or paused, belongs to another user or
+    Without a rule, sandbox sessions go that were not used for 24 hours, agent sessions that ended
+    30 days ago, and question sessions as long after their end as the configuration says. What
+    can't be dated, is in use, active or paused, belongs to another user or
     is pinned stays. Each removal is written to .prune/audit.jsonl of its directory before it
     happens.
     """
     cli = cli_of(context, json=as_json)
-    kinds = _kinds(cli, kind, workspace_root)
     actions = {
         "--restore": restore,
-        "--list-trash": list_trash,
+        "--list-trash": list_trash or None,
         "--pin": pin,
         "--unpin": unpin,
-        "--repair": repair,
+        "--repair": repair or None,
     }
-    asked = [name for name, value in actions.items() if value]
-    if len(asked) > 1:
-        raise typer.BadParameter(f"{asked[0]} and {asked[1]} don't go together")
-    if restore:
+    pruning = {
+        "--older-than": older_than,
+        "--keep-last": keep_last,
+        "--max-size": max_size,
+        "--min-free": min_free,
+        "--keep-state": keep_state or None,
+        "--limit": limit,
+        "--archive": archive,
+        "--trash": trash or None,
+        "--trash-for": trash_for,
+    }
+    looking = {"--dry-run": dry_run or None}
+    _require_whole({**actions, "--archive": archive, "--workspace-root": workspace_root})
+    _require_together(actions, pruning, looking)
+    kinds = _kinds(cli, kind, None if workspace_root is None else Path(workspace_root))
+    if restore is not None:
         _restore(cli, kinds, restore)
     elif list_trash:
         _list_trash(cli, kinds)
-    elif pin or unpin:
-        _pin(cli, kinds, pin or unpin or "", on=bool(pin))
+    elif pin is not None:
+        _pin(cli, kinds, pin)
+    elif unpin is not None:
+        _unpin(cli, kinds, unpin)
     elif repair:
         _repair(cli, kinds, dry_run=dry_run, yes=yes)
     else:
@@ -236,25 +210,97 @@ def prune(
             ),
         }
         always = {"keep_states": keep_state or (), "max_deletions": limit}
-        grace = parse_duration(trash_for) if trash else None
-        _prune(cli, kinds, rules, always, dry_run=dry_run, yes=yes, archive=archive, grace=grace)
+        _require_states(cli, keep_state or ())
+        disposal = _disposal(cli, archive, trash_for, trash=trash)
+        _prune(cli, kinds, _policies(kinds, rules, always), disposal, dry_run=dry_run, yes=yes)
 
 
 def _hours(text: str) -> float:
     return parse_duration(text) / timedelta(hours=1)
 
 
+# -------------------------------------------------------------------------------- the command line
+
+
+def _require_whole(given: Mapping[str, object]) -> None:
+    """Refuse empty texts, such as of a variable that is not set: they would mean something else."""
+    for option, value in given.items():
+        if isinstance(value, str) and not value.strip():
+            raise typer.BadParameter("it is empty; nothing was done", param_hint=option)
+
+
+def _require_together(
+    actions: Mapping[str, object], pruning: Mapping[str, object], looking: Mapping[str, object]
+) -> None:
+    """Refuse options that would be passed over."""
+    asked = [name for name, value in actions.items() if value is not None]
+    extra = asked[1:]
+    if asked:
+        extra += [name for name, value in pruning.items() if value is not None]
+    if asked and asked[0] not in {"--repair", "--list-trash"}:
+        extra += [name for name, value in looking.items() if value is not None]
+    if extra:
+        raise typer.BadParameter(f"{asked[0]} and {extra[0]} don't go together; nothing was done")
+    if pruning["--trash-for"] is not None and pruning["--trash"] is None:
+        raise typer.BadParameter(
+            "it needs --trash, without which sessions are removed for good; nothing was done",
+            param_hint="--trash-for",
+        )
+
+
+def _require_states(cli: Cli, wanted: Sequence[str]) -> None:
+    """Refuse states that no session can be in: those that are to be kept would go."""
+    from tools.bootstrap import prune_kinds
+
+    known = {state for one in prune_kinds(cli.base).values() for state in one.states}
+    for state in wanted:
+        if state not in known:
+            raise typer.BadParameter(
+                f"{state!r} is none of {', '.join(sorted(known))}", param_hint="--keep-state"
+            )
+
+
 def _kinds(cli: Cli, wanted: str, workspace_root: Path | None) -> dict[str, PruneKind]:
-    """Return the kinds that are meant; with `all`, those whose directory is there."""
+    """Return the kinds that are meant; with `all`, less those that nobody has made or named."""
     from tools.bootstrap import prune_kinds
 
     kinds = prune_kinds(cli.base, workspace_root=workspace_root)
     if wanted == _ALL:
-        return {name: one for name, one in kinds.items() if one.target.root.is_dir()}
+        named = () if workspace_root is None else (kinds["sandbox"],)
+        return {
+            name: one
+            for name, one in kinds.items()
+            if one in named or os.path.lexists(one.target.root)
+        }
     if wanted not in kinds:
         known = ", ".join([*kinds, _ALL])
         raise typer.BadParameter(f"{wanted!r} is none of {known}", param_hint="--kind")
     return {wanted: kinds[wanted]}
+
+
+def _policies(
+    kinds: Mapping[str, PruneKind], rules: Mapping[str, Any], always: Mapping[str, Any]
+) -> dict[str, RetentionPolicy]:
+    """Make the rules of each kind: those that were given, or its own age."""
+    from tools.prune import RetentionPolicy
+
+    ruled = any(rule is not None for rule in rules.values())
+    return {
+        name: RetentionPolicy(
+            **(rules if ruled else {**rules, "max_age_hours": one.max_age_hours}), **always
+        )
+        for name, one in kinds.items()
+    }
+
+
+def _disposal(cli: Cli, archive: str | None, trash_for: str | None, *, trash: bool) -> Disposal:
+    from tools.prune import Disposal, TarArchiver
+
+    archiver = None
+    if archive is not None:
+        archiver = TarArchiver(directory=Path(archive), clock=cli.outside.clock)
+    grace = parse_duration(trash_for or _TRASH_FOR) if trash else None
+    return Disposal(grace=grace, archiver=archiver)
 
 
 def _outside(cli: Cli) -> Outside:
@@ -268,198 +314,115 @@ def _outside(cli: Cli) -> Outside:
 
 def _prune(
     cli: Cli,
-    kinds: dict[str, PruneKind],
-    rules: dict[str, Any],
-    always: dict[str, Any],
+    kinds: Mapping[str, PruneKind],
+    policies: Mapping[str, RetentionPolicy],
+    disposal: Disposal,
     *,
     dry_run: bool,
     yes: bool,
-    archive: Path | None,
-    grace: timedelta | None,
 ) -> None:
-    from tools.prune import Disposal, RetentionPolicy, TarArchiver, human_bytes
-    from tools.prune import prune as run
+    from tools.cli import prune_view
+    from tools.prune import human_bytes
 
-    archiver = None
-    if archive is not None:
-        archiver = TarArchiver(directory=archive, clock=cli.outside.clock)
-    disposal = Disposal(grace=grace, archiver=archiver)
-    ruled = any(rule is not None for rule in rules.values())
-    works = []
-    for one in kinds.values():
-        given = rules if ruled else {**rules, "max_age_hours": one.max_age_hours}
-        policy = RetentionPolicy(**given, **always)
-        found = run(one.target, policy, dry_run=True, outside=_outside(cli))
-        works.append(_Work(one, policy, found))
+    works = _look(cli, kinds, policies, disposal)
     count = sum(len(work.removals) for work in works)
-    freed = sum(work.found.reclaimed_bytes for work in works)
+    trashed = disposal.grace is not None
+    lost: OutputLost | None = None
     if not cli.output.json:
-        _show(cli, works, archived=archive is not None, trashed=grace is not None)
+        try:
+            prune_view.show(cli, works, archived=disposal.archiver is not None, trashed=trashed)
+        except OutputLost as error:
+            if not yes:
+                raise
+            lost = error  # a log on a full disk must not keep the disk from being freed
     if not dry_run:
         if count:
-            verb = "Move to the trash" if grace is not None else "Remove for good"
+            verb = "Move to the trash" if trashed else "Remove for good"
+            freed = human_bytes(sum(work.freed for work in works))
             cli.output.ask(
-                f"{verb} {_counted(count)} ({human_bytes(freed)})?",
-                operation=f"pruning {_counted(count)}",
+                f"{verb} {prune_view.counted(count)} ({freed})?",
+                operation=f"pruning {prune_view.counted(count)}",
                 yes=yes,
             )
-        with _progress(cli, count) as advance:
-            for work in works:
-                work.done = run(
-                    work.kind.target,
-                    work.policy,
-                    only=work.removals,
-                    disposal=disposal,
-                    observer=_observer(advance),
-                    outside=_outside(cli),
-                )
-    _tell(cli, works, dry_run=dry_run)
-    if any(work.done is not None and (work.done.errors or _missed(work)) for work in works):
+        _apply(cli, works, disposal, count)
+    prune_view.tell(cli, works, dry_run=dry_run)
+    if lost is not None:
+        raise lost
+    failed = [work.failed for work in works if work.failed is not None]
+    if failed:
+        raise typer.Exit(exit_code_of(failed[0]))
+    if any(work.is_undone for work in works):
         raise typer.Exit(ExitCode.NOT_DONE)
 
 
-def _missed(work: _Work) -> list[Decision]:
-    """Return what was to go and was kept, because it changed or is in use now."""
-    if work.done is None:
-        return []
-    went = {*work.done.deleted_sessions, *work.done.errors}
-    planned = {one.candidate.session_id for one in work.removals}
-    return [
-        one
-        for one in work.done.decisions
-        if one.candidate.session_id in planned - went and not one.remove
-    ]
+def _look(
+    cli: Cli,
+    kinds: Mapping[str, PruneKind],
+    policies: Mapping[str, RetentionPolicy],
+    disposal: Disposal,
+) -> list[Work]:
+    """Look through each root; one that is refused keeps no other from being pruned."""
+    from tools.cli.prune_view import Work
+    from tools.prune import PruneError
+    from tools.prune import prune as run
 
-
-def _observer(advance: Callable[[], None]) -> PruneObserver:
-    """Make an observer that moves a bar on."""
-    from tools.prune import Silent
-
-    class Progress(Silent):
-        def deleted(self, *_: object, **__: object) -> None:
-            advance()
-
-        def failed(self, *_: object, **__: object) -> None:
-            advance()
-
-    return Progress()
-
-
-@contextmanager
-def _progress(cli: Cli, count: int) -> Iterator[Callable[[], None]]:
-    """Show how far a prune is, where a person watches and it takes a while."""
-    if not cli.output.interactive or count < _SHOWN:
-        yield lambda: None
-        return
-    from rich.progress import Progress
-
-    with Progress(console=cli.output.console, transient=True) as bar:
-        task = bar.add_task("Pruning", total=count)
-        yield lambda: bar.advance(task)
-
-
-def _show(cli: Cli, works: Sequence[_Work], *, archived: bool, trashed: bool) -> None:
-    """Show what would go, why, and what is left alone because nobody can date it."""
-    from tools.cli import render
-    from tools.prune import human_bytes
-
-    now = cli.outside.clock()
-    removals = [(work, one) for work in works for one in work.removals]
-    if removals:
-        made = render.table("KIND", "ID", "STATE", "LAST USED", "SIZE", "WHY", right=("SIZE",))
-        for work, one in removals[:_SHOWN]:
-            candidate = one.candidate
-            made.add_row(
-                work.name,
-                render.words(candidate.session_id),
-                render.state_text(candidate.state or ""),
-                tell_age((now - candidate.dated_at).total_seconds()),
-                human_bytes(candidate.size_bytes),
-                ", ".join(_WHY[reason] for reason in one.reasons),
-            )
-        cli.output.show(made)
-        if len(removals) > _SHOWN:
-            cli.output.line(f"… and {len(removals) - _SHOWN:,} more (--json names them all)")
+    works = [Work(kind, policies[name]) for name, kind in kinds.items()]
     for work in works:
-        for reason, names in _skipped(work.found).items():
-            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-            cli.output.remark(
-                f"left alone, {reason.replace('_', ' ')}: {', '.join(names[:3])}{more}"
+        try:
+            work.found = run(
+                work.kind.target,
+                work.policy,
+                dry_run=True,
+                disposal=disposal,
+                outside=_outside(cli),
             )
-    how = " into the trash" if trashed else ""
-    how += ", with an archive of each" if archived else ""
-    freed = sum(work.found.reclaimed_bytes for work in works)
-    if removals:
-        cli.output.line(f"{_counted(len(removals))} would go{how}: {human_bytes(freed)}.")
-    elif works:
-        cli.output.line("No session has to go.")
-    else:
-        cli.output.line("There are no sessions here.")
+        except PruneError as error:
+            if len(works) == 1:
+                raise
+            work.failed = error
+    return works
 
 
-def _skipped(result: PruneResult) -> dict[str, list[str]]:
-    grouped: dict[str, list[str]] = {}
-    for one in result.skipped:
-        grouped.setdefault(str(one.reason), []).append(one.session_id)
-    return grouped
+def _apply(cli: Cli, works: Sequence[Work], disposal: Disposal, count: int) -> None:
+    from tools.cli import prune_view
+    from tools.prune import PruneError
+    from tools.prune import prune as run
 
+    gone = 0
 
-def _tell(cli: Cli, works: Sequence[_Work], *, dry_run: bool) -> None:
-    if cli.output.json:
-        cli.output.document(
-            {"dry_run": dry_run, "kinds": {work.name: _document(work) for work in works}}
-        )
-        return
-    if dry_run:
-        cli.output.line("Nothing was removed: this was a dry run.")
-        return
-    for work in works:
-        done = work.done
-        if done is None:
-            continue
-        for session_id, error in done.errors.items():
-            cli.output.remark(f"warning: {session_id}: {error}")
-        for one in _missed(work):
-            why = ", ".join(_WHY[reason] for reason in one.reasons)
-            cli.output.remark(f"warning: {one.candidate.session_id} was kept: {why}")
-        if done.deleted_sessions or done.errors or done.finished_sessions or done.purged_sessions:
-            cli.output.line(f"{work.name}: {done}.")
+    def went() -> None:
+        nonlocal gone
+        gone += 1
 
-
-def _document(work: _Work) -> dict[str, Any]:
-    result = work.done or work.found
-    return {
-        "root": work.kind.target.root,
-        "deleted": result.deleted_sessions,
-        "reclaimed_bytes": result.reclaimed_bytes,
-        "errors": result.errors,
-        "unfinished": result.unfinished_sessions,
-        "finished": result.finished_sessions,
-        "purged": result.purged_sessions,
-        "archives": result.archives,
-        "skipped": [
-            {"session_id": one.session_id, "reason": one.reason, "detail": one.detail}
-            for one in result.skipped
-        ],
-        "decisions": [
-            {
-                "session_id": one.candidate.session_id,
-                "remove": one.remove,
-                "reasons": one.reasons,
-                "dated_at": one.candidate.dated_at,
-                "size_bytes": one.candidate.size_bytes,
-                "state": one.candidate.state,
-            }
-            for one in result.decisions
-        ],
-        "duration_s": round(result.duration_s, 4),
-    }
+    try:
+        with prune_view.progress(cli, count) as advance:
+            for work in works:
+                if work.found is None:
+                    continue
+                try:
+                    work.done = run(
+                        work.kind.target,
+                        work.policy,
+                        only=work.removals,
+                        disposal=disposal,
+                        observer=prune_view.observer(advance, went),
+                        outside=_outside(cli),
+                    )
+                except PruneError as error:
+                    if len(works) == 1:
+                        raise
+                    work.failed = error
+    except KeyboardInterrupt:
+        raise Interrupted(
+            f"interrupted: {gone:,} of {prune_view.counted(count)} went. What was begun is out of "
+            "sight, and the next prune finishes it; .prune/audit.jsonl in each directory names all"
+        ) from None
 
 
 # ---------------------------------------------------------------------------------- trash and pins
 
 
-def _trash_of(kinds: dict[str, PruneKind], cli: Cli) -> list[tuple[PruneKind, TrashRecord]]:
+def _trash_of(kinds: Mapping[str, PruneKind], cli: Cli) -> list[tuple[PruneKind, TrashRecord]]:
     from tools.prune import list_trash
 
     return [
@@ -469,7 +432,7 @@ def _trash_of(kinds: dict[str, PruneKind], cli: Cli) -> list[tuple[PruneKind, Tr
     ]
 
 
-def _list_trash(cli: Cli, kinds: dict[str, PruneKind]) -> None:
+def _list_trash(cli: Cli, kinds: Mapping[str, PruneKind]) -> None:
     found = _trash_of(kinds, cli)
     if cli.output.json:
         cli.output.document(
@@ -506,8 +469,8 @@ def _list_trash(cli: Cli, kinds: dict[str, PruneKind]) -> None:
     cli.output.show(made)
 
 
-def _restore(cli: Cli, kinds: dict[str, PruneKind], wanted: str) -> None:
-    from tools.prune import NotInTrash, restore_archive, restore_from_trash
+def _restore(cli: Cli, kinds: Mapping[str, PruneKind], wanted: str) -> None:
+    from tools.prune import restore_archive, restore_from_trash
     from tools.prune.packing import SUFFIX
 
     if wanted.endswith(SUFFIX):
@@ -521,12 +484,12 @@ def _restore(cli: Cli, kinds: dict[str, PruneKind], wanted: str) -> None:
         found = [(one, rec) for one, rec in _trash_of(kinds, cli) if wanted in rec.session_id]
         exact = [pair for pair in found if pair[1].session_id == wanted] or found
         ids = sorted({record.session_id for _, record in exact})
-        if not ids:
-            roots = " and ".join(os.fspath(one.target.root) for one in kinds.values())
-            raise NotInTrash(wanted, Path(roots or "."))
         if len(ids) > 1:
             raise AmbiguousTrash(wanted, ids)
-        back = restore_from_trash(exact[0][0].target, ids[0], outside=_outside(cli))
+        if ids:
+            back = restore_from_trash(exact[0][0].target, ids[0], outside=_outside(cli))
+        else:
+            back = _restore_unlisted(cli, kinds, wanted)
     if cli.output.json:
         cli.output.document({"session_id": back.name, "path": back})
     else:
@@ -536,35 +499,82 @@ def _restore(cli: Cli, kinds: dict[str, PruneKind], wanted: str) -> None:
         )
 
 
-def _pin(cli: Cli, kinds: dict[str, PruneKind], wanted: str, *, on: bool) -> None:
-    from tools.prune import pin, unpin
+def _restore_unlisted(cli: Cli, kinds: Mapping[str, PruneKind], session_id: str) -> Path:
+    """Bring back a session whose record in the trash is lost, by its whole id."""
+    from tools.prune import PRIVATE, NotInTrash, restore_from_trash
+    from tools.prune.private import TRASH
 
+    for one in kinds.values():
+        if not (one.target.root / PRIVATE / TRASH).is_dir():
+            continue
+        try:
+            return restore_from_trash(one.target, session_id, outside=_outside(cli))
+        except NotInTrash:
+            continue
+    roots = " and ".join(os.fspath(one.target.root) for one in kinds.values())
+    raise NotInTrash(session_id, Path(roots or "."))
+
+
+def _pin(cli: Cli, kinds: Mapping[str, PruneKind], wanted: str) -> None:
+    from tools.prune import pin
+
+    one, session_id = _place(kinds, wanted, {name: _names(one) for name, one in kinds.items()})
+    changed = pin(one.target, session_id, outside=_outside(cli))
+    _tell_pinned(cli, session_id, pinned=True, changed=changed)
+
+
+def _unpin(cli: Cli, kinds: Mapping[str, PruneKind], wanted: str) -> None:
+    from tools.prune import pinned, unpin
+
+    names = {  # a pin outlives its session
+        name: _names(one) | pinned(one.target.root, outside=_outside(cli))
+        for name, one in kinds.items()
+    }
+    one, session_id = _place(kinds, wanted, names)
+    changed = unpin(one.target, session_id, outside=_outside(cli))
+    _tell_pinned(cli, session_id, pinned=False, changed=changed)
+
+
+def _names(kind: PruneKind) -> frozenset[str]:
+    from tools.prune import PruneRootMissing
+
+    try:
+        return frozenset(os.listdir(kind.target.root))
+    except FileNotFoundError:
+        raise PruneRootMissing(kind.target.root) from None
+
+
+def _place(
+    kinds: Mapping[str, PruneKind], wanted: str, names: Mapping[str, frozenset[str]]
+) -> tuple[PruneKind, str]:
+    """Find the one session that a text means."""
     places = [
-        (one, name)
-        for one in kinds.values()
-        for name in sorted(os.listdir(one.target.root))
-        if one.target.owns(name) and wanted in name
+        (kinds[kind], name)
+        for kind, there in names.items()
+        for name in sorted(there)
+        if kinds[kind].target.owns(name) and wanted in name
     ]
     exact = [place for place in places if place[1] == wanted] or places
     if not exact:
-        from tools.cli.errors import SandboxSessionNotFound
-
-        raise SandboxSessionNotFound(wanted, path=Path("."))
+        raise NoSessionToPin(wanted, [one.target.root for one in kinds.values()])
     if len({name for _, name in exact}) > 1:
         raise AmbiguousTrash(wanted, sorted({name for _, name in exact}))
-    one, session_id = exact[0]
-    changed = (pin if on else unpin)(one.target, session_id, outside=_outside(cli))
+    return exact[0]
+
+
+def _tell_pinned(cli: Cli, session_id: str, *, pinned: bool, changed: bool) -> None:
     if cli.output.json:
-        cli.output.document({"session_id": session_id, "pinned": on, "changed": changed})
+        cli.output.document({"session_id": session_id, "pinned": pinned, "changed": changed})
     else:
         was = "" if changed else " already"
-        cli.output.line(f"{session_id} is{was} {'pinned' if on else 'not pinned'}.")
+        cli.output.line(f"{session_id} is{was} {'pinned' if pinned else 'not pinned'}.")
 
 
 # ----------------------------------------------------------------------------------------- repair
 
 
-def _repair(cli: Cli, kinds: dict[str, PruneKind], *, dry_run: bool, yes: bool) -> None:
+def _repair(cli: Cli, kinds: Mapping[str, PruneKind], *, dry_run: bool, yes: bool) -> None:
+    from tools.cli.prune_view import counted
     from tools.prune import RetentionPolicy
     from tools.prune import prune as run
     from tools.sandbox import repair_session_metadata
@@ -581,8 +591,8 @@ def _repair(cli: Cli, kinds: dict[str, PruneKind], *, dry_run: bool, yes: bool) 
     ]
     if broken and not dry_run:
         cli.output.ask(
-            f"Make metadata for {_counted(len(broken))}?",
-            operation=f"repairing {_counted(len(broken))}",
+            f"Make metadata for {counted(len(broken))}?",
+            operation=f"repairing {counted(len(broken))}",
             yes=yes,
         )
     repaired: list[dict[str, Any]] = []
@@ -619,6 +629,7 @@ def _tell_repair(
         cli.output.line("All metadata is in order.")
         return
     from tools.cli import render
+    from tools.cli.prune_view import counted
 
     made = render.table("ID", "WAS", "CREATED", "LAST USED")
     for one in repaired:
@@ -634,8 +645,4 @@ def _tell_repair(
     if dry_run:
         cli.output.line("Nothing was written: this was a dry run.")
     else:
-        cli.output.line(f"Repaired {_counted(len(repaired))}.")
-
-
-def _counted(number: int) -> str:
-    return f"{number:,} session{'' if number == 1 else 's'}"
+        cli.output.line(f"Repaired {counted(len(repaired))}.")
