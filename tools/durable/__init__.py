@@ -10,6 +10,7 @@ from tools.durable.errors import DurableError, LockTimeout, ReadError, RemovalEr
 from tools.durable.files import read_regular_file, replace_file
 from tools.durable.filesystem import FileSystem, OsFileSystem
 from tools.durable.locks import DirectoryLock, FileLock
+from tools.durable.ownership import hand_over
 from tools.durable.trees import (
     Undeletable,
     discard_tree,
@@ -31,6 +32,7 @@ __all__ = [
     "WriteError",
     "discard_tree",
     "empty_directory",
+    "hand_over",
     "make_durable_directory",
     "read_regular_file",
     "remove_directory",

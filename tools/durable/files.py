@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tools.durable.errors import ReadError, WriteError
 from tools.durable.filesystem import CREATE_FLAGS, READ_FLAGS, FileSystem, close_reader
+from tools.durable.ownership import hand_over
 
 Chunk = bytes | bytearray | memoryview
 
@@ -67,8 +68,22 @@ def being_written(fs: FileSystem, fd: int, directory_fd: int, name: str) -> Iter
         raise
 
 
-def create_file(fs: FileSystem, directory_fd: int, name: str, chunks: Sequence[Chunk]) -> None:
+def create_file(
+    fs: FileSystem,
+    directory_fd: int,
+    name: str,
+    chunks: Sequence[Chunk],
+    *,
+    handed_over: bool = False,
+) -> None:
     """Write a new file and sync its content; the caller syncs the directory.
+
+    Args:
+        fs: The file system.
+        directory_fd: The directory.
+        name: The file's name in it.
+        chunks: The content, in pieces.
+        handed_over: Whether it belongs to the directory's owner, where root makes it.
 
     Raises:
         OSError: As the system answered; a file that was begun is gone again.
@@ -79,6 +94,8 @@ def create_file(fs: FileSystem, directory_fd: int, name: str, chunks: Sequence[C
         fs.unlink(name, dir_fd=directory_fd)
         fd = fs.open(name, CREATE_FLAGS, 0o600, dir_fd=directory_fd)
     with being_written(fs, fd, directory_fd, name):
+        if handed_over:
+            hand_over(fs, fd, directory_fd)
         write_all(fs, fd, chunks)
         fs.fsync(fd)
 

@@ -23,7 +23,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
-from tools.durable import FileSystem
+from tools.durable import FileSystem, hand_over
 from tools.durable.directories import sync_directory
 from tools.durable.filesystem import close_reader
 
@@ -94,6 +94,8 @@ class AuditLog:
             if status.st_nlink > 1:  # what is written to it would be written elsewhere too
                 raise OSError(f"the audit log {name} has several names")  # noqa: TRY301
             if status.st_size == 0:  # it may be new: its name must survive as well
+                if path is None and status.st_uid == os.geteuid():
+                    hand_over(fs, self._fd, directory_fd)
                 if path is None:
                     fs.fsync(directory_fd)
                 else:

@@ -22,7 +22,7 @@ from typing import Final
 
 from attrs import frozen
 
-from tools.durable import DirectoryLock, FileSystem, LockTimeout
+from tools.durable import DirectoryLock, FileSystem, LockTimeout, hand_over
 from tools.durable.filesystem import DIRECTORY_FLAGS, close_reader
 from tools.prune.errors import PruneBusy, PruneError, PruneRootMissing, PruneRootUnusable
 from tools.prune.inspection import mount_id
@@ -100,22 +100,24 @@ def read_pins(fs: FileSystem, root_fd: int) -> frozenset[str]:
     """Name the sessions that somebody pinned.
 
     Raises:
-        OSError: There are pins and they can't be read.
+        OSError: There are pins and they can't be read; its words name what can't.
     """
+    path = Path(PRIVATE)
     try:
         private_fd = fs.open(PRIVATE, DIRECTORY_FLAGS, dir_fd=root_fd)
-    except FileNotFoundError:
-        return frozenset()
-    try:
-        pins_fd = fs.open(PINS, DIRECTORY_FLAGS, dir_fd=private_fd)
         try:
-            return frozenset(fs.listdir(pins_fd))
+            path = path / PINS
+            pins_fd = fs.open(PINS, DIRECTORY_FLAGS, dir_fd=private_fd)
+            try:
+                return frozenset(fs.listdir(pins_fd))
+            finally:
+                close_reader(fs, pins_fd)
         finally:
-            close_reader(fs, pins_fd)
+            close_reader(fs, private_fd)
     except FileNotFoundError:
         return frozenset()
-    finally:
-        close_reader(fs, private_fd)
+    except OSError as error:
+        raise OSError(error.errno, refused(path, error)) from error
 
 
 class PrivateDirectory:
@@ -231,7 +233,21 @@ def _make(fs: FileSystem, parent_fd: int, name: str) -> None:
             fs.mkdir(name, 0o700, dir_fd=parent_fd)
         except FileExistsError:
             return
+        _hand_over(fs, parent_fd, name)
         fs.fsync(parent_fd)
+
+
+def _hand_over(fs: FileSystem, parent_fd: int, name: str) -> None:
+    """Give a directory that was just made to the owner of the one it is in, if it is that one."""
+    user = os.geteuid()
+    if user != 0 or fs.fstat(parent_fd).st_uid == user:
+        return
+    fd = fs.open(name, DIRECTORY_FLAGS, dir_fd=parent_fd)
+    try:
+        if fs.fstat(fd).st_uid == user and not fs.listdir(fd):
+            hand_over(fs, fd, parent_fd)
+    finally:
+        close_reader(fs, fd)
 
 
 def _mounted(path: Path) -> str:

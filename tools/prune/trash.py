@@ -52,7 +52,7 @@ def write_record(fs: FileSystem, trash_fd: int, hidden: str, record: TrashRecord
         "size_bytes": record.size_bytes,
     }
     data = (json.dumps(content, indent=2) + "\n").encode("ascii")
-    create_file(fs, trash_fd, hidden + _SUFFIX, [data])
+    create_file(fs, trash_fd, hidden + _SUFFIX, [data], handed_over=True)
 
 
 def forget_record(fs: FileSystem, trash_fd: int, hidden: str) -> None:

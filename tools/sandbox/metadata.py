@@ -454,7 +454,9 @@ def _publish(
     replace: bool,
 ) -> None:
     """Put metadata in place; it is made in the root, so that no guest ever sees it half done."""
-    incoming = stage_file(fs, session.root_fd, content, mode=0o600, token=token)
+    incoming = stage_file(
+        fs, session.root_fd, content, mode=0o600, token=token, owner_fd=session.fd
+    )
     put = fs.rename if replace else fs.link
     try:
         put(incoming, METADATA_NAME, src_dir_fd=session.root_fd, dst_dir_fd=session.fd)

@@ -22,7 +22,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from tools.durable import DirectoryLock, DurableError, FileSystem, OsFileSystem, discard_tree
+from tools.durable import (
+    DirectoryLock,
+    DurableError,
+    FileSystem,
+    OsFileSystem,
+    discard_tree,
+    hand_over,
+)
 from tools.durable.files import being_written, read_descriptor, write_all
 from tools.durable.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS
 from tools.sandbox.closer import close_later
@@ -645,27 +652,44 @@ def stage_file(
     *,
     mode: int,
     token: Callable[[], str],
+    owner_fd: int | None = None,
 ) -> str:
     """Write content under a fresh name in a directory, unsynced, and return the name.
+
+    Args:
+        fs: The file system.
+        directory_fd: The directory.
+        content: What to write.
+        mode: The file's permissions.
+        token: Gives a fresh random text for the name.
+        owner_fd: A directory to whose owner it belongs where root makes it; None for nobody's.
 
     Raises:
         OSError: As the system answered; nothing is left.
     """
     name = f"{INCOMING_PREFIX}{token()}"
-    write_new_file(fs, directory_fd, name, content, mode=mode)
+    write_new_file(fs, directory_fd, name, content, mode=mode, owner_fd=owner_fd)
     return name
 
 
 def write_new_file(
-    fs: SessionFileSystem, directory_fd: int, name: str, content: bytes, *, mode: int = 0o600
+    fs: SessionFileSystem,
+    directory_fd: int,
+    name: str,
+    content: bytes,
+    *,
+    mode: int = 0o600,
+    owner_fd: int | None = None,
 ) -> None:
-    """Write a file that is not there yet, unsynced.
+    """Write a file that is not there yet, unsynced; its owner is as `stage_file` has it.
 
     Raises:
         OSError: As the system answered; a file that was begun is gone again.
     """
     fd = fs.open(name, CREATE_FLAGS, 0o600, dir_fd=directory_fd)
     with being_written(fs, fd, directory_fd, name):
+        if owner_fd is not None:
+            hand_over(fs, fd, owner_fd)
         write_all(fs, fd, [content])
         if mode != 0o600:
             fs.fchmod(fd, mode)

@@ -31,7 +31,7 @@ from tools.prune import (
     restore_from_trash,
     unpin,
 )
-from tools.prune.private import COMING, GOING, PINS, TRASH, hidden_name, session_of
+from tools.prune.private import COMING, GOING, PINS, PRIVATE, TRASH, hidden_name, session_of
 from tools.sandbox import SandboxTarget
 
 OLD = RetentionPolicy(max_age_hours=24)
@@ -223,6 +223,53 @@ def test_root_prunes_for_the_owner_of_the_root(site: Site) -> None:
 
     assert sorted(result.deleted_sessions) == [theirs, ours]
     assert result.skipped_sessions == [third]
+
+
+def owners_below(path: Path) -> dict[str, tuple[int, int]]:
+    return {
+        os.path.relpath(one, path): (one.lstat().st_uid, one.lstat().st_gid)
+        for one in (path, *path.rglob("*"))
+    }
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving a directory away takes root")
+def test_what_root_makes_in_the_root_of_another_user_is_that_users(site: Site) -> None:
+    """Else one prune as root would shut the service's own user out for good."""
+    theirs = [site.add(age_hours=30), site.add(age_hours=31)]
+    for path in (site.root, *site.root.rglob("*")):
+        os.chown(path, OTHER, OTHER + 1)
+
+    with locked(site.root / theirs[0]):  # it stays for the trash
+        run(site)
+    run(site, grace=timedelta(hours=1))
+    pin(SandboxTarget(site.root), theirs[0], outside=site.outside())
+
+    made = owners_below(site.private)
+    assert {"audit.jsonl", "going", "trash", "pins"} < set(made)
+    assert [name for name in made if name.endswith(".json")] != []
+    del made[f"pins/{theirs[0]}"]  # only its name counts
+    assert set(made.values()) == {(OTHER, OTHER + 1)}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving a directory away takes root")
+def test_no_directory_of_roots_is_given_away_by_its_being_put_there(site: Site) -> None:
+    site.add(age_hours=30)
+    os.chown(site.root, OTHER, OTHER)
+    secret = site.top / "secret"
+    secret.mkdir(mode=0o700)
+    (secret / "file").touch()
+
+    def swap(call: Call) -> None:
+        opened = call.operation == "open" and call.path.endswith(PRIVATE)
+        if opened and secret.exists() and site.private.exists():
+            site.private.rmdir()
+            secret.rename(site.private)
+
+    site.fs.before = swap
+    run(site)
+
+    assert not secret.exists()
+    assert owners_below(site.private)["."] == (0, 0)
 
 
 # ---------------------------------------------------------------- alone

@@ -535,6 +535,24 @@ def test_a_repair_replaces_what_makes_no_sense(
     assert touch_session_metadata(S, root) is not None
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving a session away takes root")
+@pytest.mark.parametrize("content", [None, b"{", b""])
+def test_a_repair_by_root_leaves_the_metadata_to_the_session_s_owner(
+    root: Path, file: Path, content: bytes | None
+) -> None:
+    """Another user's file in it would keep the session from every prune."""
+    file.unlink()
+    if content is not None:
+        file.write_bytes(content)
+    os.chown(file.parent, 65534, 65533)
+
+    repair_session_metadata(S, root)
+
+    status = file.stat()
+    assert (status.st_uid, status.st_gid) == (65534, 65533)
+    assert status.st_mode & 0o777 == 0o600
+
+
 def test_a_repair_replaces_a_link_and_not_what_it_leads_to(
     root: Path, dated: tuple[datetime, datetime]
 ) -> None:
