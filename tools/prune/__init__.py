@@ -34,7 +34,14 @@ from tools.prune.policy import (
     decide,
 )
 from tools.prune.private import PRIVATE
-from tools.prune.recovery import list_trash, pin, pinned, restore_from_trash, unpin
+from tools.prune.recovery import (
+    list_trash,
+    list_unrecorded,
+    pin,
+    pinned,
+    restore_from_trash,
+    unpin,
+)
 from tools.prune.result import PruneResult, human_bytes
 from tools.prune.target import Dated, PruneObserver, PruneTarget, Silent, Undatable
 from tools.prune.trash import TrashRecord
@@ -73,6 +80,7 @@ __all__ = [
     "decide",
     "human_bytes",
     "list_trash",
+    "list_unrecorded",
     "pin",
     "pinned",
     "prune",

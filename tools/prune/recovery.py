@@ -37,6 +37,21 @@ def list_trash(root: Path, *, outside: Outside | None = None) -> list[TrashRecor
         PruneRootMissing: There is no such root.
         PruneRootUnusable: It can't be read.
     """
+    found = [record for _, record in _in_trash(root, outside) if record is not None]
+    return sorted(found, key=lambda one: (one.trashed_at, one.session_id))
+
+
+def list_unrecorded(root: Path, *, outside: Outside | None = None) -> list[str]:
+    """Name the sessions in the trash of a root whose record is lost or makes no sense.
+
+    They stay there until they are restored. The arguments and errors are those of `list_trash`.
+    """
+    return sorted(
+        session_of(hidden) for hidden, record in _in_trash(root, outside) if record is None
+    )
+
+
+def _in_trash(root: Path, outside: Outside | None) -> list[tuple[str, TrashRecord | None]]:
     outside = outside or Outside()
     fs = outside.fs
     root_fd = open_root(fs, root)
@@ -47,7 +62,7 @@ def list_trash(root: Path, *, outside: Outside | None = None) -> list[TrashRecor
             for name in (PRIVATE, TRASH):
                 parent = fs.open(name, DIRECTORY_FLAGS, dir_fd=parent)
                 fds.append(parent)
-            found = [record for _, record in records(fs, parent) if record is not None]
+            return list(records(fs, parent))
         except FileNotFoundError:
             return []
         finally:
@@ -57,7 +72,6 @@ def list_trash(root: Path, *, outside: Outside | None = None) -> list[TrashRecor
         raise PruneRootUnusable(root, error.strerror or str(error)) from error
     finally:
         close_reader(fs, root_fd)
-    return sorted(found, key=lambda one: (one.trashed_at, one.session_id))
 
 
 def restore_from_trash(

@@ -442,6 +442,10 @@ def test_a_session_comes_back_from_the_trash_without_its_record(
     prune("--trash", "--yes")
     [record] = (workspaces / ".prune" / "trash").glob("*.json")
     record.unlink()
+    listed = prune("--list-trash")
+    assert "empty" not in listed.out
+    assert f"its record is lost: {old}" in listed.err
+    assert prune("--list-trash", "--json").document == {"trash": [], "unrecorded": [old]}
     assert prune("--restore", old).code == 0
     assert there(workspaces) == [old]
 

@@ -433,7 +433,14 @@ def _trash_of(kinds: Mapping[str, PruneKind], cli: Cli) -> list[tuple[PruneKind,
 
 
 def _list_trash(cli: Cli, kinds: Mapping[str, PruneKind]) -> None:
+    from tools.prune import list_unrecorded
+
     found = _trash_of(kinds, cli)
+    lost = [
+        session_id
+        for one in kinds.values()
+        for session_id in list_unrecorded(one.target.root, outside=_outside(cli))
+    ]
     if cli.output.json:
         cli.output.document(
             {
@@ -446,12 +453,19 @@ def _list_trash(cli: Cli, kinds: Mapping[str, PruneKind]) -> None:
                         "size_bytes": record.size_bytes,
                     }
                     for _, record in found
-                ]
+                ],
+                "unrecorded": lost,
             }
         )
         return
+    for session_id in lost:
+        cli.output.remark(
+            f"left alone, its record is lost: {session_id}; --restore with its whole id brings it "
+            "back"
+        )
     if not found:
-        cli.output.line("The trash is empty.")
+        if not lost:
+            cli.output.line("The trash is empty.")
         return
     from tools.cli import render
     from tools.prune import human_bytes
