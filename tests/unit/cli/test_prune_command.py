@@ -199,6 +199,24 @@ def test_an_archive_is_kept_of_each_and_brings_it_back(
 
     assert back.code == 0
     assert (workspaces / old / "data").stat().st_size == 1000
+    assert f"prune --workspace-root {workspaces} --pin {old}\n" in back.out
+
+
+def test_an_archive_whose_root_is_missing_says_which(
+    agentforge: CommandLine,
+    prune: Prune,
+    made: Callable[..., str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As on a new machine, where other kinds have their directories already."""
+    old = made(hours=48)
+    done = prune("--archive", tmp_path / "kept", "--yes", "--json").document["kinds"]["sandbox"]
+    agentforge.new()
+    monkeypatch.chdir(tmp_path)
+    refused = agentforge("prune", "--restore", done["archives"][old])
+    assert refused.code == 3
+    assert "there is no directory workspace" in refused.err
 
 
 def test_a_damaged_archive_is_refused_with_its_name(

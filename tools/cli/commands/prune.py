@@ -189,9 +189,15 @@ def prune(
     looking = {"--dry-run": dry_run or None}
     _require_whole({**actions, "--archive": archive, "--workspace-root": workspace_root})
     _require_together(actions, pruning, looking)
-    kinds = _kinds(cli, kind, None if workspace_root is None else Path(workspace_root))
+    kinds = _kinds(
+        cli,
+        kind,
+        None if workspace_root is None else Path(workspace_root),
+        unmade=restore is not None and _is_archive(restore),
+    )
     if restore is not None:
-        _restore(cli, kinds, restore)
+        same = () if workspace_root is None else ("--workspace-root", workspace_root)
+        _restore(cli, kinds, restore, same)
     elif list_trash:
         _list_trash(cli, kinds)
     elif pin is not None:
@@ -260,8 +266,23 @@ def _require_states(cli: Cli, wanted: Sequence[str]) -> None:
             )
 
 
-def _kinds(cli: Cli, wanted: str, workspace_root: Path | None) -> dict[str, PruneKind]:
-    """Return the kinds that are meant; with `all`, less those that nobody has made or named."""
+def _is_archive(text: str) -> bool:
+    from tools.prune.packing import SUFFIX
+
+    return text.endswith(SUFFIX)
+
+
+def _kinds(
+    cli: Cli, wanted: str, workspace_root: Path | None, *, unmade: bool
+) -> dict[str, PruneKind]:
+    """Return the kinds that are meant; with `all`, less those that nobody has made or named.
+
+    Args:
+        cli: The global options.
+        wanted: The name of a kind, or `all`.
+        workspace_root: Where the sandbox sessions are, if that was said.
+        unmade: Whether those that nobody has made are meant as well.
+    """
     from tools.bootstrap import prune_kinds
 
     kinds = prune_kinds(cli.base, workspace_root=workspace_root)
@@ -270,7 +291,7 @@ def _kinds(cli: Cli, wanted: str, workspace_root: Path | None) -> dict[str, Prun
         return {
             name: one
             for name, one in kinds.items()
-            if one in named or os.path.lexists(one.target.root)
+            if unmade or one in named or os.path.lexists(one.target.root)
         }
     if wanted not in kinds:
         known = ", ".join([*kinds, _ALL])
@@ -483,16 +504,13 @@ def _list_trash(cli: Cli, kinds: Mapping[str, PruneKind]) -> None:
     cli.output.show(made)
 
 
-def _restore(cli: Cli, kinds: Mapping[str, PruneKind], wanted: str) -> None:
+def _restore(cli: Cli, kinds: Mapping[str, PruneKind], wanted: str, same: Sequence[str]) -> None:
     from tools.prune import restore_archive, restore_from_trash
-    from tools.prune.packing import SUFFIX
 
-    if wanted.endswith(SUFFIX):
+    if _is_archive(wanted):
         path = Path(wanted)
         fitting = [one for name, one in kinds.items() if path.name.startswith(f"{name}-")]
         chosen = fitting or list(kinds.values())
-        if not chosen:
-            raise typer.BadParameter("there is no directory to restore it to", param_hint="--kind")
         back = restore_archive(path, chosen[0].target, outside=_outside(cli))
     else:
         found = [(one, rec) for one, rec in _trash_of(kinds, cli) if wanted in rec.session_id]
@@ -509,7 +527,8 @@ def _restore(cli: Cli, kinds: Mapping[str, PruneKind], wanted: str) -> None:
     else:
         cli.output.line(f"{back.name} is back: {back}")
         cli.output.line(
-            f"It is as old as it was: keep it with {cli.command('prune', '--pin', back.name)}"
+            "It is as old as it was: keep it with "
+            f"{cli.command('prune', *same, '--pin', back.name)}"
         )
 
 
