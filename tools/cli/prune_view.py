@@ -119,7 +119,7 @@ def _named(ids: Sequence[str]) -> str:
 def show(cli: Cli, works: Sequence[Work], *, archived: bool, trashed: bool) -> None:
     """Show what would go, why, and what is left alone because nobody can date it."""
     for work in works:
-        if work.failed is not None:
+        if work.failed is not None and work.found is None:
             cli.output.remark(f"warning: {work.name}: {work.failed}")
     removals = [(work, one) for work in works for one in work.removals]
     if removals:
@@ -182,13 +182,12 @@ def _skipped(result: PruneResult | None) -> dict[str, list[str]]:
 # --------------------------------------------------------------------------------------- meanwhile
 
 
-def observer(advance: Callable[[], None], went: Callable[[], None]) -> PruneObserver:
-    """Make an observer that moves a bar on, and tells of each session that went."""
+def observer(advance: Callable[[], None]) -> PruneObserver:
+    """Make an observer that moves a bar on."""
     from tools.prune import Silent
 
     class Progress(Silent):
         def deleted(self, *_: object, **__: object) -> None:
-            went()
             advance()
 
         def failed(self, *_: object, **__: object) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import time
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 
 from tests.e2e.cli.conftest import Installed
 from tests.support.clock import START
+from tests.support.mounts import mounted_tmpfs
 from tests.support.prune_sites import metadata, uuid_of, write_files
 from tools.cli.exit_codes import ExitCode
 
@@ -190,6 +192,28 @@ def test_a_log_on_a_full_disk_keeps_no_prune_from_freeing_it(
 
     assert sorted(os.listdir(workspaces)) == [".prune", uuid_of(9)]
     assert code == ends
+
+
+def test_a_log_on_the_disk_that_is_nearly_full_does_not_take_the_last_room(
+    agentforge: Installed,
+) -> None:
+    """What a timer logs comes after the audit log, which is what a removal can't do without."""
+    with mounted_tmpfs(agentforge.directory / "disk", options="size=1m,mode=700") as disk:
+        for number in range(100):
+            session_id, at = uuid_of(number), START - timedelta(days=number)
+            files = {".metadata.json": metadata(session_id, at), "data": bytes(4096)}
+            write_files(disk / "workspace" / session_id, files)
+        with open(disk / "fill", "wb", buffering=0) as fill, suppress(OSError):
+            while fill.write(bytes(4096)):
+                pass
+        os.truncate(disk / "fill", (disk / "fill").stat().st_size - 8192)
+
+        script = f'cd {disk} && "{agentforge_path()}" prune --yes >prune.log 2>&1'
+        code = os.WEXITSTATUS(os.system(script))
+
+        assert (disk / "prune.log").read_text().endswith(", skipped 0.\n")
+        assert code == ExitCode.OK
+        assert os.listdir(disk / "workspace") == [".prune"]
 
 
 def agentforge_path() -> Path:

@@ -6,7 +6,6 @@ import fcntl
 import io
 import json
 import os
-import re
 import sys
 import uuid
 from collections.abc import Callable
@@ -414,25 +413,31 @@ def test_one_reason_that_holds_for_many_is_told_once(
     assert len(there(workspaces)) == 9
 
 
+@pytest.mark.parametrize(
+    ("asked", "out"), [(2, 0), (7, 9)], ids=["before they are announced", "while they are told of"]
+)
 def test_ctrl_c_says_how_many_went_and_what_becomes_of_the_rest(
     agentforge: CommandLine,
     made: Callable[..., str],
     workspaces: Path,
     capsys: pytest.CaptureFixture[str],
+    asked: int,
+    out: int,
 ) -> None:
     for number in range(9):
         made(hours=48 + number)
     calls = iter(range(100))
 
     def clock() -> datetime:
-        if next(calls) == 7:  # looked, shown, looked again, announced, and each that went is noted
+        if next(calls) == asked:  # to look, to look again, to announce, to tell of each
             raise KeyboardInterrupt
         return agentforge.now
 
     words = ["--base", str(agentforge.base), "prune", "--workspace-root", str(workspaces), "--yes"]
     assert run(words, Outside(clock=clock)) == 130
     said = capsys.readouterr().err
-    assert re.search("interrupted: [1-8] of 9 sessions went. What was begun is out of sight", said)
+    assert f"interrupted: {out} of 9 sessions are gone or out of sight, the others are as" in said
+    assert len(there(workspaces)) == 9 - out
 
 
 def test_a_dry_run_names_what_the_run_finishes_and_purges(

@@ -349,13 +349,15 @@ def _prune(
     count = sum(len(work.removals) for work in works)
     trashed = disposal.grace is not None
     lost: OutputLost | None = None
-    if not cli.output.json:
-        try:
+
+    def show() -> None:
+        if not cli.output.json:
             prune_view.show(cli, works, archived=disposal.archiver is not None, trashed=trashed)
-        except OutputLost as error:
-            if not yes:
-                raise
-            lost = error  # a log on a full disk must not keep the disk from being freed
+
+    # Where nobody reads it before: a log on a full disk must not keep the disk from being freed.
+    later = yes and not dry_run and not cli.output.interactive
+    if not later:
+        show()
     if not dry_run:
         if count:
             verb = "Move to the trash" if trashed else "Remove for good"
@@ -365,7 +367,12 @@ def _prune(
                 operation=f"pruning {prune_view.counted(count)}",
                 yes=yes,
             )
-        _apply(cli, works, disposal, count)
+        _apply(cli, works, disposal)
+    if later:
+        try:
+            show()
+        except OutputLost as error:
+            lost = error
     prune_view.tell(cli, works, dry_run=dry_run)
     if lost is not None:
         raise lost
@@ -404,19 +411,13 @@ def _look(
     return works
 
 
-def _apply(cli: Cli, works: Sequence[Work], disposal: Disposal, count: int) -> None:
+def _apply(cli: Cli, works: Sequence[Work], disposal: Disposal) -> None:
     from tools.cli import prune_view
     from tools.prune import PruneError
     from tools.prune import prune as run
 
-    gone = 0
-
-    def went() -> None:
-        nonlocal gone
-        gone += 1
-
     try:
-        with prune_view.progress(cli, count) as advance:
+        with prune_view.progress(cli, sum(len(work.removals) for work in works)) as advance:
             for work in works:
                 if work.found is None:
                     continue
@@ -426,7 +427,7 @@ def _apply(cli: Cli, works: Sequence[Work], disposal: Disposal, count: int) -> N
                         work.policy,
                         only=work.removals,
                         disposal=disposal,
-                        observer=prune_view.observer(advance, went),
+                        observer=prune_view.observer(advance),
                         outside=_outside(cli),
                     )
                 except PruneError as error:
@@ -434,10 +435,23 @@ def _apply(cli: Cli, works: Sequence[Work], disposal: Disposal, count: int) -> N
                         raise
                     work.failed = error
     except KeyboardInterrupt:
-        raise Interrupted(
-            f"interrupted: {gone:,} of {prune_view.counted(count)} went. What was begun is out of "
-            "sight, and the next prune finishes it; .prune/audit.jsonl in each directory names all"
-        ) from None
+        raise Interrupted(_interrupted(works)) from None
+
+
+def _interrupted(works: Sequence[Work]) -> str:
+    """Say what a prune that was interrupted leaves: what is told of each comes later."""
+    from tools.cli.prune_view import counted
+
+    planned = [
+        os.path.join(work.kind.target.root, one.candidate.session_id)
+        for work in works
+        for one in work.removals
+    ]
+    out = sum(not os.path.lexists(path) for path in planned)
+    return (
+        f"interrupted: {out:,} of {counted(len(planned))} are gone or out of sight, the others are "
+        "as they were. The next prune finishes what was begun; .prune/audit.jsonl names each"
+    )
 
 
 # ---------------------------------------------------------------------------------- trash and pins
