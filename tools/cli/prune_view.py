@@ -26,13 +26,15 @@ _WHY: Final = {
     Reason.TOO_MANY: "too many",
     Reason.TOO_LARGE: "too large together",
     Reason.LOW_SPACE: "disk nearly full",
-    Reason.RECENT: "changed meanwhile",
+    Reason.RECENT: "no longer asked for",
+    Reason.CHANGED: "changed meanwhile",
     Reason.STATE: "not ended",
     Reason.PINNED: "pinned",
     Reason.IN_USE: "in use",
     Reason.LIMIT: "over the limit",
     Reason.GONE: "gone already",
 }
+_SPARED: Final = frozenset({Reason.RECENT, Reason.GONE})
 
 
 @define
@@ -71,31 +73,32 @@ class Work:
     @property
     def is_undone(self) -> bool:
         """Whether something that was to go is still there."""
-        return self.done is not None and bool(self.done.errors or self._kept(gone=False))
+        return self.done is not None and bool(self.done.errors or self.kept())
 
     def kept(self) -> dict[str, list[str]]:
-        """Name, by the reason in words, what was to go and is still there."""
-        return self._kept(gone=False)
-
-    def gone(self) -> list[str]:
-        """Name what was to go and somebody else removed before."""
-        return [session_id for ids in self._kept(gone=True).values() for session_id in ids]
-
-    def _kept(self, *, gone: bool) -> dict[str, list[str]]:
-        if self.done is None:
-            return {}
-        went = {*self.done.deleted_sessions, *self.done.errors}
-        planned = {one.candidate.session_id for one in self.removals} - went
+        """Name, by the reason in words, what is to go and is still there."""
         found: dict[str, list[str]] = {}
-        for one in self.done.decisions:
-            session_id = one.candidate.session_id
-            if session_id in planned and not one.remove and (Reason.GONE in one.reasons) is gone:
+        for one in self._stayed():
+            if not _SPARED.issuperset(one.reasons):
                 why = ", ".join(_WHY[reason] for reason in one.reasons)
-                found.setdefault(why, []).append(session_id)
-        for left in self.done.skipped:
-            if left.session_id in planned and not gone:
+                found.setdefault(why, []).append(one.candidate.session_id)
+        planned = {one.candidate.session_id for one in self.removals}
+        for left in () if self.done is None else self.done.skipped:
+            if left.session_id in planned:
                 found.setdefault(_spaced(left.reason), []).append(left.session_id)
         return found
+
+    def spared(self, reason: Reason) -> list[str]:
+        """Name what did not go and does not have to any more, for this reason."""
+        return [one.candidate.session_id for one in self._stayed() if one.reasons == (reason,)]
+
+    def _stayed(self) -> Iterator[Decision]:
+        if self.done is not None:
+            planned = {one.candidate.session_id for one in self.removals}
+            planned.difference_update(self.done.deleted_sessions, self.done.errors)
+            for one in self.done.decisions:
+                if one.candidate.session_id in planned and not one.remove:
+                    yield one
 
 
 def counted(number: int) -> str:
@@ -240,9 +243,10 @@ def _tell_work(cli: Cli, work: Work, done: PruneResult) -> None:
     for why, ids in work.kept().items():
         were = "was" if len(ids) == 1 else "were"
         cli.output.remark(f"warning: {_named(ids)} {were} kept: {why}")
-    gone = work.gone()
-    if gone:
+    if gone := work.spared(Reason.GONE):
         cli.output.remark(f"{counted(len(gone))} somebody else had removed: {_named(gone)}")
+    if spared := work.spared(Reason.RECENT):
+        cli.output.remark(f"{counted(len(spared))} no longer had to go: {_named(spared)}")
     if done.deleted_sessions or done.errors or done.finished_sessions or done.purged_sessions:
         cli.output.line(f"{work.name}: {done}.")
 

@@ -207,14 +207,13 @@ class _Run:
 
     def _asked_for(self, decision: Decision) -> Decision:
         """Keep what nobody was shown, and what is not as it was shown."""
-        if not decision.remove:
-            return decision
         now = decision.candidate
         shown = (self._only or {}).get(now.session_id)
         if shown is None:
-            return evolve(decision, remove=False, reasons=(Reason.LIMIT,))
+            limited = evolve(decision, remove=False, reasons=(Reason.LIMIT,))
+            return limited if decision.remove else decision
         if (shown.dated_at, shown.version, shown.state) != (now.dated_at, now.version, now.state):
-            return evolve(decision, remove=False, reasons=(Reason.RECENT,))
+            return evolve(decision, remove=False, reasons=(Reason.CHANGED,))
         return decision
 
     # ------------------------------------------------------------------------------- apply

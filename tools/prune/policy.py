@@ -44,6 +44,8 @@ class Reason(StrEnum):
     """Somebody is working in it."""
     LIMIT = "limit"
     """It would go, but `max_deletions` others go first."""
+    CHANGED = "changed"
+    """It is not as it was when it was decided: somebody used or replaced it."""
     GONE = "gone"
     """Somebody else removed it before its turn came."""
 

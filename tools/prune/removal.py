@@ -82,7 +82,7 @@ def _refused(error: OSError) -> Reason | str:
     """Say why a session can't be opened or renamed: somebody removed or replaced it, or else."""
     if error.errno == errno.ENOENT:
         return Reason.GONE
-    return Reason.RECENT if error.errno in NO_DIRECTORY else said(error)
+    return Reason.CHANGED if error.errno in NO_DIRECTORY else said(error)
 
 
 def _unrecorded(error: OSError) -> str:
@@ -214,7 +214,7 @@ class Remover:
                     why = Reason.IN_USE
                 else:
                     opened += guards
-                    why = Reason.RECENT
+                    why = Reason.CHANGED
                     if self._unchanged(fd, decision.candidate):
                         status = self._fs.fstat(fd)
                         token = token_of(status.st_ino, self._token)

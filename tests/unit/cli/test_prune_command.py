@@ -6,6 +6,7 @@ import fcntl
 import io
 import json
 import os
+import shutil
 import sys
 import uuid
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.mounts import mounted_tmpfs
 from tests.unit.cli.conftest import CommandLine, Ended
 from tools.cli.context import Outside
 from tools.cli.main import run
@@ -141,6 +143,44 @@ def test_the_oldest_go_until_the_rules_hold(
     by_age = [made(hours=hours) for hours in (4, 3, 2, 1)]
     assert prune(*words, "--yes").code == 0
     assert there(workspaces) == by_age[4 - left :]
+
+
+def test_kinds_on_one_disk_free_it_together_and_no_more_than_is_asked_for(
+    agentforge: CommandLine, made: Callable[..., str], workspaces: Path, tmp_path: Path
+) -> None:
+    ended = agentforge.new()
+    agentforge.manager(ended).complete()
+    by_age = [made(hours=hours, size=40_000) for hours in (4, 3, 2, 1)]
+    with mounted_tmpfs(tmp_path / "disk", options="size=4m,mode=700") as disk:
+        for place in (workspaces, agentforge.base):
+            shutil.copytree(place, disk / place.name)
+        status = os.statvfs(disk)
+        wanted = status.f_bavail * status.f_frsize + 60_000
+        words = ["--workspace-root", disk / workspaces.name, "--min-free", f"{wanted}B"]
+        run_at = CommandLine(disk / agentforge.base.name, agentforge.capture, agentforge.now)
+
+        shown = run_at("prune", *words, "--dry-run", "--json").document["kinds"]
+        done = run_at("prune", *words, "--yes")
+
+        assert shown["sandbox"]["deleted"] == by_age[:2]
+        assert shown["harness"]["deleted"] == []
+        assert (done.code, done.err) == (0, "")
+        assert there(disk / workspaces.name) == by_age[2:]
+        assert run_at.store.list_sessions() == [ended]
+
+
+def test_what_no_rule_asks_for_any_more_stays_and_is_no_failure(
+    prune: Prune, made: Callable[..., str], workspaces: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    oldest, old, new = made(hours=50), made(hours=49), made(hours=48)
+    monkeypatch.setattr(sys, "stdin", Meanwhile(lambda: shutil.rmtree(workspaces / new)))
+
+    done = prune("--keep-last", "1")
+
+    assert done.code == 0
+    assert f"1 session no longer had to go: {old}" in done.err
+    assert there(workspaces) == [old]
+    assert oldest in done.out
 
 
 def test_the_trash_gives_back_what_it_was_given(

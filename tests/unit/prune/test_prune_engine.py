@@ -130,7 +130,7 @@ def test_one_that_is_not_as_it_was_shown_stays(site: Site) -> None:
     (site.root / old / ".metadata.json").write_bytes(metadata(old, used))
     result = run(site, only=shown)
     assert result.deleted_sessions == []
-    assert why(result)[old] == (Reason.RECENT,)
+    assert why(result)[old] == (Reason.CHANGED,)
 
 
 def test_one_that_was_shown_and_is_gone_is_told(site: Site) -> None:
@@ -253,7 +253,7 @@ def test_a_session_that_was_used_after_it_was_decided_is_kept(site: Site) -> Non
     )
     result = run(site)
     assert result.deleted_sessions == []
-    assert why(result)[old] == (Reason.RECENT,)
+    assert why(result)[old] == (Reason.CHANGED,)
     assert site.sessions() == [old]
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from attrs import evolve
 
 from tools.cli.context import Cli, cli_of
 from tools.cli.durations import parse_duration, tell_age
@@ -62,7 +65,11 @@ def prune(
     keep_last: Annotated[
         int | None,
         typer.Option(
-            "--keep-last", min=0, metavar="N", help="All but the N newest.", show_default=False
+            "--keep-last",
+            min=0,
+            metavar="N",
+            help="All but the N newest of each kind.",
+            show_default=False,
         ),
     ] = None,
     max_size: Annotated[
@@ -70,7 +77,7 @@ def prune(
         typer.Option(
             "--max-size",
             metavar="BYTES",
-            help="The oldest, until all together have no more than this, as in 10GB.",
+            help="The oldest, until those of a kind have no more than this, as in 10GB.",
             show_default=False,
         ),
     ] = None,
@@ -395,6 +402,7 @@ def _look(
     from tools.prune import prune as run
 
     works = [Work(kind, policies[name]) for name, kind in kinds.items()]
+    freed: Counter[int] = Counter()  # by device: what those before it are to free
     for work in works:
         try:
             work.found = run(
@@ -402,13 +410,27 @@ def _look(
                 work.policy,
                 dry_run=True,
                 disposal=disposal,
-                outside=_outside(cli),
+                outside=_freeing(_outside(cli), freed),
             )
         except PruneError as error:
             if len(works) == 1:
                 raise
             work.failed = error
+            continue
+        if disposal.grace is None and work.removals:
+            with suppress(OSError):  # it is gone by now, as the run will tell
+                device = os.stat(work.kind.target.root).st_dev
+                freed[device] += sum(one.candidate.disk_bytes for one in work.removals)
     return works
+
+
+def _freeing(outside: Outside, freed: Mapping[int, int]) -> Outside:
+    """Count as free what is going to be."""
+
+    def free(fd: int) -> int:
+        return outside.free_bytes(fd) + freed.get(os.fstat(fd).st_dev, 0)
+
+    return evolve(outside, free_bytes=free)
 
 
 def _apply(cli: Cli, works: Sequence[Work], disposal: Disposal) -> None:
