@@ -2,17 +2,21 @@
 
     python examples/maintenance.py --workspace-root workspace --archive archive
 
-Exits with 1 when something that was to go is still there.
+Exits with 1 when something that was to go is still there, or a directory was refused.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from tools.harness import SessionManager
-from tools.sandbox import RetentionPolicy, archive_sessions, prune_sessions
+from tools.prune import PruneError
+from tools.sandbox import PruneResult, RetentionPolicy, archive_sessions, prune_sessions
+
+Step = Callable[[], PruneResult | list[str]]
 
 
 def main() -> int:
@@ -25,21 +29,30 @@ def main() -> int:
     parser.add_argument("--dry-run", action="store_true")
     given = parser.parse_args()
 
-    results = [
-        archive_sessions(7 * 24, given.archive, given.workspace_root, dry_run=given.dry_run),
-        prune_sessions(
-            workspace_root=given.workspace_root,
-            dry_run=given.dry_run,
-            policy=RetentionPolicy(max_sessions=given.keep, min_free_space_gb=5),
-        ),
-    ]
-    for result in results:
-        print(result)
-        for session_id, error in result.errors.items():
-            print(f"{session_id}: {error}", file=sys.stderr)
-    gone = SessionManager().cleanup_old_sessions(given.ended_days, dry_run=given.dry_run)
-    print(f"{len(gone)} agent sessions that ended long ago")
-    return 1 if any(result.errors for result in results) else 0
+    root = given.workspace_root
+    bounds = RetentionPolicy(max_sessions=given.keep, min_free_space_gb=5)
+    steps: tuple[Step, ...] = (
+        lambda: archive_sessions(7 * 24, given.archive, root, dry_run=given.dry_run),
+        lambda: prune_sessions(workspace_root=root, dry_run=given.dry_run, policy=bounds),
+        lambda: SessionManager().cleanup_old_sessions(given.ended_days, dry_run=given.dry_run),
+    )
+    return 1 if [step for step in steps if not done(step)] else 0
+
+
+def done(step: Step) -> bool:
+    """Do one step and say what came of it; one that is refused keeps no other from being done."""
+    try:
+        result = step()
+    except PruneError as error:
+        print(error, file=sys.stderr)
+        return False
+    if not isinstance(result, PruneResult):
+        print(f"{len(result)} agent sessions that ended long ago")
+        return True
+    print(result)
+    for session_id, why in result.errors.items():
+        print(f"{session_id}: {why}", file=sys.stderr)
+    return not result.errors
 
 
 if __name__ == "__main__":

@@ -25,9 +25,8 @@ def workspace(root: Path, *, days: float) -> str:
     return session_id
 
 
-def test_the_maintenance_script_archives_what_is_older_than_a_week(tmp_path: Path) -> None:
-    old, young = (workspace(tmp_path / "workspace", days=days) for days in (8, 6))
-    done = subprocess.run(
+def maintain(tmp_path: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [sys.executable, str(ROOT / "examples" / "maintenance.py"), "--archive", "archive"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -36,6 +35,19 @@ def test_the_maintenance_script_archives_what_is_older_than_a_week(tmp_path: Pat
         timeout=60,
         check=False,
     )
+
+
+def test_a_directory_that_is_refused_keeps_no_other_from_being_cleaned_up(tmp_path: Path) -> None:
+    done = maintain(tmp_path)
+    assert done.returncode == 1
+    assert done.stdout.endswith("0 agent sessions that ended long ago\n")
+    assert len(done.stderr.splitlines()) == 2
+    assert "there is no directory workspace" in done.stderr
+
+
+def test_the_maintenance_script_archives_what_is_older_than_a_week(tmp_path: Path) -> None:
+    old, young = (workspace(tmp_path / "workspace", days=days) for days in (8, 6))
+    done = maintain(tmp_path)
     assert done.returncode == 0, done.stderr
     assert "Deleted 1 session" in done.stdout
     assert (tmp_path / "workspace" / young).is_dir()
