@@ -377,8 +377,14 @@ def is_in_use(fs: FileSystem, session_fd: int, guards: Collection[str]) -> bool:
     except OSError as error:
         if error.errno in _BUSY:
             return True
-        raise
+        raise _unlockable(error) from error
     return False
+
+
+def _unlockable(error: OSError) -> OSError:
+    """Say what a failed lock means; over NFS, say, it is EBADF."""
+    why = error.strerror or error
+    return OSError(error.errno, f"nobody can tell whether it is in use, it can't be locked ({why})")
 
 
 def hold(fs: FileSystem, session_fd: int, guards: Collection[str]) -> list[int] | None:
@@ -401,7 +407,7 @@ def hold(fs: FileSystem, session_fd: int, guards: Collection[str]) -> list[int] 
             close_reader(fs, fd)
         if error.errno in _BUSY:
             return None
-        raise
+        raise _unlockable(error) from error
     return held
 
 

@@ -213,6 +213,29 @@ def test_a_guard_that_can_not_be_asked_keeps_its_session(
                 fake(site, idle)
 
 
+@pytest.mark.parametrize("number", [errno.EBADF, errno.ENOLCK, errno.ENOSYS])
+@pytest.mark.parametrize("late", [False, True], ids=["when it is looked at", "when it is held"])
+def test_a_session_that_can_not_be_locked_stays_and_it_is_said_why(
+    site: Site, number: int, late: bool
+) -> None:
+    """As over NFS, where a directory can be locked to read and not to write."""
+    old = site.add(age_hours=60)
+    seen = iter(range(9))
+
+    def plan(_: int, call: Call) -> int | None:
+        asked = call.operation == "flock" and call.path.endswith(old)
+        return number if asked and next(seen) == late else None
+
+    site.fs.begin(plan)
+    result = run(site)
+
+    assert site.sessions() == [old]
+    said = result.errors[old] if late else result.skipped[0].detail
+    assert (
+        said == f"nobody can tell whether it is in use, it can't be locked ({os.strerror(number)})"
+    )
+
+
 def max_age(hours: float) -> RetentionPolicy:
     return RetentionPolicy(max_age_hours=hours)
 
