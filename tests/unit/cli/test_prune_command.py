@@ -546,6 +546,7 @@ def test_a_pin_that_outlived_its_session_can_be_taken_away(
     [
         ["--kind", "everything"],
         ["--older-than", "soon"],
+        ["--trash-for", "24", "--trash"],
         ["--max-size", "much"],
         ["--pin", "a", "--unpin", "a"],
         ["--keep-last", "-1"],
@@ -555,5 +556,7 @@ def test_what_makes_no_sense_is_refused_before_anything_is_looked_at(
     prune: Prune, made: Callable[..., str], workspaces: Path, words: list[str]
 ) -> None:
     old = made(hours=48)
-    assert prune(*words, "--yes").code == 2
+    refused = prune(*words, "--yes")
+    assert refused.code == 2
+    assert words[0] in refused.err
     assert os.listdir(workspaces) == [old]

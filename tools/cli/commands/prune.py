@@ -14,7 +14,7 @@ import typer
 from attrs import evolve
 
 from tools.cli.context import Cli, cli_of
-from tools.cli.durations import parse_duration, tell_age
+from tools.cli.durations import InvalidDuration, parse_duration, tell_age
 from tools.cli.errors import AmbiguousTrash, Interrupted, NoSessionToPin, OutputLost
 from tools.cli.exit_codes import ExitCode, exit_code_of
 from tools.cli.options import AsJson, Yes
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tools.prune import Disposal, Outside, RetentionPolicy, TrashRecord
 
 _TRASH_FOR: Final = "7d"
+_HOUR: Final = timedelta(hours=1)
 _ALL: Final = "all"
 
 
@@ -215,7 +216,9 @@ def prune(
         _repair(cli, kinds, dry_run=dry_run, yes=yes)
     else:
         rules: dict[str, Any] = {
-            "max_age_hours": None if older_than is None else _hours(older_than),
+            "max_age_hours": None
+            if older_than is None
+            else _duration(older_than, "--older-than") / _HOUR,
             "max_sessions": keep_last,
             "max_total_bytes": None if max_size is None else parse_size(max_size, "--max-size"),
             "min_free_space_gb": (
@@ -228,8 +231,12 @@ def prune(
         _prune(cli, kinds, _policies(kinds, rules, always), disposal, dry_run=dry_run, yes=yes)
 
 
-def _hours(text: str) -> float:
-    return parse_duration(text) / timedelta(hours=1)
+def _duration(text: str, option: str) -> timedelta:
+    try:
+        return parse_duration(text)
+    except InvalidDuration as error:
+        error.param_hint = option
+        raise
 
 
 # -------------------------------------------------------------------------------- the command line
@@ -327,7 +334,7 @@ def _disposal(cli: Cli, archive: str | None, trash_for: str | None, *, trash: bo
     archiver = None
     if archive is not None:
         archiver = TarArchiver(directory=Path(archive), clock=cli.outside.clock)
-    grace = parse_duration(trash_for or _TRASH_FOR) if trash else None
+    grace = _duration(trash_for or _TRASH_FOR, "--trash-for") if trash else None
     return Disposal(grace=grace, archiver=archiver)
 
 
