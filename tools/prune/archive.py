@@ -43,6 +43,7 @@ from tools.prune.packing import (
     zstd_module,
 )
 from tools.prune.policy import Candidate
+from tools.prune.private import PRIVATE
 from tools.prune.sweeping import create_hidden, sweep
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class TarArchiver:
 
         Raises:
             OSError: It could not be written or verified, the session holds a device or the
-                archive's own directory; nothing of it is left.
+                archive's own directory, or that is where prunes delete; nothing of it is left.
         """
         now = self.clock().astimezone(UTC)
         stem = f"{candidate.kind}-{candidate.session_id}-{now:%Y%m%dT%H%M%SZ}"
@@ -181,7 +182,12 @@ class TarArchiver:
 
 
 def _require_elsewhere(fs: FileSystem, directory: Path, session_fd: int) -> None:
-    """Refuse a directory that is in the session: what is archived there would go with it."""
+    """Refuse a directory that is in the session: what is archived there would go with it.
+
+    Or that is in a root's private directory, where the next prune would delete it.
+    """
+    if PRIVATE in Path(os.path.realpath(directory)).parts:
+        raise OSError(f"the directory of the archives, {directory}, is in {PRIVATE} of a root")
     there = directory
     while not there.is_dir() and there != there.parent:
         there = there.parent

@@ -497,6 +497,18 @@ def test_a_session_is_not_archived_into_itself(site: Site, where: str) -> None:
     assert {name: what for name, what in kept.items() if name not in new} == below(before, second)
 
 
+@pytest.mark.parametrize("where", ["root/.prune/going", "root/.prune/coming/kept", "link"])
+def test_nothing_is_archived_where_the_next_prune_deletes(site: Site, where: str) -> None:
+    old = site.add(age_hours=30)
+    (site.top / "link").symlink_to(site.private / "going" / "kept")
+
+    result = run(site, directory=site.top / where)
+
+    assert result.deleted_sessions == []
+    assert "is in .prune of a root" in result.errors[old]
+    assert site.sessions() == [old]
+
+
 @pytest.mark.parametrize("plant", [Path.touch, os.mkfifo, lambda path: path.symlink_to("nowhere")])
 def test_an_archive_directory_that_is_none_keeps_everything(
     site: Site, plant: Callable[[Path], None]
