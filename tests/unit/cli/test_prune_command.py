@@ -23,6 +23,7 @@ from tools.sandbox import prune_sessions
 from tools.sandbox.metadata import SessionMetadata, encode_metadata
 
 Prune = Callable[..., Ended]
+OPTIONS = ("--option", "this", "--option", "that")
 
 
 @pytest.fixture
@@ -313,6 +314,25 @@ def test_a_root_that_was_named_and_is_missing_keeps_no_other_kind_from_being_pru
     assert f"warning: sandbox: there is no directory {tmp_path / 'nowhere'}" in done.err
     assert "harness: Deleted 1 session" in done.out
     assert agentforge.store.list_sessions() == []
+
+
+def test_question_sessions_are_pruned_where_they_are_said_to_be(
+    agentforge: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    elsewhere = tmp_path / "elsewhere"
+    for place in (elsewhere, tmp_path / ".agentforge" / "questions"):
+        asked = agentforge("ask", "Which?", *OPTIONS, "--no-wait", "--questions", place, "--json")
+        session_id = json.loads(asked.out)["session_id"]
+        assert agentforge("reject", session_id, "--questions", place).code == 0
+    done = agentforge("prune", "--questions", elsewhere, "--older-than", "0s", "--yes")
+    assert done.code == 0, done.err
+    assert [one.name for one in elsewhere.iterdir() if one.name != ".prune"] == []
+    back = agentforge("prune", "--questions", "", "--yes")
+    assert (back.code, "nothing was done" in back.err) == (2, True)
+    missing = agentforge("prune", "--questions", tmp_path / "nowhere", "--yes")
+    assert (missing.code, str(tmp_path / "nowhere") in missing.err) == (3, True)
+    assert len(list((tmp_path / ".agentforge" / "questions").iterdir())) == 1
 
 
 @pytest.mark.parametrize("as_json", [False, True], ids=["for people", "for programs"])

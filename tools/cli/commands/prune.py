@@ -18,7 +18,7 @@ from tools.cli.context import Cli, cli_of
 from tools.cli.durations import InvalidDuration, parse_duration
 from tools.cli.errors import Interrupted, OutputLost
 from tools.cli.exit_codes import ExitCode, exit_code_of
-from tools.cli.options import AsJson, Yes
+from tools.cli.options import QUESTIONS_OPTION, AsJson, QuestionsDirectory, Yes
 from tools.cli.sizes import parse_size
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def prune(
             show_default=False,
         ),
     ] = None,
+    questions: QuestionsDirectory = None,
     older_than: Annotated[
         str | None,
         typer.Option(
@@ -196,16 +197,18 @@ def prune(
         "--trash-for": trash_for,
     }
     looking = {"--dry-run": dry_run or None}
-    _require_whole({**actions, "--archive": archive, "--workspace-root": workspace_root})
+    places = {"--workspace-root": workspace_root, QUESTIONS_OPTION: questions}
+    _require_whole({**actions, "--archive": archive, **places})
     _require_together(actions, pruning, looking)
     kinds = _kinds(
         cli,
         kind,
-        None if workspace_root is None else Path(workspace_root),
+        workspace_root,
+        questions,
         unmade=restore is not None and prune_acts.is_archive(restore),
     )
     if restore is not None:
-        same = () if workspace_root is None else ("--workspace-root", workspace_root)
+        same = [word for option, place in places.items() if place for word in (option, place)]
         prune_acts.restore(cli, kinds, restore, same)
     elif list_trash:
         prune_acts.show_trash(cli, kinds)
@@ -282,7 +285,7 @@ def _require_states(cli: Cli, wanted: Sequence[str]) -> None:
 
 
 def _kinds(
-    cli: Cli, wanted: str, workspace_root: Path | None, *, unmade: bool
+    cli: Cli, wanted: str, workspace_root: str | None, questions: str | None, *, unmade: bool
 ) -> dict[str, PruneKind]:
     """Return the kinds that are meant; with `all`, less those that nobody has made or named.
 
@@ -290,17 +293,18 @@ def _kinds(
         cli: The global options.
         wanted: The name of a kind, or `all`.
         workspace_root: Where the sandbox sessions are, if that was said.
+        questions: Where the question sessions are, if that was said.
         unmade: Whether those that nobody has made are meant as well.
     """
     from tools.bootstrap import prune_kinds
 
-    kinds = prune_kinds(cli.base, workspace_root=workspace_root)
+    kinds = prune_kinds(cli.base, workspace_root=workspace_root, questions_dir=questions)
     if wanted == _ALL:
-        named = () if workspace_root is None else (kinds["sandbox"],)
+        said = {"sandbox": workspace_root, "questions": questions}
         return {
             name: one
             for name, one in kinds.items()
-            if unmade or one in named or os.path.lexists(one.target.root)
+            if unmade or said.get(name) is not None or os.path.lexists(one.target.root)
         }
     if wanted not in kinds:
         known = ", ".join([*kinds, _ALL])
