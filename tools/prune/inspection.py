@@ -30,7 +30,8 @@ CLOCK_SKEW: Final = timedelta(minutes=5)
 _BLOCK: Final = 512
 _KIND: Final = 0o170000  # inode(7): S_IFMT
 _DIRECTORY: Final = stat.S_IFDIR
-_LEVELS: Final = 400
+LEVELS: Final = 400
+"""How many directories of one tree are open at a time, at the most."""
 _FEW: Final = 16
 _BUSY: Final = frozenset({errno.EWOULDBLOCK, errno.EACCES})
 _NO_DIRECTORY: Final = frozenset({errno.ENOTDIR, errno.ELOOP})
@@ -65,7 +66,7 @@ class Size:
         files: How many files and directories there are.
         foreign: A file whose owner is not the directory's, or None.
         mounted: A directory on another file system, or None.
-        partial: True when some of it could not be looked at, so the sizes are at least these.
+        unseen: What could not be looked at, so that nobody knows whose it is, or None.
         names: What is in it, where that is few files and no directory; else None.
     """
 
@@ -74,11 +75,11 @@ class Size:
     files: int
     foreign: str | None
     mounted: str | None
-    partial: bool
+    unseen: str | None
     names: Sequence[str] | None = None
 
 
-_NOT_MEASURED: Final = Size(0, 0, 0, None, None, False)
+_NOT_MEASURED: Final = Size(0, 0, 0, None, None, None)
 
 
 def measure(fs: FileSystem, fd: int, status: os.stat_result | None = None) -> Size:
@@ -95,7 +96,7 @@ def measure(fs: FileSystem, fd: int, status: os.stat_result | None = None) -> Si
     names = walk.names if walk.files <= _FEW and not below else None
     if below:
         walk.visit(fd, below)
-    return Size(walk.size, walk.disk, walk.files, walk.foreign, walk.mounted, walk.partial, names)
+    return Size(walk.size, walk.disk, walk.files, walk.foreign, walk.mounted, walk.unseen, names)
 
 
 class _Walk:
@@ -111,8 +112,8 @@ class _Walk:
         "foreign",
         "mounted",
         "names",
-        "partial",
         "size",
+        "unseen",
     )
 
     def __init__(self, fs: FileSystem, device: int, owner: int) -> None:
@@ -124,30 +125,46 @@ class _Walk:
         self.foreign: str | None = None
         self.mounted: str | None = None
         self.names: list[str] = []
-        self.partial = False
+        self.unseen: str | None = None
 
     def visit(self, fd: int, below: list[str]) -> None:
-        """Walk the directories below one, with one descriptor a level, down to `_LEVELS`."""
+        """Walk the directories below one, however deep, with `LEVELS` descriptors at the most.
+
+        Those nearest to the top are closed where it is deeper, and opened again, by "..", on the
+        way back. Where that leads to another directory, somebody moves them meanwhile.
+        """
+        fs = self._fs
         stack: list[tuple[int, list[str]]] = [(fd, below)]
+        closed: list[tuple[int, int]] = []  # which directories they are: stack[1:1 + len(closed)]
         try:
             while stack:
                 parent, below = stack[-1]
-                if not below:
-                    stack.pop()
-                    if parent != fd:
-                        close_reader(self._fs, parent)
-                    continue
-                name = below.pop()
-                if len(stack) > _LEVELS:
-                    self.partial = True
-                    continue
-                child = self._enter(parent, name)
-                if child >= 0:
+                if below:
+                    child = self._enter(parent, below.pop())
+                    if child < 0:
+                        continue
                     stack.append((child, self.look(child)))
+                    if len(stack) - len(closed) > LEVELS:
+                        upper, names = stack[len(closed) + 1]
+                        status = fs.fstat(upper)
+                        stack[len(closed) + 1] = (-1, names)
+                        closed.append((status.st_dev, status.st_ino))
+                        close_reader(fs, upper)
+                    continue
+                if closed and len(stack) == len(closed) + 2:
+                    again = self._back(parent, closed.pop())
+                    if again < 0:
+                        del stack[1:-1]
+                        closed.clear()
+                    else:
+                        stack[-2] = (again, stack[-2][1])
+                stack.pop()
+                if parent != fd:
+                    close_reader(fs, parent)
         finally:
-            for open_fd, _ in stack:
-                if open_fd != fd:
-                    close_reader(self._fs, open_fd)
+            for open_fd, _ in stack[1:]:
+                if open_fd >= 0:
+                    close_reader(fs, open_fd)
 
     def _counted(self, inode: int) -> bool:
         """Tell whether a file of several names was counted before."""
@@ -159,11 +176,25 @@ class _Walk:
         return before
 
     def _enter(self, parent: int, name: str) -> int:
+        """Open a directory; return -1 if it is gone or can't be opened."""
         try:
             return self._fs.open(name, DIRECTORY_FLAGS, dir_fd=parent)
-        except OSError:
-            self.partial = True
+        except FileNotFoundError:
             return -1
+        except OSError:
+            self.unseen = name
+            return -1
+
+    def _back(self, fd: int, which: tuple[int, int]) -> int:
+        """Open the directory above one; return -1 unless it is the one that was there."""
+        above = self._enter(fd, "..")
+        if above >= 0:
+            status = self._fs.fstat(above)
+            if (status.st_dev, status.st_ino) == which:
+                return above
+            close_reader(self._fs, above)
+        self.unseen = ".."
+        return -1
 
     def look(self, fd: int) -> list[str]:
         """Count what is in one directory; name its directories."""
@@ -172,15 +203,17 @@ class _Walk:
         try:
             names = fs.listdir(fd)
         except OSError:
-            self.partial = True
+            self.unseen = "."
             return below
         stat_of, owner, device = fs.stat, self._owner, self._device
         size = disk = 0
         for name in names:
             try:
                 status = stat_of(name, dir_fd=fd)
+            except FileNotFoundError:
+                continue
             except OSError:
-                self.partial = True
+                self.unseen = name
                 continue
             if status.st_uid != owner:
                 self.foreign = name
@@ -331,7 +364,7 @@ class Inspector:
         size, in_use = _NOT_MEASURED, False
         if everything or wanted(dated, pinned):
             size = measure(self.fs, fd, status)
-            if size.mounted is not None or size.foreign is not None:
+            if (size.mounted, size.foreign, size.unseen) != (None, None, None):
                 return self._unsuitable(name, size)
             in_use = is_in_use(self.fs, fd, self.target.guards)
             if size.names is not None:
@@ -354,8 +387,11 @@ class Inspector:
         if size.mounted is not None:
             detail = f"another file system is mounted at {size.mounted!r} in it"
             return self._skip(name, SkipReason.MOUNT_POINT, detail)
-        detail = f"{size.foreign!r} in it belongs to another user"
-        return self._skip(name, SkipReason.OTHER_OWNER, detail)
+        if size.foreign is not None:
+            detail = f"{size.foreign!r} in it belongs to another user"
+            return self._skip(name, SkipReason.OTHER_OWNER, detail)
+        detail = f"{size.unseen!r} in it can't be looked at, so nobody knows whose it is"
+        return self._skip(name, SkipReason.UNREADABLE, detail)
 
 
 # ------------------------------------------------------------------------------------------ locks

@@ -45,6 +45,7 @@ def test_scenario_atomic_write(questions_dir: Path) -> None:
         f"open {temporary}",
         f"pread {temporary}",
         f"close {temporary}",
+        "open answers.json",  # what it held, to be put back where the rename is not durable
         "rename answers.json",
     ]
     at = steps.index(wanted[0])
