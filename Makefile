@@ -9,16 +9,15 @@ COMPONENT ?= session_domain
 AGENT   ?= recorded:examples/recordings/session_domain
 WORKFLOW ?= .agentforge/workflows/tdflow-scheduler.yaml
 WORKERS ?= 2
-# Empty measures none, and is quicker: make test COVERAGE=
-COVERAGE ?= --cov --cov-report=term:skip-covered
 PYTEST  := $(BIN)/python -m pytest
+ALL_TESTS := $(PYTEST) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # Hundreds of processes of ours are started in the tests; each would compile all it imports anew
 # where the environment says that Python is to keep no bytecode. Empty means: keep it.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types imports format bench sandbox-bench prune-bench questions-bench terminal-bench soak prune clean
+.PHONY: help run test coverage check lint types imports format bench sandbox-bench prune-bench questions-bench terminal-bench soak prune clean
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -40,7 +39,11 @@ run: $(VENV)/.run-ready  ## do the main job: an agent develops a component, then
 
 test: $(VENV)/.dev-ready  ## run all tests, the long campaigns with small counts
 	$(BIN)/agentforge setup
-	$(PYTEST) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder $(COVERAGE)
+	$(ALL_TESTS)
+
+coverage: $(VENV)/.dev-ready  ## run all tests, and tell the lines and branches that none of them reaches
+	$(BIN)/agentforge setup
+	$(ALL_TESTS) --cov --cov-report=term:skip-covered
 
 questions-bench: $(VENV)/.dev-ready  ## measure how soon a waiter is awake after an answer
 	$(BIN)/python -m benchmarks.questions

@@ -174,6 +174,8 @@ def test_spec_waits_for_a_person(cli: Cli, tmp_path: Path) -> None:
     assert f"waiting for an answer to question {waiting}" in str(done.document["reason"])
     answer = f"agentforge answer {waiting} --questions {tmp_path / 'questions'}"
     assert done.document["next"] == answer
+    again = cli("resume", only(tmp_path), "--no-wait", "--json")
+    assert (again.code, again.document["waiting_for"]) == (1, waiting)
 
 
 def test_person_is_told_of_an_agents_question_as_of_any_other(

@@ -97,6 +97,18 @@ def test_resume_goes_on_where_it_ended(agentforge: CommandLine, workflow: Path) 
     ]
 
 
+@pytest.mark.parametrize("command", ["resume", "retry"])
+def test_an_agent_for_a_session_of_scripts_is_refused(
+    agentforge: CommandLine, workflow: Path, command: str
+) -> None:
+    agentforge.executor.results = [DONE, FAILED]
+    agentforge("run", workflow)
+    refused = agentforge(command, only(agentforge), "--agent", "claude -p")
+    assert refused.code == 2
+    assert "its workflow runs scripts" in refused.err
+    assert agentforge("resume", only(agentforge)).code == 0
+
+
 def test_after_the_last_attempt_retry_is_named_and_goes_beyond(
     agentforge: CommandLine, workflow: Path
 ) -> None:

@@ -286,6 +286,7 @@ def go_on(
     session_id: str,
     *,
     agent: str | None,
+    wait: bool,
     retry: bool = False,
     reason: str | None = None,
 ) -> None:
@@ -294,9 +295,9 @@ def go_on(
 
     other = None if agent is None else make_agent(_chosen(parse_agent, agent, None))
     if retry:
-        run_agent(cli, lambda runner: runner.retry(session_id, reason, other), wait=True)
+        run_agent(cli, lambda runner: runner.retry(session_id, reason, other), wait=wait)
     else:
-        run_agent(cli, lambda runner: runner.resume(session_id, other), wait=True)
+        run_agent(cli, lambda runner: runner.resume(session_id, other), wait=wait)
 
 
 def run_agent(cli: Cli, act: Callable[[AgentRunner], RunOutcome], *, wait: bool) -> None:

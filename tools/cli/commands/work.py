@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tools.cli.agent_options import OtherAgent
+from tools.cli.agent_options import NoWait, OtherAgent
 from tools.cli.commands.agent_work import go_on
 from tools.cli.context import Cli, cli_of
 from tools.cli.options import AsJson, SessionId
@@ -50,14 +50,16 @@ def resume(
     context: typer.Context,
     session_id: SessionId,
     agent: OtherAgent = None,
+    no_wait: NoWait = False,
     as_json: AsJson = False,
 ) -> None:
     """Go on with a session, whatever became of its last worker."""
     cli = cli_of(context, json=as_json)
     whole = cli.store().resolve(session_id)
     if _is_agents(cli, whole):
-        go_on(cli, whole, agent=agent)
+        go_on(cli, whole, agent=agent, wait=not no_wait)
     else:
+        _require_no_agent(whole, agent)
         _work(cli, lambda runner: runner.resume(whole))
 
 
@@ -74,14 +76,16 @@ def retry(
         ),
     ] = None,
     agent: OtherAgent = None,
+    no_wait: NoWait = False,
     as_json: AsJson = False,
 ) -> None:
     """Begin another attempt at a session's failed phase, beyond the workflow's limit too."""
     cli = cli_of(context, json=as_json)
     whole = cli.store().resolve(session_id)
     if _is_agents(cli, whole):
-        go_on(cli, whole, agent=agent, retry=True, reason=reason)
+        go_on(cli, whole, agent=agent, wait=not no_wait, retry=True, reason=reason)
     else:
+        _require_no_agent(whole, agent)
         _work(cli, lambda runner: runner.retry(whole, reason))
 
 
@@ -89,6 +93,15 @@ def _is_agents(cli: Cli, session_id: str) -> bool:
     from tools.workflows.agent_work import is_agent_session
 
     return is_agent_session(cli.store(), session_id)
+
+
+def _require_no_agent(session_id: str, agent: str | None) -> None:
+    """Refuse an agent that nobody would ask."""
+    if agent is not None:
+        raise typer.BadParameter(
+            f"no agent works in session {session_id}: its workflow runs scripts",
+            param_hint="--agent",
+        )
 
 
 # -------------------------------------------------------------------------------------- the work
