@@ -31,7 +31,9 @@ DEFAULT_POOL_SIZE: Final = 2
 MAX_POOL_SIZE: Final = 64
 
 _JOIN_SECONDS: Final = 10.0
-_RESTORE_SECONDS: Final = 0.01
+RESTORE_SECONDS: Final = 0.01
+"""How long an execution waits for a used interpreter that is being restored."""
+
 _RETURN_SECONDS: Final = 0.05
 """How long an interpreter in use is expected back before another is opened in its place."""
 
@@ -66,9 +68,18 @@ class PoolStats:
 
 
 class InterpreterPool:
-    """A bounded number of interpreters of one class, opened by one thread."""
+    """A bounded number of interpreters of one class, opened by one thread.
 
-    def __init__(self, size: int, *, restore: bool = True) -> None:
+    Args:
+        size: How many it keeps ready; 0 switches it off.
+        restore: Whether used interpreters are made what they were and used again.
+        restoring_s: The longest that `take` waits for one that is being restored, in seconds.
+    """
+
+    def __init__(
+        self, size: int, *, restore: bool = True, restoring_s: float = RESTORE_SECONDS
+    ) -> None:
+        self._restoring_s = restoring_s
         self._condition = threading.Condition()
         self._size = size
         self._restore = restore
@@ -102,7 +113,7 @@ class InterpreterPool:
                 self._counts["discarded"] += len(stale)
             # One that is being restored is ready sooner than another is opened.
             self._condition.wait_for(
-                lambda: self._ready or not (self._spent or self._coming), _RESTORE_SECONDS
+                lambda: self._ready or not (self._spent or self._coming), self._restoring_s
             )
             taken = self._next()
             self._counts["missed" if taken is None else "used"] += 1
@@ -209,8 +220,9 @@ class InterpreterPool:
         )
 
     def _expecting(self) -> bool:
-        """Whether the pool will be full once the interpreters in use are back."""
-        return self._restore and len(self._ready) + self._out >= self._size
+        """Whether the pool will be full once those in use are back and all are restored."""
+        coming = self._out + len(self._spent)
+        return self._restore and len(self._ready) + coming >= self._size
 
     def _work(self) -> None:
         while True:

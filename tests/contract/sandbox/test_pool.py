@@ -24,9 +24,12 @@ from tools.sandbox import (
     create_sandbox,
     pool_stats,
     prepare,
+    runtime_info,
     warm_pool,
 )
 from tools.sandbox.claims import try_claim
+from tools.sandbox.interpreter import class_of, open_interpreter
+from tools.sandbox.pool import InterpreterPool
 from tools.sandbox.request import checked_request
 
 # The first test of a machine compiles the interpreter, which takes minutes.
@@ -69,12 +72,31 @@ def test_the_first_execution_fills_the_pool_and_the_next_ones_use_it(sandbox: Sa
 
 def test_executions_in_a_row_open_no_more_interpreters(sandbox: Sandbox) -> None:
     sandbox.execute("1")
-    assert warm_pool()
     for number in range(20):
+        assert warm_pool()
         assert sandbox.execute(f"print({number})").stdout == f"{number}\n"
     assert warm_pool()
     stats = pool_stats()
-    assert stats.restored == stats.used + stats.missed  # none was closed
+    assert (stats.opened, stats.missed, stats.used, stats.restored) == (1, 1, 20, 21)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_none_is_opened_while_the_used_ones_are_being_restored(size: int) -> None:
+    kind = class_of(ExecutionPolicy(), runtime_info().cache_dir)
+    pool = InterpreterPool(size, restoring_s=60)
+    try:
+        assert pool.take(kind) is None
+        pool.done(open_interpreter(kind, restorable=True))
+        assert pool.wait_ready(60)
+        for _ in range(50):  # without a pause, so that each finds some still being restored
+            taken = pool.take(kind)
+            assert taken is not None
+            pool.done(taken)
+        assert pool.wait_ready(60)
+        stats = pool.stats()
+        assert (stats.opened, stats.used, stats.restored) == (size - 1, 50, 51)
+    finally:
+        pool.close()
 
 
 def test_an_interpreter_that_stays_away_is_replaced(sandbox: Sandbox) -> None:
