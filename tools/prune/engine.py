@@ -136,7 +136,8 @@ class _Run:
         root_fd = open_root(self._fs, self._target.root)
         try:
             observer.started(self._target, self._policy, dry_run=dry_run)
-            found, plan = self._plan(root_fd, now)
+            names: dict[str, Sequence[str]] = {}
+            found, plan = self._plan(root_fd, now, None if dry_run else names)
             for skipped in found.skipped:
                 observer.skipped(skipped)
             for decision in plan.removals:
@@ -144,7 +145,7 @@ class _Run:
             if dry_run:
                 self._ledger.would(plan, self._leftovers(root_fd, now))
             else:
-                self._apply(root_fd, found, plan, now)
+                self._apply(root_fd, names, plan, now)
         except OSError as error:
             if isinstance(error, PruneError):
                 raise
@@ -162,7 +163,9 @@ class _Run:
 
     # ------------------------------------------------------------------------------- decide
 
-    def _plan(self, root_fd: int, now: datetime) -> tuple[Found, Plan]:
+    def _plan(
+        self, root_fd: int, now: datetime, names: dict[str, Sequence[str]] | None
+    ) -> tuple[Found, Plan]:
         policy = self._policy
         inspector = Inspector(
             fs=self._fs,
@@ -171,6 +174,7 @@ class _Run:
             pins=read_pins(self._fs, root_fd),
             mounted=self._outside.mounts(self._target.root),
             owners=owners_of(self._fs, root_fd),
+            names=names,
         )
 
         limit = policy.max_age_hours
@@ -180,7 +184,7 @@ class _Run:
             kept = pinned or not dated.removable or dated.state in policy.keep_states
             return not kept and before is not None and dated.at <= before
 
-        found = inspector.look(root_fd, wanted=old, everything=policy.counts_everything)
+        found = inspector.look(root_fd, wanted=None if policy.counts_everything else old)
         free = None
         if policy.min_free_space_gb is not None:
             free = self._outside.free_bytes(root_fd)
@@ -218,7 +222,9 @@ class _Run:
 
     # ------------------------------------------------------------------------------- apply
 
-    def _apply(self, root_fd: int, found: Found, plan: Plan, now: datetime) -> None:
+    def _apply(
+        self, root_fd: int, names: Mapping[str, Sequence[str]], plan: Plan, now: datetime
+    ) -> None:
         if not plan.removals and not self._has_private(root_fd):
             return
         private = PrivateDirectory(
@@ -246,7 +252,7 @@ class _Run:
                 removals = [one for one in plan.removals if not self._pinned(one, pins)]
                 if plan.removals:
                     private.directory(self._parent)
-                self._remove(root_fd, private, audit, left, removals, found.names)
+                self._remove(root_fd, private, audit, left, removals, names)
             finally:
                 with suppress(OSError):  # the lines that follow a removal are not its proof
                     audit.write()

@@ -12,9 +12,10 @@ import os
 import resource
 import stat
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
+from stat import ST_DEV, ST_INO, ST_MODE, ST_NLINK, ST_SIZE, ST_UID  # faster than by attribute
 from typing import Final
 
 from attrs import field, frozen
@@ -47,22 +48,27 @@ class Found:
         candidates: Sessions that can be dated and are ours.
         skipped: What has a session's name and is neither.
         skipped_bytes: What the skipped ones hold, where all had to be measured.
-        names: By session id: what is in a session that holds few files and no directory.
     """
 
     candidates: tuple[Candidate, ...]
     skipped: tuple[Skipped, ...]
     skipped_bytes: int = 0
-    names: Mapping[str, Sequence[str]] = field(factory=dict)
 
 
-@frozen
 class Size:
-    """What a directory holds.
+    """What a directory holds; links count as links, mounted trees are not entered.
+
+    It is also what the walk through the tree adds up in: one is made for each of ten thousand
+    sessions.
+
+    Args:
+        fs: The file system.
+        fd: The directory, open.
+        status: What `fstat` says of it.
 
     Attributes:
         size_bytes: Sizes of all files, each counted once however many names it has.
-        disk_bytes: The room they take.
+        blocks: The room they take, in units of 512 bytes (inode(7): st_blocks).
         files: How many files and directories there are.
         foreign: A file whose owner is not the directory's, or None.
         mounted: A directory on another file system, or None.
@@ -70,64 +76,36 @@ class Size:
         names: What is in it, where that is few files and no directory; else None.
     """
 
-    size_bytes: int
-    disk_bytes: int
-    files: int
-    foreign: str | None
-    mounted: str | None
-    unseen: str | None
-    names: Sequence[str] | None = None
-
-
-_NOT_MEASURED: Final = Size(0, 0, 0, None, None, None)
-
-
-def measure(fs: FileSystem, fd: int, status: os.stat_result | None = None) -> Size:
-    """Add up what an open directory holds; links count as links, mounted trees are not entered.
-
-    Args:
-        fs: The file system.
-        fd: The directory.
-        status: What `fstat` says of it, where that is known.
-    """
-    top = status or fs.fstat(fd)
-    walk = _Walk(fs, top.st_dev, top.st_uid)
-    below = walk.look(fd)
-    names = walk.names if walk.files <= _FEW and not below else None
-    if below:
-        walk.visit(fd, below)
-    return Size(walk.size, walk.disk, walk.files, walk.foreign, walk.mounted, walk.unseen, names)
-
-
-class _Walk:
-    """A sum that goes on through a tree. It is made for each of ten thousand sessions."""
-
     __slots__ = (
         "_device",
         "_fs",
         "_linked",
         "_owner",
-        "disk",
+        "blocks",
         "files",
         "foreign",
         "mounted",
         "names",
-        "size",
+        "size_bytes",
         "unseen",
     )
 
-    def __init__(self, fs: FileSystem, device: int, owner: int) -> None:
+    def __init__(self, fs: FileSystem, fd: int, status: os.stat_result) -> None:
         self._fs = fs
-        self._device = device
-        self._owner = owner
+        self._device = status.st_dev
+        self._owner = status.st_uid
         self._linked: set[int] | None = None
-        self.size = self.disk = self.files = 0
+        self.size_bytes = self.blocks = self.files = 0
         self.foreign: str | None = None
         self.mounted: str | None = None
-        self.names: list[str] = []
         self.unseen: str | None = None
+        self.names: list[str] | None = None
+        below = self._look(fd)
+        if below:
+            self.names = None
+            self._visit(fd, below)
 
-    def visit(self, fd: int, below: list[str]) -> None:
+    def _visit(self, fd: int, below: list[str]) -> None:
         """Walk the directories below one, however deep, with `LEVELS` descriptors at the most.
 
         Those nearest to the top are closed where it is deeper, and opened again, by "..", on the
@@ -143,7 +121,7 @@ class _Walk:
                     child = self._enter(parent, below.pop())
                     if child < 0:
                         continue
-                    stack.append((child, self.look(child)))
+                    stack.append((child, self._look(child)))
                     if len(stack) - len(closed) > LEVELS:
                         upper, names = stack[len(closed) + 1]
                         status = fs.fstat(upper)
@@ -196,17 +174,16 @@ class _Walk:
         self.unseen = ".."
         return -1
 
-    def look(self, fd: int) -> list[str]:
+    def _look(self, fd: int) -> list[str]:
         """Count what is in one directory; name its directories."""
-        fs = self._fs
         below: list[str] = []
         try:
-            names = fs.listdir(fd)
+            names = self._fs.listdir(fd)
         except OSError:
             self.unseen = "."
             return below
-        stat_of, owner, device = fs.stat, self._owner, self._device
-        size = disk = 0
+        stat_of, owner = self._fs.stat, self._owner
+        size = blocks = 0
         for name in names:
             try:
                 status = stat_of(name, dir_fd=fd)
@@ -215,23 +192,23 @@ class _Walk:
             except OSError:
                 self.unseen = name
                 continue
-            if status.st_uid != owner:
+            if status[ST_UID] != owner:
                 self.foreign = name
-            if status.st_mode & _KIND == _DIRECTORY:
-                if status.st_dev != device:
+            if status[ST_MODE] & _KIND == _DIRECTORY:
+                if status[ST_DEV] != self._device:
                     self.mounted = name
                     continue
                 below.append(name)
-            elif status.st_nlink > 1 and self._counted(status.st_ino):
+            elif status[ST_NLINK] > 1 and self._counted(status[ST_INO]):
                 continue
             else:
-                size += status.st_size
-            disk += status.st_blocks
-        if not self.files:
+                size += status[ST_SIZE]
+            blocks += status.st_blocks
+        if not self.files and len(names) <= _FEW:
             self.names = names
         self.files += len(names)
-        self.size += size
-        self.disk += disk * _BLOCK
+        self.size_bytes += size
+        self.blocks += blocks
         return below
 
 
@@ -246,6 +223,7 @@ class Inspector:
         pins: Ids that somebody pinned.
         mounted: Names in the root at or below which something is mounted.
         owners: The users whose sessions may be removed.
+        names: Is told what is in sessions that hold few files and no directory; None for nobody.
         latest: The latest time a session may be dated.
     """
 
@@ -255,57 +233,52 @@ class Inspector:
     pins: Collection[str] = ()
     mounted: Collection[str] = ()
     owners: Collection[int] = field(factory=lambda: (os.geteuid(),))
+    names: dict[str, Sequence[str]] | None = None
     latest: datetime = field(init=False)
-    _names: dict[str, Sequence[str]] = field(init=False, factory=dict)
 
     @latest.default
     def _latest(self) -> datetime:
         return self.now + CLOCK_SKEW
 
-    def look(
-        self, root_fd: int, *, wanted: Callable[[Dated, bool], bool], everything: bool
-    ) -> Found:
+    def look(self, root_fd: int, *, wanted: Callable[[Dated, bool], bool] | None) -> Found:
         """Date what is under a root, and measure what may have to go.
 
         Args:
             root_fd: The root, open.
-            wanted: Whether a session, dated so and pinned or not, is to be measured.
-            everything: Whether all are to be measured, the skipped ones too.
+            wanted: Whether a session, dated so and pinned or not, is to be measured. None for
+                all, the skipped ones too.
 
         Raises:
             OSError: The root can't be listed.
         """
+        fs = self.fs
         candidates = []
         skipped = []
         skipped_bytes = 0
-        device = self.fs.fstat(root_fd).st_dev
-        owns = self.target.owns
-        for name in sorted(filter(owns, self.fs.listdir(root_fd))):
+        device = fs.fstat(root_fd).st_dev
+        for name in sorted(filter(self.target.owns, fs.listdir(root_fd))):
             try:
-                fd = self.fs.open(name, DIRECTORY_FLAGS, dir_fd=root_fd)
+                fd = fs.open(name, DIRECTORY_FLAGS, dir_fd=root_fd)
             except OSError as error:
                 why = self._unopened(root_fd, name, error)
                 if why is not None:
                     skipped.append(why)
                 continue
             try:
-                found = self._examine(fd, name, device, wanted, everything=everything)
+                found = self._examine(fd, name, device, wanted)
                 if isinstance(found, Skipped):
                     skipped.append(found)
-                    if everything:
-                        skipped_bytes += measure(self.fs, fd).size_bytes
+                    if wanted is None:
+                        skipped_bytes += Size(fs, fd, fs.fstat(fd)).size_bytes
                 elif found is not None:
                     candidates.append(found)
             except OSError as error:
                 reason = error.strerror or str(error)
                 skipped.append(self._skip(name, SkipReason.UNREADABLE, reason))
             finally:
-                close_reader(self.fs, fd)
+                close_reader(fs, fd)
         return Found(
-            candidates=tuple(candidates),
-            skipped=tuple(skipped),
-            skipped_bytes=skipped_bytes,
-            names=self._names,
+            candidates=tuple(candidates), skipped=tuple(skipped), skipped_bytes=skipped_bytes
         )
 
     def _skip(self, name: str, reason: SkipReason, detail: str) -> Skipped:
@@ -327,55 +300,42 @@ class Inspector:
         return None
 
     def _examine(
-        self,
-        fd: int,
-        name: str,
-        device: int,
-        wanted: Callable[[Dated, bool], bool],
-        *,
-        everything: bool,
+        self, fd: int, name: str, device: int, wanted: Callable[[Dated, bool], bool] | None
     ) -> Candidate | Skipped | None:
-        status = self.fs.fstat(fd)
+        """Make a candidate of what can be dated, and measure it if it may have to go."""
+        fs, target = self.fs, self.target
+        status = fs.fstat(fd)
         if status.st_dev != device or name in self.mounted:
             return self._skip(name, SkipReason.MOUNT_POINT, "something is mounted at or below it")
         if status.st_uid not in self.owners:
             detail = f"it belongs to user {status.st_uid}"
             return self._skip(name, SkipReason.OTHER_OWNER, detail)
-        dated = self.target.date(self.fs, fd, name)
+        dated = target.date(fs, fd, name)
         if not isinstance(dated, Dated):
             return None if dated is None else self._skip(name, dated.reason, dated.detail)
-        return self._weigh(fd, name, dated, status, wanted, everything=everything)
-
-    def _weigh(
-        self,
-        fd: int,
-        name: str,
-        dated: Dated,
-        status: os.stat_result,
-        wanted: Callable[[Dated, bool], bool],
-        *,
-        everything: bool,
-    ) -> Candidate | Skipped:
-        """Make a candidate of what is dated, and measure it if it may have to go."""
-        if dated.at > self.latest:
-            detail = f"it is dated {dated.at.isoformat()}, which is still to come"
+        at = dated.at
+        if at > self.latest:
+            detail = f"it is dated {at.isoformat()}, which is still to come"
             return self._skip(name, SkipReason.FUTURE, detail)
         pinned = name in self.pins
-        size, in_use = _NOT_MEASURED, False
-        if everything or wanted(dated, pinned):
-            size = measure(self.fs, fd, status)
-            if (size.mounted, size.foreign, size.unseen) != (None, None, None):
+        size_bytes = blocks = 0
+        in_use = False
+        if wanted is None or wanted(dated, pinned):
+            size = Size(fs, fd, status)
+            if size.foreign is not None or size.mounted is not None or size.unseen is not None:
                 return self._unsuitable(name, size)
-            in_use = is_in_use(self.fs, fd, self.target.guards)
-            if size.names is not None:
-                self._names[name] = tuple(map(sys.intern, size.names))  # most have the same names
+            size_bytes, blocks = size.size_bytes, size.blocks
+            in_use = is_in_use(fs, fd, target.guards)
+            if self.names is not None and size.names is not None:
+                # Most have the same names.
+                self.names[name] = tuple(map(sys.intern, size.names))
         return Candidate(
-            kind=self.target.kind,
+            kind=target.kind,
             session_id=name,
-            dated_at=dated.at,
+            dated_at=at,
             version=dated.version,
-            size_bytes=size.size_bytes,
-            disk_bytes=size.disk_bytes,
+            size_bytes=size_bytes,
+            disk_bytes=blocks * _BLOCK,
             state=dated.state,
             removable=dated.removable,
             pinned=pinned,

@@ -14,7 +14,7 @@ from tests.support.filesystem import Call, FaultyFileSystem
 from tests.support.prune_sites import Site
 from tools.durable import OsFileSystem, empty_directory
 from tools.prune import PruneResult, RetentionPolicy, prune
-from tools.prune.inspection import LEVELS, Size, measure
+from tools.prune.inspection import LEVELS, Size
 from tools.sandbox import SandboxTarget
 
 DEEP = LEVELS + 100
@@ -33,7 +33,7 @@ def _emptied(tmp_path: Path) -> Iterator[None]:
 def look(top: Path, fs: FaultyFileSystem) -> Size:
     fd = os.open(top, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        return measure(fs, fd)
+        return Size(fs, fd, os.fstat(fd))
     finally:
         os.close(fd)
 
