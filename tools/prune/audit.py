@@ -81,6 +81,7 @@ class AuditLog:
         self._fs = fs
         self._tail = "," + _encode({"run": run, "by": dict(by)})[1:]
         self._pending: list[bytes] = []
+        self._stamp: tuple[datetime | None, str] = (None, "")
         name, where = (AUDIT_NAME, directory_fd) if path is None else (os.fspath(path), None)
         try:
             self._fd = fs.open(name, _FLAGS, 0o600, dir_fd=where)
@@ -108,11 +109,10 @@ class AuditLog:
 
     def add(self, event: str, *, at: datetime, **fields: object) -> None:
         """Add a line, to be written with the next `write`."""
-        line = {
-            "at": at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
-            "event": event,
-            **fields,
-        }
+        if self._stamp[0] is not at:  # a batch is announced at one time
+            text = at.astimezone(UTC).isoformat(timespec="microseconds")
+            self._stamp = (at, text.replace("+00:00", "Z"))
+        line = {"at": self._stamp[1], "event": event, **fields}
         self._pending.append(f"{_encode(line)[:-1]}{self._tail}\n".encode("ascii"))
 
     def write(self, *, sync: bool = True) -> None:
