@@ -9,8 +9,9 @@ COMPONENT ?= session_domain
 AGENT   ?= recorded:examples/recordings/session_domain
 WORKFLOW ?= .agentforge/workflows/tdflow-scheduler.yaml
 WORKERS ?= 2
+SEED    ?= 20261122
 PYTEST  := $(BIN)/python -m pytest
-ALL_TESTS := $(PYTEST) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+ALL_TESTS := $(PYTEST) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --randomly-seed=$(SEED)
 
 # Hundreds of processes of ours are started in the tests; each would compile all it imports anew
 # where the environment says that Python is to keep no bytecode. Empty means: keep it.
