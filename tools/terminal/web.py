@@ -111,16 +111,25 @@ class _Terminal(AppService):
         with suppress(TimeoutError):
             async with asyncio.timeout(_STOP_S):
                 await super().stop()
-        process, self._process = self._process, None
+        await self._end(None, signal.SIGTERM, signal.SIGKILL)
+
+    async def kill(self) -> None:
+        """End the process now, if it has not ended."""
+        await self._end(signal.SIGKILL)
+
+    async def _end(self, *numbers: signal.Signals | None) -> None:
+        """Send the process one signal after the other until it has ended."""
+        process = self._process
         if process is None:
             return
         if process.stdin is not None:
             process.stdin.close()
-        for number in (None, signal.SIGTERM, signal.SIGKILL):
+        for number in numbers:
             with suppress(TimeoutError, ProcessLookupError):
                 if number is not None:  # asking by signal 0 would take the exit code away
                     process.send_signal(number)
                 await asyncio.wait_for(process.wait(), _STOP_S)
+                self._process = None
                 return
 
 
@@ -140,6 +149,7 @@ class LoopbackServer(Server):
         self._key = key
         self._cookie = f"agentforge_questions_{port}"
         self._pages: set[web.WebSocketResponse] = set()
+        self._terminals: set[_Terminal] = set()
 
     @property
     def url(self) -> str:
@@ -150,6 +160,7 @@ class LoopbackServer(Server):
         """Return the web application, guarded."""
         app = await self._make_app()
         app.router.add_get("/questions.js", self._script)
+        app.on_cleanup.append(self._end_all)
         app.middlewares.append(self._guard())
         return app
 
@@ -207,6 +218,7 @@ class LoopbackServer(Server):
             download_manager=self.download_manager,
         )
         self._pages.add(page)
+        self._terminals.add(terminal)
         try:
             await page.prepare(request)
             await terminal.start(_cells(request, "width", 80), _cells(request, "height", 24))
@@ -216,12 +228,18 @@ class LoopbackServer(Server):
         finally:
             self._pages.discard(page)
             await terminal.stop()
+            self._terminals.discard(terminal)
         return page
 
     async def on_shutdown(self, app: web.Application) -> None:  # noqa: ARG002 (not ours to name)
         """Close the pages, so that their applications end."""
         for page in tuple(self._pages):
             await page.close()
+
+    async def _end_all(self, _: web.Application) -> None:
+        """End the applications that took longer to end than the server waits for its pages."""
+        await asyncio.gather(*(one.kill() for one in self._terminals))
+        self._terminals.clear()
 
     async def on_startup(self, app: web.Application) -> None:
         """Say nothing: the command says where it serves."""

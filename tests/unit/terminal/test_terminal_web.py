@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -19,6 +21,14 @@ from tools.terminal.web import MAX_PAGES, LoopbackServer, serve
 pytestmark = pytest.mark.anyio
 KEY = "k" * 32
 QUIET = [sys.executable, "-c", "import sys; print('__GANGLION__', flush=True); sys.stdin.read(5)"]
+STUBBORN = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+with open(f"{sys.argv[1]}.part", "w") as file:
+    file.write(str(os.getpid()))
+os.rename(f"{sys.argv[1]}.part", sys.argv[1])
+time.sleep(600)
+"""
 
 
 @define
@@ -41,9 +51,9 @@ class Page:
 
 
 @asynccontextmanager
-async def served() -> AsyncIterator[Page]:
+async def served(command: Sequence[str] = QUIET) -> AsyncIterator[Page]:
     listening = socket.create_server(("127.0.0.1", 0))
-    server = LoopbackServer(QUIET, port=listening.getsockname()[1], key=KEY)
+    server = LoopbackServer(command, port=listening.getsockname()[1], key=KEY)
     runner = web.AppRunner(await server.application(), access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     await web.SockSite(runner, listening).start()
@@ -131,6 +141,19 @@ async def test_so_many_pages_and_no_more(anyio_backend: str) -> None:
         assert refused.value.status == 503
         for one in opened:
             await one.close()
+
+
+async def test_an_application_that_takes_long_to_end_does_not_outlive_the_server(
+    anyio_backend: str, tmp_path: Path
+) -> None:
+    pid = tmp_path / "pid"
+    async with served([sys.executable, "-c", STUBBORN, str(pid)]) as page:
+        await page.get(f"/?key={KEY}")
+        async with page.socket(Origin=page.base):
+            while not pid.exists():
+                await asyncio.sleep(0.01)
+    with pytest.raises(ProcessLookupError):  # it has ended and was waited for
+        os.kill(int(pid.read_text()), 0)
 
 
 def test_a_port_that_is_taken_is_told(anyio_backend: str) -> None:
