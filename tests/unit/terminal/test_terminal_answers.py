@@ -290,21 +290,21 @@ async def test_the_keys_are_at_the_foot_of_every_screen_in_80_columns(
 ) -> None:
     desk.ask(STORAGE)
     async with sitting() as person:
-        foot = person.sees().splitlines()[-1]
-        assert all(word in foot for word in ("Answer", "Leave", "Reject", "Keys"))
+        await foot_has(person, "Answer", "Leave", "Reject", "Keys")
         await person.press("enter")
-        foot = person.sees().splitlines()[-1]
-        assert all(
-            word in foot
-            for word in ("Next", "Choose", "Other", "Back", "Review", "Detail", "Reject", "Queue")
+        await foot_has(
+            person,
+            *("Next", "Choose", "Other", "Back", "Review", "Detail", "Reject", "Queue", "? Keys"),
         )
-        assert "? Keys" in foot
         await person.press("o")
-        foot = person.sees().splitlines()[-1]
-        assert "tab Go on" in foot
+        await foot_has(person, "tab Go on")
         await person.press("escape", "v")
-        foot = person.sees().splitlines()[-1]
-        assert all(word in foot for word in ("Send", "Change", "Reject", "Back", "Keys"))
+        await foot_has(person, "Send", "Change", "Reject", "Back", "Keys")
+
+
+async def foot_has(person: Person, *words: str) -> None:
+    """See words in the last line, which is made anew a moment after the rest of the screen."""
+    await person.waits_for(lambda seen: all(word in seen.splitlines()[-1] for word in words))
 
 
 async def test_all_keys_are_told_by_one_key(sitting: Sitting, desk: FakeDesk) -> None:

@@ -154,10 +154,8 @@ async def test_a_terminal_that_changes_its_size_keeps_what_is_seen(
     async with sitting(size=(120, 40)) as person:
         await person.press("enter", "1")
         await person.pilot.resize_terminal(50, 18)
-        await person.pilot.pause()
-        seen = person.sees()
-        assert "(•) 1 PostgreSQL" in seen
-        assert max(map(len, seen.splitlines())) <= 50
+        await person.waits_for(lambda seen: max(map(len, seen.splitlines())) <= 50)
+        await person.waits_for("(•) 1 PostgreSQL")
 
 
 async def test_states_are_told_without_colour(sitting: Sitting, desk: FakeDesk) -> None:
