@@ -19,7 +19,7 @@ import pytest
 
 from tools.bootstrap import SandboxPhaseExecutor, build_manager, build_runner
 from tools.harness import PhaseExecutor, PhaseResult, SessionNotFound, SessionState, SessionStore
-from tools.sandbox import ExecutionPolicy, prepare
+from tools.sandbox import ExecutionPolicy, end_process, prepare
 from tools.workflows import AlreadyRunning, Phase, SilentObserver, Workflow, load_workflow
 
 # The first run on a machine compiles the guest, which takes minutes.
@@ -256,4 +256,4 @@ def main(word: str, base: str, what: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    end_process(main(*sys.argv[1:]))

@@ -158,6 +158,10 @@ def main() -> None:
         code = run(sys.argv[1:])
     finally:
         _close_pool()
+    if "wasmtime" in sys.modules:  # only then is the engine's threads' end of any concern
+        from tools.sandbox import end_process
+
+        end_process(code)
     sys.exit(code)
 
 

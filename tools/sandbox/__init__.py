@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from tools.prune import PruneResult, RetentionPolicy
 from tools.sandbox.cancel import CancelToken
+from tools.sandbox.ending import end_process
 from tools.sandbox.errors import (
     InputFileError,
     InvalidExecution,
@@ -104,6 +105,7 @@ __all__ = [
     "create_session_sandbox",
     "delete_session_path",
     "delete_session_workspace",
+    "end_process",
     "forget_usage",
     "get_session_sandbox",
     "list_session_files",
