@@ -56,6 +56,7 @@ def handshake(server: HttpProcess) -> dict[str, str]:
                 "clientInfo": {"name": "raw", "version": "0"},
             },
         },
+        timeout=60,
     )
     return {"Mcp-Session-Id": answer.headers["mcp-session-id"]}
 

@@ -30,7 +30,7 @@ if len(sys.argv) > 1:
 else:
     print(manager.create("spec", "clarify").session_id, flush=True)
 question = PersonQuestion(prompt="Which?", title="Which", options=["this", "that"])
-reply = manager.ask([question], pause=True)
+reply = manager.ask([question], pause=True, on_waiting=lambda _: print("waits", flush=True))
 print(reply.outcome, *reply.answers[0].selected, flush=True)
 """
 PATIENCE_S = 60.0
@@ -150,7 +150,8 @@ def test_a_worker_killed_while_it_waits_loses_nothing_and_the_next_finds_the_ans
     worker.wait()
 
     second = start(started, tmp_path, "-c", WORKER, agent_session)  # it takes up the question
-    time.sleep(0.5)
+    assert second.stdout is not None
+    assert second.stdout.readline() == "waits\n"
     second.kill()
     second.wait()
     assert len(sessions.list_sessions()) == 1

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-
+from tests.support.promptness import when
 from tools.bootstrap import SandboxPhaseExecutor
 from tools.harness import SessionManager, SessionStore
 from tools.sandbox import CancelToken
@@ -12,11 +11,11 @@ from tools.sandbox import CancelToken
 def test_code_is_stopped_from_another_thread_and_its_run_recorded(store: SessionStore) -> None:
     token = CancelToken()
     manager = SessionManager(store, executor=SandboxPhaseExecutor(store, kept=0, cancel=token))
-    manager.create(goal="g", initial_phase="red")
-    timer = threading.Timer(0.5, token.cancel)
-    timer.start()
-    result = manager.run_phase("while True: pass", deadline_s=100)
-    timer.join()
+    session = manager.create(goal="g", initial_phase="red")
+    begun = store.workspace_path(session.session_id) / "begun"
+    canceller = when(begun.exists, token.cancel)
+    result = manager.run_phase("open('begun', 'w')\nwhile True: pass", deadline_s=100)
+    canceller.join()
     assert (result.success, result.trapped) == (False, "cancelled")
     assert manager.current_session is not None
     assert manager.current_session.history[-1].action == "phase_failed"

@@ -177,7 +177,11 @@ def test_only_one_holds_it_at_a_time_among_threads(tmp_path: Path) -> None:
         numbers = iter(range(10_000))
         for _ in range(30):
             with SessionLock(
-                OsFileSystem(), tmp_path, MISSING, token=lambda: f"{name}-{next(numbers)}"
+                OsFileSystem(),
+                tmp_path,
+                MISSING,
+                token=lambda: f"{name}-{next(numbers)}",
+                timeout_s=60,  # nobody is promised a turn before the others have had all of theirs
             ):
                 with guard:
                     inside += 1

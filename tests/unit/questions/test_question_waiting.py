@@ -8,13 +8,14 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import anyio
 import pytest
 
 from tests.support.clock import FakeClock
+from tests.support.promptness import soonest
 from tests.support.questions import ANSWERS, MISSING, QUESTIONS, CountingWatcher, build
 from tools.questions import (
     AnswersTimeout,
@@ -67,8 +68,10 @@ class RingingWatcher:
 def in_thread(act: Callable[[], object]) -> Iterator[None]:
     thread = threading.Thread(target=act)
     thread.start()
-    yield
-    thread.join()
+    try:
+        yield
+    finally:
+        thread.join()
 
 
 def test_a_wait_that_is_told_does_not_wait_for_the_poll(
@@ -95,22 +98,31 @@ def test_the_real_watcher_tells_without_the_poll(
 ) -> None:
     monkeypatch.setattr(waiting_module, "POLL_S", 1000.0)
     sessions = QuestionSessions(base)
-    session_id = sessions.create_session(QUESTIONS)
-    found: list[SessionAnswers] = []
 
-    def wait() -> None:
-        if kind == "async":
-            found.append(anyio.run(sessions.wait_for_answers_async, session_id))
-        else:
-            found.append(sessions.wait_for_answers(session_id))
+    def measure() -> float:
+        session_id = sessions.create_session(QUESTIONS)
+        found: list[SessionAnswers] = []
+        ended: list[float] = []
 
-    with in_thread(wait):
-        time.sleep(0.8)  # it waits by now, and looks no more by itself
-        sessions.save_session_answers(session_id, ANSWERS)
-    assert found[0].answers == ANSWERS
+        def wait() -> None:  # what nobody told of is found at the end of the time
+            if kind == "async":
+                found.append(anyio.run(sessions.wait_for_answers_async, session_id, 30))
+            else:
+                found.append(sessions.wait_for_answers(session_id, 30))
+            ended.append(time.monotonic())
+
+        with in_thread(wait):
+            time.sleep(0.8)  # it waits by now, and looks no more by itself
+            sessions.save_session_answers(session_id, ANSWERS)
+            saved = time.monotonic()
+        assert found[0].answers == ANSWERS
+        return ended[0] - saved
+
+    # A change may be missed while the library hands over others: three in a row are not.
+    assert soonest(measure, 10) <= 10
 
 
-def test_a_thousand_waits_share_one_thread_and_all_are_told(base: Path) -> None:
+def test_hundreds_of_waits_share_one_thread_and_all_are_told(base: Path) -> None:
     watcher = FileWatcher()
     rung: set[int] = set()
     paths = []
@@ -118,26 +130,30 @@ def test_a_thousand_waits_share_one_thread_and_all_are_told(base: Path) -> None:
         path = base / str(i)
         path.mkdir(parents=True)
         paths.append(path)
-    before = threading.active_count()
-    from contextlib import ExitStack
+    before = set(threading.enumerate())
+
+    def ours() -> list[threading.Thread]:
+        new = set(threading.enumerate()) - before
+        return [one for one in new if one.name == "agentforge-questions-watcher"]
+
+    def until_all_are_told(act: Callable[[Path], object]) -> None:
+        deadline = time.monotonic() + 60
+        while len(rung) < 200 and time.monotonic() < deadline:
+            for i in set(range(200)) - rung:  # a change may be missed; the next one is not
+                act(paths[i])
+            time.sleep(0.2)
+        assert len(rung) == 200
 
     with ExitStack() as stack:
         for i, path in enumerate(paths):
             stack.enter_context(watcher.telling(path, lambda i=i: rung.add(i)))  # type: ignore[misc]
-        assert threading.active_count() <= before + 2  # ours, and the library's own
-        deadline = time.monotonic() + 30
-        while len(rung) < 200 and time.monotonic() < deadline:
-            time.sleep(0.01)  # each is told once when it is watched
+        (thread,) = ours()
+        until_all_are_told(lambda _: None)  # each is told once when it is watched
         rung.clear()
-        for path in paths:
-            (path / "answers.json").write_text("{}")
-        while len(rung) < 200 and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert len(rung) == 200
-    deadline = time.monotonic() + 30
-    while threading.active_count() > before and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert threading.active_count() <= before
+        until_all_are_told(lambda path: (path / "answers.json").write_text("{}"))
+        assert ours() == [thread]
+    thread.join(60)
+    assert not thread.is_alive()
 
 
 def test_a_watch_that_the_system_refuses_leaves_the_poll(
