@@ -21,6 +21,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp_types import CallToolResult, TextContent
 
+from tests.support.signals import usual_signals
 from tests.support.soak import SOAKING
 from tools.harness import SessionStore
 from tools.questions import QuestionSessions, SessionStatus
@@ -105,14 +106,15 @@ class Place:
         self, *arguments: str, through: Sequence[str] = (), **options: Any
     ) -> subprocess.Popen[bytes]:
         """Start `agentforge mcp` with pipes at its ends, through another command if need be."""
-        return subprocess.Popen(
-            [*through, *COMMAND, *(["mcp"] if "mcp" not in arguments else []), *arguments],
-            cwd=self.directory,
-            env=environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            **{"stdin": subprocess.PIPE, **options},
-        )
+        with usual_signals():
+            return subprocess.Popen(
+                [*through, *COMMAND, *(["mcp"] if "mcp" not in arguments else []), *arguments],
+                cwd=self.directory,
+                env=environment(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                **{"stdin": subprocess.PIPE, **options},
+            )
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -1,9 +1,9 @@
 """Ending a process in which code has run in the sandbox.
 
-The engine frees what a guest has written to on threads of its own, which call Python for it. Before
-Python 3.14 a thread that asks for the interpreter while it is being finalized is ended by force, and
-an engine's thread that is ended so aborts the process: SIGABRT in place of the exit code. That takes
-a thread that was held up until then, as on a busy machine.
+The engine frees what a guest has written to on threads of its own, which call Python for it.
+Before Python 3.14 a thread that asks for the interpreter while it is being finalized is ended by
+force, and an engine's thread that is ended so aborts the process: SIGABRT in place of the exit
+code. That takes a thread that was held up until then, as on a busy machine.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import NoReturn
 def end_process(code: int) -> NoReturn:
     """End this process with an exit code; to be called in the main thread, as the last thing.
 
-    As at the end of a script all threads but daemons are waited for, `atexit`'s functions are called
-    and the standard streams are written out. The interpreter is not finalized: what waits for its
-    objects' destructors, as a file that nobody closed, is lost.
+    As at the end of a script all threads but daemons are waited for, `atexit`'s functions are
+    called and the standard streams are written out. The interpreter is not finalized: what waits
+    for its objects' destructors, as a file that nobody closed, is lost.
 
     Args:
         code: The exit code, 0 to 255.

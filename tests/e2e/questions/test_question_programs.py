@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.signals import usual_signals
 from tools.harness import SessionManager, SessionState, SessionStore
 from tools.questions import QuestionSessions, SessionStatus, UserAnswer
 
@@ -48,15 +49,16 @@ def started(tmp_path: Path) -> Iterator[list[subprocess.Popen[str]]]:
 def start(
     started: list[subprocess.Popen[str]], cwd: Path, *arguments: str
 ) -> subprocess.Popen[str]:
-    process = subprocess.Popen(
-        [sys.executable, *arguments],
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    with usual_signals():
+        process = subprocess.Popen(
+            [sys.executable, *arguments],
+            cwd=cwd,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
     started.append(process)
     return process
 
