@@ -258,8 +258,13 @@ async def test_a_server_that_stops_ends_calls_and_begins_none() -> None:
 
 
 @pytest.fixture
-def sessions(store: SessionStore) -> SessionTools:
-    return SessionTools(store=store, workers=Workers())
+def slept() -> list[float]:
+    return []
+
+
+@pytest.fixture
+def sessions(store: SessionStore, slept: list[float]) -> SessionTools:
+    return SessionTools(store=store, workers=Workers(), sleep=slept.append, chance=lambda: 1.0)
 
 
 def new(store: SessionStore) -> str:
@@ -272,20 +277,22 @@ def interfere(store: SessionStore, session_id: str) -> None:
     other.record_tokens(1)
 
 
-async def test_a_change_is_repeated_when_somebody_else_was_faster(
-    sessions: SessionTools, store: SessionStore
+@pytest.mark.parametrize("overtaken", [1, 3, 12])
+async def test_a_change_is_repeated_after_a_pause_when_somebody_else_was_faster(
+    sessions: SessionTools, store: SessionStore, slept: list[float], overtaken: int
 ) -> None:
     session_id = new(store)
     times = []
 
     def act(manager: SessionManager) -> None:
         times.append(1)
-        if len(times) <= 3:
+        if len(times) <= overtaken:
             interfere(store, session_id)
         manager.advance_phase("green")
 
     session, _ = await sessions._change(session_id, act)
-    assert (len(times), session.current_phase, session.token_budget.tokens_used) == (4, "green", 3)
+    assert (session.current_phase, session.token_budget.tokens_used) == ("green", overtaken)
+    assert slept == [0.002, 0.004, 0.008, 0.016, 0.032, 0.064, *[0.1] * 6][:overtaken]
 
 
 async def test_somebody_who_is_always_faster_is_told_of(
