@@ -134,9 +134,7 @@ async def browsing(
     try:
         port = await _port_of(process, profile / "DevToolsActivePort")
         async with aiohttp.ClientSession() as http:
-            async with http.get(f"http://127.0.0.1:{port}/json/list") as answer:
-                pages = [one for one in await answer.json() if one["type"] == "page"]
-            url = pages[0]["webSocketDebuggerUrl"]
+            url = await _page_of(http, port)
             async with http.ws_connect(url, max_msg_size=0) as socket:
                 browser = Browser(socket)
                 listening = asyncio.create_task(browser.listen())
@@ -155,11 +153,22 @@ async def browsing(
             process.wait()
 
 
+async def _page_of(http: aiohttp.ClientSession, port: int) -> str:
+    """Return where its first page is driven; the page comes a moment after the port."""
+    async with asyncio.timeout(DEADLINE_S):
+        while True:
+            async with http.get(f"http://127.0.0.1:{port}/json/list") as answer:
+                for one in await answer.json():
+                    if one["type"] == "page":
+                        return str(one["webSocketDebuggerUrl"])
+            await asyncio.sleep(0.05)
+
+
 async def _port_of(process: subprocess.Popen[bytes], file: Path) -> int:
     async with asyncio.timeout(DEADLINE_S):
         while True:
             assert process.poll() is None, f"the browser ended with {process.returncode}"
             with suppress(FileNotFoundError):
-                if (lines := file.read_text().splitlines()) and lines[0]:
+                if len(lines := file.read_text().splitlines()) > 1:  # else it is being written
                     return int(lines[0])
             await asyncio.sleep(0.05)

@@ -30,8 +30,8 @@ _Result = TypeVar("_Result")
 _REPEATS: Final = 12
 """How often a change is repeated after somebody else changed the session.
 
-Agents call tools in parallel, and several servers may lead one session: of 1,290 changes, made 10 to
-16 at once, 3 were overtaken four times in a row."""
+Agents call tools in parallel, and several servers may lead one session: of 1,290 changes, made 10
+to 16 at once, 3 were overtaken four times in a row."""
 _FIRST_PAUSE_S: Final = 0.002
 _LONGEST_PAUSE_S: Final = 0.1
 """The longest pause before a change is repeated, at first and at the most, in seconds."""

@@ -217,6 +217,7 @@ phases:
   - name: wait
     code: |
       import os, time
+      open("begun", "w").close()
       if not os.path.exists("go"):
           time.sleep(50)
     tokens: 10

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.cli.conftest import Installed
+from tests.e2e.cli.conftest import DEADLINE_S, Installed
 from tests.support.clock import START
 from tests.support.mounts import mounted_tmpfs
 from tests.support.prune_sites import metadata, uuid_of, write_files
@@ -72,13 +72,17 @@ def test_ctrl_c_keeps_the_session_and_resume_finishes_it(
     for line in process.stdout:
         if "wait: running" in line:
             break
-    time.sleep(0.3)
+    (session_id,) = agentforge.store.list_sessions()
+    begun_file = agentforge.store.workspace_path(session_id) / "begun"
+    deadline = time.monotonic() + DEADLINE_S
+    while not begun_file.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     begun = time.monotonic()
     _, err = process.communicate(timeout=60)
     assert time.monotonic() - begun < 30, "Ctrl-C must end it, not the phase's own end"
     assert process.returncode == 130
-    (session_id,) = agentforge.store.list_sessions()
     assert f"session {session_id} is kept" in err
     assert err.endswith(f"To go on: agentforge resume {session_id}\n")
     assert err.count("\n") == 1

@@ -92,9 +92,17 @@ class Tmux:
     def sees(self) -> str:
         return self("capture-pane", "-p")
 
-    def waits_for(self, text: str) -> str:
-        until(lambda: text in self.sees(), lambda: f"{text!r} never came:\n{self.sees()}")
-        return self.sees()
+    def waits_for(self, *texts: str) -> str:
+        """Wait until all of these are seen at once: a screen is drawn piece by piece."""
+        seen = ""
+
+        def all_seen() -> bool:
+            nonlocal seen
+            seen = self.sees()
+            return all(text in seen for text in texts)
+
+        until(all_seen, lambda: f"{texts!r} never came:\n{self.sees()}")
+        return seen
 
     def picture(self, name: str) -> None:
         """See what the documentation's picture shows; with AGENTFORGE_PICTURES make it there."""
