@@ -92,6 +92,7 @@ class PhasesDrawing:
     def __init__(self, output: Output) -> None:
         self._output = output
         self._spinner = Spinner("dots", style="bold cyan")
+        self._live: Live | None = None
 
     def live(self, draw: Callable[[], RenderableType]) -> AbstractContextManager[object]:
         """Draw until the context ends, which leaves the last state on the screen.
@@ -99,12 +100,18 @@ class PhasesDrawing:
         Args:
             draw: Makes the picture of now.
         """
-        return Live(
+        self._live = Live(
             console=self._output.console,
             get_renderable=draw,
             refresh_per_second=_REFRESHES_PER_SECOND,
             vertical_overflow="visible",
         )
+        return self._live
+
+    def draw_now(self) -> None:
+        """Draw at once, where something is drawn: what is over before the next turn is seen."""
+        if self._live is not None and self._live.is_started:
+            self._live.refresh()
 
     def picture(
         self,

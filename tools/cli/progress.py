@@ -79,6 +79,11 @@ class LiveRunView(RunView):
         """Draw the table until the context ends, which leaves its last state on the screen."""
         return self._drawing.live(self._draw)
 
+    def phase_started(self, phase: Phase, *, attempt: int, position: int, total: int) -> None:
+        """Show a phase as running, however short it is."""
+        super().phase_started(phase, attempt=attempt, position=position, total=total)
+        self._drawing.draw_now()
+
     def _draw(self) -> RenderableType:
         if self.workflow is None or self.session_id is None:
             return Text()

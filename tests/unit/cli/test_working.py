@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from tests.unit.cli.conftest import CommandLine
+from tools.cli.output import Output
+from tools.cli.progress import LiveRunView
 from tools.harness import PhaseResult, SessionState
 from tools.sandbox import SandboxUnavailable
+from tools.workflows import load_workflow
 
 FAILED = PhaseResult(success=False, exit_code=3, stderr="boom\x1b[31m\nlast line", duration_s=0.5)
 DONE = PhaseResult(success=True, exit_code=0, duration_s=0.25)
@@ -36,6 +41,19 @@ def test_run_tells_each_phase_and_how_it_ended(agentforge: CommandLine, workflow
         "budget     ███████░░░░░░░░░░░░░░░░░ 30 %  300 of 1,000 tokens\n"
         f"next       agentforge --base {agentforge.base} show {session_id}\n"
     )
+
+
+def test_a_phase_is_drawn_as_running_however_short_it_is(
+    agentforge: CommandLine, workflow: Path
+) -> None:
+    told, output, manager = io.StringIO(), Output(), agentforge.begin()
+    output._console = Console(file=told, force_terminal=True, width=100)
+    view, run = LiveRunView(manager, output), load_workflow(workflow)
+    with view.shown():
+        view.run_started(agentforge.new_id(manager), run, resumed=False)
+        view.phase_started(run.phases[0], attempt=1, position=1, total=2)
+        view.phase_finished(run.phases[0], DONE, None)
+    assert "running" in told.getvalue()
 
 
 def test_forced_colour_in_a_pipe_is_not_redrawn(
