@@ -13,7 +13,74 @@ import contextlib
 import os
 import sys
 import threading
-from typing import NoReturn
+import time
+from collections.abc import Callable
+from typing import Final, NoReturn
+
+REST_SECONDS: Final = 2.0
+"""How long the end of a process waits for the engine's threads."""
+
+_THREADS: Final = "/proc/self/task"
+_ENGINES: Final = b"tokio"
+_BETWEEN_LOOKS_S: Final = 0.001
+_QUIET_LOOKS: Final = 3
+
+
+def let_engine_rest(
+    limit_s: float = REST_SECONDS,
+    *,
+    threads: str = _THREADS,
+    monotonic: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> bool:
+    """Wait until no thread of the engine computes or waits for a core.
+
+    `atexit` calls it after all that closes interpreters, so that what the engine still frees is
+    freed before Python is finalized. It makes an abort there rare, not impossible: a thread that
+    something else holds up is not seen.
+
+    Args:
+        limit_s: The longest wait, in seconds.
+        threads: Where the system tells of them (proc_pid_task(5)); elsewhere nothing is waited for.
+        monotonic: Gives the time in seconds.
+        sleep: Waits that many seconds, and lets other threads have the interpreter meanwhile.
+
+    Returns:
+        Whether they rest.
+    """
+    until = monotonic() + limit_s
+    quiet = 0
+    while quiet < _QUIET_LOOKS:
+        if monotonic() >= until:
+            return False
+        sleep(_BETWEEN_LOOKS_S)
+        quiet = 0 if _engine_runs(threads) else quiet + 1
+    return True
+
+
+def _engine_runs(threads: str) -> bool:
+    try:
+        tasks = os.listdir(threads)
+    except OSError:
+        return False
+    for task in tasks:
+        try:
+            with open(f"{threads}/{task}/stat", "rb") as about:  # 12 (name) S ...
+                name, _, rest = about.read().partition(b"(")[2].rpartition(b")")
+        except OSError:
+            continue  # it has ended
+        if name.startswith(_ENGINES) and rest.split(None, 1)[0] != b"S":
+            return True
+    return False
+
+
+def _at_exit() -> None:
+    if "wasmtime" in sys.modules:
+        let_engine_rest()
+
+
+# Before the runner is imported, and so called after its own: the last registered comes first.
+atexit.register(_at_exit)
 
 
 def end_process(code: int) -> NoReturn:
@@ -26,6 +93,7 @@ def end_process(code: int) -> NoReturn:
     Args:
         code: The exit code, 0 to 255.
     """
+    atexit.unregister(_at_exit)  # nothing is finalized, so nobody need wait
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
