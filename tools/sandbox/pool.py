@@ -34,7 +34,7 @@ _JOIN_SECONDS: Final = 10.0
 RESTORE_SECONDS: Final = 0.01
 """How long an execution waits for a used interpreter that is being restored."""
 
-_RETURN_SECONDS: Final = 0.05
+RETURN_SECONDS: Final = 0.05
 """How long an interpreter in use is expected back before another is opened in its place."""
 
 _FAILURES_BEFORE_REST: Final = 3
@@ -74,12 +74,20 @@ class InterpreterPool:
         size: How many it keeps ready; 0 switches it off.
         restore: Whether used interpreters are made what they were and used again.
         restoring_s: The longest that `take` waits for one that is being restored, in seconds.
+        return_s: How long one in use is expected back before another is opened in its place, in
+            seconds.
     """
 
     def __init__(
-        self, size: int, *, restore: bool = True, restoring_s: float = RESTORE_SECONDS
+        self,
+        size: int,
+        *,
+        restore: bool = True,
+        restoring_s: float = RESTORE_SECONDS,
+        return_s: float = RETURN_SECONDS,
     ) -> None:
         self._restoring_s = restoring_s
+        self._return_s = return_s
         self._condition = threading.Condition()
         self._size = size
         self._restore = restore
@@ -264,7 +272,7 @@ class InterpreterPool:
                 self._condition.wait()
             elif not self._expecting():
                 break
-            elif not self._condition.wait_for(work, _RETURN_SECONDS):
+            elif not self._condition.wait_for(work, self._return_s):
                 return True
         return False
 
