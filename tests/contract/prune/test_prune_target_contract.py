@@ -406,7 +406,7 @@ PLANTS: Final[dict[str, Callable[[Path], object]]] = {
 
 
 @pytest.mark.parametrize("plant", PLANTS)
-@pytest.mark.timeout(30)
+@pytest.mark.timeout(60)
 def test_a_record_that_is_none_has_no_date_and_keeps_the_session(
     kind: Kind, target: PruneTarget, site: Site, plant: str
 ) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.promptness import soonest, when
+from tests.support.promptness import given_time, soonest, when
 from tools.sandbox import (
     CancelToken,
     ExecutionPolicy,
@@ -180,7 +180,6 @@ def test_lines_are_handed_on_while_the_guest_runs(sandbox: Sandbox) -> None:
         "print('end', end='')",
         on_stdout=on_stdout,
         on_stderr=errors.append,
-        timeout=20,
     )
     assert result.success, result
     assert seen[0] == ("one ü\n", False)
@@ -564,9 +563,13 @@ def test_a_cancelled_execution_loses_the_variables(stateful: Sandbox) -> None:
 
 def test_an_idle_interpreter_ends_by_itself(tmp_path: Path) -> None:
     with create_sandbox(workspace=tmp_path / "w", stateful=True, idle_s=0.2) as sandbox:
-        sandbox.execute("x = 1")
-        time.sleep(0.5)
-        result = sandbox.execute("print('x' in globals())")
+
+        def after_a_rest(rest_s: float) -> SandboxResult:
+            sandbox.execute("x = 1")
+            time.sleep(rest_s)  # whoever ends it may come late
+            return sandbox.execute("print('x' in globals())")
+
+        result = given_time(after_a_rest, 0.5, lambda one: one.metadata["state_lost"])
         assert (result.stdout, result.metadata["state_lost"]) == ("False\n", "idle")
 
 
