@@ -30,7 +30,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve, frozen
 
-from tests.support.promptness import soonest
+from tests.support.promptness import given_time, soonest
 from tests.support.soak import SOAKING
 from tools.sandbox import (
     ExecutionPolicy,
@@ -38,9 +38,11 @@ from tools.sandbox import (
     SandboxResult,
     WorkspaceError,
     close_pool,
+    configure_pool,
     create_sandbox,
     get_session_sandbox,
     open_workspace_file,
+    pool_stats,
     prepare,
     read_session_metadata,
     warm_pool,
@@ -53,9 +55,9 @@ TRIED = ATTACKS if SOAKING else ATTACKS[::2]
 SECRET = "the-secret-7f3a91"
 SESSION = "workspace"
 GRACE_S = 0.5
-DEADLINE_S = 20.0
+DEADLINE_S = 120.0
 SHORT_DEADLINE_S = 1.0
-"""For what is expected to run into its deadline."""
+"""For what is expected to run into its deadline; more where it could not begin in that time."""
 MEMORY_SLACK_MIB = 300
 """How much this process may grow by beside the guest's own memory."""
 
@@ -103,11 +105,23 @@ class Ground:
     def workspace(self) -> Path:
         return self.base / SESSION
 
-    def timed(self, source: str) -> float:
-        """Run an attack once more; how long that took, in seconds."""
-        started = time.monotonic()
-        self.sandbox.execute(source, argv=[str(self.base)])
-        return time.monotonic() - started
+    def attacked(self, sandbox: Sandbox, source: str) -> SandboxResult:
+        """Run an attack with time enough to begin, and see that it did not take longer than that.
+
+        A machine that is busy may hold up one run; the limit is held to by one of several.
+        """
+
+        def attempt(limit_s: float) -> tuple[SandboxResult, float, float]:
+            started = time.monotonic()
+            result = sandbox.execute(source, argv=[str(self.base)], timeout=limit_s)
+            return result, limit_s, time.monotonic() - started - limit_s
+
+        def begun(ran: tuple[SandboxResult, float, float]) -> bool:
+            return ran[0].trapped != "deadline" or "CONTAINED" in ran[0].stdout
+
+        result, limit_s, late_s = given_time(attempt, sandbox.policy.deadline_s, begun)
+        assert late_s <= GRACE_S or soonest(lambda: attempt(limit_s)[2], GRACE_S) <= GRACE_S
+        return result
 
     def outside(self) -> tuple[dict[str, bytes], set[str]]:
         """The content and the times of every file, and every entry, outside the workspace."""
@@ -254,14 +268,10 @@ def test_attack_is_contained_and_the_host_goes_on(ground: Ground, name: str) -> 
     metadata = read_session_metadata(SESSION, ground.base)
 
     with growth_of_memory() as grown:
-        started = time.monotonic()
-        result = ground.sandbox.execute(source, argv=[str(ground.base)])
-        took = time.monotonic() - started
+        result = ground.attacked(ground.sandbox, source)
 
     transcript = f"\n{result.stdout[-2000:]}\n{result.stderr[-2000:]}"
     assert problems(source, result, before, ground.outside()) == [], transcript
-    limit = policy["deadline_s"] + GRACE_S
-    assert took <= limit or soonest(lambda: ground.timed(source), limit) <= limit
     stated = re.search(r"^# host memory: (\d+)$", source, re.MULTILINE)
     most = policy["memory_bytes"] / (1 << 20) + MEMORY_SLACK_MIB
     assert grown[-1] < (int(stated.group(1)) if stated else most)
@@ -293,14 +303,9 @@ def test_attack_is_contained_by_a_process_apart(tmp_path: Path, name: str) -> No
     ground = build_ground(base, policy)
     with create_sandbox(workspace=ground.workspace, policy=policy, isolation="process") as sandbox:
         before = ground.outside()
-        result = sandbox.execute(source, argv=[str(base)])
+        result = ground.attacked(sandbox, source)
         transcript = f"\n{result.stdout[-2000:]}\n{result.stderr[-2000:]}\n{result.metadata}"
         assert problems(source, result, before, ground.outside()) == [], transcript
-        limit = policy.deadline_s + GRACE_S
-        assert (
-            result.duration_s <= limit
-            or soonest(lambda: sandbox.execute(source, argv=[str(base)]).duration_s, limit) <= limit
-        )
         assert (afterwards := sandbox.execute(AFTERWARDS)).stdout == CLEAN, afterwards.stderr
     for left in ground.workspace.iterdir():
         if left.is_dir() and not left.is_symlink():
@@ -368,9 +373,12 @@ def test_only_the_expected_endings_count(
 
 
 def test_growth_of_memory_is_seen() -> None:
+    assert warm_pool(60)  # what the pool gives back meanwhile would hide it
     with growth_of_memory() as grown:
         taken = bytearray(os.urandom(1 << 20)) * 64
-        time.sleep(0.1)
+        looks, until = len(grown), time.monotonic() + 60
+        while len(grown) < looks + 2 and time.monotonic() < until:
+            time.sleep(0.01)
     assert len(taken) == 64 << 20
     assert grown[-1] > 48
 
@@ -457,8 +465,7 @@ def test_what_is_neither_file_nor_directory_is_not_there(ground: Ground) -> None
             "            change(name)\n"
             "            print('changed', name)\n"
             "        except OSError as error:\n"
-            "            pass\n",
-            timeout=5,
+            "            pass\n"
         )
     assert result.stdout == "[] False False\n", result.stderr
     assert stat.S_ISFIFO((ground.workspace / "sub" / "pipe").lstat().st_mode)
@@ -528,12 +535,13 @@ def test_private_files_of_an_execution_are_gone_afterwards(
     private = tmp_path / "temporary"  # others on this machine make and remove theirs meanwhile
     private.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(private))
+    size = pool_stats().size
     close_pool()
     try:
         code = "open('/tmp/x', 'w').write('x' * 10**6)\nimport os\nos.mkdir('/d')"
         for _ in range(2):
             ground.sandbox.execute(code)
-            assert warm_pool()  # a pooled interpreter is closed beside the next execution
+            assert warm_pool(60)  # a pooled interpreter is closed beside the next execution
         assert os.listdir(private) == []
     finally:
-        close_pool()
+        configure_pool(size)
