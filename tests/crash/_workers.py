@@ -9,6 +9,7 @@ in one write and shorter than PIPE_BUF, so that lines never mix and none is torn
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -49,13 +50,15 @@ class DyingFileSystem:
         self._last = last
         self._moment = moment
         self.calls: list[str] = []
+        self._numbers = itertools.count(1)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         real = getattr(self._real, name)
 
         def call(*args: Any, **kwargs: Any) -> Any:
+            number = next(self._numbers)  # one step: of two threads' calls neither is passed over
             self.calls.append(name)
-            if len(self.calls) != self._last:
+            if number != self._last:
                 return real(*args, **kwargs)
             try:
                 if self._moment == "in":
@@ -116,12 +119,15 @@ def save_until_killed(tell: Tell, *, base: str, seed: int, ids: list[str]) -> No
         tell(did="saved", id=chosen, revision=session.revision, entries=len(session.history))
 
 
-def add_artifacts(tell: Tell, *, base: str, start: float, worker: int, count: int) -> None:
+def add_artifacts(
+    tell: Tell, *, base: str, here: str, workers: int, worker: int, count: int
+) -> None:
     """Add artifacts to the session "shared", loading it anew whenever somebody was quicker."""
-    store = SessionStore(base)
+    store = _patient_store(base)
     rng = random.Random(worker)
     conflicts = 0
-    _sleep_until(start)
+    Path(here, str(worker)).touch()
+    _wait_until(lambda: len(os.listdir(here)) == workers)
     for number in range(count):
         while True:
             session = store.load("shared")
@@ -138,7 +144,7 @@ def add_artifacts(tell: Tell, *, base: str, start: float, worker: int, count: in
 
 def create_sessions(tell: Tell, *, base: str, start: float, worker: int, count: int) -> None:
     """Create sessions, each with an id of its own."""
-    store = SessionStore(base)
+    store = _patient_store(base)
     _sleep_until(start)
     for number in range(count):
         store.save(_story.begin(f"session-{worker}-{number}"), attachments={"plan.yaml": b"plan"})
@@ -147,7 +153,7 @@ def create_sessions(tell: Tell, *, base: str, start: float, worker: int, count: 
 
 def create_the_same_session(tell: Tell, *, base: str, start: float, count: int) -> None:
     """Create sessions that others create too; only one can be the first."""
-    store = SessionStore(base)
+    store = _patient_store(base)
     _sleep_until(start)
     first = []
     for number in range(count):
@@ -161,7 +167,7 @@ def create_the_same_session(tell: Tell, *, base: str, start: float, count: int) 
 
 def save_what_is_there(tell: Tell, *, base: str, start: float, worker: int, stop: str) -> None:
     """Change whatever session there is, until the file `stop` appears."""
-    store = SessionStore(base)
+    store = _patient_store(base)
     rng = random.Random(worker)
     acknowledged: dict[str, int] = {}
     conflicts = 0
@@ -179,20 +185,26 @@ def save_what_is_there(tell: Tell, *, base: str, start: float, worker: int, stop
         except SessionConflict:
             conflicts += 1
             continue
+        if not acknowledged:
+            Path(f"{stop}.saved").touch()
         known = acknowledged.get(session.session_id, 0)
         acknowledged[session.session_id] = max(known, session.revision)
     tell(acknowledged=acknowledged, conflicts=conflicts, wrong=wrong[:5])
 
 
 def create_and_delete(tell: Tell, *, base: str, start: float, count: int, stop: str) -> None:
-    """Create a session and delete it at a revision that was seen, again and again."""
-    store = SessionStore(base)
+    """Create a session and delete it at a revision that was seen, again and again.
+
+    The first one stays until another worker has saved it and `watch` has seen it.
+    """
+    store = _patient_store(base)
     deleted: dict[str, int] = {}
     refused = 0
     _sleep_until(start)
     for number in range(count):
         name = f"victim-{number}"
         store.save(_story.begin(name))
+        _wait_until(lambda: os.path.exists(f"{stop}.saved") and os.path.exists(f"{stop}.seen"))
         time.sleep(0.03)
         while True:
             session = store.load(name)
@@ -226,6 +238,8 @@ def watch(tell: Tell, *, base: str, start: float, stop: str) -> None:
                 wrong += _story.problems(session)
                 if store.read_attachment(name, "plan.yaml") not in {b"plan", None}:
                     wrong.append(f"{name} has half an attachment")
+        if seen:
+            Path(f"{stop}.seen").touch()
         listings += 1
     tell(listings=listings, seen=len(seen), wrong=wrong[:5])
 
@@ -285,7 +299,7 @@ def work_in_workspaces(tell: Tell, *, root: str, start: float, worker: int, stop
             continue
         try:
             for number in range(4):
-                with claim(sandbox.workspace, timeout_s=20) as fd:
+                with claim(sandbox.workspace, timeout_s=60) as fd:
                     assert fd is not None
                     held += 1
                     name = f"{worker}-{number}.txt"
@@ -388,6 +402,17 @@ TASKS: dict[str, Callable[..., None]] = _question_tasks.TASKS | {
         clean_up_until_stopped,
     )
 }
+
+
+def _patient_store(base: str) -> SessionStore:
+    """A store for a crowd: on a busy machine its turn may come late."""
+    return SessionStore(base, lock_timeout_s=60)
+
+
+def _wait_until(holds: Callable[[], object]) -> None:
+    until = time.monotonic() + 60
+    while not holds() and time.monotonic() < until:
+        time.sleep(0.001)
 
 
 def _sleep_until(moment: float) -> None:

@@ -36,9 +36,10 @@ def test_artifacts_that_eight_workers_add_to_one_session_are_all_there_once(
     SessionStore(base).save(session)
     history = list(session.history)
 
-    start = soon()
+    shared = {"base": str(base), "here": str(tmp_path / "here"), "workers": workers}
+    (tmp_path / "here").mkdir()
     pids = [
-        nursery.start("add_artifacts", base=str(base), start=start, worker=worker, count=count)
+        nursery.start("add_artifacts", worker=worker, count=count, **shared)
         for worker in range(workers)
     ]
     told = nursery.finish(*pids)

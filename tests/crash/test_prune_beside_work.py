@@ -177,17 +177,20 @@ class Meeting:
         if call.operation == "rename" and ".prune/going" in call.path and not self._met:
             self._met = True
             self._thread.start()
-            self._waiting.wait(10)
-            time.sleep(0.05)  # it waits for the lock that the prune holds
+            assert self._waiting.wait(60)
 
     def after(self) -> None:
-        self._thread.join(30)
+        self._thread.join(60)
         assert not self._thread.is_alive()
 
     def _come(self) -> None:
-        self._waiting.set()
+        def asked_while_waiting() -> bool:
+            self._waiting.set()  # for the lock that the prune holds
+            return False
+
         try:
-            with claim(self.sandbox.workspace, timeout_s=20) as fd:
+            workspace = self.sandbox.workspace
+            with claim(workspace, timeout_s=60, given_up=asked_while_waiting) as fd:
                 assert fd is not None
                 here = os.stat(self.sandbox.workspace)
                 self.outcome = os.path.samestat(here, os.fstat(fd))
@@ -230,16 +233,16 @@ def test_a_session_that_is_taken_between_the_look_and_the_removal_stays(tmp_path
     taken = threading.Event()
 
     def work() -> None:
-        with claim(sandbox.workspace, timeout_s=20):
+        with claim(sandbox.workspace, timeout_s=60):
             taken.set()
-            release.wait(30)
+            release.wait(60)
 
     thread = threading.Thread(target=work)
 
     def before(call: Call) -> None:
         if call.operation == "mkdir" and call.path.endswith(".prune"):  # the look is over
             thread.start()
-            taken.wait(10)
+            assert taken.wait(60)
 
     try:
         result = prune_sessions(0, tmp_path, outside=Outside(fs=FaultyFileSystem(before=before)))
