@@ -25,7 +25,7 @@ from tools.prune import (
 )
 from tools.sandbox import prune_sessions
 
-pytestmark = pytest.mark.timeout(600 if SOAKING else 60)
+pytestmark = pytest.mark.timeout(600 if SOAKING else 120)
 
 MODES = {"removed": None, "trashed": timedelta(days=1)}
 

@@ -657,7 +657,7 @@ CHECKSUMS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("kind", CHECKSUMS)
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(60)
 def test_an_archive_without_its_checksum_is_refused(site: Site, kind: str) -> None:
     path = archived(site)
     beside = path.with_name(f"{path.name}.sha256")
@@ -669,7 +669,7 @@ def test_an_archive_without_its_checksum_is_refused(site: Site, kind: str) -> No
     assert visible(site) == before
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize("kind", ["missing", "a directory", "a fifo", "dangling", "null", "long"])
 def test_what_is_no_archive_at_all(site: Site, kind: str) -> None:
     path = site.top / {"null": "a\0b", "long": "n" * 300}.get(kind, "x")
@@ -772,7 +772,7 @@ HOSTILE: dict[str, list[Member]] = {
 
 
 @pytest.mark.parametrize("case", HOSTILE)
-@pytest.mark.timeout(30)
+@pytest.mark.timeout(60)
 def test_an_archive_that_would_do_more_than_restore_its_session_is_refused(
     site: Site, case: str
 ) -> None:

@@ -24,12 +24,22 @@ from tools.prune.inspection import batch_size
 from tools.sandbox import SandboxTarget
 
 OLD = RetentionPolicy(max_age_hours=24)
-LONG_S = 20.0
+LONG_S = 60.0
 """Longer than anything here takes; whoever waits so long has failed."""
 
 
 def ours() -> list[threading.Thread]:
     return [one for one in threading.enumerate() if one.name.startswith("agentforge-prune")]
+
+
+def waits_in_close(owner: int) -> bool:
+    """Whether a thread waits for its deleters to stop."""
+    frame: FrameType | None = sys._current_frames()[owner]
+    calls = []
+    while frame is not None:
+        calls.append(frame.f_code)
+        frame = frame.f_back
+    return Deleters.close.__code__ in calls and threading.Event.wait.__code__ in calls
 
 
 # ---------------------------------------------------------------- the threads
@@ -179,22 +189,13 @@ def test_who_is_interrupted_while_it_closes_still_outlives_its_threads() -> None
         go_on.set()
         raise KeyboardInterrupt
 
-    me = threading.get_ident()
-
-    def waits_in_close() -> bool:
-        frame: FrameType | None = sys._current_frames()[me]
-        calls = []
-        while frame is not None:
-            calls.append(frame.f_code)
-            frame = frame.f_back
-        return Deleters.close.__code__ in calls and threading.Event.wait.__code__ in calls
-
+    owner = threading.get_ident()
     deleters = Deleters(2)
     before = signal.signal(signal.SIGUSR1, interrupt)
     try:
         deleters.begin([job, job])
         assert begun.wait(LONG_S)
-        person = when(waits_in_close, lambda: os.kill(os.getpid(), signal.SIGUSR1))
+        person = when(lambda: waits_in_close(owner), lambda: os.kill(os.getpid(), signal.SIGUSR1))
         with pytest.raises(KeyboardInterrupt):
             deleters.close()
         person.join()
@@ -337,7 +338,7 @@ def test_an_interruption_anywhere_leaves_what_the_next_prune_finishes(
 def test_an_interruption_does_not_wait_for_a_session_to_be_deleted(site: Site) -> None:
     files = {f"{number:04}": b"" for number in range(1000)}
     old = [site.add(age_hours=60 - number, files=files) for number in range(2)]
-    begun = threading.Event()
+    begun, stopped = threading.Event(), threading.Event()
     deleted = 0
 
     def before(call: Call) -> None:
@@ -345,25 +346,20 @@ def test_an_interruption_does_not_wait_for_a_session_to_be_deleted(site: Site) -
         if call.operation != "unlink":
             return
         if threading.current_thread() is threading.main_thread():
-            begun.wait(LONG_S)
+            assert begun.wait(LONG_S)
             raise KeyboardInterrupt
         deleted += 1
         if deleted == 5:
             begun.set()
-            stopped.wait(LONG_S)
+            assert stopped.wait(2 * LONG_S)
 
-    stopped = threading.Event()
-    real_close = site.fs.close
-
-    def close(fd: int) -> None:  # the main thread lets go of its own session on its way out
-        stopped.set()
-        real_close(fd)
-
-    site.fs.close = close  # type: ignore[method-assign]
     site.fs.before = before
+    owner = threading.get_ident()
+    stopper = when(lambda: waits_in_close(owner), stopped.set)
     with pytest.raises(KeyboardInterrupt):
         run(site, 2)
-    assert deleted < 1000
+    stopper.join()
+    assert deleted == 5
     site.fs.before = None
     assert sorted(run(site, 2).finished_sessions) == sorted(old)
 
