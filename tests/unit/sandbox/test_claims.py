@@ -35,7 +35,7 @@ def test_a_second_claim_waits_for_the_first_whatever_path_leads_there(tmp_path: 
 
     def second() -> None:
         started.set()
-        with claim(tmp_path / "up" / "w", timeout_s=10):
+        with claim(tmp_path / "up" / "w", timeout_s=60):
             order.append("second")
 
     with claim(tmp_path / "w", timeout_s=1):
@@ -75,9 +75,11 @@ def test_a_claim_of_another_process_is_waited_for(tmp_path: Path) -> None:
         with pytest.raises(WorkspaceBusy) as caught, claim(tmp_path, timeout_s=0.1):
             pass
         assert caught.value.held_by == "another process"
-        threading.Timer(0.2, holder.stdin.close).start()
-        with claim(tmp_path, timeout_s=10) as root:
+        person = threading.Timer(0.2, holder.stdin.close)
+        person.start()
+        with claim(tmp_path, timeout_s=60) as root:
             assert root is not None
+        person.join()
     finally:
         holder.kill()
         holder.wait()

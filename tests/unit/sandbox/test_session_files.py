@@ -360,17 +360,25 @@ def swapping(workspace: Path, tmp_path: Path) -> Iterator[Path]:
     turns: list[int] = []
     spare = tmp_path / "spare"
 
+    def stay() -> None:
+        """Let the other side come upon what is there now, each few turns and on one core, too."""
+        if len(turns) % 5 == 0:
+            stop.wait(0.001)
+
     def swap() -> None:
         while not stop.is_set():
             try:
                 os.rename(workspace / "sub", spare)
                 os.symlink(outside, workspace / "sub")
+                stay()
                 os.unlink(workspace / "sub")
                 os.rename(spare, workspace / "sub")
                 os.rename(workspace / "sub" / "f", workspace / "kept")
                 os.symlink(outside / "f", workspace / "sub" / "f")
+                stay()
                 os.unlink(workspace / "sub" / "f")
                 os.rename(workspace / "kept", workspace / "sub" / "f")
+                stay()
             except OSError:  # the operation under test got in between: set all up again
                 with contextlib.suppress(OSError):
                     for path in (workspace / "sub", workspace / "sub" / "f"):
@@ -400,16 +408,15 @@ def attempt(call: Callable[[], Any]) -> Any:
 
 def test_a_path_swapped_for_links_never_leads_out(root: Path, swapping: Path) -> None:
     seen: dict[object, int] = {}
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     rounds = 0
-    while rounds < 500 or not {b"inside", "PathEscapesWorkspace"} <= set(seen):
-        if time.monotonic() > until:
-            break
+    while rounds < 500 or (
+        not {b"inside", "PathEscapesWorkspace"} <= set(seen) and time.monotonic() < until
+    ):
         rounds += 1
         found = attempt(lambda: read_session_file(S, "sub/f", root))
         seen[found] = seen.get(found, 0) + 1
         attempt(lambda: list_session_files(S, root, "**"))
-    assert rounds >= 500
     assert b"secret" not in seen
     assert {b"inside", "PathEscapesWorkspace"} <= set(seen)  # or the race was none
     assert (swapping / "f").read_text() == "secret"
@@ -675,7 +682,7 @@ def test_a_reader_sees_the_old_content_or_the_new(root: Path) -> None:
     seen: set[bytes] = set()
 
     def look() -> None:
-        while not stop.is_set():
+        while not (stop.is_set() and seen):
             seen.add(read_session_file(S, "f", root))
 
     thread = threading.Thread(target=look)
