@@ -9,10 +9,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.corpus.build import CASES, HEAD, SESSION_ID, VALID, Case
+from tests.support.promptness import soonest
 from tests.support.soak import SOAKING
 from tools.durable import ReadError
 from tools.harness import (
@@ -47,6 +49,9 @@ USUAL = {
 LARGE = [case for case in CASES if case.large and (SOAKING or case.name in USUAL)]
 SLOWER = {"a goal of 31 MB, sexagesimal": 3.0}
 """What takes nearly a second of work because all of it is sound YAML; a busy machine adds to it."""
+REFERENCES = 4
+"""A second is four times the reference of `measure_load` where nothing is slow. A processor that
+others slow down takes longer for both, and may take as many times as long."""
 ERRORS = {"corrupted": SessionCorrupted, "schema": UnsupportedSchema, "read": ReadError}
 
 
@@ -138,30 +143,44 @@ def test_a_broken_file_gives_a_typed_error_and_harms_nobody(case: Case, tmp_path
     assert fingerprint(path) == before
 
 
+def measured(base: Path) -> dict[str, Any]:
+    """Load the broken session in a process of its own; return what that tells."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.measure_load", str(base), SESSION_ID],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr[-2_000:]
+    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return told
+
+
 @pytest.mark.parametrize("case", LARGE, ids=named)
 def test_a_huge_file_is_refused_within_a_second_and_200_mib(case: Case, tmp_path: Path) -> None:
     base = tmp_path / "sessions"
     path, neighbours = put(case, base)
     before = fingerprint(path)
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.support.measure_load", str(base), SESSION_ID],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=100,
-        )
-        assert done.returncode == 0, done.stderr[-2_000:]
-        told = json.loads(done.stdout.splitlines()[-1])
+    told: dict[str, Any] = {}
+
+    def part_of_the_limit() -> float:
+        told.update(measured(base))
         assert told["kind"] == case.kind, told
         assert told["path"] == str(path)
         assert told["said_chars"] < 20_000
-        assert told["seconds"] < SLOWER.get(case.name, 1.0), told
         assert told["mib"] < 200, told
         assert told["listed"].count("SessionSummary") == 2 + (case.listed == "summary")
-        assert told["listing_seconds"] < 1.0, told
+        second = max(1.0, REFERENCES * told["reference_seconds"])
+        return max(
+            told["seconds"] / (SLOWER.get(case.name, 1.0) * second),
+            told["listing_seconds"] / second,
+        )
+
+    try:
+        assert soonest(part_of_the_limit, 1) < 1, told
         assert fingerprint(path) == before
         assert len(neighbours) == 2
     finally:
