@@ -283,7 +283,8 @@ def test_attack_is_contained_and_the_host_goes_on(ground: Ground, name: str) -> 
     assert after is not None
     assert (after.session_id, after.created_at) == (SESSION, metadata.created_at)
 
-    assert (afterwards := ground.sandbox.execute(AFTERWARDS)).stdout == CLEAN, afterwards.stderr
+    afterwards = ground.sandbox.execute(AFTERWARDS, timeout=DEADLINE_S)
+    assert afterwards.stdout == CLEAN, afterwards.stderr
     for left in ground.workspace.iterdir():  # deeper than what pytest's own cleaning manages
         if left.is_dir() and not left.is_symlink():
             shutil.rmtree(left)
@@ -306,7 +307,8 @@ def test_attack_is_contained_by_a_process_apart(tmp_path: Path, name: str) -> No
         result = ground.attacked(sandbox, source)
         transcript = f"\n{result.stdout[-2000:]}\n{result.stderr[-2000:]}\n{result.metadata}"
         assert problems(source, result, before, ground.outside()) == [], transcript
-        assert (afterwards := sandbox.execute(AFTERWARDS)).stdout == CLEAN, afterwards.stderr
+        afterwards = sandbox.execute(AFTERWARDS, timeout=DEADLINE_S)
+        assert afterwards.stdout == CLEAN, afterwards.stderr
     for left in ground.workspace.iterdir():
         if left.is_dir() and not left.is_symlink():
             shutil.rmtree(left)
