@@ -59,7 +59,7 @@ def finish(arguments: list[str], base: Path) -> int:
     return start(arguments, base).wait(timeout=60)
 
 
-@pytest.mark.timeout(3600 if SOAKING else 300)
+@pytest.mark.timeout(3600 if SOAKING else 900)
 def test_a_killed_run_goes_on_where_it_was_and_records_every_phase_once(tmp_path: Path) -> None:
     chance = random.Random(SEED)
     workflow = tmp_path / "killed.yaml"
