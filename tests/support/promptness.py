@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-TRIES = 3
+TRIES = 10
 PATIENCE_S = 60.0
 
 _Result = TypeVar("_Result")
