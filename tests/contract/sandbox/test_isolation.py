@@ -79,6 +79,22 @@ def not_taken(connection: socket.socket) -> int:
     return int.from_bytes(room, sys.byteorder)
 
 
+def stop_now(pid: int) -> None:
+    """Stop a process; on return none of its threads goes on, which may take some milliseconds."""
+    os.kill(pid, signal.SIGSTOP)
+    while any(state != "T" for state in states_of(pid)):
+        time.sleep(0.001)
+
+
+def states_of(pid: int) -> list[str]:
+    """The states of a process's threads, as in proc_pid_stat(5)."""
+    states = []
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+            states.append((thread / "stat").read_text().rpartition(")")[2].split()[0])
+    return states
+
+
 def is_running(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
@@ -263,7 +279,7 @@ def test_a_worker_that_hangs_is_killed_soon_after_the_deadline(
     def once() -> float:
         sandbox.execute("1")
         worker = worker_of(sandbox)
-        os.kill(worker, signal.SIGSTOP)
+        stop_now(worker)
         started = time.monotonic()
         result = sandbox.execute("while True: pass", timeout=0.5)
         took = time.monotonic() - started
@@ -277,7 +293,7 @@ def test_a_worker_that_hangs_is_killed_soon_after_the_deadline(
     began = sandbox.workspace / "began"
 
     def stop() -> None:
-        os.kill(worker, signal.SIGSTOP)
+        stop_now(worker)
         token.cancel()
 
     stopper = when(began.exists, stop)
@@ -293,13 +309,13 @@ def test_a_worker_that_takes_no_message_is_killed_like_one_that_gives_none(
     more_than_a_socket_holds = "#" * (4 << 20)
     sandbox.execute("1")
     worker = worker_of(sandbox)
-    os.kill(worker, signal.SIGSTOP)
+    stop_now(worker)
     result = sandbox.execute(more_than_a_socket_holds, timeout=0.5)
     assert (result.trapped, result.exit_code) == ("deadline", None)
     assert result.metadata["trap_detail"] == "the worker took no message and was killed"
     assert not is_running(worker)
     sandbox.execute("1")
-    os.kill(worker_of(sandbox), signal.SIGSTOP)
+    stop_now(worker_of(sandbox))
     token, ours = CancelToken(), sandbox._apart.worker
     assert ours is not None
     person = when(lambda: not_taken(ours._connection), token.cancel)
