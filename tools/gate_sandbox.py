@@ -16,14 +16,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import structlog
 from attrs import evolve
 
+from tools.event_log import get_logger
 from tools.harness import PhaseResult
 from tools.workflows.gate_port import KIT, GateExecution, GateUnavailable
 
 if TYPE_CHECKING:
-    from tools.sandbox import ExecutionPolicy
+    from tools.event_log import get_logger
+from tools.sandbox import ExecutionPolicy
 
 _PACKAGES: Final = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments")
 _DISTRIBUTIONS: Final = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
@@ -32,10 +33,11 @@ _MAX_REPORT_BYTES: Final = 32 << 20
 _COMPILE_DEADLINE_S: Final = 600.0
 INSTALL_HINT: Final = "pip install 'agentforge-harness[tdflow]'"
 
-_log = structlog.get_logger(__name__)
+_log = get_logger("agentforge.gates")
 
 _COMPILE: Final = """
 import glob, py_compile
+from tools.event_log import get_logger
 mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
 for path in glob.glob('**/*.py', recursive=True):
     if path.startswith('pygments/lexers/') and path.rsplit('/', 1)[1] not in (

@@ -6,10 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from tools.errors import AgentForgeError
+
 _SHOWN_IDS: Final = 5
 
 
-class CliError(Exception):
+class CliError(AgentForgeError):
     """Base of the command line's own errors."""
 
 
@@ -142,7 +144,7 @@ class NoSessionToPin(CliError):
         super().__init__(f"there is no session {session_id} in {where}; nothing was changed.")
 
 
-class AmbiguousTrash(Exception):
+class AmbiguousTrash(CliError):
     """A shortened id fits several sessions that could be meant.
 
     Attributes:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from tools.errors import AgentForgeError
+
 
 def _reason(cause: BaseException | None) -> str:
     if isinstance(cause, OSError) and cause.errno is not None:
@@ -12,7 +14,7 @@ def _reason(cause: BaseException | None) -> str:
     return str(cause) if cause is not None else "unknown cause"
 
 
-class DurableError(Exception):
+class DurableError(AgentForgeError):
     """Base of this package's errors.
 
     Attributes:

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from tools.errors import AgentForgeError
+
 _SHOWN_FAULTS = 8
 
 
-class HarnessError(Exception):
+class HarnessError(AgentForgeError):
     """Base of the harness's errors.
 
     Attributes:

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from attrs import Factory, define, field, frozen
 
+from tools.clock import as_utc, utc_now
 from tools.harness.errors import HarnessError
 
 DEFAULT_TOKEN_BUDGET: Final = 100_000
@@ -142,18 +143,6 @@ def new_session_id(now: datetime, token: Callable[[], str] | None = None) -> str
     """Make an id: "session_", the time to the second in UTC, and 8 random hexadecimal digits."""
     random = token() if token is not None else secrets.token_hex(4)
     return f"session_{as_utc(now):%Y%m%d_%H%M%S}_{random}"
-
-
-def utc_now() -> datetime:
-    """Return the time now, aware, in UTC."""
-    return datetime.now(UTC)
-
-
-def as_utc(moment: datetime) -> datetime:
-    """Return `moment` in UTC; one without a time zone is read as UTC."""
-    if moment.tzinfo is UTC:
-        return moment
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def _convert_time(value: Any) -> Any:

@@ -11,9 +11,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-import structlog
-
+from tools.clock import utc_now
 from tools.durable import WriteError
+from tools.event_log import get_logger
 from tools.harness.briefing import DEFAULT_MAX_TOKENS, brief, estimate_tokens
 from tools.harness.errors import (
     NoActiveSession,
@@ -44,7 +44,6 @@ from tools.harness.session_domain import (
     SessionState,
     TokenBudget,
     new_session_id,
-    utc_now,
 )
 from tools.harness.session_events import BudgetMarks, SessionEvents
 from tools.harness.session_store import SessionStore, SessionSummary, UnreadableSession
@@ -102,7 +101,7 @@ class SessionManager:
         self._clock = clock
         self._token = token
         self._current: SessionContext | None = None
-        self._events = SessionEvents(structlog.get_logger("agentforge.session"))
+        self._events = SessionEvents(get_logger("agentforge.session"))
         self._changes = SessionChanges(self._store, self._events)
         self._questioner = (
             None

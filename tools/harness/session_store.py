@@ -27,7 +27,6 @@ from pathlib import Path
 from threading import RLock
 from typing import Final
 
-import structlog
 from attrs import frozen
 
 from tools.durable import (
@@ -46,6 +45,7 @@ from tools.durable import (
 from tools.durable.files import create_file
 from tools.durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
 from tools.durable.trees import DISCARDED_PREFIX
+from tools.event_log import get_logger
 from tools.harness.errors import (
     AmbiguousSessionId,
     SessionConflict,
@@ -77,7 +77,7 @@ _STAGING: Final = f"{DISCARDED_PREFIX}new-"
 _CACHED_WRITERS: Final = 16
 _CACHED_PLACES: Final = 1024
 
-_log = structlog.get_logger("agentforge.store")
+_log = get_logger("agentforge.store")
 
 
 @frozen

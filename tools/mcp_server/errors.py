@@ -6,8 +6,10 @@ import importlib.util
 from collections.abc import Iterable
 from pathlib import Path
 
+from tools.errors import AgentForgeError
 
-class McpServerError(Exception):
+
+class McpServerError(AgentForgeError):
     """Base of the MCP server's own errors."""
 
 

@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import anyio
-import structlog
 import uvicorn
 from attrs import define, field, frozen
 from mcp.server.lowlevel.server import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tools.event_log import get_logger
 from tools.mcp_server.errors import AddressUnavailable, NotLoopback, TokenRefused
 from tools.mcp_server.leaving import mark_exchange
 from tools.mcp_server.stdio import MAX_MESSAGE_BYTES
@@ -44,7 +44,7 @@ _SHOWN_CHARS: Final = 200
 _MIN_TOKEN_CHARS: Final = 16
 _MAX_TOKEN_BYTES: Final = 4096
 
-_log = structlog.get_logger("agentforge.mcp")
+_log = get_logger("agentforge.mcp")
 
 
 def _lower(values: Iterable[str]) -> tuple[str, ...]:

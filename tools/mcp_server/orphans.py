@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from typing import Final
 
-import structlog
-
 from tools.durable import DurableError
+from tools.event_log import get_logger
 from tools.questions import QuestionError, QuestionSessions
 from tools.questions.owners import OsProcesses, Owner, Processes, judge
 
 _PREFIX: Final = "agentforge-mcp-waits "
 REASON: Final = "the server that waited for it was killed"
 
-_log = structlog.get_logger("agentforge.mcp")
+_log = get_logger("agentforge.mcp")
 
 
 def waiting_call_id(call_id: str, processes: Processes | None = None) -> str:

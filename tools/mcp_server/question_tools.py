@@ -11,10 +11,10 @@ from __future__ import annotations
 from contextlib import suppress
 
 import anyio
-import structlog
 from attrs import frozen
 
 from tools.durable import DurableError
+from tools.event_log import get_logger
 from tools.mcp_server import arguments as takes
 from tools.mcp_server import results as gives
 from tools.mcp_server.calls import Call, Workers
@@ -35,7 +35,7 @@ from tools.questions import (
     format_user_response,
 )
 
-_log = structlog.get_logger("agentforge.mcp")
+_log = get_logger("agentforge.mcp")
 
 
 @frozen(kw_only=True)

@@ -9,7 +9,6 @@ from importlib.metadata import version
 from typing import Any, Final
 
 import anyio
-import structlog
 from attrs import define, field
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
@@ -22,6 +21,7 @@ from mcp_types import (
     PaginatedRequestParams,
 )
 
+from tools.event_log import get_logger
 from tools.mcp_server.calls import Call
 from tools.mcp_server.errors import McpServerError
 from tools.mcp_server.leaving import exchange_over
@@ -46,7 +46,7 @@ questions, or ask you to elaborate or rephrase: do that and ask again.
 Errors say what happened, what was kept and what to do; nothing is ever half done.
 """
 
-_log = structlog.get_logger("agentforge.mcp")
+_log = get_logger("agentforge.mcp")
 
 
 class ServerStopping(McpServerError):

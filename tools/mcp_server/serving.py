@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 import anyio
-import structlog
 from anyio.abc import TaskStatus
 from attrs import frozen
 from mcp.server.lowlevel.server import Server
 
+from tools.clock import utc_now
+from tools.event_log import get_logger
 from tools.harness import Clock, SessionStore
-from tools.harness.session_domain import utc_now
 from tools.harness.session_store import DEFAULT_BASE_PATH
 from tools.mcp_server.calls import Workers
 from tools.mcp_server.code_tool import CodeTool
@@ -49,7 +49,7 @@ _STOP_S: Final = 10.0
 """How long calls may take to put things in order when the server stops, in seconds."""
 _LOOK_S: Final = 0.02
 
-_log = structlog.get_logger("agentforge.mcp")
+_log = get_logger("agentforge.mcp")
 
 
 @frozen(kw_only=True)

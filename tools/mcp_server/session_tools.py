@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from attrs import frozen
 
+from tools.clock import utc_now
 from tools.harness import (
     Clock,
     SessionConflict,
@@ -19,7 +20,6 @@ from tools.harness import (
     SessionStore,
     UnreadableSession,
 )
-from tools.harness.session_domain import utc_now
 from tools.mcp_server import arguments as takes
 from tools.mcp_server import results as gives
 from tools.mcp_server.calls import Call, Workers

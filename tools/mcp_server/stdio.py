@@ -20,7 +20,6 @@ from typing import Final
 
 import anyio
 import anyio.lowlevel
-import structlog
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from attrs import define, field, frozen
 from mcp.shared.message import SessionMessage
@@ -36,6 +35,8 @@ from mcp_types import (
 from pydantic import ValidationError
 from pydantic_core import from_json
 
+from tools.event_log import get_logger
+
 MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
 """The longest message that is taken, in bytes."""
 _READ_BYTES: Final = 64 * 1024
@@ -44,7 +45,7 @@ _LAST_WORDS_S: Final = 2.0
 _WRITE_BYTES: Final = 4096
 """How much a pipe that is ready takes without blocking (Linux, pipe(7): PIPE_BUF)."""
 
-_log = structlog.get_logger("agentforge.mcp")
+_log = get_logger("agentforge.mcp")
 
 
 @frozen

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-import structlog
 from attrs import frozen
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from mcp_types import Tool as ToolListing
 from pydantic import BaseModel
 
 from tools.durable import DurableError
+from tools.event_log import get_logger
 from tools.harness import HarnessError, SessionNotFound
 from tools.mcp_server.arguments import Arguments, checked
 from tools.mcp_server.calls import Call
@@ -27,7 +27,7 @@ _MAX_ERROR_CHARS: Final = 4_000
 _TYPED: Final = (HarnessError, DurableError, SandboxError, QuestionError, McpServerError)
 """Errors that say of themselves what happened, what was kept and what to do."""
 
-_log = structlog.get_logger("agentforge.mcp")
+_log = get_logger("agentforge.mcp")
 
 
 @frozen

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from tools.errors import AgentForgeError
 
-class PruneError(Exception):
+
+class PruneError(AgentForgeError):
     """Base of this package's errors."""
 
 

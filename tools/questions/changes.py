@@ -9,8 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from typing import Final
 
-import structlog
-
+from tools.event_log import get_logger
 from tools.questions.domain import is_session_id
 from tools.questions.store import QuestionStore, Signature
 
@@ -20,7 +19,7 @@ _LOOK_S: Final = 0.2
 _MOST_COST: Final = 0.01
 """What looking may cost of one core, where the file system does not tell."""
 
-_log = structlog.get_logger("agentforge.questions")
+_log = get_logger("agentforge.questions")
 
 
 class _Book:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import structlog
-
+from tools.event_log import get_logger
 from tools.prune import Outside, PruneRootMissing, RetentionPolicy, prune
 from tools.questions.domain import CleanupResult
 from tools.questions.pruning import CleanUpEvents, QuestionTarget
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from tools.questions.settings import QuestionsConfig
     from tools.questions.store import QuestionStore
 
-_log = structlog.get_logger("agentforge.questions")
+_log = get_logger("agentforge.questions")
 
 
 def cleanup(store: QuestionStore, config: QuestionsConfig, outside: Outside) -> CleanupResult:

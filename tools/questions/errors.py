@@ -6,13 +6,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tools.errors import AgentForgeError
+
 if TYPE_CHECKING:
     from tools.questions.domain import SessionStatus
 
 _SHOWN: Final = 8
 
 
-class QuestionError(Exception):
+class QuestionError(AgentForgeError):
     """Base of this package's errors.
 
     Attributes:

@@ -17,12 +17,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-import structlog
 from attrs import frozen
 
 from tools.durable import DirectoryLock, FileSystem, LockTimeout
 from tools.durable.files import read_descriptor, temporary_name
 from tools.durable.filesystem import CREATE_FLAGS, READ_FLAGS, close_reader
+from tools.event_log import get_logger
 from tools.questions.errors import SessionBusy
 from tools.questions.owners import (
     MAX_LOCK_BYTES,
@@ -45,7 +45,7 @@ _NO_FILE: Final = b"?"
 _FIRST_PAUSE_S: Final = 0.001
 _LONGEST_PAUSE_S: Final = 0.02
 
-_log = structlog.get_logger("agentforge.questions")
+_log = get_logger("agentforge.questions")
 _held: set[int] = set()
 
 

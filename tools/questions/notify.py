@@ -17,8 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol, TextIO
 
-import structlog
-
+from tools.event_log import get_logger
 from tools.questions.config import NotifyConfig
 from tools.questions.domain import QuestionSession
 from tools.questions.wire import request_document
@@ -28,7 +27,7 @@ COMMAND_SECONDS: Final = 30.0
 _SHOWN_CHARS: Final = 80
 _BODY_CHARS: Final = 400
 
-_log = structlog.get_logger("agentforge.questions")
+_log = get_logger("agentforge.questions")
 
 Runner = Callable[[Sequence[str], bytes, Mapping[str, str]], int]
 """Runs a command with this standard input and environment; returns its exit code."""

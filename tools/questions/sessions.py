@@ -8,15 +8,16 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-import structlog
 from attrs import evolve, frozen
 
+from tools.clock import utc_now
 from tools.durable import FileSystem
+from tools.event_log import get_logger
 from tools.prune import Outside
 from tools.questions.changes import follow_changes, follow_changes_async
 from tools.questions.cleanup import cleanup
@@ -59,11 +60,7 @@ MAX_REASON_CHARS: Final = 20_000
 SHORT_ID_CHARS: Final = 8
 _CALL_ID_CHARS: Final = 1_000
 
-_log = structlog.get_logger("agentforge.questions")
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
+_log = get_logger("agentforge.questions")
 
 
 def _new_uuid() -> str:
@@ -100,7 +97,7 @@ class QuestionSessions:
         *,
         config: QuestionsConfig | None = None,
         fs: FileSystem | None = None,
-        clock: Callable[[], datetime] = _utc_now,
+        clock: Callable[[], datetime] = utc_now,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         wall: Callable[[], float] = time.time,

@@ -23,7 +23,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import structlog
 from attrs import evolve, frozen
 
 from tools.durable import (
@@ -41,6 +40,7 @@ from tools.durable import (
     sweep_discarded,
 )
 from tools.durable.filesystem import DIRECTORY_FLAGS, close_reader
+from tools.event_log import get_logger
 from tools.questions import wire
 from tools.questions.domain import (
     QuestionSession,
@@ -77,7 +77,7 @@ STAGING_GRACE_S: Final = 60.0
 """How old a hidden new session must be, in seconds, to be looked at as left behind."""
 
 _Value = TypeVar("_Value")
-_log = structlog.get_logger("agentforge.questions")
+_log = get_logger("agentforge.questions")
 
 
 class _Unsettled(Exception):

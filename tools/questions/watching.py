@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
-import structlog
+from tools.event_log import get_logger
 
 STEP_MS: Final = 3
 """How often the watching thread asks what was told, in ms. An event is passed on after one to two
@@ -26,7 +26,7 @@ _LONGEST_REST_S: Final = 1.0
 """How long the thread rests after the file system refused to be watched, in seconds: as when this
 user's inotify instances (128 by default) are taken, which others may give back soon."""
 
-_log = structlog.get_logger("agentforge.questions")
+_log = get_logger("agentforge.questions")
 
 
 class Watcher(Protocol):

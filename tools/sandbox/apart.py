@@ -22,9 +22,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import structlog
 from attrs import evolve, frozen
 
+from tools.event_log import get_logger
 from tools.sandbox import pool
 from tools.sandbox.errors import (
     InputFileError,
@@ -50,7 +50,7 @@ _PROGRAM: Final = (
     "import sys; sys.path[:] = {path!r}; from tools.sandbox.worker import main; main()"
 )
 
-_log = structlog.get_logger(__name__)
+_log = get_logger("agentforge.sandbox")
 
 
 class WorkerEnded(Exception):

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from tools.errors import AgentForgeError
 
-class SandboxError(Exception):
+
+class SandboxError(AgentForgeError):
     """The base of every error the sandbox raises on purpose."""
 
 

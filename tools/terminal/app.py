@@ -10,10 +10,10 @@ from datetime import datetime
 from functools import partial
 from typing import ClassVar, Final
 
-import structlog
 from textual.binding import Binding, BindingType
 
 from tools.durable import DurableError
+from tools.event_log import get_logger
 from tools.questions import (
     Question,
     QuestionError,
@@ -33,7 +33,7 @@ from tools.terminal.queue_view import SHORT_ID, now_utc
 from tools.terminal.review_screen import ReviewScreen, bare_text, review_text
 from tools.terminal.text import counted, harmless, one_line
 
-_log = structlog.get_logger(__name__)
+_log = get_logger("agentforge.terminal")
 
 SAVE_AFTER_S: Final = 0.5
 """How long after a key what was typed may not be on disk yet, in seconds."""

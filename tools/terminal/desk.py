@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, Protocol
 
-import structlog
 from attrs import frozen
 
 from tools.durable import FileSystem, OsFileSystem, make_durable_directory
+from tools.event_log import get_logger
 from tools.questions import (
     Question,
     QuestionSessions,
@@ -22,7 +22,7 @@ from tools.questions import (
     UserAnswer,
 )
 
-_log = structlog.get_logger(__name__)
+_log = get_logger("agentforge.terminal")
 
 POLL_S: Final = 1.0
 """How long a change may go unseen where the file system tells nothing, in seconds."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tools.errors import AgentForgeError
 
-class TerminalError(Exception):
+
+class TerminalError(AgentForgeError):
     """Base of the terminal's own errors."""
 
 

@@ -18,11 +18,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-import structlog
 from aiohttp import web
 from textual_serve.app_service import AppService
 from textual_serve.server import Server
 
+from tools.event_log import get_logger
 from tools.terminal.errors import AddressRefused
 
 HOST: Final = "127.0.0.1"
@@ -32,7 +32,7 @@ MAX_PAGES: Final = 8
 _SHUTDOWN_S: Final = 5.0
 _STOP_S: Final = 3.0
 _HEARTBEAT_S: Final = 15.0
-_log = structlog.get_logger(__name__)
+_log = get_logger("agentforge.terminal")
 _LOOPBACK: Final = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])(?::\d{1,5})?", re.ASCII)
 """Names of this machine; the port may be another one, as behind `ssh -L`."""
 

@@ -153,7 +153,8 @@ def test_the_environment_says_whether_interpreters_are_restored(
     tmp_path: Path, value: str, restores: int
 ) -> None:
     done = run(
-        "import sys\n"
+        "import logging, sys\n"
+        "logging.basicConfig(stream=sys.stdout)\n"
         "from tools.sandbox import *\n"
         "for _ in range(2):\n"
         "    create_sandbox(workspace=sys.argv[1]).execute('1')\n"

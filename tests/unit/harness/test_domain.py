@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.clock import START
+from tools.clock import as_utc
 from tools.harness import (
     InvalidSession,
     InvalidStateTransition,
@@ -18,7 +19,7 @@ from tools.harness import (
     SessionState,
     TokenBudget,
 )
-from tools.harness.session_domain import HISTORY_ACTIONS, MAX_COUNT, TRANSITIONS, as_utc
+from tools.harness.session_domain import HISTORY_ACTIONS, MAX_COUNT, TRANSITIONS
 
 LATER = START + timedelta(hours=1)
 

@@ -1,0 +1,79 @@
+"""A library prints nothing; a program that configures logging gets its events."""
+
+import logging
+import subprocess
+import sys
+
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+from tools.event_log import get_logger
+
+SESSION = """
+import sys
+{configuration}
+from pathlib import Path
+from tools.harness.session_manager import SessionManager
+from tools.harness.session_store import SessionStore
+
+manager = SessionManager(SessionStore(Path(sys.argv[1])))
+manager.create("tdflow", "red", token_budget=10)
+manager.record_tokens(9)
+manager.complete()
+"""
+
+
+def run(tmp_path: object, configuration: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", SESSION.format(configuration=configuration), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+
+def test_a_program_that_configures_nothing_sees_nothing(tmp_path: object) -> None:
+    done = run(tmp_path)
+    assert done.stdout == ""
+    assert done.stderr == ""
+
+
+def test_a_program_that_configures_standard_logging_gets_the_events(tmp_path: object) -> None:
+    done = run(tmp_path, "import logging; logging.basicConfig(level=logging.INFO)")
+    assert done.stdout == ""
+    assert "INFO:agentforge.session:session.created session_id=" in done.stderr
+    assert "WARNING:agentforge.session:budget.warning session_id=" in done.stderr
+
+
+def test_a_program_that_configures_structlog_keeps_its_configuration(tmp_path: object) -> None:
+    done = run(
+        tmp_path,
+        "import structlog; structlog.configure("
+        "processors=[structlog.processors.JSONRenderer()],"
+        "logger_factory=structlog.PrintLoggerFactory(sys.stderr))",
+    )
+    assert done.stdout == ""
+    assert '"event": "session.created"' in done.stderr
+
+
+def test_a_records_fields_and_traceback_are_passed_on(caplog: pytest.LogCaptureFixture) -> None:
+    structlog.reset_defaults()
+    log = get_logger("agentforge.test")
+    with caplog.at_level(logging.INFO, "agentforge"):
+        log.info("thing.done", count=2, name="the name")
+        try:
+            raise RuntimeError("gone")
+        except RuntimeError:
+            log.warning("thing.failed", exc_info=True)
+    done, failed = caplog.records
+    assert done.getMessage() == "thing.done count=2 name='the name'"
+    assert done.event_fields == {"count": 2, "name": "the name"}  # type: ignore[attr-defined]
+    assert failed.exc_info is not None
+    assert failed.exc_info[0] is RuntimeError
+
+
+def test_events_can_be_captured_by_structlogs_own_means() -> None:
+    with capture_logs() as events:
+        get_logger("agentforge.test").info("thing.done", count=2)
+    assert events == [{"event": "thing.done", "count": 2, "log_level": "info"}]

@@ -1,0 +1,95 @@
+"""The identifiers of sessions: how they look, how they are made, how a shortened one is completed.
+
+Agent sessions are named after the moment of their creation, `session_{YYYYMMDD}_{HHMMSS}_{µs}`;
+sandbox and question sessions by a UUID. An identifier from outside passes one of these checks
+before it becomes a part of a path. All patterns match whole ASCII texts.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Final
+
+from tools.clock import as_utc
+from tools.errors import AgentForgeError
+
+_SHOWN_CHARS: Final = 80
+
+_SESSION_ID: Final = re.compile(r"session_[0-9]{8}_[0-9]{6}_[0-9]{6}")
+_FORMER_SESSION_ID: Final = re.compile(r"session_[0-9]{8}_[0-9]{6}_[0-9a-f]{8}")
+_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_UUID4: Final = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.IGNORECASE
+)
+
+
+class InvalidIdentifier(AgentForgeError, ValueError):
+    """A text is not an identifier of the kind that was asked for; nothing was looked up with it.
+
+    Attributes:
+        given: The text.
+    """
+
+    given: object
+
+
+def shown(given: object) -> str:
+    """Return a hostile or over-long text as it may stand in a message."""
+    text = repr(given)
+    return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 3]}..."
+
+
+def is_session_id(value: object) -> bool:
+    """Return whether `value` is an agent session's id, as made now or by releases before 0.2."""
+    return isinstance(value, str) and (
+        _SESSION_ID.fullmatch(value) is not None or _FORMER_SESSION_ID.fullmatch(value) is not None
+    )
+
+
+def session_id_at(moment: datetime) -> str:
+    """Return the id of an agent session that is created at `moment`."""
+    return f"session_{as_utc(moment):%Y%m%d_%H%M%S_%f}"
+
+
+def next_session_id(session_id: str) -> str:
+    """Return the id one microsecond after `session_id`, for when that one is taken.
+
+    Raises:
+        ValueError: The id is not of the present form.
+    """
+    moment = datetime.strptime(session_id, "session_%Y%m%d_%H%M%S_%f")  # noqa: DTZ007 # in UTC
+    return session_id_at(moment + timedelta(microseconds=1))
+
+
+def is_uuid(value: object) -> bool:
+    """Return whether `value` is a UUID in lower case with hyphens, of any version."""
+    return isinstance(value, str) and _UUID.fullmatch(value) is not None
+
+
+def is_uuid4(value: object) -> bool:
+    """Return whether `value` is a UUID of version 4 with hyphens, in upper or lower case."""
+    return isinstance(value, str) and _UUID4.fullmatch(value) is not None
+
+
+def new_uuid4() -> str:
+    """Return a random UUID of version 4 in lower case."""
+    return str(uuid.uuid4())
+
+
+def completions(shortened: str, known: Iterable[str]) -> list[str]:
+    """Return the identifiers that `shortened` may stand for; one if it is clear which is meant.
+
+    The identifier itself wins over those that it begins, these over those that it ends, these over
+    those that it is a part of.
+    """
+    candidates = list(known)
+    if shortened in candidates:
+        return [shortened]
+    for matches in (str.startswith, str.endswith, str.__contains__):
+        fitting = [one for one in candidates if matches(one, shortened)]
+        if fitting:
+            return fitting
+    return []
