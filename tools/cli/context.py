@@ -60,16 +60,18 @@ class Cli:
     """The global options, and what follows from them.
 
     Attributes:
-        base: Where the sessions are, or None for the default place.
+        base: Where the sessions are, or None for the default place in the working directory.
         output: Where output goes.
         verbose: Whether events are logged to standard error.
         outside: The clock and the pause.
+        base_given: Whether the base was said, and not found.
     """
 
     base: Path | None
     output: Output
     verbose: bool = False
     outside: Outside = field(factory=Outside)
+    base_given: bool = True
 
     def store(self) -> SessionStore:
         """Return the store at the base."""
@@ -97,7 +99,8 @@ class Cli:
 
     def command(self, *words: str) -> str:
         """Write a command line that means the same sessions as this one does."""
-        same = self.base is None or os.environ.get(BASE_VARIABLE) == str(self.base)
+        said = self.base_given and self.base is not None
+        same = not said or os.environ.get(BASE_VARIABLE) == str(self.base)
         start = ["agentforge"] if same else ["agentforge", "--base", str(self.base)]
         return shlex.join([*start, *words])
 

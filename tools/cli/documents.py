@@ -49,11 +49,14 @@ def entry_document(index: int, entry: SessionHistory) -> dict[str, Any]:
     }
 
 
-def session_document(session: SessionContext, store: SessionStore) -> dict[str, Any]:
-    """Describe a session whole."""
+def session_document(
+    session: SessionContext, store: SessionStore, *, interrupted: bool
+) -> dict[str, Any]:
+    """Describe a session whole; `interrupted` means that it is active with no worker at it."""
     return {
         "session_id": session.session_id,
         "state": session.state,
+        "interrupted": interrupted,
         "workflow_type": session.workflow_type,
         "goal": session.goal,
         "current_phase": session.current_phase,
@@ -87,14 +90,15 @@ def state_document(session: SessionContext, store: SessionStore) -> dict[str, An
     }
 
 
-def summary_document(summary: SessionSummary) -> dict[str, Any]:
-    """Describe a session as a listing does."""
+def summary_document(summary: SessionSummary, *, interrupted: bool) -> dict[str, Any]:
+    """Describe a session as a listing does; `interrupted` is as in `session_document`."""
     from tools.harness import TokenBudget
 
     head = summary.head
     return {
         "session_id": head.session_id,
         "state": head.state,
+        "interrupted": interrupted,
         "workflow_type": head.workflow_type,
         "current_phase": head.current_phase,
         "attempt_number": head.attempt_number,

@@ -24,10 +24,12 @@ from tools.cli.commands import (
     work,
 )
 from tools.cli.context import BASE_VARIABLE, Cli, Outside
+from tools.cli.data_folder import default_base
 from tools.cli.errors import Interrupted, OutputLost
 from tools.cli.exit_codes import ExitCode, GuestExit, epilog, exit_code_of
 from tools.cli.output import Output, discard, public_fields, remark
 from tools.cli.text import safe_lines
+from tools.result import Failure, Success, attempt
 
 _NAME = "agentforge"
 _DEBUG_VARIABLE = "AGENTFORGE_DEBUG"
@@ -61,7 +63,8 @@ def _global_options(
             "--base",
             metavar="PATH",
             envvar=BASE_VARIABLE,
-            help="Where the sessions are; ./.agentforge/sessions by default.",
+            help="Where the sessions are; .agentforge/sessions here, or in the nearest directory "
+            "above that has a .agentforge, by default.",
             show_default=False,
         ),
     ] = None,
@@ -82,7 +85,11 @@ def _global_options(
     color = not (no_color or os.environ.get("NO_COLOR"))
     output = Output(json=as_json, color=color)
     context.obj = Cli(
-        base=Path(base) if base else None, output=output, verbose=verbose, outside=outside
+        base=Path(base) if base else default_base(Path.cwd()),
+        output=output,
+        verbose=verbose,
+        outside=outside,
+        base_given=bool(base),
     )
     if version:
         _tell_version(output)
@@ -120,17 +127,22 @@ def run(arguments: Sequence[str], outside: Outside | None = None) -> int:
     as_json = _wants_json(arguments)
     code: int
     try:
-        result = _command().main(
+        outcome = attempt(
+            _command().main,
             args=list(arguments),
             prog_name=_NAME,
             standalone_mode=False,
             obj=outside,
         )
-        code = result if isinstance(result, int) else ExitCode.OK
-        if code == ExitCode.INTERRUPTED and not isinstance(
-            code, GuestExit
-        ):  # what the framework makes of Ctrl-C
-            _tell_error(Interrupted(), as_json=as_json)
+        match outcome:
+            case Failure(error):
+                code = _tell_error(error, as_json=as_json)
+            case Success(value):
+                code = value if isinstance(value, int) else ExitCode.OK
+                if code == ExitCode.INTERRUPTED and not isinstance(
+                    code, GuestExit
+                ):  # what the framework makes of Ctrl-C
+                    _tell_error(Interrupted(), as_json=as_json)
     except KeyboardInterrupt:
         code = _tell_error(Interrupted(), as_json=as_json)
     except typer.Abort:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -36,6 +36,7 @@ STATE_STYLES: Final = {
     "unreadable": "bold red",
     "pending": "dim",
     "stopped": "bold yellow",
+    "interrupted": "bold yellow",
     "ok": "bold green",
     "warn": "bold yellow",
     "fail": "bold red",
@@ -198,14 +199,27 @@ def phase_table(rows: Sequence[PhaseRow]) -> Table:
 
 
 def session_view(
-    session: SessionContext, *, path: object, workspace: object, now: datetime
+    session: SessionContext,
+    *,
+    path: object,
+    workspace: object,
+    now: datetime,
+    interrupted: str | None = None,
 ) -> list[RenderableType]:
-    """Lay out one session: what it is, its budget, its phases, its files, what happened last."""
+    """Lay out one session: what it is, its budget, its phases, its files, what happened last.
+
+    Args:
+        session: The session.
+        path: Its file.
+        workspace: Its workspace.
+        now: The present moment.
+        interrupted: The command that goes on with it, where its worker ended without a word.
+    """
     attempt = f", attempt {session.attempt_number}" if session.current_phase else ""
     age = tell_age((now - session.updated_at).total_seconds())
     parts: list[RenderableType] = [
         field("session", words(session.session_id, "bold")),
-        field("state", state_text(session.state.value)),
+        field("state", _state_of(session, interrupted)),
     ]
     if session.workflow_type:
         parts.append(field("workflow", words(session.workflow_type)))
@@ -234,6 +248,14 @@ def session_view(
         parts += [_title("History", len(entries), len(session.history))]
         parts += [entry_line(entry) for entry in entries]
     return parts
+
+
+def _state_of(session: SessionContext, interrupted: str | None) -> Text:
+    if interrupted is None:
+        return state_text(session.state.value)
+    text = state_text("interrupted")
+    text.append(f"  no worker is at it; go on with: {interrupted}", "default")
+    return text
 
 
 def _title(name: str, shown: int, total: int) -> Text:
@@ -284,8 +306,10 @@ def artifact_table(artifacts: Iterable[SessionArtifact]) -> Table:
     return made
 
 
-def session_table(sessions: Iterable[SessionSummary], *, now: datetime) -> Table:
-    """Lay out a listing."""
+def session_table(
+    sessions: Iterable[SessionSummary], *, now: datetime, interrupted: Collection[str] = ()
+) -> Table:
+    """Lay out a listing; those whose ids are in `interrupted` have no worker at them."""
     made = table("ID", "STATE", "WORKFLOW", "PHASE", "BUDGET", "UPDATED", right=("BUDGET",))
     for one in sessions:
         head = one.head
@@ -293,7 +317,7 @@ def session_table(sessions: Iterable[SessionSummary], *, now: datetime) -> Table
         attempt = f" #{head.attempt_number}" if head.attempt_number > 1 else ""
         made.add_row(
             words(head.session_id),
-            state_text(head.state.value),
+            state_text("interrupted" if head.session_id in interrupted else head.state.value),
             words(head.workflow_type or ""),
             words(f"{head.current_phase or ''}{attempt}"),
             f"{budget.utilization_percent:.0f} %",

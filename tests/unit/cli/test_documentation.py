@@ -29,6 +29,8 @@ def test_every_command_and_every_option_is_documented(text: str) -> None:
     assert set(re.findall(r"^\| \[`([a-z]+)", text, re.MULTILINE)) == set(commands)
     for command in [group, *commands.values()]:
         for parameter in command.params:
+            if getattr(parameter, "hidden", False):
+                continue
             for option in parameter.opts:
                 if option.startswith("--") and option != "--help":
                     assert option in text, (command.name, option)

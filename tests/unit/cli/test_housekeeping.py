@@ -407,3 +407,18 @@ def test_setup_without_the_interpreter_is_told(
     ended = agentforge("setup")
     assert ended.code == 9
     assert "the interpreter's files are missing" in ended.err
+
+
+def test_cleanup_takes_a_duration_as_every_command_does(agentforge: CommandLine) -> None:
+    manager = agentforge.begin()
+    manager.complete()
+    session_id = agentforge.new_id(manager)
+    agentforge.later(days=3)
+    assert (
+        agentforge("cleanup", "--older-than", "4d", "--dry-run", "--json").document["found"] == []
+    )
+    found = agentforge("cleanup", "--older-than", "2d", "--dry-run", "--json").document["found"]
+    assert [one["session_id"] for one in found] == [session_id]
+    ended = agentforge("cleanup", "--older-than", "2d", "--days", "2", "--dry-run")
+    assert ended.code == 2
+    assert "not both" in ended.err

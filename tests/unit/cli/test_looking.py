@@ -8,6 +8,7 @@ import pytest
 
 from tests.unit.cli.conftest import CommandLine
 from tools.cli.commands.look import StateName
+from tools.durable import FileLock, OsFileSystem
 from tools.harness import SessionState
 
 BUDGET_KEYS = {
@@ -55,6 +56,7 @@ def test_list_in_json_has_every_field_of_the_head(agentforge: CommandLine) -> No
     assert set(one) == {
         "session_id",
         "state",
+        "interrupted",
         "workflow_type",
         "current_phase",
         "attempt_number",
@@ -479,7 +481,7 @@ def hostile(agentforge: CommandLine) -> str:
         (["artifacts", "ID"], False),
         (["show", "ID", "--follow"], True),
         (["log", "ID", "--follow"], False),
-        (["cleanup", "--days", "0", "--dry-run"], True),
+        (["cleanup", "--older-than", "0s", "--dry-run"], True),
         (["budget", "ID"], True),
     ],
 )
@@ -538,3 +540,51 @@ def test_ages_follow_the_clock_that_was_given(agentforge: CommandLine) -> None:
     agentforge.new()
     agentforge.now += timedelta(days=400)
     assert "400 d ago" in agentforge("list").out
+
+
+# ----------------------------------------------------------------------------------- interrupted
+
+
+def test_an_active_run_without_a_worker_is_shown_as_interrupted(agentforge: CommandLine) -> None:
+    cut_off = agentforge.new(attachments={"workflow.yaml": b"name: x\n"})
+    agentforge.later(minutes=1)
+    embedded = agentforge.new()
+    table = agentforge("list").out.splitlines()
+    assert table[1].split()[:2] == [embedded, "active"]
+    assert table[2].split()[:2] == [cut_off, "interrupted"]
+    shown = agentforge("show", cut_off).out
+    assert "state      interrupted  no worker is at it; go on with: agentforge" in shown
+    assert f"resume {cut_off}" in shown
+    assert agentforge("show", cut_off, "--json").document["interrupted"] is True
+    assert agentforge("show", embedded, "--json").document["interrupted"] is False
+    listed = agentforge("list", "--json").document["sessions"]
+    assert {one["session_id"]: one["interrupted"] for one in listed} == {
+        cut_off: True,
+        embedded: False,
+    }
+
+
+def test_a_run_with_a_worker_is_active(agentforge: CommandLine) -> None:
+    session_id = agentforge.new(attachments={"workflow.yaml": b"name: x\n"})
+    file = agentforge.store.session_path(session_id).with_name("workflow.yaml")
+    with FileLock(OsFileSystem(), file):
+        assert agentforge("list").out.splitlines()[1].split()[1] == "active"
+
+
+def test_list_shows_the_first_of_many_and_says_how_many_more_fit(agentforge: CommandLine) -> None:
+    ids = []
+    for _ in range(3):
+        ids.append(agentforge.new())
+        agentforge.later(minutes=1)
+    ended = agentforge("list", "--limit", "2")
+    assert [line.split()[0] for line in ended.out.splitlines()[1:]] == [ids[2], ids[1]]
+    assert ended.err == "1 more fit; --limit shows the first 2\n"
+
+
+def test_the_former_name_of_the_logs_limit_is_understood(agentforge: CommandLine) -> None:
+    session_id = agentforge.new()
+    agentforge("pause", session_id)
+    by_new = agentforge("log", session_id, "--limit", 1).out
+    assert by_new == agentforge("log", session_id, "--number", 1).out
+    assert "session_paused" in by_new
+    assert "session_created" not in by_new

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tools.cli.context import Cli, cli_of
+from tools.cli.durations import parse_duration
 from tools.cli.exit_codes import ExitCode
 from tools.cli.options import AsJson, Yes
 
@@ -31,9 +33,19 @@ def add_to(app: typer.Typer) -> None:
 
 def cleanup(
     context: typer.Context,
+    older_than: Annotated[
+        timedelta | None,
+        typer.Option(
+            "--older-than",
+            parser=parse_duration,
+            metavar="DURATION",
+            help="Those that ended longer ago than this, as in 7d; 30d by default.",
+            show_default=False,
+        ),
+    ] = None,
     days: Annotated[
-        float, typer.Option(min=0, metavar="N", help="Those that ended at least N days ago.")
-    ] = _DEFAULT_DAYS,
+        float | None, typer.Option(min=0, hidden=True, help="The same, in days.")
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would go.", show_default=False)
     ] = False,
@@ -44,8 +56,7 @@ def cleanup(
 
     A session that is active or paused, or that can't be read, is never deleted.
     """
-    if not math.isfinite(days):
-        raise typer.BadParameter(f"{days} is no number of days", param_hint="--days")
+    days = _days(older_than, days)
     from tools.harness.pruning import HarnessTarget
     from tools.prune import PruneResult, RetentionPolicy
     from tools.prune import prune as run
@@ -75,6 +86,18 @@ def cleanup(
     _tell_cleanup(cli, days, old, done, kept, dry_run=dry_run)
     if kept:
         raise typer.Exit(ExitCode.NOT_DONE)
+
+
+def _days(older_than: timedelta | None, days: float | None) -> float:
+    if older_than is not None and days is not None:
+        raise typer.BadParameter("give it or --days, not both", param_hint="--older-than")
+    if older_than is not None:
+        return older_than / timedelta(days=1)
+    if days is None:
+        return _DEFAULT_DAYS
+    if not math.isfinite(days):
+        raise typer.BadParameter(f"{days} is no number of days", param_hint="--days")
+    return days
 
 
 def _show_old(cli: Cli, old: Sequence[Decision]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,7 +16,13 @@ from tools.cli.options import AsJson, Follow, SessionId
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from tools.harness import SessionContext, SessionManager, UnreadableSession
+    from tools.harness import (
+        SessionContext,
+        SessionManager,
+        SessionState,
+        SessionStore,
+        UnreadableSession,
+    )
 
 
 class StateName(StrEnum):
@@ -45,6 +51,10 @@ def list_sessions(
     workflow: Annotated[
         str | None,
         typer.Option(metavar="TYPE", help="Only those of this workflow type.", show_default=False),
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Only the first N.", show_default=False),
     ] = None,
     older_than: Annotated[
         timedelta | None,
@@ -82,13 +92,23 @@ def list_sessions(
         younger_than=younger_than,
         on_unreadable=unreadable.append,
     )
+    fitting = len(found)
+    found = found[:limit]
+    interrupted = {
+        one.session_id
+        for one in found
+        if _is_interrupted(manager.store, one.session_id, one.head.state)
+    }
     if cli.output.json:
         from tools.cli.documents import summary_document, unreadable_document
 
         cli.output.document(
             {
                 "base": manager.store.base_path,
-                "sessions": [summary_document(one) for one in found],
+                "sessions": [
+                    summary_document(one, interrupted=one.session_id in interrupted)
+                    for one in found
+                ],
                 "unreadable": [unreadable_document(one) for one in unreadable],
             }
         )
@@ -96,7 +116,10 @@ def list_sessions(
     from tools.cli import render
 
     if found:
-        cli.output.show(render.session_table(found, now=cli.outside.clock()))
+        now = cli.outside.clock()
+        cli.output.show(render.session_table(found, now=now, interrupted=interrupted))
+        if len(found) < fitting:
+            cli.output.remark(f"{fitting - len(found)} more fit; --limit shows the first {limit}")
     elif not unreadable:
         which = "fits" if any((state, workflow, older_than, younger_than)) else "is there"
         cli.output.line(f"No session {which} in {manager.store.base_path}.")
@@ -116,32 +139,50 @@ def show(
         with suppress(KeyboardInterrupt):
             _follow(cli, manager, session.session_id)
     elif cli.output.json:
-        from tools.cli.documents import session_document
-
-        cli.output.document(session_document(session, manager.store))
+        cli.output.document(_document(manager, session))
     else:
         cli.output.show(*_view(cli, manager, session))
+
+
+def _is_interrupted(store: SessionStore, session_id: str, state: SessionState) -> bool:
+    from tools.harness import SessionState
+
+    if state is not SessionState.ACTIVE:
+        return False
+    from tools.harness.run_lock import is_interrupted
+
+    return is_interrupted(store, session_id, state)
 
 
 def _view(cli: Cli, manager: SessionManager, session: SessionContext) -> list[RenderableType]:
     from tools.cli import render
 
+    store = manager.store
+    interrupted = _is_interrupted(store, session.session_id, session.state)
     return render.session_view(
         session,
-        path=manager.store.session_path(session.session_id),
-        workspace=manager.store.workspace_path(session.session_id),
+        path=store.session_path(session.session_id),
+        workspace=store.workspace_path(session.session_id),
         now=cli.outside.clock(),
+        interrupted=cli.command("resume", session.session_id) if interrupted else None,
     )
 
 
-def _follow(cli: Cli, manager: SessionManager, session_id: str) -> None:
+def _document(manager: SessionManager, session: SessionContext) -> dict[str, Any]:
     from tools.cli.documents import session_document
+
+    store = manager.store
+    interrupted = _is_interrupted(store, session.session_id, session.state)
+    return session_document(session, store, interrupted=interrupted)
+
+
+def _follow(cli: Cli, manager: SessionManager, session_id: str) -> None:
     from tools.cli.following import follow
 
     changes = follow(manager.store, session_id, sleep=cli.outside.sleep)
     if cli.output.json:
         for session in changes:
-            cli.output.json_line(session_document(session, manager.store))
+            cli.output.json_line(_document(manager, session))
             if cli.output.closed:
                 return
     elif cli.output.interactive:
@@ -165,10 +206,18 @@ def _follow(cli: Cli, manager: SessionManager, session_id: str) -> None:
 def log(
     context: typer.Context,
     session_id: SessionId,
-    number: Annotated[
+    limit: Annotated[
         int | None,
-        typer.Option("--number", "-n", min=0, help="Only the last N entries.", show_default=False),
+        typer.Option(
+            "--limit",
+            "-n",
+            min=0,
+            metavar="N",
+            help="Only the last N entries.",
+            show_default=False,
+        ),
     ] = None,
+    number: Annotated[int | None, typer.Option("--number", min=0, hidden=True)] = None,
     following: Follow = False,
     as_json: AsJson = False,
 ) -> None:
@@ -176,7 +225,8 @@ def log(
     cli = cli_of(context, json=as_json)
     manager, session = cli.load(session_id)
     total = len(session.history)
-    begin = 0 if number is None else max(total - number, 0)
+    last = number if limit is None else limit
+    begin = 0 if last is None else max(total - last, 0)
     if following:
         with suppress(KeyboardInterrupt):
             _follow_log(cli, manager, session.session_id, begin)

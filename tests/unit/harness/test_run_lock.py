@@ -1,0 +1,58 @@
+"""Whether a worker is at a session."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools.durable import FileLock, OsFileSystem
+from tools.harness import SessionManager, SessionState, SessionStore
+from tools.harness.run_lock import RUN_LOCKS, is_interrupted
+from tools.workflows.agent_work import WORKFLOW_NAME
+from tools.workflows.workflow_file import SNAPSHOT_NAME
+
+
+def started(base: Path, attachment: str | None) -> tuple[SessionStore, str]:
+    """Return the store, and the id of an active session, as a runner begins one."""
+    store = SessionStore(base)
+    session = SessionManager(store).create(
+        "tdflow", "red", attachments={attachment: b"name: x\n"} if attachment else None
+    )
+    return store, session.session_id
+
+
+@pytest.mark.parametrize("attachment", RUN_LOCKS)
+def test_an_active_session_is_interrupted_once_its_runner_holds_no_lock(
+    base: Path, attachment: str
+) -> None:
+    store, session_id = started(base, attachment)
+    lock = FileLock(OsFileSystem(), store.session_path(session_id).with_name(attachment))
+    with lock:
+        assert not is_interrupted(store, session_id, SessionState.ACTIVE)
+    assert is_interrupted(store, session_id, SessionState.ACTIVE)
+
+
+def test_looking_does_not_keep_the_lock(base: Path) -> None:
+    store, session_id = started(base, "workflow.yaml")
+    assert is_interrupted(store, session_id, SessionState.ACTIVE)
+    file = store.session_path(session_id).with_name("workflow.yaml")
+    with FileLock(OsFileSystem(), file, timeout_s=0.0):
+        pass
+
+
+@pytest.mark.parametrize(
+    "state", [SessionState.PAUSED, SessionState.COMPLETED, SessionState.ABORTED]
+)
+def test_a_session_that_waits_or_ended_is_not_interrupted(base: Path, state: SessionState) -> None:
+    store, session_id = started(base, "workflow.yaml")
+    assert not is_interrupted(store, session_id, state)
+
+
+def test_a_session_that_no_runner_leads_is_not_interrupted(base: Path) -> None:
+    store, session_id = started(base, None)
+    assert not is_interrupted(store, session_id, SessionState.ACTIVE)
+
+
+def test_the_locks_are_those_that_the_runners_take() -> None:
+    assert RUN_LOCKS == (SNAPSHOT_NAME, WORKFLOW_NAME)
