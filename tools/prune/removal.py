@@ -2,7 +2,7 @@
 
     hold      lock each, date it again
     announce  audit log, synced
-    hide      rename out of sight, synced
+    hide      rename out of sight, date it once more, synced
     begin     empty by descriptor, rmdir, unlock: by several threads, while the next batch is held
     finish    audit log, observer
 
@@ -333,6 +333,8 @@ class Remover:
                 self._keep(one, why)
             elif self._is_swapped(one):
                 self._keep_swapped(one)
+            elif not self._unchanged(one.fd, one.candidate):
+                self._keep_changed(one)
             else:
                 yield one
 
@@ -363,6 +365,16 @@ class Remover:
             self._keep(one, f"{what} twice; one is {one.hidden} in the root now")
         else:
             self._lose(one, f"{what} and can't be put back; it is out of sight")
+
+    def _keep_changed(self, one: _Held) -> None:
+        """Put back what somebody used in the moment before it was renamed."""
+        if self._put_back(one, one.session_id):
+            self._keep(one, Reason.CHANGED)
+        elif self._put_back(one, one.hidden):
+            what = "it was used while it was removed, and something else has its name"
+            self._keep(one, f"{what}; it is {one.hidden} in the root now")
+        else:
+            self._lose(one, "it was used while it was removed and can't be put back")
 
     def _put_back(self, one: _Held, name: str) -> bool:
         """Give what was renamed its name back (or another), unless somebody has it already."""

@@ -280,6 +280,63 @@ def test_a_session_that_was_used_after_it_was_decided_is_kept(site: Site) -> Non
     assert site.sessions() == [old]
 
 
+@pytest.mark.parametrize("trashed", [False, True])
+def test_a_session_that_is_used_just_before_it_is_renamed_is_put_back(
+    site: Site, trashed: bool
+) -> None:
+    """A writer holds no lock that the prune asks for: it only refreshes the metadata."""
+    used, other = site.add(age_hours=60), site.add(age_hours=50)
+
+    def use() -> None:
+        (site.root / used / ".metadata.json").write_bytes(metadata(used, site.clock.now))
+
+    site.fs.before = once(on("rename", used), use)
+    result = run(site, grace=timedelta(days=1) if trashed else None)
+
+    assert result.deleted_sessions == [other]
+    assert why(result)[used] == (Reason.CHANGED,)
+    assert site.sessions() == [used]
+    assert (site.root / used / "data.txt").read_bytes() == b"x" * 100
+    assert ("kept", used) in site.events()
+    assert [name for name in site.hidden("trash") if name.startswith(used)] == []
+    assert site.hidden() == []
+
+
+def test_a_session_that_is_used_just_before_it_is_renamed_goes_to_no_new_one(site: Site) -> None:
+    """Where its name is taken by then, it is put into the root beside that."""
+    used = site.add(age_hours=60)
+
+    def use() -> None:
+        (site.root / used / ".metadata.json").write_bytes(metadata(used, site.clock.now))
+
+    def take() -> None:
+        (site.root / used).mkdir()
+        (site.root / used / "new").write_text("new")
+
+    before_rename = once(on("rename", used), use)
+    after_rename = once(
+        lambda call: (
+            call.operation == "open"
+            and ".metadata" in call.path
+            and not (site.root / used).exists()
+        ),
+        take,
+    )
+
+    def before(call: Call) -> None:
+        before_rename(call)
+        after_rename(call)
+
+    site.fs.before = before
+    result = run(site)
+
+    assert result.deleted_sessions == []
+    [beside] = [name for name in site.sessions() if name != used]
+    assert (site.root / beside / "data.txt").read_bytes() == b"x" * 100
+    assert (site.root / used / "new").read_text() == "new"
+    assert beside in result.errors[used]
+
+
 @pytest.mark.parametrize("content", [None, b"{", b""])
 def test_a_session_whose_metadata_went_after_it_was_decided_is_kept(
     site: Site, content: bytes | None
