@@ -7,6 +7,7 @@ nobody can take the answer any more.
 
 from __future__ import annotations
 
+import json
 from typing import Final
 
 from tools.durable import DurableError
@@ -28,7 +29,7 @@ def waiting_call_id(call_id: str, processes: Processes | None = None) -> str:
         processes: The machine's processes.
     """
     known = processes if processes is not None else OsProcesses()
-    return _PREFIX + Owner.current(known, call_id).encode().decode().strip()
+    return _PREFIX + json.dumps(Owner.current(known, call_id).document())
 
 
 def is_orphan(call_id: str | None, processes: Processes | None = None) -> bool:

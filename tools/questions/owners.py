@@ -150,9 +150,9 @@ class Owner:
             token=token,
         )
 
-    def encode(self) -> bytes:
-        """Write the lock file of this owner."""
-        document = {
+    def document(self) -> dict[str, object]:
+        """Return this owner as JSON has it."""
+        return {
             "pid": self.pid,
             "startTime": self.start_time,
             "machine": self.machine,
@@ -160,18 +160,36 @@ class Owner:
             "pidNamespace": self.namespace,
             "token": self.token,
         }
-        return json.dumps(document).encode() + b"\n"
+
+    def encode(self) -> bytes:
+        """Write the lock file of this owner: its pid in a line of its own, then all of it as JSON.
+
+        A program that knows no more than `parseInt(content)` and `kill(pid, 0)` reads the pid of a
+        living process, and waits; of JSON alone it would read no number, and break the lock.
+        """
+        return f"{self.pid}\n{json.dumps(self.document())}\n".encode()
 
 
 def parse_owner(content: bytes) -> Owner | None:
-    """Read a lock file: ours, or one that holds a pid and nothing else; None if it is neither."""
+    """Read a lock file; None if it names no owner.
+
+    It is ours (a pid, then JSON that names the same), one that holds a pid and nothing else, or one
+    of a release before 0.2 (the JSON alone).
+    """
     try:
         text = content.decode("ascii").strip()
-        if text.isdecimal() and len(text) <= 10:
-            return Owner(pid=int(text)) if int(text) > 0 else None
-        found = json.loads(text)
+        first, _, rest = text.partition("\n")
+        pid = int(first) if first.isdecimal() and len(first) <= 10 else None
+        if pid is not None and not rest:
+            return Owner(pid=pid) if pid > 0 else None
+        owner = owner_of(json.loads(text if pid is None else rest))
     except (ValueError, RecursionError):
         return None
+    return owner if owner is None or pid in {None, owner.pid} else None
+
+
+def owner_of(found: object) -> Owner | None:
+    """Return the owner that `Owner.document` describes, or None if it is no such document."""
     if not isinstance(found, dict):
         return None
     pid, start = found.get("pid"), found.get("startTime")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -113,6 +114,8 @@ def file(tmp_path: Path) -> Path:
         (b"[77]", Verdict.GARBAGE),
         (b'{"pid": true}', Verdict.GARBAGE),
         (owner()[:-10], Verdict.GARBAGE),
+        (b"78" + owner()[2:], Verdict.GARBAGE),
+        (b"77\n{}", Verdict.GARBAGE),
     ],
 )
 def test_an_owner_is_judged_by_pid_start_boot_namespace_and_machine(
@@ -393,9 +396,37 @@ def test_a_lock_on_a_session_that_is_gone_says_so(tmp_path: Path) -> None:
         lock_of(tmp_path / "gone").acquire()
 
 
+def is_stale_to_the_other_program(content: bytes) -> bool:
+    """Judge a lock file as ask-user-questions-mcp 3.4.0 does: `parseInt`, then `kill(pid, 0)`."""
+    number = re.match(rb"\s*[+-]?[0-9]+", content)  # where parseInt finds none, it is NaN
+    try:
+        os.kill(int(number[0]) if number else -(2**31), 0)
+    except OSError:
+        return True
+    return False
+
+
+def test_a_program_that_parses_a_decimal_pid_waits_for_our_lock(file: Path) -> None:
+    with lock_of(file.parent):
+        content = file.read_bytes()
+        assert content.startswith(f"{os.getpid()}\n".encode())
+        assert not is_stale_to_the_other_program(content)
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    assert is_stale_to_the_other_program(owner(pid=gone.pid))  # and it breaks a dead owner's
+    assert is_stale_to_the_other_program(b'{"pid": 1}')
+
+
+def test_a_lock_file_of_an_earlier_release_is_still_judged() -> None:
+    alone = owner().partition(b"\n")[2]
+    assert json.loads(alone)["pid"] == 77
+    assert judge(alone, written_at=10.0, processes=Table(p77=5)) is Verdict.ALIVE
+    assert judge(alone, written_at=10.0, processes=Table()) is Verdict.DEAD
+
+
 def test_owner_documents_are_read_back(tmp_path: Path) -> None:
     content = owner()
-    assert json.loads(content)["pid"] == 77
+    assert json.loads(content.partition(b"\n")[2])["pid"] == 77
     found = parse_owner(content)
     assert found is not None
     assert found.encode() == content
