@@ -11,6 +11,7 @@ from functools import partial
 from typing import ClassVar, Final
 
 from textual.binding import Binding, BindingType
+from textual.driver import Driver
 
 from tools.durable import DurableError
 from tools.event_log import get_logger
@@ -28,6 +29,7 @@ from tools.terminal.dialogs import KeysDialog, TellDialog, TextDialog
 from tools.terminal.draft import Draft, fits
 from tools.terminal.drafts import DraftStore, DraftUnreadable
 from tools.terminal.in_order import PATIENCE_S, InOrder
+from tools.terminal.keyboard import escape_first
 from tools.terminal.queue_screen import QueueScreen
 from tools.terminal.queue_view import SHORT_ID, now_utc
 from tools.terminal.review_screen import ReviewScreen, bare_text, review_text
@@ -133,6 +135,10 @@ class QuestionsApp(InOrder[None]):
         self.run_worker(self._follow(), name="follow")
         if self._first is not None:
             self.open_session(self._first)
+
+    def get_driver_class(self) -> type[Driver]:
+        """Return Textual's driver for this terminal, with Esc and the key after it apart."""
+        return escape_first(super().get_driver_class())
 
     def _fatal_error(self) -> None:
         """End because of a fault; whoever runs the application tells it, without the locals."""

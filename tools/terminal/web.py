@@ -1,8 +1,13 @@
 """The same application in a browser, for this machine alone.
 
-textual-serve runs one process of the application for each open page. It trusts whoever connects, so
-what connects is checked here first: a key that only the person who started the server has seen, the
-name the server was called by, and, for the socket that types and clicks, the page it comes from.
+textual-serve runs one process of the application for each open page, and accepts every connection.
+Here a connection is checked first: the name the server was called by, the page it comes from, and a
+key that only the person who started the server has seen. The page itself holds nothing of any
+session, so it needs no key; the socket over which all is shown, typed and clicked does.
+
+The key is never in a request line and never in a cookie. Browsers send a cookie to every port of a
+host, so a page of another port of this machine could use it; what is in the fragment of an address
+and in `sessionStorage` belongs to one origin, port included.
 """
 
 from __future__ import annotations
@@ -24,6 +29,7 @@ from textual_serve.server import Server
 
 from tools.event_log import get_logger
 from tools.terminal.errors import AddressRefused
+from tools.terminal.web_page import SCRIPT, page_for
 
 HOST: Final = "127.0.0.1"
 MAX_PAGES: Final = 8
@@ -36,54 +42,11 @@ _log = get_logger("agentforge.terminal")
 _LOOPBACK: Final = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])(?::\d{1,5})?", re.ASCII)
 """Names of this machine; the port may be another one, as behind `ssh -L`."""
 
+_PROTOCOL: Final = "agentforge.questions"
+"""The subprotocol that the socket speaks; the key stands beside it in the same header."""
+
+_OPEN_PATHS: Final = frozenset({"/", "/questions.js", "/ws"})
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-_PAGE: Final = """\
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<title>Questions · agentforge</title>
-<link rel="icon" href="data:,">
-<link rel="stylesheet" href="/static/css/xterm.css">
-<style>
-@font-face {{
-  font-family: "Roboto Mono";
-  src: url("/static/fonts/RobotoMono-VariableFont_wght.ttf");
-}}
-html, body {{ margin: 0; height: 100%; background: #121212; color: #e0e0e0; }}
-body {{ font-family: "Roboto Mono", monospace; }}
-.said {{ position: absolute; inset: 0; display: flex; align-items: center;
-  justify-content: center; text-align: center; z-index: 10; background: #121212; }}
-.said a {{ color: inherit; }}
-.closed {{ display: none; }}
-body.-first-byte .starting {{ display: none; }}
-body.-closed .closed {{ display: flex; }}
-</style>
-<script src="/static/js/textual.js"></script>
-<script src="/questions.js" defer></script>
-</head>
-<body>
-<div class="said starting"><div>Starting …<noscript><br>This page needs JavaScript.</noscript></div>
-</div>
-<div class="said closed"><div>The terminal has ended. What you typed is kept.<br><br>
-<a href="/">Start it again</a></div></div>
-<div id="terminal" class="textual-terminal" data-session-websocket-url="ws://{host}/ws"
-  data-font-size="{font_size}"></div>
-</body>
-</html>
-"""
-
-
-_SCRIPT: Final = """\
-// The keyboard is the terminal's as soon as there is something to see.
-new MutationObserver((_, observer) => {
-  if (document.body.classList.contains("-first-byte")) {
-    observer.disconnect();
-    document.querySelector("#terminal textarea")?.focus();
-  }
-}).observe(document.body, { attributeFilter: ["class"] });
-"""
 
 
 class _Terminal(AppService):
@@ -134,7 +97,7 @@ class _Terminal(AppService):
 
 
 class LoopbackServer(Server):
-    """Serves the application on loopback, to whoever has the key."""
+    """Serves the application on loopback, to pages that have the key."""
 
     def __init__(self, command: Sequence[str], *, port: int, key: str) -> None:
         """Name what is served; nothing listens yet.
@@ -142,19 +105,18 @@ class LoopbackServer(Server):
         Args:
             command: The command of one application, as a list of words.
             port: Where it will listen.
-            key: What a browser must show; hard to guess.
+            key: What a page must show; hard to guess.
         """
         super().__init__(shlex.join(command), host=HOST, port=port, title="Questions")
         self._words = tuple(command)
         self._key = key
-        self._cookie = f"agentforge_questions_{port}"
         self._pages: set[web.WebSocketResponse] = set()
         self._terminals: set[_Terminal] = set()
 
     @property
     def url(self) -> str:
-        """The address to open, with the key."""
-        return f"http://{HOST}:{self.port}/?key={self._key}"
+        """The address to open, with the key in its fragment, which browsers send to no server."""
+        return f"http://{HOST}:{self.port}/#key={self._key}"
 
     async def application(self) -> web.Application:
         """Return the web application, guarded."""
@@ -170,10 +132,6 @@ class LoopbackServer(Server):
             refusal = self._refusal(request)
             if refusal is not None:
                 raise web.HTTPForbidden(text=f"{refusal}\n")
-            if "key" in request.query:  # from here on the cookie; the key leaves the address bar
-                moved = web.HTTPSeeOther("/")
-                moved.set_cookie(self._cookie, self._key, httponly=True, samesite="Strict")
-                raise moved
             response = await handler(request)
             if not response.prepared:
                 response.headers.update(_headers(request.host))
@@ -185,31 +143,43 @@ class LoopbackServer(Server):
         """Say why a request is not served; None if it is."""
         if _LOOPBACK.fullmatch(request.host) is None:
             return "This server answers to the names of this machine only."
-        given = request.query.get("key") or request.cookies.get(self._cookie, "")
-        if not hmac.compare_digest(given.encode(errors="backslashreplace"), self._key.encode()):
-            return (
-                "Open the address that `agentforge questions --web` printed: it holds the key, "
-                "and the key of an earlier start is no longer good."
-            )
-        if request.path == "/ws" and request.headers.get("Origin") != f"http://{request.host}":
+        if request.path not in _OPEN_PATHS and not request.path.startswith("/static/"):
+            return "There is nothing here."
+        if request.path != "/ws":
+            return None
+        if request.headers.get("Origin") != f"http://{request.host}":
             return "Only this server's own page may connect."
+        if not self._has_key(request):
+            return (
+                "The key is missing or is not the one of this start. Open the address that "
+                "`agentforge questions --web` printed."
+            )
         return None
+
+    def _has_key(self, request: web.Request) -> bool:
+        """Return whether the key is among the subprotocols that the socket offers."""
+        offered = request.headers.get("Sec-WebSocket-Protocol", "").split(",")
+        key = self._key.encode()
+        return any(
+            hmac.compare_digest(one.strip().encode(errors="backslashreplace"), key)
+            for one in offered
+        )
 
     async def handle_index(self, request: web.Request) -> Any:
         """Serve the page; it loads nothing from anywhere else."""
         asked = request.query.get("fontsize", "")
         font_size = min(max(int(asked), 6), 72) if asked.isdecimal() and len(asked) < 4 else 16
-        page = _PAGE.format(host=request.host, font_size=font_size)
+        page = page_for(request.host, font_size=font_size)
         return web.Response(text=page, content_type="text/html")
 
     async def _script(self, _: web.Request) -> web.Response:
-        return web.Response(text=_SCRIPT, content_type="text/javascript")
+        return web.Response(text=SCRIPT, content_type="text/javascript")
 
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
         """Run an application for a page, until the page is closed."""
         if len(self._pages) >= MAX_PAGES:
             raise web.HTTPServiceUnavailable(text=f"{MAX_PAGES} pages are open already.\n")
-        page = web.WebSocketResponse(heartbeat=_HEARTBEAT_S)
+        page = web.WebSocketResponse(heartbeat=_HEARTBEAT_S, protocols=(_PROTOCOL,))
         terminal = _Terminal(
             self._words,
             write_bytes=page.send_bytes,
@@ -259,6 +229,8 @@ def _headers(host: str) -> dict[str, str]:
         ),
         "Referrer-Policy": "no-referrer",
         "X-Content-Type-Options": "nosniff",
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Cross-Origin-Resource-Policy": "same-origin",
         "Cache-Control": "no-store",
     }
 
@@ -269,7 +241,7 @@ def serve(command: Sequence[str], *, port: int, key: str, ready: Callable[[str],
     Args:
         command: The command of one application, as a list of words.
         port: Where to listen on 127.0.0.1; 0 for any port that is free.
-        key: What a browser must show; hard to guess.
+        key: What a page must show; hard to guess.
         ready: Is told the address to open, when it can be opened.
 
     Raises:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,8 +14,9 @@ from urllib.parse import urlsplit
 
 import psutil
 import pytest
+from aiohttp import web
 
-from tests.e2e.terminal.conftest import COMMAND, DEADLINE_S, environment
+from tests.e2e.terminal.conftest import COMMAND, DEADLINE_S, FIRST, environment
 from tests.support.chromium import browsing, find_chromium
 from tools.questions import QuestionSessions, UserAnswer
 
@@ -61,7 +63,8 @@ async def test_a_person_answers_in_a_browser(
     async with browsing(CHROMIUM, tmp_path / "profile") as browser:
         await browser.open(url)
         await browser.until("document.body?.classList.contains('-first-byte')")
-        assert await browser.evaluate("location.search") == "", "the key left the address"
+        assert await browser.evaluate("location.href") == url.partition("#")[0], "no key in it"
+        assert await browser.evaluate("document.cookie") == ""
         await browser.until("document.activeElement?.tagName === 'TEXTAREA'")
         await browser.until_received(which[:8])  # a person looks first; here are only dots to see
         await browser.press("Enter", "3")
@@ -81,6 +84,98 @@ async def test_a_person_answers_in_a_browser(
                 await asyncio.sleep(0.1)
         hosts = {urlsplit(one).netloc for one in browser.requested if "://" in one}
         assert hosts == {urlsplit(url).netloc}, "nothing is loaded from elsewhere"
+
+
+ATTACK = """
+<!DOCTYPE html><body><script>
+const target = "127.0.0.1:%d";
+const tried = {cookie: document.cookie, kept: JSON.stringify({...sessionStorage})};
+const socket = (name, ...rest) => new Promise(resolve => {
+  const one = new WebSocket(...rest);
+  one.onopen = () => resolve([name, "open"]);
+  one.onerror = () => resolve([name, "refused"]);
+});
+const read = fetch(`http://${target}/`).then(() => ["read", "read"], () => ["read", "refused"]);
+const framed = new Promise(resolve => {
+  const frame = document.createElement("iframe");
+  frame.src = `http://${target}/`;
+  frame.onload = () => {
+    let seen = "refused";
+    try { seen = frame.contentWindow.sessionStorage.getItem("key") ?? "none"; } catch {}
+    resolve(["framed", seen]);
+  };
+  document.body.append(frame);
+});
+Promise.all([
+  socket("bare", `ws://${target}/ws`),
+  socket("protocol", `ws://${target}/ws`, ["agentforge.questions"]),
+  socket("stored", `ws://${target}/ws`, ["agentforge.questions", "null"]),
+  read, framed,
+]).then(all => { window.tried = {...tried, ...Object.fromEntries(all)}; });
+</script>
+"""
+
+
+async def test_a_page_of_another_port_of_this_machine_reaches_nothing(
+    tmp_path: Path, questions: QuestionSessions, server: subprocess.Popen[str]
+) -> None:
+    """In the tab in which the questions are open, with all that the browser has kept."""
+    assert CHROMIUM is not None
+    assert server.stdout is not None
+    url = urlsplit(json.loads(await asyncio.to_thread(server.stdout.readline))["url"])
+    key = url.fragment.removeprefix("key=")
+    requests: list[str] = []
+
+    async def attack(request: web.Request) -> web.Response:
+        requests.append(f"{request.raw_path} {request.raw_headers!r}")
+        return web.Response(text=ATTACK % url.port, content_type="text/html")
+
+    runner = web.AppRunner(other := web.Application(), access_log=None, shutdown_timeout=0.1)
+    other.router.add_get("/{any:.*}", attack)
+    await runner.setup()
+    listening = socket.create_server(("127.0.0.1", 0))
+    await web.SockSite(runner, listening).start()
+    try:
+        async with browsing(CHROMIUM, tmp_path / "profile") as browser:
+            await browser.open(url.geturl())
+            await browser.until("document.body?.classList.contains('-first-byte')")
+            await browser.evaluate(
+                f"location.href = 'http://127.0.0.1:{listening.getsockname()[1]}/'"
+            )
+            await browser.until("window.tried?.read")
+            assert await browser.evaluate("window.tried") == {
+                "cookie": "",
+                "kept": "{}",
+                "bare": "refused",
+                "protocol": "refused",
+                "stored": "refused",
+                "read": "refused",
+                "framed": "refused",
+            }
+            assert requests
+            assert key
+            assert not any(key in one or "Cookie" in one for one in requests)
+            await browser.evaluate("history.back()")  # the tab still has its key
+            await browser.until("document.body?.classList.contains('-first-byte')")
+    finally:
+        await runner.cleanup()
+
+
+async def test_a_page_without_the_key_shows_what_to_open(
+    tmp_path: Path, questions: QuestionSessions, server: subprocess.Popen[str]
+) -> None:
+    assert CHROMIUM is not None
+    assert server.stdout is not None
+    url = json.loads(await asyncio.to_thread(server.stdout.readline))["url"]
+    async with browsing(CHROMIUM, tmp_path / "profile") as browser:
+        await browser.open(url.partition("#")[0])
+        await browser.until("document.body?.classList.contains('-refused')")
+        assert "not connected" in await browser.evaluate("document.body.innerText")
+        await browser.evaluate("location.hash = 'key=wrong'; location.reload()")
+        await browser.until("document.body?.classList.contains('-closed')")
+        await browser.until("document.body?.classList.contains('-refused')")
+        assert FIRST[:8].encode() not in browser.received
+    assert psutil.Process(server.pid).children() == []
 
 
 async def test_the_server_ends_with_all_its_applications_at_ctrl_c(

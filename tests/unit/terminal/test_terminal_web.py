@@ -1,14 +1,16 @@
-"""Who may use the page: whoever has the key, from this machine, from the page itself."""
+"""Who may use the page: who has the key, from this machine, from the page itself."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
@@ -33,7 +35,7 @@ time.sleep(600)
 
 @define
 class Page:
-    """A served application, and a browser that keeps its cookies."""
+    """A served application, and a browser that keeps every cookie it is given."""
 
     http: aiohttp.ClientSession
     server: LoopbackServer
@@ -46,8 +48,10 @@ class Page:
         async with self.http.get(self.base + path, headers=headers) as answer:
             return answer.status, await answer.text()
 
-    def socket(self, **headers: str):  # type: ignore[no-untyped-def]
-        return self.http.ws_connect(f"{self.base}/ws", headers=headers)
+    def socket(self, *, key: str | None = KEY, path: str = "/ws", **headers: str):  # type: ignore[no-untyped-def]
+        protocols = ["agentforge.questions"] if key is None else ["agentforge.questions", key]
+        headers.setdefault("Origin", self.base)
+        return self.http.ws_connect(self.base + path, headers=headers, protocols=protocols)
 
 
 @asynccontextmanager
@@ -65,46 +69,69 @@ async def served(command: Sequence[str] = QUIET) -> AsyncIterator[Page]:
         await runner.cleanup()
 
 
-async def test_without_the_key_nothing_is_served(anyio_backend: str) -> None:
-    async with served() as page:
-        for path in ("/", "/?key=wrong", "/static/js/textual.js", "/ws", "/download/x"):
+async def test_without_the_key_there_is_no_connection_and_nothing_of_a_session(
+    anyio_backend: str, tmp_path: Path
+) -> None:
+    started = tmp_path / "started"
+    async with served([sys.executable, "-c", STUBBORN, str(started)]) as page:
+        for key in (None, "wrong", "", KEY[:-1], f"{KEY}k", KEY.upper()):
+            with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+                await page.socket(key=key)
+            assert refused.value.status == 403, key
+        for path in (f"/ws?key={KEY}", f"/ws?token={KEY}"):
+            with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+                await page.socket(key=None, path=path, Cookie=f"key={KEY}", Authorization=KEY)
+            assert refused.value.status == 403, path
+        for path in ("/", "/questions.js", "/static/js/textual.js", "/ws", "/download/x", "/x"):
             status, text = await page.get(path, Origin=page.base)
-            assert status == 403, path
+            assert status == (200 if path in {"/", "/questions.js"} or "static" in path else 403)
             assert KEY not in text
-            assert "--web` printed" in text
+    assert not started.exists(), "no application was started for them"
 
 
-async def test_a_cookie_that_is_no_text_is_a_wrong_key_and_no_fault(anyio_backend: str) -> None:
+async def test_a_key_that_is_no_text_is_a_wrong_key_and_no_fault(anyio_backend: str) -> None:
     async with served() as page:
         reader, writer = await asyncio.open_connection("127.0.0.1", page.server.port)
-        host = b"Host: 127.0.0.1:%d\r\n" % page.server.port
-        cookie = b"Cookie: agentforge_questions_%d=\xff\xed\xa0\x80\r\n" % page.server.port
-        writer.write(b"GET / HTTP/1.1\r\n" + host + cookie + b"Connection: close\r\n\r\n")
+        host = b"127.0.0.1:%d" % page.server.port
+        writer.write(
+            b"GET /ws HTTP/1.1\r\nHost: %b\r\nOrigin: http://%b\r\nConnection: close\r\n"
+            b"Sec-WebSocket-Protocol: agentforge.questions, \xff\xed\xa0\x80\r\n\r\n" % (host, host)
+        )
         answer = await reader.read()
         writer.close()
         await writer.wait_closed()
     assert answer.startswith(b"HTTP/1.1 403 ")
 
 
-async def test_the_key_opens_the_page_and_leaves_the_address(anyio_backend: str) -> None:
+async def test_the_key_is_in_the_fragment_and_nowhere_that_a_request_goes(
+    anyio_backend: str, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A fragment stays in the browser; a cookie would go to every port of this machine."""
+    caplog.set_level(logging.DEBUG)
     async with served() as page:
-        assert page.server.url == f"{page.base}/?key={KEY}"
-        async with page.http.get(page.server.url) as answer:
-            text = await answer.text()
-            assert answer.status == 200
-            assert KEY not in str(answer.url)
-            assert KEY not in text
-            policy = answer.headers["Content-Security-Policy"]
-            (moved,) = answer.history
-        assert "default-src 'none'" in policy
-        assert "HttpOnly" in moved.headers["Set-Cookie"]
-        assert "SameSite=Strict" in moved.headers["Set-Cookie"]
-        assert (await page.get("/static/js/textual.js"))[0] == 200
+        url = urlsplit(page.server.url)
+        assert (url.path, url.query, url.fragment) == ("/", "", f"key={KEY}")
+        assert f"{url.scheme}://{url.netloc}" == page.base
+        for path in ("/", "/questions.js", "/static/js/textual.js"):
+            async with page.http.get(page.base + path) as answer:
+                assert KEY not in await answer.text()
+                assert KEY not in repr(answer.raw_headers)
+                assert "Set-Cookie" not in answer.headers
+                assert answer.headers["Referrer-Policy"] == "no-referrer"
+                assert answer.headers["Cross-Origin-Resource-Policy"] == "same-origin"
+                assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+        async with page.socket() as socket:
+            assert socket.protocol == "agentforge.questions", "the key is not sent back"
+            assert KEY not in repr(socket._response.raw_headers)
+            assert "Set-Cookie" not in socket._response.headers
+        assert len(page.http.cookie_jar) == 0
+    told = capfd.readouterr()
+    assert KEY not in told.out + told.err + caplog.text
 
 
 async def test_the_page_loads_nothing_from_elsewhere(anyio_backend: str) -> None:
     async with served() as page:
-        _, text = await page.get(f"/?key={KEY}")
+        text = "".join([(await page.get(path))[1] for path in ("/", "/questions.js")])
     assert "https:" not in text
     assert "http:" not in text
 
@@ -112,32 +139,32 @@ async def test_the_page_loads_nothing_from_elsewhere(anyio_backend: str) -> None
 async def test_another_name_for_this_machine_is_refused(anyio_backend: str) -> None:
     """A site whose name was made to mean 127.0.0.1 does not get at the questions."""
     async with served() as page:
-        await page.get(f"/?key={KEY}")
         for name in ("evil.example", "127.0.0.1.evil.example", "evil.example:80@127.0.0.1"):
-            status, text = await page.get(f"/?key={KEY}", Host=name)
+            status, text = await page.get("/", Host=name)
             assert status == 403, name
             assert "names of this machine" in text
+            with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+                await page.socket(Host=name, Origin=f"http://{name}")
+            assert refused.value.status == 403, name
         port = page.server.port
         assert (await page.get("/", Host=f"localhost:{port + 1}"))[0] == 200, "as behind ssh -L"
 
 
-async def test_another_page_can_not_connect_even_with_the_cookie(anyio_backend: str) -> None:
+async def test_another_page_can_not_connect_even_with_the_key(anyio_backend: str) -> None:
     async with served() as page:
-        await page.get(f"/?key={KEY}")
         for origin in ("https://evil.example", "null", "", "http://127.0.0.1:1"):
             with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
                 await page.socket(Origin=origin)
             assert refused.value.status == 403
-        async with page.socket(Origin=page.base):
+        async with page.socket():
             pass
 
 
 async def test_so_many_pages_and_no_more(anyio_backend: str) -> None:
     async with served() as page:
-        await page.get(f"/?key={KEY}")
-        opened = [await page.socket(Origin=page.base) for _ in range(MAX_PAGES)]
+        opened = [await page.socket() for _ in range(MAX_PAGES)]
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
-            await page.socket(Origin=page.base)
+            await page.socket()
         assert refused.value.status == 503
         for one in opened:
             await one.close()
@@ -147,11 +174,9 @@ async def test_an_application_that_takes_long_to_end_does_not_outlive_the_server
     anyio_backend: str, tmp_path: Path
 ) -> None:
     pid = tmp_path / "pid"
-    async with served([sys.executable, "-c", STUBBORN, str(pid)]) as page:
-        await page.get(f"/?key={KEY}")
-        async with page.socket(Origin=page.base):
-            while not pid.exists():
-                await asyncio.sleep(0.01)
+    async with served([sys.executable, "-c", STUBBORN, str(pid)]) as page, page.socket():
+        while not pid.exists():
+            await asyncio.sleep(0.01)
     with pytest.raises(ProcessLookupError):  # it has ended and was waited for
         os.kill(int(pid.read_text()), 0)
 

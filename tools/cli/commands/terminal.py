@@ -130,6 +130,8 @@ def _serve(
             cli.output.json_line({"url": url})
         else:
             cli.output.line(f"The questions are at {url}")
-            cli.output.line("Only this machine can open it, with this key. Ctrl-C ends it.")
+            cli.output.line(
+                "Open it on this machine: the address holds the key. Ctrl-C ends the server."
+            )
 
     run_web(words, port=DEFAULT_PORT if port is None else port, ready=ready)
