@@ -37,13 +37,18 @@ from tools.questions.errors import (
     TooManySessions,
 )
 from tools.questions.formatting import (
-    check_questions,
     format_elaborate_request,
+    format_inactive,
+    format_pending,
+    format_rejected,
+    format_rejection,
     format_rephrase_request,
+    format_status,
+    format_submission,
     format_user_response,
-    validate_answers,
 )
 from tools.questions.notify import Notifier, Teller
+from tools.questions.rules import check_questions, is_request_to_asker, validate_answers
 from tools.questions.sessions import QuestionSessions, UnreadableQuestion
 from tools.questions.settings import QuestionsConfig
 from tools.questions.store import DEFAULT_BASE_DIR
@@ -87,8 +92,15 @@ __all__ = [
     "ValidationReport",
     "check_questions",
     "format_elaborate_request",
+    "format_inactive",
+    "format_pending",
+    "format_rejected",
+    "format_rejection",
     "format_rephrase_request",
+    "format_status",
+    "format_submission",
     "format_user_response",
+    "is_request_to_asker",
     "load_config",
     "open_sessions",
     "parse_answers",

@@ -1,29 +1,53 @@
-"""Answers as the text that goes back to a model, and the rules that answers must keep.
+"""The texts that go back to a model: answers, and where questions stand.
 
-Everything here is pure. The words are an interface: models and their prompts know them.
+Everything here is pure. The words are an interface: models and their prompts know them, and other
+programs that speak this format write the same (tests/golden).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from tools.questions.domain import Option, Question, SessionAnswers, UserAnswer
 from tools.questions.errors import InvalidAnswers, InvalidQuestions
-from tools.questions.settings import QuestionsConfig
+from tools.questions.rules import (
+    ELABORATE_MARKER,
+    REPHRASE_MARKER,
+    answers_of,
+    is_request_to_asker,
+)
 
-_HEADER = "Here are the user's answers:"
+SHORT_ID_CHARS: Final = 8
+"""How many characters of an id stand in these texts."""
+_HEADER: Final = "Here are the user's answers:"
+_REJECTED: Final = "User rejected this question set."
+
+
+def short_id(session_id: str) -> str:
+    """Return the beginning of an id that stands for it in texts."""
+    return session_id[:SHORT_ID_CHARS]
+
+
+def format_header(session_id: str, question_count: int) -> str:
+    """Write the line that names a session above its answers or its rejection."""
+    return f"[Session: {short_id(session_id)} | Questions: {question_count}]"
 
 
 def format_user_response(
-    answers: SessionAnswers | Iterable[UserAnswer], questions: Iterable[Question]
+    answers: SessionAnswers | Iterable[UserAnswer],
+    questions: Iterable[Question],
+    session_id: str | None = None,
 ) -> str:
     """Write the answers of a session as the text that its model reads.
 
-    Questions without an answer are left out; of several answers to one question the first counts.
+    Questions without an answer are left out; all entries for one question are written, in their
+    order.
 
     Args:
         answers: The answers.
         questions: All questions of the session, in their order.
+        session_id: Named in a header; without it, or with an empty one, there is no header.
 
     Returns:
         The text, without a newline at its end.
@@ -32,48 +56,56 @@ def format_user_response(
         InvalidAnswers: There are none ("No answers provided in session").
         InvalidQuestions: There are none ("No questions provided").
     """
-    given = _answers_of(answers)
+    given = answers_of(answers)
     asked = tuple(questions)
     if not given:
         raise InvalidAnswers(["No answers provided in session"])
     if not asked:
         raise InvalidQuestions(["No questions provided"])
-    first: dict[int, UserAnswer] = {}
-    for answer in given:
-        first.setdefault(answer.question_index, answer)
-    parts = [
-        "\n".join([f"{i + 1}. {question.prompt}", *_lines(question, first[i])])
-        for i, question in enumerate(asked)
-        if i in first
-    ]
-    return "\n".join([_HEADER, "", "\n\n".join(parts)])
+    parts = []
+    for index, question in enumerate(asked):
+        entries = [one for one in given if one.question_index == index]
+        if entries:
+            lines = [f"{index + 1}. {question.prompt}", *_lines(question, entries)]
+            parts.append("\n".join(lines))
+    header = [format_header(session_id, len(asked)), ""] if session_id else []
+    return "\n".join([*header, _HEADER, "", "\n\n".join(parts)])
 
 
-def _answers_of(answers: SessionAnswers | Iterable[UserAnswer]) -> tuple[UserAnswer, ...]:
-    return answers.answers if isinstance(answers, SessionAnswers) else tuple(answers)
+def _lines(question: Question, entries: Sequence[UserAnswer]) -> list[str]:
+    """Write all entries for one question; only a question with no answer at all says so."""
+    if not any(map(_says_something, entries)):
+        chose_nothing = any(one.selected_options is not None for one in entries)
+        return ["→ (No selection)" if chose_nothing else "→ No answer provided"]
+    return [line for one in entries for line in _entry_lines(question, one)]
 
 
-def _lines(question: Question, answer: UserAnswer) -> list[str]:
-    """The lines of one answer. An empty text is no text, and no selection stands for itself."""
+def _says_something(answer: UserAnswer) -> bool:
+    """Return whether an entry answers. An empty text is no text; a list hides a single choice."""
+    chosen = answer.selected_options
+    if chosen is None:
+        return bool(answer.selected_option or answer.custom_text)
+    return bool(chosen or answer.custom_text)
+
+
+def _entry_lines(question: Question, answer: UserAnswer) -> list[str]:
     options = {option.label: option for option in reversed(question.options)}  # the first counts
     lines: list[str] = []
-    answered = False
     if answer.selected_options is not None:
-        if answer.selected_options:
-            answered = True
-            lines += [_line(options[one]) for one in answer.selected_options if one in options]
-        elif not answer.custom_text:
-            answered = True
-            lines.append("→ (No selection)")
+        lines += [_line(options[one]) for one in answer.selected_options if one in options]
     elif answer.selected_option:
-        answered = True
         chosen = options.get(answer.selected_option)
         lines.append(_line(chosen) if chosen is not None else f"→ {answer.selected_option}")
     if answer.custom_text:
-        answered = True
-        escaped = answer.custom_text.replace("'", "\\'")
-        lines.append(f"→ Other: '{escaped}'")
-    return lines if answered else ["→ No answer provided"]
+        lines.append(_own_words(answer.custom_text))
+    return lines
+
+
+def _own_words(text: str) -> str:
+    if is_request_to_asker(text):
+        return text
+    escaped = text.replace("'", "\\'")
+    return f"→ Other: '{escaped}'"
 
 
 def _line(option: Option) -> str:
@@ -82,159 +114,107 @@ def _line(option: Option) -> str:
     return f"→ {option.label}"
 
 
-def answer_faults(answers: Sequence[UserAnswer], questions: Sequence[Question]) -> list[str]:
-    """Return everything that is wrong with answers, by the document's rules and words."""
-    if not answers:
-        return ["No answers provided"]
-    if not questions:
-        return ["No questions provided"]
-    faults = []
-    for answer in answers:
-        index = answer.question_index
-        if not 0 <= index < len(questions):
-            faults.append(f"Answer references invalid question index: {index}")
-            continue
-        if (
-            not answer.selected_option
-            and not answer.custom_text
-            and answer.selected_options is None
-        ):
-            faults.append(
-                f"Answer for question {index} has neither selectedOption, selectedOptions, "
-                "nor customText"
-            )
-            continue
-        labels = questions[index].labels
-        chosen = [answer.selected_option] if answer.selected_option else []
-        chosen += answer.selected_options or ()
-        faults += [
-            f"Answer for question {index} references non-existent option: {label}"
-            for label in chosen
-            if label not in labels
-        ]
-    return faults
+# --------------------------------------------------------------------- where a session stands
 
 
-def validate_answers(
-    answers: SessionAnswers | Iterable[UserAnswer], questions: Iterable[Question]
-) -> None:
-    """Check that answers fit their questions, by the document's rules.
+def format_submission(
+    session_id: str, question_count: int, *, command: str = "agentforge ask --wait-for"
+) -> str:
+    """Write the text for questions that were asked without waiting.
 
-    Raises:
-        InvalidAnswers: With everything that is wrong, in the document's words.
+    Args:
+        session_id: The session.
+        question_count: How many questions it has.
+        command: What fetches the answers at a command line, without the id.
     """
-    faults = answer_faults(_answers_of(answers), tuple(questions))
-    if faults:
-        raise InvalidAnswers(faults)
-
-
-def submission_faults(
-    answers: Sequence[UserAnswer], questions: Sequence[Question], config: QuestionsConfig
-) -> list[str]:
-    """Return everything that is wrong with answers that are about to be written.
-
-    Beside the document's rules: one answer to a question, one choice where one may be chosen, no
-    choice twice, bounded text.
-    """
-    faults = _strangers("answers", answers, UserAnswer, "an answer")
-    if faults:
-        return faults
-    faults = answer_faults(answers, questions)
-    seen: set[int] = set()
-    for answer in answers:
-        index = answer.question_index
-        if not 0 <= index < len(questions):
-            continue
-        if index in seen:
-            faults.append(f"Question {index} is answered more than once")
-        seen.add(index)
-        chosen = answer.selected_options or ()
-        if not questions[index].multi_select and len(chosen) > 1:
-            faults.append(f"Question {index} takes one option, and {len(chosen)} were selected")
-        if len(set(chosen)) != len(chosen):
-            faults.append(f"Answer for question {index} selects an option more than once")
-        if len(answer.custom_text or "") > config.max_text_chars:
-            faults.append(
-                f"The text for question {index} has more than {config.max_text_chars:,} characters"
-            )
-    return faults
-
-
-def _strangers(name: str, values: Sequence[object], kind: type, word: str) -> list[str]:
-    return [
-        f"{name}[{i}]: expected {word}, got {type(one).__name__}"
-        for i, one in enumerate(values)
-        if not isinstance(one, kind)
-    ]
-
-
-def question_faults(questions: Sequence[Question], config: QuestionsConfig) -> list[str]:
-    """Return everything that stands against asking these questions; places count from 0."""
-    if not questions:
-        return ["At least one question is required to create a session"]
-    faults = _strangers("questions", questions, Question, "a question")
-    if faults:
-        return faults
-    if len(questions) > config.max_questions:
-        faults.append(
-            f"questions: {len(questions)} are more than max_questions ({config.max_questions})"
-        )
-    for i, question in enumerate(questions):
-        where = f"questions[{i}]"
-        texts = [(f"{where}.prompt", question.prompt), (f"{where}.title", question.title)]
-        faults += [f"{name}: it is empty" for name, text in texts if not text.strip()]
-        count = len(question.options)
-        if count < config.min_options:
-            faults.append(
-                f"{where}.options: {count} are fewer than min_options ({config.min_options})"
-            )
-        if count > config.max_options:
-            faults.append(
-                f"{where}.options: {count} are more than max_options ({config.max_options})"
-            )
-        seen: set[str] = set()
-        for j, option in enumerate(question.options):
-            name = f"{where}.options[{j}]"
-            if not option.label.strip():
-                faults.append(f"{name}.label: it is empty")
-            elif option.label in seen:
-                faults.append(
-                    f"{name}.label: {option.label!r} is there already; an answer could not tell "
-                    "them apart"
-                )
-            seen.add(option.label)
-            texts.append((f"{name}.label", option.label))
-            texts.append((f"{name}.description", option.description or ""))
-        faults += [
-            f"{name}: {len(text):,} characters are more than {config.max_text_chars:,}"
-            for name, text in texts
-            if len(text) > config.max_text_chars
-        ]
-    return faults
-
-
-def check_questions(questions: Iterable[Question], config: QuestionsConfig | None = None) -> None:
-    """Check that questions may be asked.
-
-    Raises:
-        InvalidQuestions: With everything that stands against it.
-    """
-    faults = question_faults(tuple(questions), config or QuestionsConfig())
-    if faults:
-        raise InvalidQuestions(faults)
-
-
-def format_elaborate_request(question_index: int, title: str, prompt: str) -> str:
-    """Write the text that asks a model to elaborate on a question; the index counts from 0."""
+    short = short_id(session_id)
     return (
-        f"[ELABORATE_REQUEST] Please elaborate on question '{title}' ({prompt}) with more detailed "
-        f"options\nQuestion index: {question_index}"
+        f"[Session: {short} | Questions: {question_count} | Status: pending]\n\n"
+        "Questions submitted successfully.\n"
+        f'Use get_answered_questions(session_id="{short}") or `{command} {short}` '
+        "to retrieve answers."
     )
 
 
-def format_rephrase_request(question_index: int, title: str) -> str:
-    """Write the text that asks a model to rephrase a question; the index counts from 0."""
-    return (
-        f"[REPHRASE_REQUEST] Please rephrase question '{title}' in a different way\n"
-        f"Question index: {question_index}"
+def format_pending(session_id: str) -> str:
+    """Write the text for a session that nobody has answered yet."""
+    return f"{_standing(session_id, 'pending')}No answers yet."
+
+
+def format_rejected(session_id: str, reason: str | None) -> str:
+    """Write the text for a rejected session whose answers are fetched; an empty reason is none."""
+    why = f' Reason: "{reason}"' if reason else ""
+    return f"{_standing(session_id, 'rejected')}{_REJECTED}{why}"
+
+
+def format_inactive(session_id: str, status: str) -> str:
+    """Write the text for a session that ended in another way, when its answers are fetched."""
+    return f"{_standing(session_id, status)}Session is no longer active."
+
+
+def format_status(session_id: str, status: str) -> str:
+    """Write the text that says a session's status and nothing else."""
+    return f"{_standing(session_id, status)}Session status: {status}"
+
+
+def format_rejection(
+    reason: str | None, *, session_id: str | None = None, question_count: int = 0
+) -> str:
+    """Write what an asker reads that waited, and whose questions were rejected.
+
+    Args:
+        reason: What the person said; an empty text is nothing.
+        session_id: Named in a header; without it there is no header.
+        question_count: How many questions the session has, for the header.
+
+    Returns:
+        The text, with a blank line at its end.
+    """
+    header = f"{format_header(session_id, question_count)}\n\n" if session_id else ""
+    why = f'Rejection reason: "{reason}"' if reason else "No reason provided."
+    return f"{header}{_REJECTED}\n\n{why}\n\n"
+
+
+def _standing(session_id: str, status: str) -> str:
+    return f"[Session: {short_id(session_id)} | Status: {status}]\n\n"
+
+
+# -------------------------------------------------------------------- requests to the asker
+
+
+def format_elaborate_request(
+    question_index: int, title: str, prompt: str, note: str | None = None
+) -> str:
+    """Write the text that asks a model to explain a question before it is answered.
+
+    Args:
+        question_index: Which question, from 0.
+        title: Its title.
+        prompt: The whole question.
+        note: What the person adds, word for word; an empty text is nothing.
+    """
+    return _with_note(
+        f"{ELABORATE_MARKER} The person cannot decide on question {question_index + 1} "
+        f"({title}) yet: explain what it is about, what each option means and what follows from "
+        f"it, then ask it again.\nQuestion: {prompt}",
+        note,
     )
+
+
+def format_rephrase_request(question_index: int, title: str, note: str | None = None) -> str:
+    """Write the text that asks a model to put a question in other words.
+
+    Args:
+        question_index: Which question, from 0.
+        title: Its title.
+        note: What the person adds, word for word; an empty text is nothing.
+    """
+    return _with_note(
+        f"{REPHRASE_MARKER} The person does not understand question {question_index + 1} "
+        f"({title}) as it is worded: ask it again in other, simpler words.",
+        note,
+    )
+
+
+def _with_note(request: str, note: str | None) -> str:
+    return f"{request}\nThe person adds: {note}" if note else request

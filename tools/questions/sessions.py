@@ -47,8 +47,9 @@ from tools.questions.errors import (
     SessionNotFound,
     TooManySessions,
 )
-from tools.questions.formatting import question_faults, submission_faults
+from tools.questions.formatting import SHORT_ID_CHARS
 from tools.questions.owners import Processes
+from tools.questions.rules import question_faults, submission_faults
 from tools.questions.settings import QuestionsConfig
 from tools.questions.store import LockedSession, QuestionStore, Signature
 from tools.questions.validation import find_issues
@@ -57,7 +58,6 @@ from tools.questions.watching import Watcher, process_watcher
 from tools.questions.wire import to_millis
 
 MAX_REASON_CHARS: Final = 20_000
-SHORT_ID_CHARS: Final = 8
 _CALL_ID_CHARS: Final = 1_000
 
 _log = get_logger("agentforge.questions")

@@ -59,9 +59,9 @@ from tools.questions.errors import (
     SessionExists,
     SessionNotFound,
 )
-from tools.questions.formatting import answer_faults
 from tools.questions.locks import SessionLock
 from tools.questions.owners import Processes
+from tools.questions.rules import answer_faults
 
 DEFAULT_BASE_DIR: Final = Path(".agentforge/questions")
 REQUEST_FILE: Final = "request.json"

@@ -15,7 +15,7 @@ from tools.questions.domain import (
     StatusRecord,
     ValidationReport,
 )
-from tools.questions.formatting import answer_faults
+from tools.questions.rules import answer_faults
 from tools.questions.store import ANSWERS_FILE, REQUEST_FILE, STATUS_FILE, QuestionStore
 
 _READERS: dict[str, Any] = {

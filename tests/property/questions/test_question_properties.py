@@ -37,8 +37,8 @@ from tools.questions import (
     parse_questions,
     wire,
 )
-from tools.questions.formatting import answer_faults, question_faults, submission_faults
 from tools.questions.owners import OsProcesses, judge
+from tools.questions.rules import answer_faults, question_faults, submission_faults
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 LABEL = st.sampled_from(["a", "b", "c", "é", "it's", "→", "", " "]) | TEXT

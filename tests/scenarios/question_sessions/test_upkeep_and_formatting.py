@@ -150,7 +150,7 @@ def test_scenario_formatting_of_odd_answers(given: dict[str, object], lines: lis
     assert said(DATABASE, **given) == lines
 
 
-def test_scenario_formatting_repeated_labels_and_answers_take_the_first() -> None:
+def test_scenario_formatting_repeated_labels_take_the_first_and_all_entries_are_printed() -> None:
     question = Question(
         prompt="?",
         title="t",
@@ -159,9 +159,11 @@ def test_scenario_formatting_repeated_labels_and_answers_take_the_first() -> Non
     assert said(question, selected_option="A") == ["→ A — first"]
     twice = [
         UserAnswer(question_index=0, custom_text="one"),
-        UserAnswer(question_index=0, custom_text="two"),
+        UserAnswer(question_index=0, custom_text="[ELABORATE_REQUEST] it's unclear"),
     ]
-    assert format_user_response(twice, [question]).endswith("→ Other: 'one'")
+    assert format_user_response(twice, [question]).endswith(
+        "→ Other: 'one'\n[ELABORATE_REQUEST] it's unclear"
+    )
 
 
 def test_scenario_answer_validation() -> None:
@@ -197,13 +199,31 @@ def test_scenario_answer_validation() -> None:
 
 
 def test_scenario_elaborate_and_rephrase_requests() -> None:
-    assert format_elaborate_request(1, "Features", "Which features?") == (
-        "[ELABORATE_REQUEST] Please elaborate on question 'Features' (Which features?) with more "
-        "detailed options\nQuestion index: 1"
+    elaborate = format_elaborate_request(1, "Features", "Which features?", "what for?")
+    assert elaborate.startswith("[ELABORATE_REQUEST] The person cannot decide on question 2 ")
+    assert elaborate.endswith("Question: Which features?\nThe person adds: what for?")
+    assert said(FEATURES, custom_text=elaborate) == elaborate.split("\n")
+    rephrase = format_rephrase_request(0, "Database")
+    assert rephrase.startswith("[REPHRASE_REQUEST] The person does not understand question 1 ")
+    assert said(DATABASE, custom_text=rephrase) == [rephrase]
+
+
+def test_scenario_an_answer_and_a_request_to_the_asker_may_stand_together(
+    sessions: QuestionSessions,
+) -> None:
+    session_id = sessions.create_session(QUESTIONS)
+    request = format_elaborate_request(0, "Database", "Which database?", "is it ours to run?")
+    given = (
+        UserAnswer(question_index=0, selected_option="SQLite"),
+        UserAnswer(question_index=0, custom_text=request),
     )
-    assert format_rephrase_request(0, "Database") == (
-        "[REPHRASE_REQUEST] Please rephrase question 'Database' in a different way\n"
-        "Question index: 0"
+    sessions.save_session_answers(session_id, given)
+    answers = sessions.wait_for_answers(session_id, 0)
+    assert answers.answers == given
+    text = format_user_response(answers, QUESTIONS, session_id)
+    assert text == (
+        f"[Session: {session_id[:8]} | Questions: 2]\n\nHere are the user's answers:\n\n"
+        f"1. Which database?\n→ SQLite\n{request}"
     )
 
 

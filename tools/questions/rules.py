@@ -1,0 +1,169 @@
+"""What may be asked and what may be answered, as pure checks that return every fault at once.
+
+The texts of faults that the format documents are an interface: other programs write the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from tools.questions.domain import Question, SessionAnswers, UserAnswer
+from tools.questions.errors import InvalidAnswers, InvalidQuestions
+from tools.questions.settings import QuestionsConfig
+
+ELABORATE_MARKER: Final = "[ELABORATE_REQUEST]"
+REPHRASE_MARKER: Final = "[REPHRASE_REQUEST]"
+
+
+def is_request_to_asker(text: str | None) -> bool:
+    """Return whether a custom text asks the asker to elaborate or to rephrase."""
+    return text is not None and text.startswith((ELABORATE_MARKER, REPHRASE_MARKER))
+
+
+def answers_of(answers: SessionAnswers | Iterable[UserAnswer]) -> tuple[UserAnswer, ...]:
+    """Return the answers, whichever way they were given."""
+    return answers.answers if isinstance(answers, SessionAnswers) else tuple(answers)
+
+
+def answer_faults(answers: Sequence[UserAnswer], questions: Sequence[Question]) -> list[str]:
+    """Return everything that is wrong with answers, by the document's rules and words."""
+    if not answers:
+        return ["No answers provided"]
+    if not questions:
+        return ["No questions provided"]
+    faults = []
+    for answer in answers:
+        index = answer.question_index
+        if not 0 <= index < len(questions):
+            faults.append(f"Answer references invalid question index: {index}")
+            continue
+        if (
+            not answer.selected_option
+            and not answer.custom_text
+            and answer.selected_options is None
+        ):
+            faults.append(
+                f"Answer for question {index} has neither selectedOption, selectedOptions, "
+                "nor customText"
+            )
+            continue
+        labels = questions[index].labels
+        chosen = [answer.selected_option] if answer.selected_option else []
+        chosen += answer.selected_options or ()
+        faults += [
+            f"Answer for question {index} references non-existent option: {label}"
+            for label in chosen
+            if label not in labels
+        ]
+    return faults
+
+
+def validate_answers(
+    answers: SessionAnswers | Iterable[UserAnswer], questions: Iterable[Question]
+) -> None:
+    """Check that answers fit their questions, by the document's rules.
+
+    Raises:
+        InvalidAnswers: With everything that is wrong, in the document's words.
+    """
+    faults = answer_faults(answers_of(answers), tuple(questions))
+    if faults:
+        raise InvalidAnswers(faults)
+
+
+def submission_faults(
+    answers: Sequence[UserAnswer], questions: Sequence[Question], config: QuestionsConfig
+) -> list[str]:
+    """Return everything that is wrong with answers that are about to be written.
+
+    Beside the document's rules: one answer to a question (a request to elaborate or rephrase may
+    stand beside it), one choice where one may be chosen, no choice twice, bounded text.
+    """
+    faults = _strangers("answers", answers, UserAnswer, "an answer")
+    if faults:
+        return faults
+    faults = answer_faults(answers, questions)
+    seen: set[int] = set()
+    for answer in answers:
+        index = answer.question_index
+        if not 0 <= index < len(questions):
+            continue
+        if not is_request_to_asker(answer.custom_text):
+            if index in seen:
+                faults.append(f"Question {index} is answered more than once")
+            seen.add(index)
+        chosen = answer.selected_options or ()
+        if not questions[index].multi_select and len(chosen) > 1:
+            faults.append(f"Question {index} takes one option, and {len(chosen)} were selected")
+        if len(set(chosen)) != len(chosen):
+            faults.append(f"Answer for question {index} selects an option more than once")
+        if len(answer.custom_text or "") > config.max_text_chars:
+            faults.append(
+                f"The text for question {index} has more than {config.max_text_chars:,} characters"
+            )
+    return faults
+
+
+def _strangers(name: str, values: Sequence[object], kind: type, word: str) -> list[str]:
+    return [
+        f"{name}[{i}]: expected {word}, got {type(one).__name__}"
+        for i, one in enumerate(values)
+        if not isinstance(one, kind)
+    ]
+
+
+def question_faults(questions: Sequence[Question], config: QuestionsConfig) -> list[str]:
+    """Return everything that stands against asking these questions; places count from 0."""
+    if not questions:
+        return ["At least one question is required to create a session"]
+    faults = _strangers("questions", questions, Question, "a question")
+    if faults:
+        return faults
+    if len(questions) > config.max_questions:
+        faults.append(
+            f"questions: {len(questions)} are more than max_questions ({config.max_questions})"
+        )
+    for i, question in enumerate(questions):
+        where = f"questions[{i}]"
+        texts = [(f"{where}.prompt", question.prompt), (f"{where}.title", question.title)]
+        faults += [f"{name}: it is empty" for name, text in texts if not text.strip()]
+        count = len(question.options)
+        if count < config.min_options:
+            faults.append(
+                f"{where}.options: {count} are fewer than min_options ({config.min_options})"
+            )
+        if count > config.max_options:
+            faults.append(
+                f"{where}.options: {count} are more than max_options ({config.max_options})"
+            )
+        seen: set[str] = set()
+        for j, option in enumerate(question.options):
+            name = f"{where}.options[{j}]"
+            if not option.label.strip():
+                faults.append(f"{name}.label: it is empty")
+            elif option.label in seen:
+                faults.append(
+                    f"{name}.label: {option.label!r} is there already; an answer could not tell "
+                    "them apart"
+                )
+            seen.add(option.label)
+            texts.append((f"{name}.label", option.label))
+            texts.append((f"{name}.description", option.description or ""))
+        faults += [
+            f"{name}: {len(text):,} characters are more than {config.max_text_chars:,}"
+            for name, text in texts
+            if len(text) > config.max_text_chars
+        ]
+    return faults
+
+
+def check_questions(questions: Iterable[Question], config: QuestionsConfig | None = None) -> None:
+    """Check that questions may be asked.
+
+    Raises:
+        InvalidQuestions: With everything that stands against it.
+    """
+    faults = question_faults(tuple(questions), config or QuestionsConfig())
+    if faults:
+        raise InvalidQuestions(faults)
