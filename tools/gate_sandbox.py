@@ -20,15 +20,15 @@ from attrs import evolve
 
 from tools.event_log import get_logger
 from tools.harness import PhaseResult
-from tools.workflows.gate_port import KIT, GateExecution, GateUnavailable
+from tools.workflows.gate_port import GateExecution, GatePlaces, GateUnavailable
 
 if TYPE_CHECKING:
-    from tools.event_log import get_logger
-from tools.sandbox import ExecutionPolicy
+    from tools.sandbox import ExecutionPolicy
 
 _PACKAGES: Final = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments")
 _DISTRIBUTIONS: Final = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
 _FORMAT: Final = "1"
+_PLACES: Final = GatePlaces(workspace="/app", kit="/kit", scratch="/tmp")  # noqa: S108 (the guest's)
 _MAX_REPORT_BYTES: Final = 32 << 20
 _COMPILE_DEADLINE_S: Final = 600.0
 INSTALL_HINT: Final = "pip install 'agentforge-harness[tdflow]'"
@@ -37,7 +37,6 @@ _log = get_logger("agentforge.gates")
 
 _COMPILE: Final = """
 import glob, py_compile
-from tools.event_log import get_logger
 mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
 for path in glob.glob('**/*.py', recursive=True):
     if path.startswith('pygments/lexers/') and path.rsplit('/', 1)[1] not in (
@@ -64,6 +63,11 @@ class SandboxGates:
         self._policy = policy
         self._kit_directory = kit_directory
         self._kit: Path | None = None
+
+    @property
+    def places(self) -> GatePlaces:
+        """The workspace, the kit and the scratch directory as the guest has them."""
+        return _PLACES
 
     def prepare(self, *, kit: bool) -> None:
         """Have the test kit, if it is asked for; see `GateSandbox.prepare`.
@@ -93,7 +97,7 @@ class SandboxGates:
 
         policy = self._policy if self._policy is not None else ExecutionPolicy()
         if kit:
-            mount = ReadOnlyMount(self.kit(), KIT)
+            mount = ReadOnlyMount(self.kit(), str(_PLACES.kit))
             policy = evolve(policy, mounts=(*policy.mounts, mount))
         with tempfile.TemporaryDirectory(prefix="agentforge-gate-") as scratch:
             workspace = Path(scratch) / "workspace"

@@ -25,7 +25,7 @@ from tools.workflows.agent_runner import AgentRunner
 from tools.workflows.agent_work import AgentWork
 from tools.workflows.agents import AgentAnswer, AgentRequest, TokenUsage
 from tools.workflows.builtin import TDFLOW
-from tools.workflows.gate_port import GateExecution, GateUnavailable
+from tools.workflows.gate_port import GateExecution, GatePlaces, GateUnavailable
 
 SPEC: Final = """\
 schema_version: 1
@@ -101,6 +101,8 @@ class FakeGates:
     duration_s: float = 0.25
     problem: str | None = None
 
+    places: GatePlaces = field(factory=GatePlaces)
+
     def prepare(self, *, kit: bool) -> None:
         if self.problem is not None and kit:
             raise GateUnavailable(self.problem)
@@ -145,7 +147,8 @@ class FakeGates:
 def _outcome(name: str, files: Mapping[str, bytes], test: bytes) -> dict[str, Any]:
     code = files.get("adder.py")
     one: dict[str, Any] = {"id": name, "outcome": "passed", "when": "call", "duration_s": 0.0}
-    error = {"kinds": [], "message": "", "missing": False, "name": None, "where": None}
+    one["reached"] = True
+    error = {"kinds": [], "message": "", "missing": False, "name": None, "where": [name, 5]}
     if b"broken test" in test:
         error |= {"exception": "NameError", "kinds": ["NameError"], "message": "no such name"}
     elif code is None:

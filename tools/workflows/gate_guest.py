@@ -11,7 +11,9 @@ the component's own file was executed.
 In RED the component does not exist yet. Then a placeholder stands for its module, so that test
 files that import it at their top can be collected: whatever is taken from it raises
 `MissingImplementation` as soon as it is called, or as one of its attributes is taken. That is no
-`Exception`, so that no `pytest.raises(Exception)` takes it for the error that it waits for.
+`Exception`, so that no `pytest.raises(Exception)` takes it for the error that it waits for. The
+result names the tests that reached the component: that used the placeholder or, where the
+component is there in part, ran code of it or named what it offers.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from typing import Final
 
 from attrs import frozen
 
-from tools.workflows.gate_port import KIT
+from tools.workflows.gate_port import GatePlaces
 
 FRAMEWORKS: Final = ("pytest", "unittest")
 
@@ -49,8 +51,8 @@ class TestRun:
     placeholder: bool
     report: str
 
-    def code(self) -> str:
-        """Return the guest's code."""
+    def code(self, places: GatePlaces) -> str:
+        """Return the guest's code for a sandbox that has these places."""
         request = {
             "framework": self.framework,
             "paths": list(self.paths),
@@ -58,7 +60,9 @@ class TestRun:
             "location": self.location,
             "placeholder": self.placeholder,
             "report": self.report,
-            "kit": KIT,
+            "root": places.workspace,
+            "kit": places.kit,
+            "scratch": places.scratch,
         }
         return f"{_GUEST}\nrun({json.dumps(request)!r})\n"
 
@@ -75,13 +79,21 @@ def run(request_text):
     request = json.loads(request_text)
     vars(sys.modules["__main__"]).pop("run", None)
     sys.dont_write_bytecode = True
-    module = request["module"]
+    module, location = request["module"], request["location"]
+    root = request["root"] = os.path.abspath(request["root"] or os.getcwd())
+    if request["scratch"] is None:
+        import tempfile
+        request["scratch"] = tempfile.gettempdir()
+    if root not in sys.path:
+        sys.path.insert(0, root)
     missing_raised, asked, executed = [], [], set()
+    current, reached = [None], set()  # the test that runs, and those that used the component
 
     def inside(file):
-        # A test that has ".." on the path imports the component as /app/tests/../name.py.
-        file = os.path.normpath(os.path.join("/app", file))
-        return file[5:] if file.startswith("/app/") and not file.startswith("/app/<") else None
+        # A test that has ".." on the path imports the component as tests/../name.py.
+        file = os.path.normpath(os.path.join(root, file))
+        name = file[len(root) + 1 :] if file.startswith(root + "/") else ""
+        return name if name and name[0] != "<" else None
 
     def audit(event, given):
         if event == "exec":
@@ -92,14 +104,44 @@ def run(request_text):
     class MissingImplementation(BaseException):
         pass
 
+    def touch():
+        reached.add(current[0])
+
     def missing(what):
         missing_raised.append(what)
+        touch()
         return MissingImplementation(what + " is not implemented yet")
 
     if request["placeholder"]:
         import importlib.abc, importlib.machinery, types
 
+        def asked_by_the_framework():
+            # What pytest and unittest look at to see whether the awaited error came is no use.
+            frame = sys._getframe(2)
+            name = frame.f_globals.get("__name__", "").split(".")[0]
+            return name in ("pytest", "_pytest", "pluggy") or (
+                name == "unittest" and frame.f_code.co_name == "__exit__"
+            )
+
         class Meta(type):
+            def __eq__(cls, other):
+                if not asked_by_the_framework():
+                    touch()
+                return cls is other
+            def __hash__(cls):
+                return type.__hash__(cls)
+            def __bool__(cls):
+                if not asked_by_the_framework():
+                    touch()
+                return True
+            def __instancecheck__(cls, one):
+                if not asked_by_the_framework():
+                    touch()
+                return type.__instancecheck__(cls, one)
+            def __subclasscheck__(cls, one):
+                if not asked_by_the_framework():
+                    touch()
+                return type.__subclasscheck__(cls, one)
             def __call__(cls, *args, **kwargs):
                 raise missing(cls.__qualname__)
             def __getattr__(cls, name):
@@ -117,13 +159,16 @@ def run(request_text):
         ).split():
             setattr(Meta, "__" + name + "__", used)
 
+        offered = {}
+
         class Placeholder(types.ModuleType):
             def __getattr__(self, name):
                 if name[:1] == "_":
                     raise AttributeError(name)
-                made = Meta(name, (Exception,), {"__module__": self.__name__})
-                setattr(self, name, made)
-                return made
+                touch()  # each time, so nothing is kept in the module itself
+                if name not in offered:
+                    offered[name] = Meta(name, (Exception,), {"__module__": self.__name__})
+                return offered[name]
 
         class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             def find_spec(self, name, path=None, target=None):
@@ -131,11 +176,53 @@ def run(request_text):
                     asked.append(name)
                     return importlib.machinery.ModuleSpec(name, self, is_package=name != module)
             def create_module(self, spec):
-                return Placeholder(spec.name)
+                # A package above the component has nothing but what is below it.
+                made = Placeholder if spec.name == module else types.ModuleType
+                return made(spec.name)
             def exec_module(self, made):
                 pass
 
         sys.meta_path.append(Finder())
+        if os.path.exists(os.path.join(root, location)):
+            watch = getattr(sys, "monitoring", None)  # Python 3.12 and newer
+
+            def begun_code(code, offset):
+                if inside(code.co_filename) == location:
+                    touch()
+                elif watch is not None:
+                    return watch.DISABLE
+
+            if watch is None:
+                sys.setprofile(lambda frame, event, given: begun_code(frame.f_code, 0))
+            else:
+                tool = next(number for number in range(6) if watch.get_tool(number) is None)
+                watch.use_tool_id(tool, "gate")
+                watch.register_callback(tool, watch.events.PY_START, begun_code)
+                watch.set_events(tool, watch.events.PY_START)
+
+    def names_of(code):
+        found = set(code.co_names)
+        for one in code.co_consts:
+            if hasattr(one, "co_names"):
+                found |= names_of(one)
+        return found
+
+    def begin(nodeid, function):
+        # A test that names what a component in part offers has reached it, as when it compares
+        # one of its constants; of a placeholder that is told by the placeholder itself.
+        current[0] = nodeid
+        there, function = sys.modules.get(module), getattr(function, "__func__", function)
+        code, known = getattr(function, "__code__", None), getattr(function, "__globals__", {})
+        if code is None or getattr(there, "__file__", None) is None:
+            return
+        for name in names_of(code):
+            if name not in known:
+                continue
+            if known[name] is there or (name in vars(there) and vars(there)[name] is known[name]):
+                touch()
+
+    def end():
+        current[0] = None
 
     collected, tests, errors, stopped, tampered = [], {}, [], [], set()
     RANK = {"unfinished": 0, "passed": 0, "skipped": 1, "failed": 2}
@@ -205,14 +292,18 @@ def run(request_text):
             if now is not value or getattr(now, "__code__", None) is not code:
                 tampered.add(name + " was replaced while the tests ran")
 
-    begun = now()
-    given = (request, collected, errors, stopped, tampered, record, told, remember, inside)
+    begun_at = now()
+    given = (
+        request, collected, errors, stopped, tampered, record, told, remember, inside, begin, end
+    )
     try:
         code = with_pytest(*given) if request["framework"] == "pytest" else with_unittest(*given)
     except (SystemExit, KeyboardInterrupt) as error:
         code = type(error).__name__
         stopped.append(told(error))
     compare()
+    for one in tests.values():
+        one["reached"] = one["id"] in reached
     origin = getattr(sys.modules.get(module), "__file__", None)
     report = {
         "schema_version": 1,
@@ -226,26 +317,33 @@ def run(request_text):
         "tampered": sorted(tampered)[:20],
         "component": {
             "asked": bool(asked),
-            "executed": request["location"] in executed,
+            "executed": location in executed,
             "origin": None if origin is None else inside(origin) or origin,
         },
-        "duration_s": round(now() - begun, 6),
+        "duration_s": round(now() - begun_at, 6),
     }
     data = dumps(report).encode()
-    fd = open_file("/app/" + request["report"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    place = os.path.join(root, request["report"])
+    fd = open_file(place, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     while data:
         data = data[write(fd, data):]
     os.close(fd)
 
-def with_pytest(request, collected, errors, stopped, tampered, record, told, remember, inside):
+def with_pytest(
+    request, collected, errors, stopped, tampered, record, told, remember, inside, begin, end
+):
     import os, sys
-    sys.path.insert(0, request["kit"])
+    kit, root, scratch = request["kit"], request["root"], request["scratch"]
+    if kit is not None:
+        sys.path.insert(0, kit)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     os.environ.pop("PYTEST_ADDOPTS", None)
-    os.devnull = "/tmp/.null"  # the guest has no devices, and pytest's logging opens this one
+    if not os.path.exists(os.devnull):  # a guest without devices; pytest's logging opens this one
+        os.devnull = os.path.join(scratch, ".null")
     import pytest
-    sys.path.remove(request["kit"])
-    sys.path.append(request["kit"])
+    if kit is not None:
+        sys.path.remove(kit)
+        sys.path.append(kit)
 
     # Hooks that a conftest.py may have: none of them decides whether a test is run or passed.
     harmless = {
@@ -254,6 +352,8 @@ def with_pytest(request, collected, errors, stopped, tampered, record, told, rem
         "pytest_make_parametrize_id", "pytest_sessionfinish", "pytest_sessionstart",
         "pytest_unconfigure",
     }
+
+    spoilt = {}  # what the fixture of a class or a file found missing, for those after the first
 
     class Plugin:
         @pytest.hookimpl(tryfirst=True)
@@ -271,6 +371,14 @@ def with_pytest(request, collected, errors, stopped, tampered, record, told, rem
                             file + " implements " + name + ", which decides how tests run; "
                             "a conftest.py may bring fixtures"
                         )
+
+        @pytest.hookimpl(wrapper=True, tryfirst=True)
+        def pytest_runtest_protocol(self, item):
+            begin(item.nodeid, getattr(item, "function", None))
+            try:
+                return (yield)
+            finally:
+                end()
 
         def pytest_keyboard_interrupt(self, excinfo):
             stopped.append(told(excinfo.value))
@@ -300,6 +408,12 @@ def with_pytest(request, collected, errors, stopped, tampered, record, told, rem
         def pytest_runtest_makereport(self, item, call):
             report = yield
             error = call.excinfo.value if call.excinfo is not None else None
+            if error is not None and report.when == "setup":
+                found = told(error)
+                if found["missing"]:
+                    spoilt[item.parent.nodeid] = error
+                elif found["where"] is None:
+                    error = spoilt.get(item.parent.nodeid, error)
             if report.outcome == "failed" and error is None:
                 text = str(report.longrepr)
                 record(item.nodeid, "failed", report.when, call.duration, None, text)
@@ -317,7 +431,8 @@ def with_pytest(request, collected, errors, stopped, tampered, record, told, rem
 
     code = pytest.main(
         [
-            "-q", "--rootdir=/app", "--capture=sys", "--basetemp=/tmp/pytest",
+            "-q", "--rootdir=" + root, "--capture=sys",
+            "--basetemp=" + os.path.join(scratch, "pytest"),
             "--tb=line" if request["placeholder"] else "--tb=short",  # all of red fails anyway
             "--color=no", "-o", "addopts=",
             "-p", "no:cacheprovider", "-p", "no:faulthandler", "--continue-on-collection-errors",
@@ -327,8 +442,11 @@ def with_pytest(request, collected, errors, stopped, tampered, record, told, rem
     )
     return int(code)
 
-def with_unittest(request, collected, errors, stopped, tampered, record, told, remember, inside):
+def with_unittest(
+    request, collected, errors, stopped, tampered, record, told, remember, inside, begin, end
+):
     import importlib.util, os, sys, time, traceback, unittest
+    root = request["root"]
     remember()
     suite = unittest.TestSuite()
     loader = unittest.TestLoader()
@@ -356,13 +474,13 @@ def with_unittest(request, collected, errors, stopped, tampered, record, told, r
 
     names = {}
     for path in request["paths"]:
-        folder = os.path.dirname("/app/" + path)
+        folder = os.path.dirname(os.path.join(root, path))
         if folder not in sys.path:
             sys.path.insert(0, folder)
         name = os.path.basename(path)[:-3]
         if name in sys.modules:  # the same name in another directory
             name = path[:-3].replace("/", "__")
-        spec = importlib.util.spec_from_file_location(name, "/app/" + path)
+        spec = importlib.util.spec_from_file_location(name, os.path.join(root, path))
         made = importlib.util.module_from_spec(spec)
         sys.modules[name] = made
         try:
@@ -385,6 +503,11 @@ def with_unittest(request, collected, errors, stopped, tampered, record, told, r
         def startTest(self, test):
             super().startTest(test)
             self.begun = time.perf_counter()
+            method = getattr(test, getattr(test, "_testMethodName", ""), None)
+            begin(names.get(test.id(), test.id()), method)
+        def stopTest(self, test):
+            end()
+            super().stopTest(test)
         def note(self, test, outcome, err=None, text=""):
             error = err[1] if err is not None else None
             if isinstance(error, SetUpFailed):

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from attrs import field, frozen
 
 from tools.harness import HarnessError, PhaseResult
 
-KIT: Final = "/kit"
-"""Where a guest that asks for the test kit finds pytest and what it needs."""
+
+@frozen(kw_only=True)
+class GatePlaces:
+    """Where code that a sandbox runs finds what it was given, as the code sees it.
+
+    Attributes:
+        workspace: The directory of the files, absolute; None: the one that the code starts in.
+        kit: The directory of pytest and what it needs, put on the path for the code; None: pytest
+            can be imported as it is.
+        scratch: A directory for temporary files, absolute; None: the one that Python's `tempfile`
+            finds.
+    """
+
+    workspace: str | None = None
+    kit: str | None = None
+    scratch: str | None = None
 
 
 @frozen(kw_only=True)
@@ -32,8 +46,14 @@ class GateSandbox(Protocol):
 
     Asked of every implementation: the code sees the given files in a fresh workspace and nothing
     else, whatever it does reaches neither the session's workspace nor another gate, what it does
-    never raises here, and the call returns within `deadline_s` plus a short grace.
+    never raises here, and the call returns within `deadline_s` plus a short grace. How it does that
+    is its own affair: a sandbox of another make, a container or a machine elsewhere will do.
     """
+
+    @property
+    def places(self) -> GatePlaces:
+        """Where the code finds its files, the test kit and room for temporary files."""
+        ...
 
     def prepare(self, *, kit: bool) -> None:
         """Have ready what gates need, so that no agent is asked for work that can't be judged.
@@ -62,7 +82,7 @@ class GateSandbox(Protocol):
             files: What is in the workspace, by relative path.
             report: Which file to give back; one of this name is never among `files`.
             deadline_s: Wall-clock limit in seconds; the sandbox's default if None.
-            kit: Whether pytest has to be there, under `KIT`.
+            kit: Whether pytest has to be there, where `places` says.
 
         Raises:
             GateUnavailable: The gate can't run on this machine.

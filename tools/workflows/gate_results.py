@@ -29,8 +29,9 @@ def wrong_reason(test: Mapping[str, Any], component: Component) -> str | None:
     """Say why a test's outcome is not that of a red test, or None.
 
     The right reasons: the implementation is missing (a placeholder was used, the module or a name
-    of it can't be imported, `NotImplementedError`), an assertion failed, or the component's own
-    code raised something.
+    of it can't be imported), the component's own code raised something, or, in a test that has
+    reached the component, an assertion failed or `NotImplementedError` was raised. What a test
+    framework complains of is none.
     """
     if test["outcome"] in _NO_FAILURE:
         return _NO_FAILURE[test["outcome"]]
@@ -40,10 +41,11 @@ def wrong_reason(test: Mapping[str, Any], component: Component) -> str | None:
     kinds = set(error["kinds"])
     where = error.get("where")
     own = where is not None and where[0] == component.location
+    judging = bool(kinds & (_MISSING_KINDS | _ASSERTIONS)) and "SyntaxError" not in kinds
+    complaint = "Failed" in kinds and where is None  # raised by pytest, and by no test
     right = bool(
         error["missing"]
-        or kinds & _MISSING_KINDS
-        or (kinds & _ASSERTIONS and "SyntaxError" not in kinds)
+        or (judging and test["reached"] and not complaint)
         or ("ImportError" in kinds and (error.get("name") or "") in _parents(component.module))
         or ("AttributeError" in kinds and f"module '{component.module}'" in error["message"])
     )
@@ -51,7 +53,24 @@ def wrong_reason(test: Mapping[str, Any], component: Component) -> str | None:
         return "fails because the component has a syntax error."
     if right or (own and "SyntaxError" not in kinds):
         return None
+    return _wrong_in_words(error, component, idle=judging and not complaint)
+
+
+def _wrong_in_words(error: Mapping[str, Any], component: Component, *, idle: bool) -> str:
+    """Say what is wrong with a red test's failure, and what to do."""
+    where = error.get("where")
     at = f" at {where[0]}:{where[1]}" if where else ""
+    if "async def" in error["message"] and where is None:
+        return (
+            "is a coroutine, and no plugin is there that runs it. Write a plain function; where "
+            "the component has coroutines, drive them with `send`."
+        )
+    if idle:
+        return (
+            f"fails without having used {component.module}{at}: "
+            f"{first_line(error['message'])}. No implementation can make it pass; have it call "
+            "the component, or compare what the component offers."
+        )
     return (
         f"fails for the wrong reason: {error['exception']}{at}: {first_line(error['message'])}. "
         "Mend the test; it has to fail because the implementation is missing."

@@ -235,7 +235,7 @@ def _run_tests(gate: Gate, given: GateInput, sandbox: GateSandbox) -> Verdict:
         report=f".gate-{given.token}.json",
     )
     execution = sandbox.run(
-        run.code(),
+        run.code(sandbox.places),
         files=given.files,
         report=run.report,
         deadline_s=gate.deadline_s,
@@ -299,24 +299,27 @@ def judge_tests_fail(gate: Gate, given: GateInput, report: Mapping[str, Any]) ->
     assert component is not None  # noqa: S101 (there is one wherever tests are run)
     tests: list[dict[str, Any]] = report["tests"]
     evidence = [uncollectable(one, component) for one in report["errors"]]
-    wrong = 0
+    right: list[str] = []
     for test in tests:
         problem = wrong_reason(test, component)
-        if problem is not None:
-            wrong += 1
+        if problem is None:
+            right.append(test["id"])
+        else:
             evidence.append(f"{test['id']}: {problem}{text_of(test)}")
+    wrong = len(tests) - len(right)
     halted = not_run(report)
     estranged = estranged_from(component, report)
     evidence += [*halted, *estranged]
     if not tests and not evidence:
         evidence.append("No test was collected. Tests are functions or methods named test_….")
-    uncovered = _uncovered(gate, component, [test["id"] for test in tests])
+    others = {test["id"] for test in tests}.difference(right)
+    uncovered = _uncovered(gate, component, right, others, "fails for the right reason")
     evidence += uncovered
     facts = {
         **_counts(report),
         "test_digests": given.locked,
         "tests": sorted(test["id"] for test in tests),
-        **_coverage(component, [test["id"] for test in tests]),
+        **_coverage(component, right),
     }
     count = len(tests)
     if not evidence:
@@ -360,7 +363,7 @@ def judge_tests_pass(gate: Gate, given: GateInput, report: Mapping[str, Any]) ->
     if not tests and not evidence:
         evidence.append("No test was collected.")
     passed = sorted(test["id"] for test in tests if test["outcome"] == "passed")
-    uncovered = _uncovered(gate, component, passed, failed=names.difference(passed))
+    uncovered = _uncovered(gate, component, passed, names.difference(passed), "passes")
     evidence += uncovered
     facts = {**_counts(report), "test_digests": given.locked, **_coverage(component, passed)}
     if not evidence:
@@ -405,19 +408,19 @@ def _coverage(component: Component, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _uncovered(
-    gate: Gate, component: Component, names: Sequence[str], failed: Iterable[str] = ()
+    gate: Gate, component: Component, names: Sequence[str], others: Iterable[str], does: str
 ) -> list[str]:
-    """Say which criteria have no test among `names`, and of those which have a failed one."""
+    """Say which criteria have no test among `names`, and which of them have one of `others`."""
     if not gate.covers_criteria:
         return []
     told = []
     for one in component.criteria:
         if covering(one.in_test_names, names):
             continue
-        those = ", ".join(covering(one.in_test_names, failed)[:MAX_NAMED])
+        those = ", ".join(covering(one.in_test_names, others)[:MAX_NAMED])
         what = f"test that carries {one.in_test_names} in its name"
         if those:
-            what = f"{what} and passes ({those})"
+            what = f"{what} and {does} ({those})"
         told.append(f"{one.criterion_id} has no {what}: {one.text}")
     return told
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.support.soak import SOAKING
 from tools.gate_sandbox import SandboxGates, prepare_kit
+from tools.harness import PhaseResult
 from tools.sandbox import prepare
 from tools.workflows.agent_workflow import Gate
-from tools.workflows.gate_port import GateSandbox, GateUnavailable
+from tools.workflows.gate_port import (
+    GateExecution,
+    GatePlaces,
+    GateSandbox,
+    GateUnavailable,
+)
 from tools.workflows.gates import GateInput, Verdict, run_gate
 from tools.workflows.specification import Component, Criterion
 
@@ -77,6 +84,12 @@ def gates() -> SandboxGates:
 
 def judge(
     gates: SandboxGates, kind: str, files: dict[str, str], framework: str = "pytest", **more: object
+) -> Verdict:
+    return judge_in(gates, kind, files, framework, **more)
+
+
+def judge_in(
+    gates: GateSandbox, kind: str, files: dict[str, str], framework: str = "pytest", **more: object
 ) -> Verdict:
     gate = Gate(kind=kind, framework=framework, covers_criteria=True, deadline_s=300, **more)  # type: ignore[arg-type]
     given = {path: text.encode() for path, text in files.items()}
@@ -148,6 +161,21 @@ def test_red_is_not_passed_for_another_reason(
         ("def test_ac_01(nothing): add(1, 2)", "wrong reason: FixtureLookupError"),
         ("def test_ac_01(): assert add.x.y", None),
         ("@pytest.mark.xfail\ndef test_ac_01(): assert False", "is skipped"),
+        ("async def test_ac_01(): assert add(1, 2) == 3", "is a coroutine"),
+        ("def test_ac_01(): assert 1 == 2", "fails without having used adder"),
+        ("def test_ac_01(): pytest.fail('todo')", "fails without having used adder"),
+        ("def test_ac_01(): raise NotImplementedError", "fails without having used adder"),
+        (
+            "def test_ac_01():\n    with pytest.raises(NotANumber):\n        pass",
+            "fails without having used adder",
+        ),
+        (
+            "def test_ac_01():\n    with pytest.raises(NotANumber):\n        raise ValueError",
+            "wrong reason: ValueError",
+        ),
+        ("def test_ac_01(): assert add == 3", None),
+        ("def test_ac_01(): assert isinstance(3, NotANumber)", None),
+        ("def test_ac_01():\n    import adder\n    assert adder.LIMIT == 3", None),
     ],
 )
 def test_each_red_test_has_to_fail_for_want_of_the_implementation(
@@ -159,6 +187,67 @@ def test_each_red_test_has_to_fail_for_want_of_the_implementation(
     if words is not None:
         assert words in verdict.evidence[0]
         assert "1 of 4 tests do not fail for the right reason" in verdict.summary
+
+
+@pytest.mark.parametrize("framework", ["pytest", "unittest"])
+def test_criterion_is_covered_in_red_only_by_a_test_that_reaches_the_component(
+    gates: SandboxGates, framework: str
+) -> None:
+    idle = {
+        "pytest": PYTEST.split("def test_ac_02", maxsplit=1)[0]
+        + "def test_ac_02_it_refuses_text():\n"
+        "    assert 1 == 2\n",
+        "unittest": UNITTEST.split("    def test_ac_02", maxsplit=1)[0]
+        + "    def test_ac_02_it_refuses_text(self):\n        self.fail('todo')\n",
+    }[framework]
+    verdict = judge(gates, "tests_fail", {"tests/test_adder.py": idle}, framework)
+    assert not verdict.passed
+    told = "\n".join(verdict.evidence)
+    assert "AC-02 has no test" in told
+    assert "fails without having used adder" in told
+    assert verdict.facts["criteria"] == {"AC-01": 2 if framework == "pytest" else 1, "AC-02": 0}
+
+
+def test_constant_that_is_compared_by_the_framework_reaches_the_component(
+    gates: SandboxGates,
+) -> None:
+    text = UNITTEST.replace("NotANumber, add", "LIMIT, NotANumber, add") + (
+        "\n    def test_limit(self):\n        self.assertEqual(LIMIT, 5)\n"
+    )
+    verdict = judge(gates, "tests_fail", {"tests/test_adder.py": text}, "unittest")
+    assert verdict.passed, verdict.evidence
+
+
+def test_component_in_a_package_that_is_not_there_yet_can_be_imported(
+    gates: SandboxGates,
+) -> None:
+    component = Component(
+        component_id="adder", location="deep/er/adder.py", tests=("tests/unit/test_adder.py",)
+    )
+    text = (
+        "from deep.er import adder\nimport deep.er.adder as again\n\n"
+        "def test_it_adds():\n    assert adder.LIMIT == 3\n\n"
+        "def test_it_adds_again():\n    assert again.add(1, 2) == 3\n"
+    )
+    files = {"tests/unit/test_adder.py": text.encode()}
+    red = run_gate(Gate(kind="tests_fail"), GateInput(files=files, component=component), gates)
+    assert red.passed, red.evidence
+    files["deep/er/adder.py"] = b"LIMIT = 3\n\ndef add(a, b):\n    return a + b\n"
+    green = run_gate(Gate(kind="tests_pass"), GateInput(files=files, component=component), gates)
+    assert green.passed, green.evidence
+
+
+def test_test_of_half_an_implementation_has_to_reach_it_too(gates: SandboxGates) -> None:
+    half = "LIMIT = 4\n\nclass NotANumber(TypeError):\n    pass\n\ndef add(a, b):\n    return 0\n"
+    text = PYTEST + (
+        "\nfrom adder import LIMIT\n\n"
+        "def test_limit():\n    assert LIMIT == 5\n\n"
+        "def test_idle():\n    assert 1 == 2\n"
+    )
+    verdict = judge(gates, "tests_fail", {"tests/test_adder.py": text, "adder.py": half})
+    assert not verdict.passed
+    assert "1 of 5 tests do not fail for the right reason" in verdict.summary
+    assert "test_idle: fails without having used adder" in verdict.evidence[0]
 
 
 def test_half_an_implementation_is_a_right_reason(gates: SandboxGates) -> None:
@@ -220,3 +309,66 @@ def test_kit_that_can_not_be_kept_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(GateUnavailable, match="can't be kept"):
         prepare_kit(tmp_path / "file" / "kits")
+
+
+class OwnSandbox:
+    """A sandbox of another make: each gate in a directory and an interpreter of its own."""
+
+    def __init__(self, scratch: Path) -> None:
+        self.scratch = scratch
+        self.runs = 0
+
+    @property
+    def places(self) -> GatePlaces:
+        return GatePlaces()
+
+    def prepare(self, *, kit: bool) -> None:
+        pass
+
+    def run(
+        self,
+        code: str,
+        *,
+        files: Mapping[str, bytes],
+        report: str,
+        deadline_s: float | None = None,
+        kit: bool = False,
+    ) -> GateExecution:
+        self.runs += 1
+        root = self.scratch / f"gate-{self.runs}"
+        root.mkdir()
+        for path, content in files.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_bytes(content)
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", code],
+            cwd=root,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        left = root / report
+        return GateExecution(
+            result=PhaseResult(
+                success=done.returncode == 0, exit_code=done.returncode, stderr=done.stderr
+            ),
+            report=left.read_bytes() if left.exists() else None,
+        )
+
+
+@pytest.mark.parametrize("framework", ["pytest", "unittest"])
+def test_sandbox_of_another_make_needs_no_fixed_paths(tmp_path: Path, framework: str) -> None:
+    own = OwnSandbox(tmp_path)
+    assert isinstance(own, GateSandbox)
+    tests = {"tests/test_adder.py": TEXTS[framework]}
+    idle = {"tests/test_adder.py": TEXTS[framework].replace("add(1, 2), 3", "1, 2")}
+    if framework == "pytest":
+        idle = {"tests/test_adder.py": PYTEST + "\ndef test_idle():\n    assert 1 == 2\n"}
+    red = judge_in(own, "tests_fail", tests, framework)
+    assert red.passed, red.evidence
+    assert not judge_in(own, "tests_fail", idle, framework).passed
+    half = {"adder.py": CODE.replace("return a + b", "return 0").replace("raise", "return")}
+    again = judge_in(own, "tests_fail", {**tests, **half}, framework)
+    assert again.passed, again.evidence
+    green = judge_in(own, "tests_pass", {**tests, "adder.py": CODE}, framework)
+    assert green.passed, green.evidence
