@@ -16,7 +16,7 @@ from attrs import define, field, frozen
 
 from tests.support.clock import FakeClock, FakeTokens
 from tests.support.filesystem import FaultyFileSystem
-from tools.durable import FileSystem
+from tools.durable import FileSystem, ReadError
 from tools.durable.filesystem import READ_FLAGS, close_reader
 from tools.prune import (
     AUDIT_NAME,
@@ -32,6 +32,7 @@ from tools.prune import (
     Undatable,
     read_audit,
 )
+from tools.prune.target import undatable
 
 Files = Mapping[str, bytes]
 Tree = dict[str, tuple[object, ...]]
@@ -230,13 +231,16 @@ class FakeTarget:
     def owns(self, name: str) -> bool:
         return re.fullmatch(r"s-[0-9a-z]{1,40}", name) is not None
 
+    def stray_age(self, name: str) -> timedelta | None:
+        return timedelta(0) if name.startswith(".gone-") else None
+
     def date(self, fs: FileSystem, session_fd: int, session_id: str) -> Dated | Undatable | None:
         try:
             fd = fs.open("dated", READ_FLAGS, dir_fd=session_fd)
         except FileNotFoundError:
             return None
         except OSError as error:
-            return Undatable(SkipReason.UNREADABLE, str(error))
+            return undatable(ReadError(path=Path("dated"), cause=error))
         try:
             text = fs.pread(fd, 1000, 0).decode()
             at, state = text.splitlines()

@@ -11,7 +11,8 @@ from attrs import define
 from tools.cli.durations import tell_age
 from tools.prune.errors import PruneError
 from tools.prune.policy import Reason
-from tools.prune.result import PruneResult, human_bytes
+from tools.prune.result import PruneResult
+from tools.prune.sizes import human_bytes
 
 if TYPE_CHECKING:
     from tools.bootstrap import PruneKind

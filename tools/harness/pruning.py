@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -36,6 +37,7 @@ from tools.prune import (
     SkipReason,
     Undatable,
 )
+from tools.prune.target import is_discarded, undatable
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -65,6 +67,10 @@ class HarnessTarget:
             return False
         return True
 
+    def stray_age(self, name: str) -> timedelta | None:
+        """Return how old something half made or half deleted is when its maker is dead."""
+        return timedelta(0) if is_discarded(name) else None
+
     def date(self, fs: FileSystem, session_fd: int, session_id: str) -> Dated | Undatable | None:
         """Date a session by when it ended, from the head of its file."""
         head = _head(fs, session_fd, session_id)
@@ -85,11 +91,11 @@ def _head(fs: FileSystem, session_fd: int, session_id: str) -> SessionHead | Und
     except FileNotFoundError:
         return None
     except OSError as error:
-        return Undatable(SkipReason.UNREADABLE, f"{SESSION_FILE}: {error.strerror or error}")
+        return undatable(ReadError(path=Path(SESSION_FILE), cause=error))
     try:
         status = fs.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
-            return Undatable(SkipReason.UNREADABLE, f"{SESSION_FILE} is no regular file")
+            return Undatable(SkipReason.CORRUPTED_METADATA, f"{SESSION_FILE} is no regular file")
         size = status.st_size
         data = fs.pread(fd, HEAD_BYTES, 0)
         tail = data[-4:] if size == len(data) else fs.pread(fd, 4, max(size - 4, 0))
@@ -112,7 +118,9 @@ def _careful(fs: FileSystem, session_fd: int, session_id: str) -> SessionHead | 
         if data is None:
             return None
         session = decode_session(data, path=path)
-    except (SessionCorrupted, ReadError) as error:
+    except ReadError as error:
+        return undatable(error)
+    except SessionCorrupted as error:
         return Undatable(SkipReason.CORRUPTED_METADATA, str(error))
     if session.session_id != session_id:
         detail = f"its file is that of session {session.session_id}"

@@ -31,9 +31,10 @@ from tools.prune.policy import (
     RetentionPolicy,
     Skipped,
     SkipReason,
+    Unmet,
     decide,
 )
-from tools.prune.private import PRIVATE
+from tools.prune.private import PRIVATE, prepare_root
 from tools.prune.recovery import (
     list_trash,
     list_unrecorded,
@@ -42,7 +43,8 @@ from tools.prune.recovery import (
     restore_from_trash,
     unpin,
 )
-from tools.prune.result import PruneResult, human_bytes
+from tools.prune.result import PruneResult
+from tools.prune.sizes import human_bytes
 from tools.prune.target import Dated, PruneObserver, PruneTarget, Silent, Undatable
 from tools.prune.trash import TrashRecord
 from tools.prune.unpacking import restore_archive
@@ -77,12 +79,14 @@ __all__ = [
     "TarArchiver",
     "TrashRecord",
     "Undatable",
+    "Unmet",
     "decide",
     "human_bytes",
     "list_trash",
     "list_unrecorded",
     "pin",
     "pinned",
+    "prepare_root",
     "prune",
     "read_audit",
     "restore_archive",

@@ -6,6 +6,9 @@
 `removing` is on the disk before the session is out of sight; `removed`, `unfinished` or `kept` says
 what became of it. A session that is gone without the second line was being removed when the process
 died; the next prune finishes it and writes `finished`.
+
+A log of `ROTATED_AT_BYTES` becomes `audit.jsonl.1`, the one before it `.2`, and so on. On a full
+disk lines go to the reserve (`tools.prune.reserve`) until the log has room.
 """
 
 from __future__ import annotations
@@ -18,19 +21,30 @@ import socket
 import stat
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Final
 
 from tools.durable import FileSystem, hand_over
 from tools.durable.directories import sync_directory
 from tools.durable.filesystem import close_reader
+from tools.prune.reserve import FULL, RESERVE_BYTES, RESERVE_NAME, Reserve
+
+ROTATED_AT_BYTES: Final = 8 << 20
+"""How large a log gets before another one is begun."""
+
+KEPT_LOGS: Final = 9
+"""How many of the former logs are kept."""
 
 AUDIT_NAME: Final = "audit.jsonl"
 """The log's name in a root's private directory."""
 
-_FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+AUDIT_FLAGS: Final = (
+    os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+)
+"""How the log is opened, and made if it is missing."""
 
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -65,6 +79,8 @@ class AuditLog:
         run: str,
         by: Mapping[str, object],
         path: Path | None = None,
+        root: Path | None = None,
+        rotated_at: int = ROTATED_AT_BYTES,
     ) -> None:
         """Open the log, and make it if it is missing.
 
@@ -74,38 +90,72 @@ class AuditLog:
             run: A text that all lines of this prune have in common.
             by: Who prunes.
             path: Another file to write to, for a root whose disk is full; None for the usual one.
+                It is not rotated, and its lines say which root they are about.
+            root: That root.
+            rotated_at: The size in bytes from which another log is begun.
 
         Raises:
             OSError: It can't be opened, or is no regular file.
         """
         self._fs = fs
-        self._tail = "," + _encode({"run": run, "by": dict(by)})[1:]
+        said: dict[str, object] = {"run": run, "by": dict(by)}
+        if path is not None and root is not None:
+            said["root"] = os.path.abspath(root)
+        self._tail = "," + _encode(said)[1:]
         self._pending: list[bytes] = []
         self._stamp: tuple[datetime | None, str] = (None, "")
+        self._reserve: Reserve | None = None
+        if path is None:
+            _rotate(fs, directory_fd, rotated_at)
+        self._fd = self._opened(directory_fd, path)
+        if path is None:
+            with suppress(OSError):  # a root that nobody used since there is a reserve has none
+                self._reserve = Reserve(fs, directory_fd)
+            self._drain()
+
+    def _opened(self, directory_fd: int, path: Path | None) -> int:
+        """Open the log, and see that it is one."""
+        fs = self._fs
         name, where = (AUDIT_NAME, directory_fd) if path is None else (os.fspath(path), None)
         try:
-            self._fd = fs.open(name, _FLAGS, 0o600, dir_fd=where)
+            fd = fs.open(name, AUDIT_FLAGS, 0o600, dir_fd=where)
         except OSError as error:
             said = "it is a link" if error.errno == errno.ELOOP else error.strerror
             raise OSError(error.errno, f"the audit log {name} can't be opened: {said}") from error
         try:
-            status = fs.fstat(self._fd)
+            status = fs.fstat(fd)
             if not stat.S_ISREG(status.st_mode):
                 raise OSError(f"the audit log {name} is no regular file")  # noqa: TRY301
             if status.st_nlink > 1:  # what is written to it would be written elsewhere too
                 raise OSError(f"the audit log {name} has several names")  # noqa: TRY301
             if status.st_size == 0:  # it may be new: its name must survive as well
                 if path is None and status.st_uid == os.geteuid():
-                    hand_over(fs, self._fd, directory_fd)
+                    hand_over(fs, fd, directory_fd)
                 if path is None:
                     fs.fsync(directory_fd)
                 else:
                     sync_directory(fs, path.parent)
-            elif fs.pread(self._fd, 1, status.st_size - 1) != b"\n":
+            elif fs.pread(fd, 1, status.st_size - 1) != b"\n":
                 self._pending.append(b"\n")
         except BaseException:
-            close_reader(fs, self._fd)
+            close_reader(fs, fd)
             raise
+        return fd
+
+    def _drain(self) -> None:
+        """Write what the reserve holds into the log, and empty it; without room, it stays there."""
+        if self._reserve is None or not self._reserve.lines:
+            return
+        with suppress(OSError):
+            size = self._fs.fstat(self._fd).st_size
+            end = self._fs.pread(self._fd, 2 * RESERVE_BYTES, max(size - 2 * RESERVE_BYTES, 0))
+            there = set(end.splitlines(keepends=True))  # by a process that died doing this
+            first, self._pending = self._pending, []
+            lines = [one for one in self._reserve.lines if one not in there]
+            _, error = self._append([*first, *lines])
+            if error is None:
+                self._fs.fsync(self._fd)
+                self._reserve.clear()
 
     def add(self, event: str, *, at: datetime, **fields: object) -> None:
         """Add a line, to be written with the next `write`."""
@@ -124,14 +174,17 @@ class AuditLog:
                 readable all the same.
         """
         lines, self._pending = self._pending, []
-        _, error = self._put(lines)
-        if error is not None:
+        written, error = self._append(lines)
+        if error is None:
+            if lines and sync:
+                self._fs.fsync(self._fd)
+        elif written + self._in_reserve(lines[written:], error) < len(lines):
             raise error
-        if lines and sync:
-            self._fs.fsync(self._fd)
 
     def announce(self, count: int) -> tuple[int, OSError | None]:
         """Write the lines that were added, as many as the disk has room for, and sync them.
+
+        On a full disk one announcement goes to the reserve: what it announces makes room for more.
 
         Args:
             count: How many of them, at the end, announce something that is about to happen.
@@ -142,17 +195,25 @@ class AuditLog:
         """
         lines, self._pending = self._pending, []
         before = len(lines) - count
-        written, error = self._put(lines)
-        self._pending += lines[written:before]
+        written, error = self._append(lines)
         if written > before:
             try:
                 self._fs.fsync(self._fd)
             except OSError as failed:
                 return 0, failed
+        elif error is not None and count:
+            written += self._in_reserve(lines[written : before + 1], error)
+        self._pending += lines[written:before]
         return max(written - before, 0), error
 
-    def _put(self, lines: Sequence[bytes]) -> tuple[int, OSError | None]:
-        """Write lines; return how many are whole, and what stood against the rest."""
+    def _in_reserve(self, lines: Sequence[bytes], error: OSError) -> int:
+        """Write lines that the disk has no room for to the reserve; return how many."""
+        if self._reserve is None or error.errno not in FULL:
+            return 0
+        return self._reserve.take(lines)
+
+    def _append(self, lines: Sequence[bytes]) -> tuple[int, OSError | None]:
+        """Write lines to the log; return how many are whole, and what stood against the rest."""
         data = memoryview(b"".join(lines))
         done = 0
         try:
@@ -169,11 +230,30 @@ class AuditLog:
 
     def close(self) -> None:
         """Close the log; what was added and not written is lost."""
+        self._drain()
+        if self._reserve is not None:
+            self._reserve.close()
         close_reader(self._fs, self._fd)
 
 
+def _rotate(fs: FileSystem, directory_fd: int, rotated_at: int) -> None:
+    """Give a log that is large another name, so that a new one is begun."""
+    try:
+        status = fs.stat(AUDIT_NAME, dir_fd=directory_fd)
+        if not stat.S_ISREG(status.st_mode) or status.st_size < rotated_at:
+            return
+        names = [AUDIT_NAME, *(f"{AUDIT_NAME}.{number + 1}" for number in range(KEPT_LOGS))]
+        for newer, older in reversed(list(pairwise(names))):
+            with suppress(FileNotFoundError):
+                fs.rename(newer, older, src_dir_fd=directory_fd, dst_dir_fd=directory_fd)
+    except OSError:
+        return  # there is no log yet, or it goes on as it is
+
+
 def read_audit(path: Path) -> Sequence[Mapping[str, object]]:
-    """Read an audit log, leaving out what is no line of one (such as one a crash cut off).
+    """Read an audit log, the former ones and its reserve, the oldest line first.
+
+    What is no line of one, such as one that a crash cut off, is left out.
 
     Args:
         path: The file; no lines if it is missing.
@@ -181,11 +261,11 @@ def read_audit(path: Path) -> Sequence[Mapping[str, object]]:
     Raises:
         OSError: The system would not read it.
     """
-    try:
-        with open(path, "rb") as log:
-            lines = log.read().split(b"\n")
-    except FileNotFoundError:
-        return []
+    former = (path.with_name(f"{path.name}.{number}") for number in range(KEPT_LOGS, 0, -1))
+    lines: dict[bytes, None] = {}  # one may be in the reserve and in the log
+    for one in (*former, path, path.with_name(RESERVE_NAME)):
+        with suppress(FileNotFoundError):
+            lines.update(dict.fromkeys(one.read_bytes().split(b"\n")))
     read = []
     for line in lines:
         try:

@@ -25,14 +25,21 @@ from typing import Final
 from attrs import evolve
 
 from tools.durable.filesystem import close_reader
+from tools.durable.trees import DISCARDED_PREFIX
 from tools.prune.audit import AuditLog
 from tools.prune.deleters import Deleters
 from tools.prune.deletion import Deletion
 from tools.prune.disposal import Disposal
-from tools.prune.errors import PruneError, PruneRootUnusable
+from tools.prune.errors import PruneBusy, PruneError, PruneRootUnusable
 from tools.prune.inspection import Found, Inspector, batch_size
 from tools.prune.ledger import Ledger, ObserverFailed, said
-from tools.prune.leftovers import Finisher, Leftovers, list_leftovers, see_leftovers
+from tools.prune.leftovers import (
+    Finisher,
+    Leftovers,
+    list_leftovers,
+    list_strays,
+    see_leftovers,
+)
 from tools.prune.outside import Outside, owners_of
 from tools.prune.policy import Candidate, Decision, Plan, Reason, RetentionPolicy, decide
 from tools.prune.private import (
@@ -40,10 +47,12 @@ from tools.prune.private import (
     PRIVATE,
     TRASH,
     PrivateDirectory,
+    furnish,
     open_root,
     read_pins,
 )
 from tools.prune.removal import Place, Remover
+from tools.prune.reserve import FULL
 from tools.prune.result import PruneResult
 from tools.prune.target import Dated, PruneObserver, PruneTarget, Silent
 
@@ -73,12 +82,13 @@ def prune(
         outside: Time, chance and the file system; the real ones if None.
 
     Returns:
-        What went and what did not, and why.
+        What went and what did not, and why. Where another prune works on the root, it is waited for
+        (`Disposal.lock_timeout_s`) and what it leaves is taken; if it goes on for longer, the
+        result is `busy` and nothing was removed.
 
     Raises:
         PruneRootMissing: There is no such root.
         PruneRootUnusable: It is no directory, or can't be read or written; nothing was removed.
-        PruneBusy: Another prune works on it; nothing was removed.
         Exception: What the observer raises comes out as it is, and ends the prune: what is out of
             sight by then, the next prune finishes.
 
@@ -138,14 +148,16 @@ class _Run:
             observer.started(self._target, self._policy, dry_run=dry_run)
             names: dict[str, Sequence[str]] = {}
             found, plan = self._plan(root_fd, now, None if dry_run else names)
-            for skipped in found.skipped:
-                observer.skipped(skipped)
+            self._ledger.look(found, plan)
             for decision in plan.removals:
                 observer.candidate(decision, age_hours=decision.candidate.age_hours(now))
+            strays = list_strays(self._fs, self._target, root_fd, found.hidden, now)
             if dry_run:
-                self._ledger.would(plan, self._leftovers(root_fd, now))
+                self._ledger.would(plan, evolve(self._leftovers(root_fd, now), strays=strays))
             else:
-                self._apply(root_fd, names, plan, now)
+                self._apply(root_fd, names, plan, strays, now)
+        except PruneBusy:
+            self._ledger.busy(plan)
         except OSError as error:
             if isinstance(error, PruneError):
                 raise
@@ -154,7 +166,7 @@ class _Run:
             close_reader(self._fs, root_fd)
         took = self._outside.monotonic() - began
         trashed = self._disposal.grace is not None
-        result = self._ledger.result(found, plan, dry_run=dry_run, trashed=trashed, duration_s=took)
+        result = self._ledger.result(plan, dry_run=dry_run, trashed=trashed, duration_s=took)
         observer.completed(result)
         return result
 
@@ -198,7 +210,7 @@ class _Run:
         )
         if self._only is not None:
             decisions = [self._asked_for(one) for one in plan.decisions]
-            plan = Plan(decisions=(*decisions, *self._gone(found, self._only)))
+            plan = evolve(plan, decisions=(*decisions, *self._gone(found, self._only)))
         return found, plan
 
     def _gone(self, found: Found, shown: Mapping[str, Candidate]) -> Iterator[Decision]:
@@ -223,10 +235,36 @@ class _Run:
     # ------------------------------------------------------------------------------- apply
 
     def _apply(
-        self, root_fd: int, names: Mapping[str, Sequence[str]], plan: Plan, now: datetime
+        self,
+        root_fd: int,
+        names: Mapping[str, Sequence[str]],
+        plan: Plan,
+        strays: Sequence[str],
+        now: datetime,
     ) -> None:
-        if not plan.removals and not self._has_private(root_fd):
+        if not plan.removals and not strays and not self._has_private(root_fd):
             return
+        removals = list(plan.removals)
+        while True:
+            try:
+                self._apply_once(root_fd, names, removals, strays, now)
+            except PruneRootUnusable as error:
+                full = isinstance(error.cause, OSError) and error.cause.errno in FULL
+                elsewhere = self._disposal.audit_path is not None and self._disposal.grace is None
+                if not (full and elsewhere and removals):
+                    raise
+                self._make_room(root_fd, removals.pop(0), names)
+            else:
+                return
+
+    def _apply_once(
+        self,
+        root_fd: int,
+        names: Mapping[str, Sequence[str]],
+        removals: Sequence[Decision],
+        strays: Sequence[str],
+        now: datetime,
+    ) -> None:
         private = PrivateDirectory(
             self._fs,
             self._target.root,
@@ -239,26 +277,73 @@ class _Run:
         )
         try:
             # All that may refuse the prune comes before the first removal.
-            left = list_leftovers(self._fs, private, now)
+            left = evolve(list_leftovers(self._fs, private, now), strays=strays)
             pins = read_pins(self._fs, root_fd)  # nobody can pin any more
-            audit = AuditLog(
-                self._fs,
-                private.fd,
-                run=self._outside.token(),
-                by=self._outside.actor(),
-                path=self._disposal.audit_path,
-            )
+            audit = self._audit(private.fd)
             try:
-                removals = [one for one in plan.removals if not self._pinned(one, pins)]
-                if plan.removals:
+                if removals:
                     private.directory(self._parent)
-                self._remove(root_fd, private, audit, left, removals, names)
+                removals = [one for one in removals if not self._pinned(one, pins)]
+                self._remove(root_fd, private, audit, left, removals, names, now)
             finally:
                 with suppress(OSError):  # the lines that follow a removal are not its proof
                     audit.write()
                 audit.close()
+            with suppress(OSError):  # there may be room now
+                furnish(self._fs, private.fd)
         finally:
             private.close()
+
+    def _audit(self, private_fd: int) -> AuditLog:
+        return AuditLog(
+            self._fs,
+            private_fd,
+            run=self._outside.token(),
+            by=self._outside.actor(),
+            path=self._disposal.audit_path,
+            root=self._target.root,
+        )
+
+    def _make_room(
+        self, root_fd: int, decision: Decision, names: Mapping[str, Sequence[str]]
+    ) -> None:
+        """Remove a session by way of a name in the root itself; a crash leaves a stray there.
+
+        For a disk without room for the private directory, with the audit log elsewhere.
+        """
+        audit = self._audit(root_fd)
+        try:
+            with Deleters(1) as deleters:
+                remover = self._remover(
+                    Place(root_fd=root_fd, parent_fd=root_fd, names=names, prefix=DISCARDED_PREFIX),
+                    audit,
+                    deleters,
+                )
+                try:
+                    remover.remove([decision])
+                    remover.finish()
+                finally:
+                    deleters.close()
+                    remover.close()
+        finally:
+            with suppress(OSError):
+                audit.write()
+            audit.close()
+
+    def _remover(self, place: Place, audit: AuditLog, deleters: Deleters) -> Remover:
+        return Remover(
+            self._target,
+            self._disposal,
+            place,
+            audit=audit,
+            ledger=self._ledger,
+            deletion=self._deletion(deleters),
+            deleters=deleters,
+            outside=self._outside,
+        )
+
+    def _deletion(self, deleters: Deleters) -> Deletion:
+        return Deletion(fs=self._fs, mount_of=self._outside.mount_of, cancelled=deleters.cancelled)
 
     def _remove(
         self,
@@ -268,33 +353,27 @@ class _Run:
         left: Leftovers,
         removals: Sequence[Decision],
         names: Mapping[str, Sequence[str]],
+        now: datetime,
     ) -> None:
         """Finish what others left, then remove what was decided."""
         with Deleters(self._outside.deleters) as deleters:
-            deletion = Deletion(
-                fs=self._fs, mount_of=self._outside.mount_of, cancelled=deleters.cancelled
-            )
             finisher = Finisher(
                 ledger=self._ledger,
                 private=private,
                 audit=audit,
-                deletion=deletion,
+                deletion=self._deletion(deleters),
                 deleters=deleters,
+                target=self._target,
+                root_fd=root_fd,
+                token=self._outside.token(),
             )
+            finisher.sweep(left, now)
             finisher.finish(left)
             finisher.purge(left)
             if not removals:
                 return
-            remover = Remover(
-                self._target,
-                self._disposal,
-                Place(root_fd=root_fd, parent_fd=private.directory(self._parent), names=names),
-                audit=audit,
-                ledger=self._ledger,
-                deletion=deletion,
-                deleters=deleters,
-                outside=self._outside,
-            )
+            place = Place(root_fd=root_fd, parent_fd=private.directory(self._parent), names=names)
+            remover = self._remover(place, audit, deleters)
             try:
                 size = self._batch_size()
                 for start in range(0, len(removals), size):
@@ -326,5 +405,5 @@ class _Run:
         """Tell whether a session was pinned since it was decided."""
         session_id = decision.candidate.session_id
         if session_id in pins:
-            self._ledger.keep(session_id, Reason.PINNED)
+            self._ledger.keep(decision.candidate, Reason.PINNED)
         return session_id in pins

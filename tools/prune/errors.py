@@ -51,11 +51,13 @@ class PruneRootUnusable(PruneError, OSError):
     Attributes:
         path: The directory.
         reason: What is wrong with it.
+        cause: What the system answered, or None.
     """
 
-    def __init__(self, path: Path, reason: str) -> None:
+    def __init__(self, path: Path, reason: str, *, cause: BaseException | None = None) -> None:
         self.path = path
         self.reason = reason
+        self.cause = cause
         super().__init__(f"{path} can't be pruned: {reason}; nothing was removed")
 
     def __str__(self) -> str:

@@ -26,7 +26,7 @@ from tools.prune.policy import Candidate, Skipped, SkipReason
 from tools.prune.target import Dated, PruneTarget
 
 CLOCK_SKEW: Final = timedelta(minutes=5)
-"""How far in the future a session may be dated: clocks of two machines differ."""
+"""How far in the future a session may be dated without a warning: two clocks may differ."""
 
 _BLOCK: Final = 512
 _KIND: Final = 0o170000  # inode(7): S_IFMT
@@ -48,11 +48,13 @@ class Found:
         candidates: Sessions that can be dated and are ours.
         skipped: What has a session's name and is neither.
         skipped_bytes: What the skipped ones hold, where all had to be measured.
+        hidden: Other names in the root, those that begin with a dot.
     """
 
     candidates: tuple[Candidate, ...]
     skipped: tuple[Skipped, ...]
     skipped_bytes: int = 0
+    hidden: tuple[str, ...] = ()
 
 
 class Size:
@@ -224,7 +226,7 @@ class Inspector:
         mounted: Names in the root at or below which something is mounted.
         owners: The users whose sessions may be removed.
         names: Is told what is in sessions that hold few files and no directory; None for nobody.
-        latest: The latest time a session may be dated.
+        latest: The latest time a session may be dated and not be told of; it goes in no case.
     """
 
     fs: FileSystem
@@ -256,7 +258,8 @@ class Inspector:
         skipped = []
         skipped_bytes = 0
         device = fs.fstat(root_fd).st_dev
-        for name in sorted(filter(self.target.owns, fs.listdir(root_fd))):
+        names = fs.listdir(root_fd)
+        for name in sorted(filter(self.target.owns, names)):
             try:
                 fd = fs.open(name, DIRECTORY_FLAGS, dir_fd=root_fd)
             except OSError as error:
@@ -278,7 +281,10 @@ class Inspector:
             finally:
                 close_reader(fs, fd)
         return Found(
-            candidates=tuple(candidates), skipped=tuple(skipped), skipped_bytes=skipped_bytes
+            candidates=tuple(candidates),
+            skipped=tuple(skipped),
+            skipped_bytes=skipped_bytes,
+            hidden=tuple(name for name in names if name[0] == "."),
         )
 
     def _skip(self, name: str, reason: SkipReason, detail: str) -> Skipped:

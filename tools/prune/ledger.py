@@ -10,7 +10,17 @@ from attrs import evolve
 
 from tools.prune.audit import AuditLog
 from tools.prune.inspection import Found
-from tools.prune.policy import Candidate, Decision, Plan, Reason, RetentionPolicy, Skipped
+from tools.prune.policy import (
+    TOLD,
+    Candidate,
+    Decision,
+    Plan,
+    Reason,
+    RetentionPolicy,
+    Skipped,
+    SkipReason,
+    left_alone,
+)
 from tools.prune.private import session_of
 from tools.prune.result import PruneResult
 from tools.prune.target import PruneObserver, PruneTarget
@@ -102,6 +112,28 @@ class Ledger:
         self._finished: list[str] = []
         self._unfinished: list[str] = []
         self._purged: list[str] = []
+        self._swept: list[str] = []
+        self._skipped: list[Skipped] = []
+        self._busy = False
+
+    def look(self, found: Found, plan: Plan) -> None:
+        """Note what is left alone; what can't be looked at is an error."""
+        for one in (*found.skipped, *plan.skipped):
+            if one.reason is SkipReason.UNREADABLE:
+                self.fail(one.session_id, one.detail)
+            else:
+                self.skip(one)
+
+    def skip(self, skipped: Skipped) -> None:
+        """Note that something is left alone."""
+        self._skipped.append(skipped)
+        self.observer.skipped(skipped)
+
+    def busy(self, plan: Plan) -> None:
+        """Note that another prune is at work, so that nothing goes."""
+        self._busy = True
+        for one in plan.removals:
+            self.keep(one.candidate, Reason.BUSY)
 
     def would(self, plan: Plan, left: Leftovers) -> None:
         """Note what a dry run found."""
@@ -109,6 +141,7 @@ class Ledger:
         self._bytes = plan.size_bytes
         self._finished = [session_of(hidden) for hidden in left.going]
         self._purged = [record.session_id for _, record in left.expired]
+        self._swept = [session_of(name) for name in left.strays]
 
     def deleted(self, audit: AuditLog, candidate: Candidate, *, trashed: bool) -> None:
         """Note that a session is gone, or in the trash."""
@@ -128,14 +161,21 @@ class Ledger:
         self._purged.append(session_id)
         self.tell(audit, "purged", session_id, hidden=hidden)
 
+    def swept(self, audit: AuditLog, name: str, hidden: str) -> None:
+        """Note that what a dead process had left half done in the root is gone."""
+        self._swept.append(session_of(name))
+        self.tell(audit, "swept", session_of(name), hidden=hidden)
+
     def unfinished(self, audit: AuditLog, session_id: str, **fields: object) -> None:
         """Note that a session is out of sight and not all gone."""
         self._unfinished.append(session_id)
         self.tell(audit, "unfinished", session_id, **fields)
 
-    def keep(self, session_id: str, reason: Reason) -> None:
+    def keep(self, candidate: Candidate, reason: Reason) -> None:
         """Note that a session stays after all."""
-        self._kept[session_id] = reason
+        self._kept[candidate.session_id] = reason
+        if reason in TOLD:
+            self.skip(left_alone(candidate, reason))
 
     def fail(self, session_id: str, error: str) -> None:
         """Note why a session is not, or not all, gone."""
@@ -146,13 +186,11 @@ class Ledger:
         """Add a line to the audit log, to be written with others."""
         audit.add(event, at=self._clock(), kind=self._kind, session_id=session_id, **fields)
 
-    def result(
-        self, found: Found, plan: Plan, *, dry_run: bool, trashed: bool, duration_s: float
-    ) -> PruneResult:
+    def result(self, plan: Plan, *, dry_run: bool, trashed: bool, duration_s: float) -> PruneResult:
         """Sum it up."""
         return PruneResult(
             deleted_sessions=self._deleted,
-            skipped_sessions=[one.session_id for one in found.skipped],
+            skipped_sessions=[one.session_id for one in self._skipped],
             reclaimed_bytes=self._bytes,
             errors=self._errors,
             dry_run=dry_run,
@@ -162,7 +200,10 @@ class Ledger:
             purged_sessions=self._purged,
             archives=self.archives,
             decisions=tuple(self._final(one) for one in plan.decisions),
-            skipped=found.skipped,
+            skipped=tuple(self._skipped),
+            swept=self._swept,
+            unmet=plan.unmet,
+            busy=self._busy,
             duration_s=duration_s,
         )
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import stat
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from tools.prune.deleters import Deleters
 from tools.prune.deletion import Deletion
 from tools.prune.errors import PruneRootUnusable
 from tools.prune.ledger import Ledger, said
+from tools.prune.outside import owners_of
 from tools.prune.private import (
     COMING,
     GOING,
@@ -25,11 +27,13 @@ from tools.prune.private import (
     TRASH,
     PrivateDirectory,
     going_path,
+    hidden_name,
     inode_of,
     refused,
     session_of,
     still_going,
 )
+from tools.prune.target import PruneTarget
 from tools.prune.trash import TrashRecord, expired_in_trash, forget_record, orphaned_records
 
 
@@ -42,12 +46,73 @@ class Leftovers:
         going: Sessions that were not all removed.
         expired: What was in the trash for its time, with its records.
         orphaned: Records in the trash without their session.
+        strays: Names in the root of what was left half made or half deleted.
     """
 
     coming: Sequence[str]
     going: Sequence[str]
     expired: Sequence[tuple[str, TrashRecord]]
     orphaned: Sequence[str]
+    strays: Sequence[str] = ()
+
+
+def list_strays(
+    fs: FileSystem, target: PruneTarget, root_fd: int, hidden: Sequence[str], now: datetime
+) -> list[str]:
+    """Name what dead processes left half made or half deleted in a root; nothing is changed.
+
+    Args:
+        fs: The file system.
+        target: The kind of sessions.
+        root_fd: The root, open.
+        hidden: The names in it that begin with a dot.
+        now: The time, aware.
+    """
+    hidden = [name for name in hidden if target.stray_age(name) is not None]
+    if not hidden:
+        return []
+    with _locked(fs, root_fd) as alone:
+        if not alone:
+            return []
+        return [name for name in sorted(hidden) if is_stray(fs, target, root_fd, name, now)]
+
+
+def is_stray(fs: FileSystem, target: PruneTarget, root_fd: int, name: str, now: datetime) -> bool:
+    """Return whether something was left by a dead process; the root is locked by the caller."""
+    age = target.stray_age(name)
+    if age is None:
+        return False
+    try:
+        status = fs.stat(name, dir_fd=root_fd)
+        if status.st_uid not in owners_of(fs, root_fd):
+            return False
+        if age and now.timestamp() - status.st_mtime < age.total_seconds():
+            return False
+        if not stat.S_ISDIR(status.st_mode):
+            return True
+        fd = fs.open(name, DIRECTORY_FLAGS, dir_fd=root_fd)
+        try:
+            fs.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # its maker may hold it
+        finally:
+            close_reader(fs, fd)
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def _locked(fs: FileSystem, root_fd: int) -> Iterator[bool]:
+    """Hold a root alone if nobody else does: whoever makes or deletes in it locks it meanwhile."""
+    fd = fs.open(".", DIRECTORY_FLAGS, dir_fd=root_fd)
+    try:
+        try:
+            fs.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+        else:
+            yield True
+    finally:
+        close_reader(fs, fd)
 
 
 def list_leftovers(fs: FileSystem, private: PrivateDirectory, now: datetime) -> Leftovers:
@@ -113,6 +178,9 @@ class Finisher:
         audit: The audit log.
         deletion: How what is out of sight is deleted.
         deleters: Delete at the same time.
+        target: The kind of sessions.
+        root_fd: The root, open.
+        token: A text for names out of sight.
     """
 
     ledger: Ledger
@@ -120,6 +188,55 @@ class Finisher:
     audit: AuditLog
     deletion: Deletion
     deleters: Deleters
+    target: PruneTarget
+    root_fd: int
+    token: str
+
+    def sweep(self, left: Leftovers, now: datetime) -> None:
+        """Remove what dead processes left half made or half deleted in the root."""
+        names = list(left.strays)
+        if not names:
+            return
+        going_fd = self.private.directory(GOING)
+        while names:
+            count, error = self._announce_strays(names)
+            if error is not None and not count:
+                why = f"the audit log could not be written, so it was kept: {said(error)}"
+                for name in names:
+                    self.ledger.fail(session_of(name), why)
+                return
+            out = self._hide_strays(names[:count], going_fd, now)
+            names = names[count:]
+            jobs = [partial(self.deletion.hidden, going_fd, hidden) for _, hidden in out]
+            for (name, hidden), problem in zip(out, self.deleters.all(jobs), strict=True):
+                if problem is None:
+                    self.ledger.swept(self.audit, name, hidden)
+                else:
+                    self.ledger.fail(session_of(name), f"{problem}; {still_going(hidden)}")
+
+    def _announce_strays(self, names: Sequence[str]) -> tuple[int, OSError | None]:
+        for name in names:
+            self.ledger.tell(self.audit, "sweeping", session_of(name))
+        return self.audit.announce(len(names))
+
+    def _hide_strays(
+        self, names: Sequence[str], going_fd: int, now: datetime
+    ) -> list[tuple[str, str]]:
+        """Take out of sight what is a stray still; the root is locked for that only."""
+        fs = self.deletion.fs
+        out = []
+        with _locked(fs, self.root_fd) as alone:
+            for name in names:
+                if not alone or not is_stray(fs, self.target, self.root_fd, name, now):
+                    continue
+                hidden = hidden_name(name, self.token)
+                try:
+                    fs.rename(name, hidden, src_dir_fd=self.root_fd, dst_dir_fd=going_fd)
+                except OSError as error:
+                    self.ledger.fail(session_of(name), said(error))
+                else:
+                    out.append((name, hidden))
+        return out
 
     def finish(self, left: Leftovers) -> None:
         """Finish the removals that another prune began, and drop half a restored session."""

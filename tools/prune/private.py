@@ -1,7 +1,8 @@
 """The private directory of a root: what is on its way out, the trash, the pins, the audit log.
 
     {root}/.prune/
-        audit.jsonl          what was removed, when, why and by whom
+        audit.jsonl          what was removed, when, why and by whom; .1 to .9 are former ones
+        audit.reserve        room that is kept for it, for when the disk is full
         going/{id}~{inode}-{token}   sessions being removed; the next prune finishes them
         trash/{id}~{token}   sessions that can be brought back, and {id}~{token}.json about each
         coming/{token}       sessions being restored from an archive
@@ -14,19 +15,22 @@ none that a session can have. Whoever prunes holds an `flock` on it.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from attrs import frozen
 
-from tools.durable import DirectoryLock, FileSystem, LockTimeout, hand_over
+from tools.durable import DirectoryLock, FileSystem, LockTimeout, OsFileSystem, hand_over
 from tools.durable.filesystem import DIRECTORY_FLAGS, close_reader
+from tools.prune.audit import AUDIT_FLAGS, AUDIT_NAME
 from tools.prune.errors import PruneBusy, PruneError, PruneRootMissing, PruneRootUnusable
 from tools.prune.inspection import mount_id
 from tools.prune.outside import Outside, owners_of
+from tools.prune.reserve import FULL, RESERVE_NAME, make_reserve
 
 PRIVATE: Final = ".prune"
 GOING: Final = "going"
@@ -163,7 +167,7 @@ class PrivateDirectory:
             cause = getattr(error, "cause", None) or error
             if not isinstance(cause, OSError):
                 raise
-            raise PruneRootUnusable(root, refused(path, cause)) from error
+            raise PruneRootUnusable(root, refused(path, cause), cause=cause) from error
         self.fd = self._lock.fd
         try:
             self._require_own(self.fd, path)
@@ -198,7 +202,7 @@ class PrivateDirectory:
             except PruneError:
                 raise
             except OSError as error:
-                raise PruneRootUnusable(self._root, refused(path, error)) from error
+                raise PruneRootUnusable(self._root, refused(path, error), cause=error) from error
         return fd
 
     def existing(self, name: str) -> int | None:
@@ -223,6 +227,55 @@ class PrivateDirectory:
             close_reader(self._fs, fd)
         self._open.clear()
         self._lock.release()
+
+
+def prepare_root(root: Path, fs: FileSystem | None = None) -> None:
+    """Make what a prune needs on a full disk, while there is room: called when a root is used.
+
+    The private directory, those in it that sessions go to, the audit log and its reserve. Nothing
+    is done where the reserve is there already, which takes one system call. Nothing is raised: a
+    root that can't be prepared can be used all the same.
+
+    Args:
+        root: The root.
+        fs: The file system; the real one if None.
+    """
+    fs = fs or OsFileSystem()
+    with suppress(OSError):
+        fs.stat(os.path.join(root, PRIVATE, RESERVE_NAME))
+        return
+    with suppress(OSError, ValueError):
+        root_fd = fs.open(os.fspath(root), _ROOT_FLAGS)
+        try:
+            _make(fs, root_fd, PRIVATE)
+            private_fd = fs.open(PRIVATE, DIRECTORY_FLAGS, dir_fd=root_fd)
+            try:
+                if fs.fstat(private_fd).st_uid in owners_of(fs, root_fd):
+                    fs.flock(private_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    furnish(fs, private_fd)
+            finally:
+                close_reader(fs, private_fd)
+        finally:
+            close_reader(fs, root_fd)
+
+
+def furnish(fs: FileSystem, private_fd: int) -> None:
+    """Make what is missing in a private directory that the caller holds locked.
+
+    Raises:
+        OSError: As the system answered; what was made by then stays.
+    """
+    for name in (GOING, TRASH):
+        _make(fs, private_fd, name)
+    make_reserve(fs, private_fd)
+    fd = fs.open(AUDIT_NAME, AUDIT_FLAGS, 0o600, dir_fd=private_fd)
+    try:
+        status = fs.fstat(fd)
+        if status.st_size == 0 and status.st_uid == os.geteuid():
+            hand_over(fs, fd, private_fd)
+    finally:
+        close_reader(fs, fd)
+    fs.fsync(private_fd)
 
 
 def _make(fs: FileSystem, parent_fd: int, name: str) -> None:
@@ -258,6 +311,11 @@ def refused(path: Path, cause: OSError) -> str:
     """Say why a private directory, or one in it, can't be opened or made."""
     if cause.errno in {errno.ENOTDIR, errno.ELOOP}:
         return f"{path} is no directory, and it is where what is removed goes first"
+    if cause.errno in FULL:
+        return (
+            f"{path}: {cause.strerror}. Put the audit log on another disk, and there is a way "
+            "(agentforge prune --audit-log, Disposal.audit_path)"
+        )
     return f"{path}: {cause.strerror or cause}"
 
 

@@ -12,10 +12,12 @@ For each session the steps come in this order, whatever becomes of the others.
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Final
 
 from attrs import define, frozen
 
@@ -31,8 +33,9 @@ from tools.prune.ledger import Ledger, said
 from tools.prune.outside import Outside
 from tools.prune.policy import Candidate, Decision, Reason
 from tools.prune.private import hidden_name, still_going, token_of
+from tools.prune.reserve import FULL
 from tools.prune.target import Dated, PruneTarget
-from tools.prune.trash import TrashRecord, forget_record, write_record
+from tools.prune.trash import TrashRecord, dated_name, forget_record, write_record
 
 
 @define
@@ -70,6 +73,9 @@ class _Held:
             close_reader(fs, fd)
 
 
+_FULL: Final = os.strerror(errno.ENOSPC)
+
+
 def _after(now: datetime, grace: timedelta) -> datetime:
     """Say when a time of grace is over."""
     try:
@@ -97,11 +103,13 @@ class Place:
         root_fd: The root, open.
         parent_fd: The private directory in it that they go to.
         names: By session id: what is in it, where that is known.
+        prefix: How their names begin there, where that is the root itself.
     """
 
     root_fd: int
     parent_fd: int
     names: Mapping[str, Sequence[str]]
+    prefix: str = ""
 
 
 class Remover:
@@ -124,6 +132,7 @@ class Remover:
         self._root_fd = place.root_fd
         self._parent_fd = place.parent_fd
         self._names = place.names
+        self._prefix = place.prefix
         self._audit = audit
         self._ledger = ledger
         self._deletion = deletion
@@ -132,6 +141,7 @@ class Remover:
         self._clock = outside.clock
         self._token = outside.token()
         self._going: Sequence[_Held] = ()
+        self._postponed: list[_Held] = []
 
     def remove(self, decisions: Sequence[Decision]) -> None:
         """Take a batch out of sight and begin to delete it; the one before is finished first."""
@@ -142,15 +152,20 @@ class Remover:
                 if one is not None:
                     held.append(one)
             ready: Sequence[_Held] = self._archived(held)
+            size = len(ready)  # a disk that is full takes them one at a time, then more
             while ready:
-                announced, rest, error = self._announced(ready)
+                announced, rest, error = self._announced(ready[:size])
                 self._take(announced)
-                if error is not None and len(rest) == len(ready) and not self._going:
-                    self._refuse(rest, error)
+                waiting = [*self._postponed, *rest, *ready[size:]]
+                if len(waiting) == len(ready) and not self._going:
+                    self._refuse(waiting, error)
                     break
-                if rest:
-                    self.finish()  # what is deleted gives the log room
-                ready = rest
+                if waiting:
+                    self.finish()  # what is deleted makes room for more
+                full = error is not None or bool(self._postponed)
+                size = 1 if full else 2 * size
+                self._postponed = []
+                ready = waiting
         finally:
             for one in held:
                 if not one.given:
@@ -181,7 +196,8 @@ class Remover:
             if error is None:
                 self._ledger.deleted(self._audit, one.candidate, trashed=False)
                 continue
-            why = f"{error}; {still_going(one.hidden)}"
+            where = still_going(one.hidden) if not self._prefix else f"it is {one.hidden} now"
+            why = f"{error}; {where}"
             self._ledger.unfinished(self._audit, one.session_id, hidden=one.hidden, error=error)
             self._ledger.fail(one.session_id, why)
 
@@ -218,7 +234,7 @@ class Remover:
                     if self._unchanged(fd, decision.candidate):
                         status = self._fs.fstat(fd)
                         token = token_of(status.st_ino, self._token)
-                        hidden = hidden_name(session_id, token)
+                        hidden = self._prefix + hidden_name(session_id, token)
                         identity = (status.st_dev, status.st_ino)
                         one = _Held(decision, fd, identity, hidden, opened)
                         opened = []
@@ -229,7 +245,7 @@ class Remover:
             for left in opened:
                 close_reader(self._fs, left)
         if isinstance(why, Reason):
-            self._ledger.keep(session_id, why)
+            self._ledger.keep(decision.candidate, why)
         else:
             self._ledger.fail(session_id, why)
         return None
@@ -287,10 +303,11 @@ class Remover:
         count, error = self._audit.announce(len(held))
         return self._recorded(held[:count], now), held[count:], error
 
-    def _refuse(self, held: Sequence[_Held], error: OSError) -> None:
-        """Keep what could not be announced."""
+    def _refuse(self, held: Sequence[_Held], error: OSError | None) -> None:
+        """Keep what could not be announced, or has no room where it is to go."""
+        what = "the audit log could not be written" if error else "it could not be moved"
         for one in held:
-            why = f"the audit log could not be written, so it was kept: {said(error)}"
+            why = f"{what}, so it was kept: {said(error or OSError(errno.ENOSPC, _FULL))}"
             self._ledger.fail(one.session_id, why)
 
     def _recorded(self, held: Sequence[_Held], now: datetime) -> list[_Held]:
@@ -311,9 +328,11 @@ class Remover:
             try:
                 write_record(self._fs, self._parent_fd, one.hidden, record)
             except OSError as error:
-                self._keep(one, _unrecorded(error))
-            else:
-                there.append(one)
+                if error.errno not in FULL:
+                    self._keep(one, _unrecorded(error))
+                    continue
+                one.hidden = dated_name(one.hidden, record)
+            there.append(one)
         try:
             if there:
                 self._fs.fsync(self._parent_fd)
@@ -329,7 +348,9 @@ class Remover:
         """Take sessions out of sight, each checked to be the one that is locked."""
         for one in held:
             why = self._rename(one)
-            if why is not None:
+            if why == _FULL:
+                self._postpone(one)
+            elif why is not None:
                 self._keep(one, why)
             elif self._is_swapped(one):
                 self._keep_swapped(one)
@@ -345,8 +366,14 @@ class Remover:
                 one.session_id, one.hidden, src_dir_fd=self._root_fd, dst_dir_fd=self._parent_fd
             )
         except OSError as error:
-            return _refused(error)
+            return _FULL if error.errno in FULL else _refused(error)
         return None
+
+    def _postpone(self, one: _Held) -> None:
+        """Try again, once others are gone, with what there is no room for where it is to go."""
+        self._forget(one)
+        self._ledger.tell(self._audit, "kept", one.session_id, hidden=one.hidden, why=_FULL)
+        self._postponed.append(one)
 
     def _is_swapped(self, one: _Held) -> bool:
         """Tell whether what was renamed may be something else than what is locked."""
@@ -412,13 +439,16 @@ class Remover:
 
     def _keep(self, one: _Held, why: Reason | str) -> None:
         """Say that a session which was announced is kept after all."""
-        if self._disposal.grace is not None:
-            forget_record(self._fs, self._parent_fd, one.hidden)
+        self._forget(one)
         self._ledger.tell(self._audit, "kept", one.session_id, hidden=one.hidden, why=str(why))
         if isinstance(why, Reason):
-            self._ledger.keep(one.session_id, why)
+            self._ledger.keep(one.candidate, why)
         else:
             self._ledger.fail(one.session_id, why)
+
+    def _forget(self, one: _Held) -> None:
+        if self._disposal.grace is not None:
+            forget_record(self._fs, self._parent_fd, one.hidden)
 
     def _lose(self, one: _Held, why: str) -> None:
         """Say that a session is out of sight against our will.

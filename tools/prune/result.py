@@ -6,21 +6,8 @@ from collections.abc import Mapping
 
 from attrs import field, frozen
 
-from tools.prune.policy import Decision, Skipped
-
-_UNITS = ("KB", "MB", "GB", "TB", "PB")
-
-
-def human_bytes(size: int) -> str:
-    """Write a number of bytes for people: "512 B", "1.5 MB"; a KB is 1,024 bytes."""
-    if size < 1024:
-        return f"{size} B"
-    scaled = float(size)
-    for unit in _UNITS:
-        scaled /= 1024
-        if round(scaled, 1) < 1024 or unit == _UNITS[-1]:
-            break
-    return f"{scaled:.1f} {unit}"
+from tools.prune.policy import Decision, Reason, Skipped, Unmet
+from tools.prune.sizes import human_bytes
 
 
 @frozen(kw_only=True)
@@ -30,9 +17,10 @@ class PruneResult:
     Attributes:
         deleted_sessions: Ids of the sessions that are gone (or would be, in a dry run), oldest
             first. With a trash, they can be brought back.
-        skipped_sessions: Ids of what can't be dated or is not ours, so was left alone.
+        skipped_sessions: Ids of what was left alone because it can't be dated or is not ours, and
+            of what a rule asked for and is in use, pinned or dated in the future.
         reclaimed_bytes: The sizes of the files of the deleted sessions, added up before they went.
-        errors: By session id: why it is not, or not all, gone.
+        errors: By session id: why it is not, or not all, gone, or could not be looked at.
         dry_run: True when nothing was done.
         trashed: True when what is deleted is in the trash: until its time there is over it can be
             brought back, and frees nothing.
@@ -45,6 +33,11 @@ class PruneResult:
         archives: By session id: the archive that was written of it.
         decisions: For each session that was considered: whether it goes, and why.
         skipped: Why each of `skipped_sessions` was.
+        swept: Names of what dead processes had left half made or half deleted in the root, and that
+            is gone now (or would be, in a dry run).
+        unmet: The bounds of the policy that do not hold, since what is in the way may not go.
+        busy: True when another prune worked on the root for the whole wait, so that this one
+            removed nothing; what is due is in `decisions`.
         duration_s: How long it took, in seconds.
     """
 
@@ -60,7 +53,16 @@ class PruneResult:
     archives: Mapping[str, str] = field(factory=dict)
     decisions: tuple[Decision, ...] = ()
     skipped: tuple[Skipped, ...] = ()
+    swept: list[str] = field(factory=list)
+    unmet: tuple[Unmet, ...] = ()
+    busy: bool = False
     duration_s: float = 0.0
+
+    @property
+    def due(self) -> int:
+        """How many sessions are to go and were left for the next time."""
+        waiting = ((Reason.LIMIT,), (Reason.BUSY,))
+        return sum(one.reasons in waiting for one in self.decisions)
 
     def __str__(self) -> str:
         """Sum it up in one line for people."""
@@ -76,6 +78,14 @@ class PruneResult:
         if self.purged_sessions:
             leave = "would leave" if self.dry_run else "left"
             parts.append(f"{len(self.purged_sessions)} {leave} the trash")
+        if self.swept:
+            sweep = "would sweep" if self.dry_run else "swept"
+            parts.append(f"{sweep} {len(self.swept)} left half done")
+        if self.due:
+            parts.append(f"{self.due} more due")
+        if self.busy:
+            parts.append("another prune is at work there")
+        parts += [str(one) for one in self.unmet]
         if self.errors:
             parts.append(f"{len(self.errors)} error{'' if len(self.errors) == 1 else 's'}")
         return ", ".join(parts) + (" [dry run]" if self.dry_run else "")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import re
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from attrs import frozen
 
-from tools.durable import FileSystem
+from tools.durable import FileSystem, ReadError
+from tools.durable.trees import DISCARDED_PREFIX
 from tools.prune.policy import Decision, RetentionPolicy, Skipped, SkipReason
 from tools.prune.result import PruneResult
 
@@ -44,6 +47,28 @@ class Undatable:
     detail: str
 
 
+_DISCARDED: Final = re.compile(
+    rf"{re.escape(DISCARDED_PREFIX)}(?:(?:new-)?[0-9a-f]{{8,32}}|[0-9]+-[0-9]+|.+~[0-9a-f]+-[0-9a-f]+)"
+)
+"""Names of what is being deleted, or made, under the lock of the root."""
+
+_REFUSED: Final = frozenset({errno.ELOOP, errno.ENXIO})
+"""What the system answers for a link and for a socket."""
+
+
+def is_discarded(name: str) -> bool:
+    """Return whether a name in a root is one that `tools.durable` gives to what is deleted."""
+    return _DISCARDED.fullmatch(name) is not None
+
+
+def undatable(error: ReadError) -> Undatable:
+    """Say why a record that can't be read gives no date: the system refused, or it is none."""
+    cause = error.cause
+    if isinstance(cause, OSError) and cause.errno not in _REFUSED:
+        return Undatable(SkipReason.UNREADABLE, str(error))
+    return Undatable(SkipReason.CORRUPTED_METADATA, str(error))
+
+
 class PruneTarget(Protocol):
     """One kind of sessions: directories under one root, each named by its session's id.
 
@@ -71,7 +96,16 @@ class PruneTarget(Protocol):
         ...
 
     def owns(self, name: str) -> bool:
-        """Tell whether a name in the root is one of a session of this kind."""
+        """Return whether a name in the root is one of a session of this kind."""
+        ...
+
+    def stray_age(self, name: str) -> timedelta | None:
+        """Return how old something in the root is, by its last change, when its maker is dead.
+
+        For names, beginning with a dot, that things have while they are made or deleted; None for
+        any other. Whoever makes one that is dead at any age (0) holds an `flock` on the root
+        meanwhile.
+        """
         ...
 
     def date(self, fs: FileSystem, session_fd: int, session_id: str) -> Dated | Undatable | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -16,6 +18,8 @@ from tools.durable.files import create_file
 from tools.prune.private import session_of
 
 _SUFFIX: Final = ".json"
+_DATED: Final = re.compile(r"~[^~]*\.([a-z]+)\.([0-9a-f]+)\.([0-9a-f]+)\.([0-9a-f]+)")
+"""How a name out of sight ends that says itself what its record would: kind, times, size."""
 _MAX_RECORD_BYTES: Final = 16 << 10
 
 
@@ -55,6 +59,31 @@ def write_record(fs: FileSystem, trash_fd: int, hidden: str, record: TrashRecord
     create_file(fs, trash_fd, hidden + _SUFFIX, [data], handed_over=True)
 
 
+def dated_name(hidden: str, record: TrashRecord) -> str:
+    """Name a session in the trash so that it needs no record, for which a full disk has no room."""
+    trashed = math.floor(record.trashed_at.timestamp())
+    purge = math.ceil(record.purge_after.timestamp())
+    return f"{hidden}.{record.kind}.{max(trashed, 0):x}.{max(purge, 0):x}.{record.size_bytes:x}"
+
+
+def _from_name(hidden: str) -> TrashRecord | None:
+    found = _DATED.search(hidden)
+    if found is None or found.end() != len(hidden):
+        return None
+    kind, *numbers = found.groups()
+    trashed, purge, size = (int(number, 16) for number in numbers)
+    try:
+        return TrashRecord(
+            session_id=session_of(hidden),
+            kind=kind,
+            trashed_at=datetime.fromtimestamp(trashed, UTC),
+            purge_after=datetime.fromtimestamp(purge, UTC),
+            size_bytes=size,
+        )
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
 def forget_record(fs: FileSystem, trash_fd: int, hidden: str) -> None:
     """Remove the record of a session that is not in the trash any more."""
     with suppress(OSError):
@@ -63,6 +92,8 @@ def forget_record(fs: FileSystem, trash_fd: int, hidden: str) -> None:
 
 def read_record(fs: FileSystem, trash_fd: int, hidden: str) -> TrashRecord | None:
     """Read the record of a session in the trash; None if there is none of it that makes sense."""
+    if (named := _from_name(hidden)) is not None:
+        return named
     name = hidden + _SUFFIX
     try:
         data = read_regular_file(

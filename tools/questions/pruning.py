@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -11,8 +12,16 @@ from attrs import frozen
 
 from tools.durable import FileSystem, ReadError, read_regular_file
 from tools.prune import Dated, SkipReason, Undatable
+from tools.prune.target import is_discarded, undatable
 from tools.questions.domain import SessionStatus, is_session_id
-from tools.questions.store import ANSWERS_FILE, DEFAULT_BASE_DIR, MAX_FILE_BYTES, STATUS_FILE
+from tools.questions.store import (
+    ANSWERS_FILE,
+    DEFAULT_BASE_DIR,
+    MAX_FILE_BYTES,
+    STAGING_GRACE_S,
+    STAGING_PREFIX,
+    STATUS_FILE,
+)
 from tools.questions.wire import WireError, read_status
 
 if TYPE_CHECKING:
@@ -21,6 +30,8 @@ if TYPE_CHECKING:
     from tools.prune import Decision, PruneResult, PruneTarget, RetentionPolicy, Skipped
 
 KIND: Final = "questions"
+
+_STAGING: Final = re.compile(rf"{re.escape(STAGING_PREFIX)}[0-9a-f]{{8,32}}")
 
 
 @frozen
@@ -43,6 +54,12 @@ class QuestionTarget:
         """Tell whether a name is a question session's id."""
         return is_session_id(name)
 
+    def stray_age(self, name: str) -> timedelta | None:
+        """Return how old something half made or half deleted is when its maker is dead."""
+        if is_discarded(name):
+            return timedelta(0)
+        return timedelta(seconds=STAGING_GRACE_S) if _STAGING.fullmatch(name) else None
+
     def date(self, fs: FileSystem, session_fd: int, session_id: str) -> Dated | Undatable | None:
         """Date a session by the last change that its status tells."""
         path = Path(session_id) / STATUS_FILE
@@ -54,7 +71,7 @@ class QuestionTarget:
                 return self._without_status(fs, session_fd)
             record = read_status(data)
         except ReadError as error:
-            return Undatable(SkipReason.UNREADABLE, str(error))
+            return undatable(error)
         except WireError as error:
             return Undatable(SkipReason.CORRUPTED_METADATA, str(error))
         if record.session_id != session_id:

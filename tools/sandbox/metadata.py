@@ -52,6 +52,8 @@ UPDATE_LOCK_TIMEOUT_S: Final = 1.0
 """How long an update waits for another one of the same session, in seconds."""
 
 _PAUSE_S: Final = 0.0005
+_NO_FILE: Final = frozenset({errno.ELOOP, errno.ENXIO})
+"""What the system answers for a link and for a socket in the file's place."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TICK: Final = timedelta(microseconds=1)
 _FIELDS: Final = ("session_id", "created_at", "updated_at", "version")
@@ -76,6 +78,26 @@ class CorruptedMetadata(SandboxError, ValueError):
         super().__init__(
             f"the metadata of session {session_id} cannot be used: {reason}. "
             f"It was left as it is; {remedy}"
+        )
+
+
+class UnreadableMetadata(CorruptedMetadata):
+    """The system would not read a session's metadata; nobody knows what is in it.
+
+    Attributes:
+        errno: What the system answered.
+    """
+
+    retryable = True
+
+    def __init__(self, session_id: str, reason: str, errno: int | None) -> None:
+        super().__init__(session_id, reason)
+        self.errno = errno
+
+    def __str__(self) -> str:
+        return (
+            f"the metadata of session {self.session_id} cannot be read: {self.reason} "
+            "It was left as it is; let this user read it, or look after the disk"
         )
 
 
@@ -286,7 +308,8 @@ def load_metadata(fs: FileSystem, session_fd: int, session_id: str) -> bytes | N
     """Read the file of a session whose workspace is open; None if it has none.
 
     Raises:
-        CorruptedMetadata: Something else has its name, it is too large, or the system refused.
+        CorruptedMetadata: Something else has its name, or it is too large.
+        UnreadableMetadata: The system would not read it.
     """
     try:
         return read_regular_file(
@@ -297,6 +320,9 @@ def load_metadata(fs: FileSystem, session_fd: int, session_id: str) -> bytes | N
             directory_fd=session_fd,
         )
     except ReadError as error:
+        cause = error.cause
+        if isinstance(cause, OSError) and cause.errno not in _NO_FILE:
+            raise UnreadableMetadata(session_id, str(error), cause.errno) from error
         raise CorruptedMetadata(session_id, str(error)) from None
 
 
@@ -375,6 +401,9 @@ def touch_session_metadata(
     log = SandboxLogger.of(logger)
     try:
         moment = _touch(session_id, Path(workspace_root), clock, token, fs, lock_timeout_s)
+    except UnreadableMetadata as error:
+        log.metadata_failed(session_id, operation="update", reason=error.reason)
+        return None
     except CorruptedMetadata as error:
         log.metadata_corrupted(session_id, reason=error.reason)
         return None
@@ -505,6 +534,7 @@ def repair_session_metadata(
         SessionWorkspaceMissing: There is no such session.
         PathEscapesWorkspace: A symbolic link stands in the workspace's place.
         CorruptedMetadata: A later release wrote it; it is not for this one to replace.
+        UnreadableMetadata: It could not be read, and may be in order; it was left as it is.
         FileExistsError: Somebody else made metadata at the same time; theirs was kept.
         OSError: The system refused; a directory in the file's place is not removed.
     """
@@ -522,7 +552,7 @@ def repair_session_metadata(
                     dry_run=dry_run,
                 )
         except CorruptedMetadata as error:
-            if error.newer:
+            if error.newer or isinstance(error, UnreadableMetadata):
                 raise
             action, reason = "replaced", error.reason
         metadata = _dated_by_files(fs, session.fd, session_id, clock().astimezone(UTC))
@@ -560,6 +590,7 @@ __all__ = [
     "CorruptedMetadata",
     "RepairResult",
     "SessionMetadata",
+    "UnreadableMetadata",
     "create_metadata",
     "encode_metadata",
     "format_time",

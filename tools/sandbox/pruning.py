@@ -34,15 +34,17 @@ from tools.prune import (
     prune,
     restore_archive,
 )
-from tools.sandbox.metadata import CorruptedMetadata, read_times
+from tools.prune.target import is_discarded
+from tools.sandbox.metadata import CorruptedMetadata, UnreadableMetadata, read_times
 from tools.sandbox.sandbox_logging import EventLogger, SandboxLogger
-from tools.sandbox.session_files import DEFAULT_ROOT
+from tools.sandbox.session_files import ABANDONED_AFTER, DEFAULT_ROOT, INCOMING_PREFIX
 
 KIND: Final = "sandbox"
 
 DEFAULT_AGE_HOURS: Final = 24.0
 """How old a session is, in hours, before it goes when the caller names no age."""
 
+_INCOMING: Final = re.compile(rf"{re.escape(INCOMING_PREFIX)}[0-9a-f]{{8,32}}")
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -58,10 +60,18 @@ class SandboxTarget:
         """Tell whether a name is a session id as `create_session_sandbox` writes it."""
         return _UUID.fullmatch(name) is not None
 
+    def stray_age(self, name: str) -> timedelta | None:
+        """Return how old something half made or half deleted is when its maker is dead."""
+        if is_discarded(name):
+            return timedelta(0)
+        return ABANDONED_AFTER if _INCOMING.fullmatch(name) else None
+
     def date(self, fs: FileSystem, session_fd: int, session_id: str) -> Dated | Undatable:
         """Date a workspace by its metadata."""
         try:
             times = read_times(fs, session_fd, session_id)
+        except UnreadableMetadata as error:
+            return Undatable(SkipReason.UNREADABLE, error.reason)
         except CorruptedMetadata as error:
             return Undatable(SkipReason.CORRUPTED_METADATA, error.reason)
         if times is None:

@@ -19,6 +19,7 @@ import secrets
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
@@ -47,6 +48,9 @@ METADATA_NAME: Final = HIDDEN_NAME
 
 INCOMING_PREFIX: Final = ".incoming-"
 """Begins the names, in the workspace root, of content that is not yet in its place."""
+
+ABANDONED_AFTER: Final = timedelta(hours=1)
+"""How old such content is, by its last change, when its writer counts as dead."""
 
 MAX_READ_BYTES: Final = 256 << 20
 """The largest file read whole, unless the caller says otherwise: a guest can make sparse ones."""

@@ -18,7 +18,7 @@ import threading
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, TypedDict, Unpack
@@ -46,6 +46,7 @@ from tools.sandbox.request import Request
 from tools.sandbox.result import SandboxResult
 from tools.sandbox.sandbox_logging import EventLogger, SandboxLogger
 from tools.sandbox.session_files import (
+    ABANDONED_AFTER,
     DEFAULT_ROOT,
     INCOMING_PREFIX,
     LOCK_TIMEOUT_S,
@@ -57,9 +58,6 @@ from tools.sandbox.session_files import (
     validate_session_id,
 )
 from tools.sandbox.workspace import ensure_workspace
-
-ABANDONED_AFTER: Final = timedelta(days=1)
-"""How old something half written in a workspace root is before a deletion sweeps it away."""
 
 _ATTEMPTS: Final = 8
 _GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})

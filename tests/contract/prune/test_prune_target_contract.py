@@ -479,8 +479,8 @@ def test_whatever_call_fails_on_an_empty_directory_nothing_is_raised(
 
 
 def test_old_ones_go_and_nothing_else(kind: Kind, target: PruneTarget, site: Site) -> None:
-    old = [kind.add(site.root, ago(hours)) for hours in (99, 50, 24)]
-    young = [kind.add(site.root, ago(hours)) for hours in (23.9, 1)]
+    old = [kind.add(site.root, ago(hours)) for hours in (99, 50, 24.01)]
+    young = [kind.add(site.root, ago(hours)) for hours in (24, 23.9, 1)]
     broken = kind.add(site.root, ago(99))
     (site.root / broken / kind.record).write_bytes(b"\xff")
     (site.root / "a file").write_text("kept")

@@ -45,6 +45,7 @@ policies = st.builds(
     max_sessions=maybe(st.integers(0, 14)),
     max_total_bytes=maybe(st.integers(0, 40)),
     min_free_space_gb=maybe(st.sampled_from([0, 0.25, 0.5, 1, 3])),
+    min_age_hours=maybe(st.integers(0, 7)),
     keep_states=st.sets(st.sampled_from(["active", "failed"])),
     max_deletions=maybe(st.integers(0, 8)),
 )
@@ -58,7 +59,13 @@ world = st.fixed_dictionaries(
 
 
 def exempt(one: Candidate, policy: RetentionPolicy) -> bool:
-    return one.pinned or one.in_use or not one.removable or one.state in policy.keep_states
+    return (
+        one.pinned
+        or one.in_use
+        or not one.removable
+        or one.state in policy.keep_states
+        or one.dated_at > START
+    )
 
 
 def order(one: Candidate) -> tuple[Any, ...]:
@@ -66,29 +73,31 @@ def order(one: Candidate) -> tuple[Any, ...]:
 
 
 def asked(
-    staying: list[Candidate],
-    oldest: Candidate,
+    sessions: list[Candidate],
+    one: Candidate,
     policy: RetentionPolicy,
     freed: int,
     around: dict[str, Any],
 ) -> bool:
-    """Tell whether any rule asks for a session to go while these are there, it among them."""
-    age = (START - oldest.dated_at) / timedelta(hours=1)
-    total = sum(one.size_bytes for one in staying) + around["other_bytes"]
+    """Return whether any rule asks for a session to go, once so many bytes were freed."""
+    age = (START - one.dated_at) / timedelta(hours=1)
+    newer = [other for other in sessions if order(other) > order(one)]
     free = around["free_bytes"]
-    return (
-        (policy.max_age_hours is not None and age >= policy.max_age_hours)
+    limit = policy.max_age_hours
+    bounded = (
+        (policy.max_sessions is not None and len(newer) >= policy.max_sessions)
         or (
-            policy.max_sessions is not None
-            and len(staying) + around["others"] > policy.max_sessions
+            policy.max_total_bytes is not None
+            and sum(each.size_bytes for each in (one, *newer)) > policy.max_total_bytes
         )
-        or (policy.max_total_bytes is not None and total > policy.max_total_bytes)
         or (
             policy.min_free_space_gb is not None
             and free is not None
             and free + freed < policy.min_free_space_gb * GIB
         )
     )
+    old_enough = policy.min_age_hours is None or age >= policy.min_age_hours
+    return (limit is not None and (age > limit or limit == 0)) or (bounded and old_enough)
 
 
 def gone(plan: Plan) -> list[Candidate]:
@@ -114,16 +123,38 @@ def test_each_that_goes_was_needed_and_no_rule_asks_for_more(
     sessions: list[Candidate], policy: RetentionPolicy, around: dict[str, Any]
 ) -> None:
     """The reference is the rules as they are written, asked again before each removal."""
-    removed = gone(decide(sessions, policy, now=START, **around))
-    staying, freed = list(sessions), 0
+    plan = decide(sessions, policy, now=START, **around)
+    removed = gone(plan)
+    freed = 0
     for one in removed:
-        assert asked(staying, one, policy, freed, around)
-        staying.remove(one)
+        assert asked(sessions, one, policy, freed, around)
         freed += one.disk_bytes
     if policy.max_deletions is not None and len(removed) >= policy.max_deletions:
         return
-    for one in staying:
-        assert exempt(one, policy) or not asked(staying, one, policy, freed, around)
+    for one in sessions:
+        if one not in removed:
+            assert exempt(one, policy) or not asked(sessions, one, policy, freed, around)
+
+
+@settings(max_examples=examples(400))
+@given(candidates(), policies, world)
+def test_the_newest_stay_and_a_bound_that_does_not_hold_is_told(
+    sessions: list[Candidate], policy: RetentionPolicy, around: dict[str, Any]
+) -> None:
+    plan = decide(sessions, policy, now=START, **around)
+    removed = gone(plan)
+    stay = len(sessions) - len(removed) + around["others"]
+    size = sum(one.size_bytes for one in sessions if one not in removed) + around["other_bytes"]
+    unmet = {told.rule: told.stays for told in plan.unmet}
+    if policy.max_sessions is not None:
+        newest = sorted(sessions, key=order)[max(len(sessions) - policy.max_sessions, 0) :]
+        for decision in plan.decisions:
+            assert Reason.TOO_MANY not in decision.reasons or decision.candidate not in newest
+        assert ("max_sessions" in unmet) == (stay > policy.max_sessions)
+        assert unmet.get("max_sessions", stay) == stay
+    if policy.max_total_bytes is not None:
+        assert ("max_total_bytes" in unmet) == (size > policy.max_total_bytes)
+        assert unmet.get("max_total_bytes", size) == size
 
 
 @settings(max_examples=examples(200))
@@ -136,7 +167,8 @@ def test_reasons_are_those_of_the_decision(
         assert decision.reasons
         assert decision.remove == (set(decision.reasons) <= asking)
         if exempt(decision.candidate, policy):
-            assert decision.reasons[0] in {Reason.PINNED, Reason.STATE, Reason.IN_USE}
+            kept = {Reason.PINNED, Reason.STATE, Reason.IN_USE, Reason.FUTURE}
+            assert decision.reasons[0] in kept
 
 
 @settings(max_examples=examples(200))

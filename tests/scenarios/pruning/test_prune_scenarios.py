@@ -39,8 +39,8 @@ def failing(operation: str, where: str, number: int) -> Callable[[int, Call], in
 
 
 def test_scenario_prune_sessions_older_than_threshold(site: Site) -> None:
-    old = [site.add(age_hours=hours) for hours in (24, 25, 1_000)]
-    young = [site.add(age_hours=hours) for hours in (0, 1, 23.99)]
+    old = [site.add(age_hours=hours) for hours in (24.01, 25, 1_000)]
+    young = [site.add(age_hours=hours) for hours in (0, 1, 24)]
     before = tree_of(site.root)
 
     result = prune(site, 24)
@@ -173,7 +173,9 @@ def test_scenario_handle_permission_errors_gracefully_when_metadata_can_not_be_r
 
     result = prune(site, 24)
 
-    assert result.skipped_sessions == [old[0]]
+    assert result.skipped_sessions == []
+    assert list(result.errors) == [old[0]]
+    assert os.strerror(errno.EACCES) in result.errors[old[0]]
     assert sorted(result.deleted_sessions) == old[1:]
 
 

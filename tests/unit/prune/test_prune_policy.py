@@ -47,9 +47,10 @@ def test_without_any_rule_everything_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hours", "gone"), [(0, "abcd"), (1, "abcd"), (1.0001, "abc"), (30, "ab"), (41, "")]
+    ("hours", "gone"),
+    [(0, "abcd"), (0.9999, "abcd"), (1, "abc"), (30, "a"), (29.9, "ab"), (40, "")],
 )
-def test_sessions_at_least_so_old_go(hours: float, gone: str) -> None:
+def test_sessions_older_than_that_go(hours: float, gone: str) -> None:
     plan = decided(ABCD, max_age_hours=hours)
     assert names(plan) == gone
     assert {reasons(plan)[name] for name in gone} <= {(R.EXPIRED,)}
@@ -57,6 +58,28 @@ def test_sessions_at_least_so_old_go(hours: float, gone: str) -> None:
 
 def test_a_session_dated_ahead_of_the_clock_is_not_old_at_all() -> None:
     assert names(decided([one("a", -0.01)], max_age_hours=0)) == ""
+
+
+def test_an_age_of_no_hours_takes_what_was_used_just_now() -> None:
+    assert names(decided([one("a", 0)], max_age_hours=0)) == "a"
+
+
+@pytest.mark.parametrize("seconds", [0.001, 1, 299, 86_400])
+def test_a_session_dated_in_the_future_stays_whatever_the_rules_ask(seconds: float) -> None:
+    ahead = one("a", -seconds / 3600, size_bytes=5)
+    plan = decided(
+        [ahead, one("b", 1)],
+        free_bytes=0,
+        max_age_hours=0,
+        max_sessions=0,
+        max_total_bytes=0,
+        min_free_space_gb=1,
+    )
+    assert names(plan) == "b"
+    assert reasons(plan)["a"] == (R.FUTURE,)
+    assert [(told.session_id, str(told.reason)) for told in plan.skipped] == [
+        ("a", "dated_in_the_future")
+    ]
 
 
 def test_the_age_may_be_longer_than_there_are_dates() -> None:
@@ -133,7 +156,7 @@ def test_a_session_goes_if_any_rule_asks_and_says_which() -> None:
 
 def test_what_one_rule_removed_helps_the_others() -> None:
     sized = [one("a", 40, size_bytes=90), one("b", 30, size_bytes=5), one("c", 1, size_bytes=5)]
-    assert names(decided(sized, max_age_hours=40, max_total_bytes=10)) == "a"
+    assert names(decided(sized, max_age_hours=39, max_total_bytes=10)) == "a"
     assert names(decided(sized, max_sessions=2, max_total_bytes=10)) == "a"
 
 
@@ -166,17 +189,58 @@ def test_what_is_exempt_stays_whatever_the_rules_ask(
     assert reasons(plan)["a"] == (reason,)
 
 
-def test_what_is_exempt_counts_and_others_go_for_it() -> None:
-    held = [one("a", 9, pinned=True, size_bytes=50), *ABCD[:1], one("c", 5), one("e", 4)]
-    assert names(decided(held, max_sessions=2)) == "ce"
-    assert names(decided(held, max_total_bytes=49)) == "ced"
+@pytest.mark.parametrize("fields", [{"pinned": True}, {"in_use": True}, {"removable": False}])
+def test_the_newest_stay_where_older_ones_can_not_go(fields: dict[str, Any]) -> None:
+    held = [one("a", 9, size_bytes=50, **fields), one("b", 8, size_bytes=50, **fields)]
+    free = [one("c", 5, size_bytes=1), one("d", 4, size_bytes=1), one("e", 3, size_bytes=1)]
+    plan = decided([*held, *free], max_sessions=2)
+    assert names(plan) == "c"
+    [unmet] = plan.unmet
+    assert (unmet.rule, unmet.bound, unmet.stays) == ("max_sessions", 2, 4)
+    assert str(unmet) == "4 sessions stay, more than 2"
+    plan = decided([*held, *free], max_total_bytes=2)
+    assert names(plan) == "c"
+    [unmet] = plan.unmet
+    assert (unmet.rule, unmet.bound, unmet.stays) == ("max_total_bytes", 2, 102)
+    assert str(unmet) == "102 B stay, more than 2 B"
 
 
-def test_what_can_not_be_considered_counts_too() -> None:
+def test_what_can_not_be_considered_costs_no_other_its_place_and_the_unmet_bound_is_told() -> None:
     policy = RetentionPolicy(max_sessions=4, max_total_bytes=10)
-    assert names(decide(ABCD, policy, now=START, others=2)) == "ab"
     sized = [one("a", 3, size_bytes=4), one("b", 2, size_bytes=4)]
-    assert names(decide(sized, policy, now=START, other_bytes=3)) == "a"
+    plan = decide(sized, policy, now=START, others=3, other_bytes=3)
+    assert names(plan) == ""
+    assert [(told.rule, told.stays) for told in plan.unmet] == [
+        ("max_sessions", 5),
+        ("max_total_bytes", 11),
+    ]
+    assert decide(sized, policy, now=START, others=2, other_bytes=2).unmet == ()
+
+
+def test_space_that_can_not_be_freed_is_told() -> None:
+    sized = [one("a", 3, disk_bytes=50), one("b", 2, disk_bytes=50, pinned=True)]
+    [unmet] = decided(sized, free_bytes=0, min_free_space_gb=1).unmet
+    assert (unmet.rule, unmet.bound, unmet.stays) == ("min_free_space_gb", GIB, 50)
+    assert str(unmet) == "50 B would be free, less than 1.0 GB"
+
+
+def test_no_rule_but_age_takes_what_was_used_lately() -> None:
+    young = [one("a", 30, size_bytes=5), one("b", 2, size_bytes=5), one("c", 0.01, size_bytes=5)]
+    for rule in ({"max_sessions": 0}, {"max_total_bytes": 0}, {"min_free_space_gb": 1}):
+        plan = decided(young, free_bytes=0, min_age_hours=2, **rule)
+        assert names(plan) == "ab"
+        assert reasons(plan)["c"] == (R.YOUNG,)
+        assert [told.rule for told in plan.unmet] == list(rule)
+    assert names(decided(young, max_age_hours=0, min_age_hours=2)) == "abc"
+
+
+def test_what_a_rule_asks_for_and_is_needed_is_told() -> None:
+    held = [one("a", 9, pinned=True), one("b", 8, in_use=True), one("c", 1, pinned=True)]
+    plan = decided([*held, one("d", 0.5, in_use=True)], max_age_hours=2)
+    assert [(told.session_id, str(told.reason)) for told in plan.skipped] == [
+        ("a", "pinned"),
+        ("b", "in_use"),
+    ]
 
 
 def test_several_states_are_kept_and_a_session_without_a_state_is_in_none() -> None:
@@ -230,16 +294,18 @@ def test_all_faults_of_a_policy_are_told_at_once() -> None:
             max_sessions=1.5,  # type: ignore[arg-type]
             max_total_bytes=True,
             min_free_space_gb=float("nan"),
+            min_age_hours=-3,
             keep_states={3, "fine"},  # type: ignore[arg-type]
             max_deletions=-2,
         )
     faults = caught.value.faults
-    assert len(faults) == 6
+    assert len(faults) == 7
     for name in (
         "max_age_hours",
         "max_sessions",
         "max_total_bytes",
         "min_free_space_gb",
+        "min_age_hours",
         "keep_states",
         "max_deletions",
     ):
@@ -255,7 +321,11 @@ def test_all_faults_of_a_policy_are_told_at_once() -> None:
         {"max_age_hours": value}
         for value in (-0.001, float("inf"), float("-inf"), "24", True, False, [], timedelta(1))
     ]
-    + [{"min_free_space_gb": value} for value in (-1, float("inf"), "1", True)]
+    + [
+        {name: value}
+        for name in ("min_free_space_gb", "min_age_hours")
+        for value in (-1, float("inf"), "1", True)
+    ]
     + [
         {name: value}
         for name in ("max_sessions", "max_total_bytes", "max_deletions")
@@ -280,6 +350,8 @@ def test_what_is_no_rule_is_refused_as_a_fault_of_the_policy(rules: dict[str, An
         {"max_total_bytes": 10**30},
         {"min_free_space_gb": 0},
         {"min_free_space_gb": 10**400},
+        {"min_free_space_gb": 1.7e308},
+        {"min_age_hours": 0.5},
         {"max_deletions": 0},
         {},
     ],

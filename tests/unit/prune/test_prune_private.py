@@ -281,10 +281,20 @@ def test_another_prune_is_waited_for_and_then_told(site: Site) -> None:
     times = iter(range(1_000))
     slept: list[float] = []
     outside = evolve(site.outside(), monotonic=lambda: float(next(times)), sleep=slept.append)
-    with locked(site.private), pytest.raises(PruneBusy) as caught:
-        prune(SandboxTarget(site.root), OLD, disposal=Disposal(lock_timeout_s=5), outside=outside)
+    with locked(site.private):
+        result = prune(
+            SandboxTarget(site.root), OLD, disposal=Disposal(lock_timeout_s=5), outside=outside
+        )
+        with pytest.raises(PruneBusy) as caught:
+            pin(SandboxTarget(site.root), old, outside=outside, lock_timeout_s=5)
     assert (caught.value.path, caught.value.timeout_s) == (site.root, 5)
-    assert 1 <= len(slept) <= 6
+    assert 1 <= len(slept) <= 12
+    assert result.busy
+    assert result.due == 1
+    assert (result.deleted_sessions, result.errors) == ([], {})
+    assert str(result) == (
+        "Deleted 0 sessions (0 B), skipped 0, 1 more due, another prune is at work there"
+    )
     assert site.sessions() == [old]
     assert run(site).deleted_sessions == [old]
 
