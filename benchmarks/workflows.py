@@ -46,9 +46,11 @@ class Stopwatch(SilentAgentObserver):
         self.outside = 0.0
         self._begun: float | None = None
 
-    def phase_started(self, phase: AgentPhase, *, attempt: int, position: int, total: int) -> None:
+    def phase_started(
+        self, phase: AgentPhase, *, attempt: int, round_number: int, position: int, total: int
+    ) -> None:
         """The phase before ends where this one begins, so that going on is in it."""
-        del phase, attempt, position, total
+        del phase, attempt, round_number, position, total
         now = time.perf_counter()
         if self._begun is not None:
             self.samples.append(now - self._begun - self.outside)

@@ -32,7 +32,7 @@ class AgentView(PhasesView):
         work: What is done, once that is known.
         doing: What happens now, in a few words, or None.
         since: When that began, on the view's clock.
-        verdicts: The verdicts of this run, oldest first, each with its phase and attempt.
+        verdicts: The verdicts of this run, oldest first, each with its phase, round and attempt.
         questions_dir: Where those are, if it is not where `agentforge answer` looks.
     """
 
@@ -43,7 +43,7 @@ class AgentView(PhasesView):
         self._monotonic = monotonic
         self.work: AgentWork | None = None
         self.doing: str | None = None
-        self.verdicts: list[tuple[str, int, Verdict]] = []
+        self.verdicts: list[tuple[str, int, int, Verdict]] = []
         self.questions_dir: str | None = None
         self.since = 0.0
 
@@ -57,11 +57,13 @@ class AgentView(PhasesView):
         self.doing = words_
         self.since = self._monotonic()
 
-    def phase_started(self, phase: AgentPhase, *, attempt: int, position: int, total: int) -> None:
+    def phase_started(
+        self, phase: AgentPhase, *, attempt: int, round_number: int, position: int, total: int
+    ) -> None:
         """Mark a phase as running."""
         del position, total
         row = self.row(phase.name)
-        row.state, row.attempt = "running", attempt
+        row.state, row.attempt, row.round_number = "running", attempt, round_number
         self._do(phase.name)
 
     def agent_called(self, phase: AgentPhase, *, call: int, prompt_tokens: int) -> None:
@@ -87,7 +89,7 @@ class AgentView(PhasesView):
         row = self.row(phase.name)
         row.state = "succeeded" if verdict.passed else "failed"
         row.duration_s = (row.duration_s or 0.0) + verdict.duration_s
-        self.verdicts.append((phase.name, row.attempt, verdict))
+        self.verdicts.append((phase.name, row.round_number, row.attempt, verdict))
         self.doing = None
 
     def questions_asked(self, asked: str, questions: Sequence[AgentQuestion]) -> None:
@@ -107,10 +109,12 @@ class AgentView(PhasesView):
         self.doing = None
 
 
-def verdict_text(phase: str, attempt: int, verdict: Verdict) -> Text:
+def verdict_text(phase: str, round_number: int, attempt: int, verdict: Verdict) -> Text:
     """Write a verdict on one line."""
+    from tools.workflows.history import attempt_label
+
     mark, style = ("passed", "green") if verdict.passed else ("failed", "red")
-    line = Text(f"{phase} {attempt}  ", "dim")
+    line = Text(f"{phase}, {attempt_label(round_number, attempt)}  ", "dim")
     line.append(f"{mark}  ", style)
     line.append_text(words(f"{verdict.gate}: {verdict.summary}"))
     line.append(f"  ({tell_duration(verdict.duration_s)})", "dim")
@@ -155,11 +159,16 @@ class PlainAgentView(AgentView):
         word = "Resuming" if resumed else "Running"
         self._output.line(f"{word} {work.workflow.name} {work.name} in session {session_id}")
 
-    def phase_started(self, phase: AgentPhase, *, attempt: int, position: int, total: int) -> None:
+    def phase_started(
+        self, phase: AgentPhase, *, attempt: int, round_number: int, position: int, total: int
+    ) -> None:
         """Name the phase."""
-        super().phase_started(phase, attempt=attempt, position=position, total=total)
+        super().phase_started(
+            phase, attempt=attempt, round_number=round_number, position=position, total=total
+        )
+        again = f"round {round_number}, " if round_number > 1 else ""
         self._output.line(
-            f"[{position}/{total}] {phase.name}: attempt {attempt} of {phase.max_attempts}"
+            f"[{position}/{total}] {phase.name}: {again}attempt {attempt} of {phase.max_attempts}"
         )
 
     def _tell(self, phase: AgentPhase, text: str) -> None:

@@ -26,6 +26,8 @@ class ExitCode(IntEnum):
     INVALID_FILE = 7
     STORAGE = 8
     SANDBOX = 9
+    PERSON = 10
+    BUDGET = 11
     UNEXPECTED = 70
     LIMIT = 124
     INTERRUPTED = 130
@@ -43,10 +45,12 @@ MEANINGS: Final[Mapping[ExitCode, str]] = MappingProxyType(
         ExitCode.NOT_FOUND: "there is no such session",
         ExitCode.AMBIGUOUS: "the shortened id fits several sessions",
         ExitCode.CONFLICT: "somebody else changed the session, or is running it",
-        ExitCode.REFUSED: "the session's state, attempts, budget or workspace do not allow it",
+        ExitCode.REFUSED: "the session's state, attempts or workspace do not allow it",
         ExitCode.INVALID_FILE: "a session or workflow file is not what it should be",
         ExitCode.STORAGE: "the disk, its permissions or a lock",
         ExitCode.SANDBOX: "the sandbox can't run code",
+        ExitCode.PERSON: "the run waits for a person: to answer, to approve or to decide",
+        ExitCode.BUDGET: "what is left of the budget does not cover the next step",
         ExitCode.UNEXPECTED: "a fault in agentforge itself",
         ExitCode.LIMIT: "a limit ended code in the sandbox, it crashed, or nobody answered in time",
         ExitCode.INTERRUPTED: "interrupted with Ctrl-C",
@@ -81,8 +85,11 @@ ERRORS: Final[Mapping[str, ExitCode]] = MappingProxyType(
         "tools.workflows.errors.NotAWorkflowSession": ExitCode.REFUSED,
         "tools.workflows.errors.PhaseNotInWorkflow": ExitCode.REFUSED,
         "tools.workflows.errors.AttemptsExhausted": ExitCode.REFUSED,
-        "tools.workflows.errors.BudgetTooSmall": ExitCode.REFUSED,
+        "tools.workflows.errors.BudgetTooSmall": ExitCode.BUDGET,
         "tools.workflows.errors.NothingToRetry": ExitCode.REFUSED,
+        "tools.workflows.errors.NoEarlierPhase": ExitCode.USAGE,
+        "tools.workflows.errors.TestsContested": ExitCode.PERSON,
+        "tools.workflows.errors.NoAgent": ExitCode.REFUSED,
         "tools.durable.errors.DurableError": ExitCode.STORAGE,
         "tools.mcp_server.errors.McpUnavailable": ExitCode.NOT_DONE,
         "tools.mcp_server.errors.NotLoopback": ExitCode.USAGE,

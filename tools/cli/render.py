@@ -48,7 +48,7 @@ _LAST_ENTRIES: Final = 8
 _GOAL_CHARS: Final = 600
 _LAST_ARTIFACTS: Final = 8
 _FACTS: Final = re.compile(
-    r"(?s)attempt (?P<attempt>\d{1,18}); .*?(?P<seconds>\d{1,9}\.\d\d) s"
+    r"(?s)(?:round \d{1,9}(?:, )?)?(?:attempt \d{1,18})?; .*?(?P<seconds>\d{1,9}\.\d\d) s"
     r"(?:; fuel \d{1,20})?(?:; (?P<tokens>\d{1,19}) tokens)?(?:[;\n]|$)"
 )
 
@@ -139,7 +139,8 @@ class PhaseRow:
         name: The phase.
         state: "pending", "running", "succeeded", "failed", "stopped" (its run ended before it
             did), or the session's state if that is not active.
-        attempt: The latest attempt.
+        attempt: The latest attempt of its round.
+        round_number: How often the phase was entered, from 1.
         duration_s: How long its runs took together, or None before the first result.
         tokens: What its runs were charged with together.
         began: When it was entered.
@@ -151,6 +152,7 @@ class PhaseRow:
     duration_s: float | None = None
     tokens: int = 0
     began: datetime | None = None
+    round_number: int = 1
 
 
 def phase_rows(session: SessionContext) -> list[PhaseRow]:
@@ -158,7 +160,8 @@ def phase_rows(session: SessionContext) -> list[PhaseRow]:
     rows: list[PhaseRow] = []
     for entry in session.history:
         if entry.action in {"session_created", "phase_advanced"} and entry.phase:
-            rows.append(PhaseRow(entry.phase, "running", began=entry.timestamp))
+            again = 1 + sum(1 for row in rows if row.name == entry.phase)
+            rows.append(PhaseRow(entry.phase, "running", began=entry.timestamp, round_number=again))
             continue
         if not rows or entry.phase != rows[-1].name:
             continue
@@ -179,6 +182,10 @@ def phase_rows(session: SessionContext) -> list[PhaseRow]:
     return rows
 
 
+def _attempt_text(row: PhaseRow) -> str:
+    return f"round {row.round_number}, {row.attempt}" if row.round_number > 1 else f"{row.attempt}"
+
+
 def phase_table(rows: Sequence[PhaseRow]) -> Table:
     """Lay out the phases."""
     made = table(
@@ -188,7 +195,7 @@ def phase_table(rows: Sequence[PhaseRow]) -> Table:
         made.add_row(
             words(row.name),
             state_text(row.state),
-            str(row.attempt) if row.state != "pending" else "",
+            _attempt_text(row) if row.state != "pending" else "",
             "" if row.duration_s is None else tell_duration(row.duration_s),
             f"{row.tokens:,}" if row.tokens else "",
         )

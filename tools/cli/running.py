@@ -75,13 +75,15 @@ def tell_outcome(
         typer.Exit: The session is not complete.
     """
     from tools.harness import SessionState
+    from tools.workflows.run_outcome import StopCause
 
+    codes = {StopCause.PERSON: ExitCode.PERSON, StopCause.BUDGET: ExitCode.BUDGET}
     if cli.output.json:
         cli.output.document(document())
     else:
         tell()
     if outcome.state is not SessionState.COMPLETED:
-        raise typer.Exit(ExitCode.NOT_DONE)
+        raise typer.Exit(codes.get(outcome.cause or StopCause.FAILED, ExitCode.NOT_DONE))
 
 
 def prepare_sandbox(cli: Cli) -> None:

@@ -39,10 +39,10 @@ from tools.workflows.errors import (
     NothingToRetry,
     PhaseNotInWorkflow,
 )
-from tools.workflows.gate_port import GateSandbox, GateUnavailable
+from tools.workflows.gate_port import GateExecution, GatePlaces, GateSandbox, GateUnavailable
 from tools.workflows.gates import Verdict
 from tools.workflows.run_observer import RunObserver, SilentObserver
-from tools.workflows.run_outcome import RunOutcome
+from tools.workflows.run_outcome import RunOutcome, StopCause
 from tools.workflows.runner import WorkflowRunner
 from tools.workflows.spec_schema import load_specification, parse_specification
 from tools.workflows.specification import InvalidSpecification, Specification, UnknownComponent
@@ -63,6 +63,8 @@ __all__ = [
     "CommandAgent",
     "FileGroup",
     "Gate",
+    "GateExecution",
+    "GatePlaces",
     "GateSandbox",
     "GateUnavailable",
     "Input",
@@ -81,6 +83,7 @@ __all__ = [
     "SilentAgentObserver",
     "SilentObserver",
     "Specification",
+    "StopCause",
     "UnknownComponent",
     "Verdict",
     "Workflow",

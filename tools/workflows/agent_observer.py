@@ -22,8 +22,18 @@ class AgentObserver(Protocol):
         """A run begins; one that is refused never does."""
         ...
 
-    def phase_started(self, phase: AgentPhase, *, attempt: int, position: int, total: int) -> None:
-        """An attempt at a phase begins, or is gone on with. `position` counts from 1."""
+    def phase_started(
+        self, phase: AgentPhase, *, attempt: int, round_number: int, position: int, total: int
+    ) -> None:
+        """An attempt at a phase begins, or is gone on with.
+
+        Args:
+            phase: The phase.
+            attempt: Which attempt in this round, from 1.
+            round_number: How often the phase was entered, from 1.
+            position: Where it stands in the workflow, from 1.
+            total: How many phases the workflow has.
+        """
         ...
 
     def agent_called(self, phase: AgentPhase, *, call: int, prompt_tokens: int) -> None:
@@ -67,7 +77,9 @@ class SilentAgentObserver:
     def run_started(self, session_id: str, work: AgentWork, *, resumed: bool) -> None:
         """See `AgentObserver`."""
 
-    def phase_started(self, phase: AgentPhase, *, attempt: int, position: int, total: int) -> None:
+    def phase_started(
+        self, phase: AgentPhase, *, attempt: int, round_number: int, position: int, total: int
+    ) -> None:
         """See `AgentObserver`."""
 
     def agent_called(self, phase: AgentPhase, *, call: int, prompt_tokens: int) -> None:

@@ -26,6 +26,7 @@ from tools.workflows.agent_work import Ground
 from tools.workflows.agent_workflow import AgentPhase
 from tools.workflows.agents.port import (
     AgentAnswer,
+    AgentCrashed,
     AgentFailed,
     AgentOption,
     AgentQuestion,
@@ -39,6 +40,7 @@ from tools.workflows.component_files import apply_files, read_workspace
 from tools.workflows.gate_port import GateSandbox
 from tools.workflows.gates import GateInput, Verdict, run_gate
 from tools.workflows.prompts import PromptInput, budget_note, compose
+from tools.workflows.run_outcome import StopCause
 from tools.workflows.spec_schema import with_status
 from tools.workflows.step_store import StepKey, StepStore, StoredAnswer, digest_of
 
@@ -58,9 +60,11 @@ class Waiting:
 
     Attributes:
         reason: What it waits for, and what to do.
+        cause: What kind of thing that is.
     """
 
     reason: str
+    cause: StopCause
 
 
 @frozen(kw_only=True, eq=False)
@@ -90,7 +94,7 @@ class PhaseRun:
                 return found
             verdict = found
             self.steps.keep_verdict(key, verdict)
-        self._record(key, verdict)
+        self._record(standing, verdict)
         self.observer.phase_finished(phase, verdict)
         self.observer.budget(self.session.token_budget)
         return verdict
@@ -104,12 +108,16 @@ class PhaseRun:
     def _attempt(self, phase: AgentPhase, standing: Standing) -> Verdict | Waiting:
         written: dict[str, bytes] = {}
         deleted: tuple[str, ...] = ()
+        contested: tuple[tuple[str, str], ...] = ()
         if phase.prompt is not None:
             answer = self._converse(phase, standing)
             if not isinstance(answer, Answer):
                 return answer
             written = {one.path: one.content.encode() for one in answer.files}
-            deleted = answer.deleted
+            deleted, contested = answer.deleted, answer.contested
+            problem = self._contest_problem(standing, phase, contested)
+            if problem is not None:
+                return problem
             files = self._files()
             apply_files(
                 self.fs, self.workspace_fd, written, deleted, there=files, root=self.workspace
@@ -124,7 +132,7 @@ class PhaseRun:
             judged = run_gate(
                 evolve(phase.gate, require=self.ground.required(phase)),
                 GateInput(
-                    files=files,
+                    files=self._judged(phase, files),
                     component=self.ground.component,
                     written=tuple(written),
                     baseline=self._baseline(standing),
@@ -136,7 +144,49 @@ class PhaseRun:
         if isinstance(judged, Waiting):
             return judged
         facts = {**judged.facts, "written": list(written), "deleted": list(deleted)}
+        if contested and not judged.passed:
+            return _contest(judged, contested, facts)
         return evolve(judged, facts=facts)
+
+    def _judged(self, phase: AgentPhase, files: dict[str, bytes]) -> dict[str, bytes]:
+        """Return the files that a gate sees.
+
+        Tests that are written again, after a phase went back to them, have to fail without the
+        component all the same; so what this session has written of it is not shown to their gate.
+        """
+        component = self.ground.component
+        if phase.gate.kind != "tests_fail" or component is None:
+            return files
+        own = {artifact.path for artifact in self.session.artifacts}
+        return {
+            path: data
+            for path, data in files.items()
+            if path != component.location or path not in own
+        }
+
+    def _contest_problem(
+        self, standing: Standing, phase: AgentPhase, contested: Sequence[tuple[str, str]]
+    ) -> Verdict | None:
+        """Refuse a contest where tests may be changed, or of tests that are not there."""
+        if not contested:
+            return None
+        tests = tuple((self._baseline(standing) or {}).get("tests", ()))
+        if not phase.gate.tests_unchanged or not tests:
+            return Verdict(
+                gate="answer",
+                passed=False,
+                summary=f"it contests tests, and phase {phase.name} has none to contest",
+                evidence=["Tests are contested where they are fixed; here, write what is asked."],
+            )
+        unknown = [name for name, _ in contested if not any(_names(name, one) for one in tests)]
+        if not unknown:
+            return None
+        return Verdict(
+            gate="answer",
+            passed=False,
+            summary=f"it contests {', '.join(unknown)}, which is none of the tests",
+            evidence=["Nothing of it was applied. The tests are:", *tests],
+        )
 
     def _files(self) -> dict[str, bytes]:
         return read_workspace(self.fs, self.workspace_fd, root=self.workspace)
@@ -161,7 +211,7 @@ class PhaseRun:
                 break
             if key.phase not in seen:
                 seen.add(key.phase)
-                pieces.append(f"Phase {key.phase}, attempt {key.attempt}: {verdict.summary}")
+                pieces.append(f"Phase {key.phase}, {standing.label(key)}: {verdict.summary}")
                 pieces += verdict.evidence
         return tuple(pieces)
 
@@ -191,7 +241,7 @@ class PhaseRun:
             if answer.faults:
                 return _refused(answer, call)
             if not questions:
-                return answer if answer.files or answer.deleted else _refused(answer, call)
+                return answer if answer.says_something else _refused(answer, call)
             if phase.questions != "allowed":
                 return Verdict(
                     gate="answer",
@@ -223,7 +273,7 @@ class PhaseRun:
                 prompt = self._prompt(phase, standing, files)
             problem = self._over_budget(phase, standing, prompt)
             if problem is not None:
-                return Waiting(reason=problem)
+                return Waiting(reason=problem, cause=StopCause.BUDGET)
             if fresh:
                 self.steps.keep_prompt(key, call, prompt)
             answered = self._answer(phase, standing, call, prompt, files)
@@ -263,10 +313,14 @@ class PhaseRun:
         )
         begun = self.monotonic()
         try:
-            answer = self.agent.answer(request)
+            answer = self._asked(request)
         except AgentFailed as error:
-            if not error.may_recover:
-                return Waiting(reason=f"{error}; mend that, then resume")
+            crashed = isinstance(error, AgentCrashed) and not error.answered
+            if crashed or not error.may_recover:
+                twice = " at two tries" if crashed else ""
+                return Waiting(
+                    reason=f"{error}{twice}; mend that, then resume", cause=StopCause.AGENT
+                )
             return StoredAnswer(
                 answer=AgentAnswer(text=""),
                 # What went in was most likely read, and paid for.
@@ -285,6 +339,15 @@ class PhaseRun:
         return StoredAnswer(
             answer=answer, usage=usage, duration_s=duration_s, agent=self.agent.description
         )
+
+    def _asked(self, request: AgentRequest) -> AgentAnswer:
+        """Ask the agent; one that ends without a word is asked once more."""
+        try:
+            return self.agent.answer(request)
+        except AgentCrashed as error:
+            if error.answered:
+                raise
+        return self.agent.answer(request)
 
     def _charge(self, call: int, stored: StoredAnswer) -> None:
         usage = stored.usage
@@ -309,6 +372,7 @@ class PhaseRun:
                 workflow=work.workflow.name,
                 phase=phase,
                 attempt=standing.key.attempt,
+                round_number=standing.round_number,
                 writes=self.ground.writable(phase),
                 briefing=self.manager.briefing(BRIEFING_TOKENS),
                 subject=work.subject,
@@ -412,11 +476,14 @@ class PhaseRun:
         told = _questions_in_words(questions)
         if not self.manager.can_ask:
             return Waiting(
-                reason=f"{told}; this run has no way to ask a person, so nobody was asked"
+                reason=f"{told}; this run has no way to ask a person, so nobody was asked",
+                cause=StopCause.PERSON,
             )
         if self.session.state is not SessionState.ACTIVE:
             return Waiting(
-                reason=f"{told}; the session was paused meanwhile, so nobody was asked; resume asks"
+                reason=f"{told}; the session was paused meanwhile, so nobody was asked; "
+                "resume asks",
+                cause=StopCause.PAUSED,
             )
         try:
             reply = self.manager.ask(
@@ -427,7 +494,8 @@ class PhaseRun:
             )
         except QuestionWaits as waits:
             return Waiting(
-                reason=f"{pause_reason(waits.question_id)} ({told}); answer it, then resume"
+                reason=f"{pause_reason(waits.question_id)} ({told}); answer it, then resume",
+                cause=StopCause.PERSON,
             )
         return answers_in_words(reply, len(questions))
 
@@ -484,15 +552,16 @@ class PhaseRun:
 
     # -------------------------------------------------------------------------------- the record
 
-    def _record(self, key: StepKey, verdict: Verdict) -> None:
+    def _record(self, standing: Standing, verdict: Verdict) -> None:
         """Record a verdict with its files, in one save."""
+        key = standing.key
         known = {artifact.path for artifact in self.session.artifacts}
         changed = [*verdict.facts.get("written", ()), *verdict.facts.get("approved", ())]
         artifacts = [
             (path, "modified" if path in known else "created") for path in dict.fromkeys(changed)
         ]
         facts = [
-            f"attempt {key.attempt}",
+            standing.label(key),
             f"{verdict.gate}: {verdict.summary}",
             f"{verdict.duration_s:.2f} s",
         ]
@@ -518,6 +587,29 @@ class PhaseRun:
             _plain(f"{details}\n{evidence}" if evidence else details),
             artifacts=artifacts,
         )
+
+
+def _names(name: str, test: str) -> bool:
+    """Whether an agent means a test by a name: its whole id, or its end, with parameters or not."""
+    known = {test, test.partition("[")[0]}
+    return any(one == name or one.endswith(f"::{name}") for one in known)
+
+
+def _contest(
+    judged: Verdict, contested: Sequence[tuple[str, str]], facts: Mapping[str, Any]
+) -> Verdict:
+    """Make the verdict on an answer that contests tests and does not pass."""
+    tests = [name for name, _ in contested]
+    return evolve(
+        judged,
+        summary=f"the agent says that no implementation can pass {', '.join(tests)}; "
+        f"{judged.summary}",
+        evidence=[
+            *(f"Contested: {name}: {reason}" for name, reason in contested),
+            *judged.evidence,
+        ],
+        facts={**facts, "contested": tests},
+    )
 
 
 def _with_room(missing: int, share: float) -> int:

@@ -21,7 +21,7 @@ killed while it thought is asked again, with the same prompt.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -45,13 +45,15 @@ from tools.workflows.errors import (
     AttemptsExhausted,
     BudgetTooSmall,
     NoAgent,
+    NoEarlierPhase,
     NothingToRetry,
     PhaseNotInWorkflow,
+    TestsContested,
 )
 from tools.workflows.gate_port import GateSandbox
 from tools.workflows.history import INPUTS_PLACED, has_inputs, told_pause, why_stopped
 from tools.workflows.leading import leading, require_open
-from tools.workflows.run_outcome import RunOutcome
+from tools.workflows.run_outcome import RunOutcome, StopCause
 from tools.workflows.step_store import StepStore
 
 MAX_ROUNDS: Final = 1000
@@ -187,6 +189,7 @@ class AgentRunner:
             AlreadyRunning: Another worker runs it.
             PhaseNotInWorkflow: It was led into a phase that the workflow does not have.
             AttemptsExhausted: Its phase failed as often as the workflow allows.
+            TestsContested: Its phase contests tests, and a person has to decide.
             BudgetTooSmall: Nothing is left of its budget.
             NoAgent: It names no agent, and none was given.
         """
@@ -196,21 +199,31 @@ class AgentRunner:
             return run.go_on()
 
     def retry(
-        self, session_id: str, reason: str | None = None, agent: PhaseAgent | None = None
+        self,
+        session_id: str,
+        reason: str | None = None,
+        agent: PhaseAgent | None = None,
+        *,
+        back_to: str | None = None,
     ) -> RunOutcome:
         """Begin another attempt at a session's failed phase, beyond the workflow's limit too.
+
+        With `back_to` the session goes back to that phase instead, failed or not: what was found
+        wrong since it was passed is in its next prompt, and the phases after it follow anew.
 
         Args:
             session_id: The session.
             reason: What is different this time; it goes into the history and the next briefing.
             agent: Who goes on with it; the one that the session names if None.
+            back_to: The phase to go back to, of those that the session has been in.
 
         Raises:
             NothingToRetry: The session's current phase has not failed.
+            NoEarlierPhase: It can't go back to that phase.
             SessionNotFound: See `resume`; so are the other errors.
         """
         with self._leading(session_id, "retry", agent) as run:
-            run.take_up(retry=True, reason=reason)
+            run.take_up(retry=True, reason=reason, back_to=back_to)
             self._observer.run_started(session_id, run.ground.work, resumed=True)
             return run.go_on()
 
@@ -300,15 +313,29 @@ class _Run:
             )
         return found
 
-    def take_up(self, *, retry: bool = False, reason: str | None = None) -> None:
-        """Make the session active again; with `retry`, at a new attempt.
+    def take_up(
+        self, *, retry: bool = False, reason: str | None = None, back_to: str | None = None
+    ) -> None:
+        """Make the session active again; with `retry`, at a new attempt, of an earlier phase too.
 
         All that speaks against it is looked at before anything is changed.
         """
         standing = standing_of(self.session)
         phase = self.phase
-        if retry and not standing.failed:
+        if back_to is not None:
+            self._require_earlier(back_to)
+        elif retry and not standing.failed:
             raise NothingToRetry(self.session.session_id, phase=phase.name)
+        contested = self._contested(standing)
+        if contested and not retry:
+            if self.session.state is SessionState.ACTIVE:
+                self.manager.pause(self._contest(phase, contested))
+            raise TestsContested(
+                self.session.session_id,
+                phase=phase.name,
+                tests=contested,
+                back_to=self._tests_phase,
+            )
         if standing.failed and not retry and self._exhausted(phase, standing):
             if self.session.state is SessionState.ACTIVE:
                 # A worker died between recording the failure and pausing for it.
@@ -332,8 +359,36 @@ class _Run:
                 )
         if self.session.state is SessionState.PAUSED:
             self.manager.resume()
-        if standing.failed and retry:
+        if back_to is not None:
+            if reason:
+                self.manager.add_history("retry_reason", reason)
+            self.manager.advance_phase(back_to)
+        elif standing.failed and retry:
             self._again(phase, reason)
+
+    def _require_earlier(self, back_to: str) -> None:
+        names = [phase.name for phase in self.ground.work.workflow.phases]
+        reached = names[: names.index(self.phase.name) + 1]
+        if back_to not in reached:
+            raise NoEarlierPhase(self.session.session_id, phase=back_to, known=reached)
+
+    def _contested(self, standing: Standing) -> tuple[str, ...]:
+        """Return the tests that the current attempt contests."""
+        verdict = self.phases.last_verdict(standing) if standing.failed else None
+        return () if verdict is None else tuple(verdict.facts.get("contested", ()))
+
+    @property
+    def _tests_phase(self) -> str:
+        """The phase that wrote the tests."""
+        phases = self.ground.work.workflow.phases
+        return next((one.name for one in phases if one.gate.kind == "tests_fail"), phases[0].name)
+
+    def _contest(self, phase: AgentPhase, tests: Sequence[str]) -> str:
+        return (
+            f"phase {phase.name!r} says that no implementation can pass {', '.join(tests)}; a "
+            f"person decides: retry --from {self._tests_phase} has them written again, retry "
+            "keeps them"
+        )
 
     def go_on(self) -> RunOutcome:
         """Run what is left."""
@@ -353,21 +408,25 @@ class _Run:
                     return self._told(None)
                 self.manager.advance_phase(following.name)
             elif standing.failed:
+                contested = self._contested(standing)
+                if contested:
+                    return self._pause(self._contest(phase, contested), StopCause.PERSON)
                 if self._exhausted(phase, standing):
-                    return self._pause(self._failure(phase, standing))
+                    return self._pause(self._failure(phase, standing), StopCause.FAILED)
                 self._again(phase, None)
             else:
                 names = [one.name for one in self.ground.work.workflow.phases]
                 self.observer.phase_started(
                     phase,
-                    attempt=self.session.attempt_number,
+                    attempt=standing.key.attempt,
+                    round_number=standing.round_number,
                     position=names.index(phase.name) + 1,
                     total=len(names),
                 )
                 found = self.phases.run(phase, standing)
                 if isinstance(found, Waiting):
-                    return self._pause(found.reason)
-        return self._pause(f"{MAX_ROUNDS} attempts in one run; resume goes on")
+                    return self._pause(found.reason, found.cause)
+        return self._pause(f"{MAX_ROUNDS} attempts in one run; resume goes on", StopCause.PAUSED)
 
     # ------------------------------------------------------------------------------------ the steps
 
@@ -419,19 +478,24 @@ class _Run:
     def _told_pause(self) -> RunOutcome:
         told = told_pause(self.session)
         self.observer.paused(told)
-        return self._told(told)
+        return self._told(told, StopCause.PAUSED)
 
-    def _pause(self, reason: str) -> RunOutcome:
+    def _pause(self, reason: str, cause: StopCause) -> RunOutcome:
         if self.session.state is SessionState.ACTIVE:
             self.manager.pause(reason)
         self.observer.paused(reason)
-        return self._told(reason)
+        return self._told(reason, cause)
 
-    def _told(self, reason: str | None) -> RunOutcome:
-        return _outcome(self.session, self.ground.work.workflow, reason)
+    def _told(self, reason: str | None, cause: StopCause | None = None) -> RunOutcome:
+        return _outcome(self.session, self.ground.work.workflow, reason, cause)
 
 
-def _outcome(session: SessionContext, workflow: AgentWorkflow, reason: str | None) -> RunOutcome:
+def _outcome(
+    session: SessionContext,
+    workflow: AgentWorkflow,
+    reason: str | None,
+    cause: StopCause | None = None,
+) -> RunOutcome:
     standing = standing_of(session)
     done = {entry.phase for entry in session.history if entry.action == "phase_succeeded"}
     attempts: dict[str, int] = {}
@@ -444,4 +508,5 @@ def _outcome(session: SessionContext, workflow: AgentWorkflow, reason: str | Non
         reason=reason,
         attempts=attempts,
         waiting_for=None if session.state.is_terminal else standing.waiting_for,
+        cause=cause,
     )

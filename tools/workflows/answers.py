@@ -2,8 +2,8 @@
 
 An answer is Markdown. What counts are its fenced blocks whose info string names a path
 (```` ```python:src/ledger.py ````), each the whole content of one file; the blocks
-`agentforge:questions`, `agentforge:delete` and `agentforge:usage`; everything else is prose and
-stays where it is.
+`agentforge:questions`, `agentforge:delete`, `agentforge:contest` and `agentforge:usage`; everything
+else is prose and stays where it is.
 
 Strict about paths: each is a plain relative path, and one of those that the phase may write; one
 that is not refuses the whole answer, for half an answer is no answer. Tolerant about everything
@@ -34,6 +34,7 @@ MAX_FILE_BYTES: Final = 1 << 20
 MAX_FAULTS: Final = 50
 MAX_QUESTIONS: Final = 20
 MAX_OPTIONS: Final = 20
+MAX_CONTESTED: Final = 50
 _MAX_TEXT: Final = 10_000
 _MAX_BLOCK: Final = 64 << 10
 _FENCE_RE: Final = re.compile(r"([ \t]*)(`{3,}|~{3,})[ \t]*(.*?)[ \t]*")
@@ -66,6 +67,7 @@ class Answer:
         files: What it wants written, in its order; empty if there are faults.
         deleted: Paths that it wants gone; empty if there are faults.
         questions: What it asks.
+        contested: Tests that it says no implementation can pass, each with the reason.
         usage: What it says that it cost, or None.
         faults: Why it can't be taken, each with its line; empty if it can.
         notes: What was passed over, each with its line; no reason to refuse it.
@@ -74,9 +76,15 @@ class Answer:
     files: tuple[AnswerFile, ...] = field(default=(), converter=as_tuple)
     deleted: tuple[str, ...] = field(default=(), converter=as_tuple)
     questions: tuple[AgentQuestion, ...] = field(default=(), converter=as_tuple)
+    contested: tuple[tuple[str, str], ...] = field(default=(), converter=as_tuple)
     usage: TokenUsage | None = None
     faults: tuple[str, ...] = field(default=(), converter=as_tuple)
     notes: tuple[str, ...] = field(default=(), converter=as_tuple)
+
+    @property
+    def says_something(self) -> bool:
+        """Whether it wants a file written or gone, or contests a test."""
+        return bool(self.files or self.deleted or self.contested)
 
 
 @frozen(kw_only=True)
@@ -114,6 +122,7 @@ class _Reader:
         self._files: dict[str, AnswerFile] = {}
         self._deleted: dict[str, int] = {}
         self._questions: list[AgentQuestion] = []
+        self._contested: list[tuple[str, str]] = []
         self._usage: TokenUsage | None = None
         self._faults: list[str] = []
         self._notes: list[str] = []
@@ -137,6 +146,7 @@ class _Reader:
             files=() if faults else self._files.values(),
             deleted=() if faults else self._deleted,
             questions=() if faults else self._questions,
+            contested=() if faults else self._contested,
             usage=self._usage,
             faults=faults,
             notes=self._notes[:MAX_FAULTS],
@@ -203,11 +213,11 @@ class _Reader:
 
     def _special(self, block: _Block, kind: str) -> None:
         text = "\n".join(block.lines)
-        if kind not in {"questions", "usage", "delete"}:
+        if kind not in {"questions", "usage", "delete", "contest"}:
             self._fault(
                 block.line,
-                f"there is no block {f'{_SPECIAL}:{_short(kind)}'!a}; there are questions, usage, "
-                "delete",
+                f"there is no block {f'{_SPECIAL}:{_short(kind)}'!a}; there are questions, "
+                "contest, usage, delete",
             )
             return
         if not block.closed:
@@ -228,6 +238,8 @@ class _Reader:
             return
         if kind == "usage":
             self._take_usage(block.line, value)
+        elif kind == "contest":
+            self._take_contest(block.line, value)
         else:
             self._take_questions(block.line, value)
 
@@ -251,6 +263,20 @@ class _Reader:
             )
         except (KeyError, TypeError, ValueError) as error:
             self._fault(line, f"its usage needs input_tokens and output_tokens, whole: {error}")
+
+    def _take_contest(self, line: int, value: Any) -> None:
+        items = value if isinstance(value, list) else [value]
+        if len(items) > MAX_CONTESTED:
+            self._fault(line, f"it contests {len(items)} tests; {MAX_CONTESTED} are allowed")
+            return
+        for number, item in enumerate(items, 1):
+            given = item if isinstance(item, dict) else {}
+            texts = [given.get(key) for key in ("test", "reason")]
+            taken = [one.strip() for one in texts if isinstance(one, str) and one.strip()]
+            if set(given) != {"test", "reason"} or len(taken) != len(texts):
+                self._fault(line, f"contest {number}: expected test and reason, each a text")
+            else:
+                self._contested.append((taken[0], taken[1][:_MAX_TEXT]))
 
     def _take_questions(self, line: int, value: Any) -> None:
         items = value if isinstance(value, list) else [value]

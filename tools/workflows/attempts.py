@@ -10,7 +10,7 @@ from attrs import frozen
 
 from tools.harness import SessionContext, SessionHistory
 from tools.harness.asking import waiting_question
-from tools.workflows.history import BEGINNINGS
+from tools.workflows.history import BEGINNINGS, attempt_label
 from tools.workflows.step_store import StepKey
 
 ANSWERED: Final = "agent_answered"
@@ -53,6 +53,22 @@ class Standing:
     def key(self) -> StepKey:
         """The current attempt."""
         return self.keys[-1]
+
+    @property
+    def round_number(self) -> int:
+        """How often the current phase was entered in the whole session, from 1."""
+        return self._round_of(self.key)
+
+    def label(self, key: StepKey) -> str:
+        """Name an attempt: `attempt 2`, `round 2, attempt 2`."""
+        return attempt_label(self._round_of(key), key.attempt)
+
+    def _round_of(self, key: StepKey) -> int:
+        return sum(
+            1
+            for one in self.keys
+            if one.phase == key.phase and one.attempt == 1 and one.serial <= key.serial
+        )
 
 
 def standing_of(session: SessionContext) -> Standing:

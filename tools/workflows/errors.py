@@ -141,6 +141,46 @@ class NoAgent(HarnessError):
         )
 
 
+class TestsContested(HarnessError):
+    """A phase says that no implementation can pass some tests; a person has to decide.
+
+    Attributes:
+        phase: The phase.
+        tests: The tests that it contests.
+    """
+
+    __test__ = False
+
+    def __init__(self, session_id: str, *, phase: str, tests: Iterable[str], back_to: str) -> None:
+        self.phase = phase
+        self.tests = tuple(tests)
+        super().__init__(
+            f"phase {phase!r} of session {session_id} contests {', '.join(self.tests)}, and "
+            "nothing goes on before a person decides. Nothing was changed; "
+            f"`agentforge retry {session_id} --from {back_to}` has the tests written again, "
+            f"`agentforge retry {session_id}` keeps them.",
+            session_id=session_id,
+        )
+
+
+class NoEarlierPhase(HarnessError):
+    """A session can't go back to a phase that it has not reached, or that is none of its workflow.
+
+    Attributes:
+        phase: The phase that was asked for.
+        known: The phases that it can go back to, in order.
+    """
+
+    def __init__(self, session_id: str, *, phase: str, known: Iterable[str]) -> None:
+        self.phase = phase
+        self.known = tuple(known)
+        super().__init__(
+            f"session {session_id} can't go back to {phase!r}: it has been in "
+            f"{', '.join(self.known)}. Nothing was changed; name one of these.",
+            session_id=session_id,
+        )
+
+
 class NothingToRetry(HarnessError):
     """A retry was asked for, and the session's current phase has not failed.
 

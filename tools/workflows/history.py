@@ -13,6 +13,18 @@ BEGINNINGS: Final = frozenset({"session_created", "phase_advanced", "phase_retri
 """The history's entries that begin an attempt."""
 
 
+def attempt_label(round_number: int, attempt: int) -> str:
+    """Name an attempt at a phase: `attempt 2`, or where the phase was come back to, its round too.
+
+    Args:
+        round_number: How often the phase was entered, from 1.
+        attempt: Which attempt it is since then, from 1.
+    """
+    if round_number == 1:
+        return f"attempt {attempt}"
+    return f"round {round_number}" + (f", attempt {attempt}" if attempt > 1 else "")
+
+
 def has_inputs(session: SessionContext) -> bool:
     """Tell whether the inputs are in the workspace."""
     return any(entry.action == INPUTS_PLACED for entry in session.history)

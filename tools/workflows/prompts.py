@@ -40,7 +40,8 @@ class PromptInput:
         role: Who the agent is asked to be.
         workflow: The workflow's name.
         phase: The phase.
-        attempt: Which attempt at it.
+        attempt: Which attempt at it in this round.
+        round_number: How often the phase was entered.
         writes: The files and directories that the answer may write.
         briefing: What the session says of itself.
         subject: What the run is about, in the words of whoever began it, or None.
@@ -57,6 +58,7 @@ class PromptInput:
     workflow: str
     phase: AgentPhase
     attempt: int
+    round_number: int = 1
     writes: tuple[str, ...]
     briefing: str
     files: Mapping[str, str]
@@ -126,6 +128,12 @@ def _form(given: PromptInput) -> str:
         "such a block is read by nobody but the record. Files that you leave out stay as they are; "
         "one that should go is named, one a line, in a block marked `agentforge:delete`.",
     ]
+    if given.phase.gate.tests_unchanged:
+        lines.append(
+            "The tests are fixed. If one of them can't be passed by any implementation of the "
+            "specification, say so in a block marked `agentforge:contest`, a YAML list of `test` "
+            "(its name) and `reason`, beside the files or alone; a person decides."
+        )
     if given.phase.questions == "allowed":
         lines.append(
             "If only the person can decide something, answer with nothing but one block marked "
@@ -139,7 +147,7 @@ def _phase(given: PromptInput) -> str:
     phase = given.phase
     lines = [
         f"# Your task: phase {phase.name} of {given.workflow}",
-        f"Mode: {phase.mode}\nAttempt: {given.attempt} of {phase.max_attempts}",
+        f"Mode: {phase.mode}\nAttempt: {_attempt(given)}",
     ]
     component = given.component
     if component is not None:
@@ -151,6 +159,11 @@ def _phase(given: PromptInput) -> str:
         )
     lines.append((phase.prompt or "").strip())
     return "\n\n".join(lines)
+
+
+def _attempt(given: PromptInput) -> str:
+    again = f" (round {given.round_number} of this phase)" if given.round_number > 1 else ""
+    return f"{given.attempt} of {given.phase.max_attempts}{again}"
 
 
 def _files(files: Mapping[str, str]) -> str:

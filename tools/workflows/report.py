@@ -16,7 +16,7 @@ from attrs import define, field, frozen
 from tools.durable import OsFileSystem, ReadError
 from tools.harness import SessionContext, SessionHistory, SessionStore
 from tools.workflows.attempts import RESULTS, charges, extension_in
-from tools.workflows.history import BEGINNINGS
+from tools.workflows.history import BEGINNINGS, attempt_label
 from tools.workflows.step_store import StepStore
 
 MAX_TEXT: Final = 200_000
@@ -32,7 +32,7 @@ class _Attempt:
 
     serial: int
     phase: str
-    number: int
+    label: str
     began: datetime
     ended: datetime
     outcome: str = "open"
@@ -96,12 +96,17 @@ def render_report(
 
 def _attempts(session: SessionContext) -> list[_Attempt]:
     found: list[_Attempt] = []
+    rounds: dict[str, int] = {}
+    number = 1
     for entry, cost in charges(session.history):
         if entry.action in BEGINNINGS and entry.phase:
             again = entry.action == "phase_retried" and found
-            number = found[-1].number + 1 if again else 1
+            number = number + 1 if again else 1
+            if number == 1:
+                rounds[entry.phase] = rounds.get(entry.phase, 0) + 1
+            label = attempt_label(rounds.get(entry.phase, 1), number)
             serial = len(found) + 1
-            found.append(_Attempt(serial, entry.phase, number, entry.timestamp, entry.timestamp))
+            found.append(_Attempt(serial, entry.phase, label, entry.timestamp, entry.timestamp))
             continue
         if not found:
             continue
@@ -119,11 +124,12 @@ def _attempts(session: SessionContext) -> list[_Attempt]:
 
 def _facts(session: SessionContext, attempts: Sequence[_Attempt]) -> str:
     budget = session.token_budget
+    latest = [one.label for one in attempts[-1:]]
     took = session.updated_at - session.created_at
     rows = [
         ("State", session.state.value),
         ("Workflow", session.workflow_type or ""),
-        ("Phase", f"{session.current_phase or 'none'}, attempt {session.attempt_number}"),
+        ("Phase", ", ".join([session.current_phase or "none", *latest])),
         ("Began", _moment(session.created_at)),
         ("Last change", f"{_moment(session.updated_at)} (after {str(took).split('.')[0]})"),
         ("Attempts", str(len(attempts))),
@@ -153,7 +159,7 @@ def _timeline(attempts: Sequence[_Attempt]) -> str:
         length = max(3.0, width * seconds / span)
         x = min(x, label + width - length)
         rows.append(
-            f'<text x="0" y="{y + 17}">{_text(one.phase)} {one.number}</text>'
+            f'<text x="0" y="{y + 17}">{_text(one.phase)}, {one.label}</text>'
             f'<rect class="{one.outcome}" x="{x:.1f}" y="{y + 4}" width="{length:.1f}" '
             f'height="{_ROW - 8}" rx="3"><title>{_text(one.details[:300])}</title></rect>'
             f'<text x="{label + width + 8}" y="{y + 17}">{one.outcome}, {seconds:.1f} s</text>'
@@ -206,7 +212,7 @@ def _burn_down(session: SessionContext) -> str:
 def _gates(attempts: Sequence[_Attempt]) -> str:
     rows = [
         (
-            f"{one.phase} {one.number}",
+            f"{one.phase}, {one.label}",
             one.outcome,
             one.details.split("\n", 1)[0],
             f"{one.tokens:,}",

@@ -26,7 +26,7 @@ from tools.workflows.errors import (
 from tools.workflows.history import BEGINNINGS, INPUTS_PLACED, has_inputs, told_pause
 from tools.workflows.leading import leading, require_open
 from tools.workflows.run_observer import RunObserver, SilentObserver
-from tools.workflows.run_outcome import RunOutcome
+from tools.workflows.run_outcome import RunOutcome, StopCause
 from tools.workflows.workflow_file import SNAPSHOT_NAME, Phase, Workflow
 from tools.workflows.workspace_files import missing_artifacts, place_inputs
 
@@ -274,7 +274,7 @@ class _Run:
             phase = self.phase
             if self.session.state is SessionState.PAUSED:
                 # Somebody paused it while a phase ran; the phase's result is recorded.
-                return self._outcome(self._told_pause())
+                return self._outcome(self._told_pause(), StopCause.PAUSED)
             if self.standing is _Standing.SUCCEEDED:
                 following = self._following()
                 if following is None:
@@ -284,10 +284,10 @@ class _Run:
                 self.manager.advance_phase(following.name)
                 continue
             if not self.manager.can_continue(phase.tokens):
-                return self._outcome(self._pause(self._too_small(phase)))
+                return self._outcome(self._pause(self._too_small(phase)), StopCause.BUDGET)
             problem = self._run_phase(phase)
             if problem is not None and self.session.state is SessionState.ACTIVE:
-                return self._outcome(self._pause(self._failure(phase, problem)))
+                return self._outcome(self._pause(self._failure(phase, problem)), StopCause.FAILED)
 
     def _run_phase(self, phase: Phase) -> str | None:
         """Run a phase, have its result recorded, and return why it is no success."""
@@ -390,7 +390,7 @@ class _Run:
         self.observer.paused(reason)
         return reason
 
-    def _outcome(self, reason: str | None) -> RunOutcome:
+    def _outcome(self, reason: str | None, cause: StopCause | None = None) -> RunOutcome:
         session = self.session
         done = {entry.phase for entry in session.history if entry.action == "phase_succeeded"}
         begun = [phase.name for phase in self.workflow.phases[: self.position + 1]]
@@ -401,4 +401,5 @@ class _Run:
             phases_done=[phase.name for phase in self.workflow.phases if phase.name in done],
             reason=reason,
             attempts={name: 1 + retries.count(name) for name in begun},
+            cause=cause,
         )

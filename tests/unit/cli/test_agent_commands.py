@@ -15,6 +15,7 @@ import structlog
 
 from tests.support.agents import GOOD, SPEC, WRONG, FakeGates, block
 from tools.cli.context import Outside
+from tools.cli.exit_codes import ExitCode
 from tools.cli.main import run
 from tools.harness import SessionStore
 
@@ -105,11 +106,11 @@ def test_paused_run_says_why_and_what_to_do(cli: Cli, recordings: Path, tmp_path
 def test_budget_and_the_command_that_extends_it(cli: Cli, recordings: Path, tmp_path: Path) -> None:
     agent = ("--agent", f"recorded:{recordings}")
     done = cli("tdflow", str(tmp_path / "spec.yaml"), *agent, "--budget", "1000")
-    assert done.code == 1
+    assert done.code == ExitCode.BUDGET
     line = next(line for line in done.out.splitlines() if line.startswith("next"))
     words = line.split(only(tmp_path))[1].split()
     assert cli("budget", only(tmp_path), *words).code == 0
-    assert cli("resume", only(tmp_path)).code in {0, 1}
+    assert cli("resume", only(tmp_path)).code in {0, ExitCode.BUDGET}
 
 
 def test_command_line_is_an_agent(cli: Cli, recordings: Path, tmp_path: Path) -> None:
@@ -168,14 +169,14 @@ def test_what_can_not_be_begun_is_told_and_leaves_nothing(
 def test_spec_waits_for_a_person(cli: Cli, tmp_path: Path) -> None:
     agent = f"recorded:{ROOT / 'examples' / 'recordings' / 'slugs'}"
     done = cli("spec", "slugs", "--about", "File names.", "--agent", agent, "--no-wait", "--json")
-    assert done.code == 1
+    assert done.code == ExitCode.PERSON
     waiting = done.document["waiting_for"]
     assert (tmp_path / "questions" / str(waiting)).is_dir()
     assert f"waiting for an answer to question {waiting}" in str(done.document["reason"])
     answer = f"agentforge answer {waiting} --questions {tmp_path / 'questions'}"
     assert done.document["next"] == answer
     again = cli("resume", only(tmp_path), "--no-wait", "--json")
-    assert (again.code, again.document["waiting_for"]) == (1, waiting)
+    assert (again.code, again.document["waiting_for"]) == (ExitCode.PERSON, waiting)
 
 
 def test_person_is_told_of_an_agents_question_as_of_any_other(

@@ -52,7 +52,7 @@ def test_every_error_in_the_table_is_a_class_that_exists(name: str) -> None:
         (InvalidStateTransition(session_id="x", state=SessionState.ABORTED, operation="pause"), 6),
         (SessionTooLarge("x", path=HERE, size_bytes=2, max_bytes=1), 6),
         (AttemptsExhausted("x", phase="p", attempts=3, max_attempts=3), 6),
-        (BudgetTooSmall("x", phase="p", required=2, remaining=1), 6),
+        (BudgetTooSmall("x", phase="p", required=2, remaining=1), 11),
         (NotAWorkflowSession("x"), 6),
         (NothingToRetry("x", phase="p"), 6),
         (SessionCorrupted(path=HERE, faults=["f"]), 7),

@@ -164,7 +164,7 @@ def test_a_budget_that_is_too_small_names_the_extension(
     workflow.write_text(text)
     ended = agentforge("run", workflow)
     session_id = only(agentforge)
-    assert ended.code == 1
+    assert ended.code == 11
     command = f"budget {session_id} --extend 50"
     assert ended.out.endswith(f"{command}\n")
     assert agentforge("resume", session_id, "--json").document["error"]["missing"] == 50

@@ -50,10 +50,13 @@ from tools.workflows.errors import (
     BudgetTooSmall,
     InvalidWorkflow,
     NoAgent,
+    NoEarlierPhase,
     NotAWorkflowSession,
     NothingToRetry,
+    TestsContested,
 )
 from tools.workflows.gate_port import GateUnavailable
+from tools.workflows.run_outcome import StopCause
 from tools.workflows.specification import InvalidSpecification, UnknownComponent
 
 
@@ -234,7 +237,7 @@ def test_red_is_passed_only_by_tests_that_fail_for_the_right_reason(
 @pytest.mark.parametrize(
     "error",
     [
-        AgentCrashed(agent="scripted", exit_code=3, output="out of cheese"),
+        AgentCrashed(agent="scripted", exit_code=3, output="out of cheese", answered=True),
         AgentTimeout(agent="scripted", timeout_s=5),
     ],
 )
@@ -250,6 +253,101 @@ def test_agent_that_crashes_or_hangs_is_asked_again_and_then_the_session_pauses(
     assert outcome.reason is not None
     assert str(error) in outcome.reason
     assert len(ground.agent.requests) == 3
+
+
+def test_agent_that_ends_twice_without_a_word_can_not_be_asked(ground: AgentGround) -> None:
+    crash = AgentCrashed(agent="scripted", exit_code=3, output="")
+    ground.agent = say(red=[crash, RED])
+    assert ground.start().state is SessionState.COMPLETED, "once may be bad luck"
+    assert "agent_answered red" in ground.actions()
+    ground.base = ground.base.with_name("second")
+    ground.agent = say(red=[crash])
+    outcome = ground.start()
+    assert (outcome.state, outcome.cause) == (SessionState.PAUSED, StopCause.AGENT)
+    assert "ended with exit code 3 and said nothing at two tries; mend that" in outcome.reason
+    assert len(ground.agent.requests) == 2
+    assert ground.session.token_budget.tokens_used == 0
+    assert ground.session.attempt_number == 1
+    ground.agent = ScriptedAgent()
+    assert ground.resume().state is SessionState.COMPLETED
+
+
+CONTEST = (
+    "```agentforge:contest\n- test: test_ac_01_two_numbers_are_added\n  reason: 1 + 2 is 3.\n```\n"
+)
+
+
+def test_contested_tests_pause_the_session_for_a_person_with_the_reason(
+    ground: AgentGround,
+) -> None:
+    ground.agent = say(green=[block("adder.py", WRONG) + CONTEST, GREEN])
+    outcome = ground.start()
+    assert (outcome.state, outcome.cause) == (SessionState.PAUSED, StopCause.PERSON)
+    assert "no implementation can pass test_ac_01_two_numbers_are_added" in outcome.reason
+    failed = next(one for one in ground.session.history if one.action == "phase_failed")
+    assert "Contested: test_ac_01_two_numbers_are_added: 1 + 2 is 3." in (failed.details or "")
+    before = ground.actions()
+    with pytest.raises(TestsContested, match="--from red"):
+        ground.resume()
+    assert ground.actions() == before
+    done = ground.worker().retry(ground.session_id, "the tests are right", ground.agent)
+    assert done.state is SessionState.COMPLETED
+    assert done.attempts["green"] == 2
+
+
+def test_contested_tests_are_written_again_with_the_contest_as_evidence(
+    ground: AgentGround,
+) -> None:
+    again = block("tests/test_adder.py", TESTS + "\n# Written again.\n")
+    ground.agent = say(red=[RED, again], green=[block("adder.py", WRONG) + CONTEST, GREEN])
+    ground.start()
+    done = ground.worker().retry(ground.session_id, None, ground.agent, back_to="red")
+    assert done.state is SessionState.COMPLETED
+    asked = ground.agent.requests[2]
+    assert (asked.phase, asked.attempt, asked.turn) == ("red", 1, 2)
+    assert "Contested: test_ac_01_two_numbers_are_added: 1 + 2 is 3." in asked.prompt
+    assert "Attempt: 1 of 3 (round 2 of this phase)" in asked.prompt
+    assert "Written again" in ground.files()["tests/test_adder.py"]
+    red = [files for files in ground.gates.runs if "adder.py" not in files]
+    assert len(red) == 2, "the gate of red never sees what the session wrote of the component"
+    succeeded = [one.details for one in ground.session.history if one.action == "phase_succeeded"]
+    assert (succeeded[1] or "").startswith("round 2; tests_fail: 1 tests collected")
+
+
+@pytest.mark.parametrize(
+    ("phase", "contest", "words"),
+    [
+        ("red", CONTEST, "it contests tests, and phase red has none to contest"),
+        ("green", CONTEST.replace("ac_01", "ac_07"), "which is none of the tests"),
+        ("green", CONTEST.replace("reason", "because"), "expected test and reason"),
+    ],
+)
+def test_contest_that_is_none_fails_the_attempt(
+    ground: AgentGround, phase: str, contest: str, words: str
+) -> None:
+    ground.agent = say(**{phase: [contest, *GOOD[phase]]})
+    assert ground.start().state is SessionState.COMPLETED
+    failed = next(one for one in ground.session.history if one.action == "phase_failed")
+    assert words in (failed.details or "")
+
+
+def test_contest_of_tests_that_pass_is_no_matter(ground: AgentGround) -> None:
+    ground.agent = say(green=[GREEN + CONTEST])
+    assert ground.start().state is SessionState.COMPLETED
+
+
+def test_session_goes_back_only_to_where_it_has_been(ground: AgentGround) -> None:
+    ground.agent = say(green=[block("adder.py", WRONG)])
+    ground.start()
+    before = ground.actions()
+    for phase in ("verify", "nowhere"):
+        with pytest.raises(NoEarlierPhase, match="it has been in red, green"):
+            ground.worker().retry(ground.session_id, None, ground.agent, back_to=phase)
+    assert ground.actions() == before
+    ground.agent = ScriptedAgent()
+    done = ground.worker().retry(ground.session_id, "again", ground.agent, back_to="red")
+    assert done.state is SessionState.COMPLETED
+    assert "retry_reason green" in ground.actions()
 
 
 def test_answer_that_failed_is_charged_as_the_agent_says(ground: AgentGround) -> None:

@@ -266,4 +266,5 @@ def test_outcome_goes_through_json_unchanged(ground: AgentGround) -> None:
         "reason": outcome.reason,
         "attempts": {"red": 1, "green": 1},
         "waiting_for": "q-1",
+        "cause": "person",
     }

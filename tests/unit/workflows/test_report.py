@@ -56,7 +56,7 @@ def test_report_tells_the_whole_story(tmp_path: Path) -> None:
         "Budget",
         "Gates",
         "Artifacts",
-        "green 2",
+        "green, attempt 2",
         "1 of 1 tests do not pass",
     ):
         assert words in page

@@ -289,13 +289,16 @@ def go_on(
     wait: bool,
     retry: bool = False,
     reason: str | None = None,
+    back_to: str | None = None,
 ) -> None:
     """Go on with an agent's session, for `resume` and `retry`; with another agent if named."""
     from tools.workflows.agents.choice import make_agent, parse_agent
 
     other = None if agent is None else make_agent(_chosen(parse_agent, agent, None))
     if retry:
-        run_agent(cli, lambda runner: runner.retry(session_id, reason, other), wait=wait)
+        run_agent(
+            cli, lambda runner: runner.retry(session_id, reason, other, back_to=back_to), wait=wait
+        )
     else:
         run_agent(cli, lambda runner: runner.resume(session_id, other), wait=wait)
 
@@ -378,9 +381,10 @@ def _document(
         "phases_done": list(outcome.phases_done),
         "attempts": dict(outcome.attempts),
         "waiting_for": outcome.waiting_for,
+        "cause": None if outcome.cause is None else outcome.cause.value,
         "verdicts": [
-            {"phase": phase, "attempt": attempt, **verdict.to_json()}
-            for phase, attempt, verdict in view.verdicts
+            {"phase": phase, "round": number, "attempt": attempt, **verdict.to_json()}
+            for phase, number, attempt, verdict in view.verdicts
         ],
         "artifacts": [artifact_document(one) for one in session.artifacts],
         "next": _next_command(cli, session, view, outcome),
@@ -397,7 +401,7 @@ def _tell(
     from tools.cli import render
 
     output = cli.output
-    last = view.verdicts[-1][2] if view.verdicts else None
+    last = view.verdicts[-1][-1] if view.verdicts else None
     if last is not None and not last.passed and last.evidence:
         output.line()
         output.line(f"What the gate found in {session.current_phase}:")

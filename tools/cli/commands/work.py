@@ -75,6 +75,15 @@ def retry(
             show_default=False,
         ),
     ] = None,
+    back_to: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="PHASE",
+            help="Go back to this phase, failed or not, and on from there; of agents' sessions.",
+            show_default=False,
+        ),
+    ] = None,
     agent: OtherAgent = None,
     no_wait: NoWait = False,
     as_json: AsJson = False,
@@ -83,9 +92,14 @@ def retry(
     cli = cli_of(context, json=as_json)
     whole = cli.store().resolve(session_id)
     if _is_agents(cli, whole):
-        go_on(cli, whole, agent=agent, wait=not no_wait, retry=True, reason=reason)
+        go_on(cli, whole, agent=agent, wait=not no_wait, retry=True, reason=reason, back_to=back_to)
     else:
         _require_no_agent(whole, agent)
+        if back_to is not None:
+            raise typer.BadParameter(
+                f"session {whole} runs scripts; only an agent's session goes back",
+                param_hint="--from",
+            )
         _work(cli, lambda runner: runner.retry(whole, reason))
 
 

@@ -84,7 +84,8 @@ class CommandAgent:
 
         Raises:
             AgentTimeout: It took too long.
-            AgentCrashed: It ended with another exit code than 0, or printed no UTF-8.
+            AgentCrashed: It ended with another exit code than 0, or printed nothing.
+            AgentFailed: It printed no UTF-8, or too much.
             AgentUnavailable: There is no such command, or it can't be run.
         """
         environment = {
@@ -121,11 +122,13 @@ class CommandAgent:
                 agent=self.description,
                 problem=" ".join(told.split())[-300:] or "its command was not found",
             )
-        if process.returncode != 0:
+        answered = bool(stdout.strip())
+        if process.returncode != 0 or not answered:
             raise AgentCrashed(
                 agent=self.description,
                 exit_code=process.returncode,
                 output=told or stdout[-_KEPT_STDERR:].decode("utf-8", "replace"),
+                answered=answered,
             )
         try:
             return AgentAnswer(text=stdout.decode("utf-8-sig"))

@@ -184,9 +184,12 @@ class AgentCrashed(AgentFailed):
 
     Attributes:
         exit_code: Its exit code; negative: the signal that ended it.
+        answered: Whether it had written anything of an answer before.
     """
 
-    def __init__(self, *, agent: str, exit_code: int, output: str = "") -> None:
+    def __init__(
+        self, *, agent: str, exit_code: int, output: str = "", answered: bool = False
+    ) -> None:
         how = (
             f"ended with exit code {exit_code}"
             if exit_code >= 0
@@ -199,6 +202,7 @@ class AgentCrashed(AgentFailed):
             output=output,
         )
         self.exit_code = exit_code
+        self.answered = answered
 
 
 class AgentUnavailable(AgentFailed):
