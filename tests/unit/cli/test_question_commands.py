@@ -269,8 +269,8 @@ def test_answer_by_file(cli: Run, sessions: QuestionSessions) -> None:
     code, out, _ = cli("answer", session_id, "-f", "-", "--json", stdin=document)
     assert code == 0
     (given,) = json.loads(out)["answers"]
-        assert given.pop("timestamp").endswith("Z")
-        assert given == {"questionIndex": 0, "customText": "x"}
+    assert given.pop("timestamp").endswith("Z")
+    assert given == {"questionIndex": 0, "customText": "x"}
 
 
 @pytest.mark.parametrize(
