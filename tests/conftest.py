@@ -104,4 +104,4 @@ def store(base: Path, fs: FaultyFileSystem) -> SessionStore:
 
 @pytest.fixture
 def manager(store: SessionStore, clock: FakeClock) -> SessionManager:
-    return SessionManager(store, clock=clock, token=FakeTokens())
+    return SessionManager(store, clock=clock)

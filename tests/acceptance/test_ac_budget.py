@@ -35,7 +35,7 @@ def test_ac_013_what_was_spent_is_recorded_over_the_budget_too(manager: SessionM
     assert session.token_budget.utilization_percent == pytest.approx(250.0)
 
 
-@pytest.mark.parametrize("tokens", [-1, 1.5, True, "12", None])
+@pytest.mark.parametrize("tokens", [0, -1, 1.5, True, "12", None])
 def test_ac_013_what_is_no_count_is_refused_and_changes_nothing(
     manager: SessionManager, tokens: object
 ) -> None:
@@ -57,7 +57,9 @@ def test_ac_014_the_warning_begins_at_80_percent(
 ) -> None:
     session = manager.create(token_budget=budget)
 
-    assert manager.record_tokens(spent) is warns
+    state = manager.record_tokens(spent)
+
+    assert state.is_warning is bool(state) is warns
     assert session.token_budget.is_warning is warns
 
 
@@ -65,8 +67,8 @@ def test_ac_014_the_warning_stays_exact_with_huge_budgets(manager: SessionManage
     budget = 5 * 10**17
     manager.create(token_budget=budget)
 
-    assert manager.record_tokens(budget // 5 * 4 - 1) is False
-    assert manager.record_tokens(1) is True
+    assert manager.record_tokens(budget // 5 * 4 - 1).is_warning is False
+    assert manager.record_tokens(1).is_warning is True
 
 
 def test_ac_015_can_continue_is_false_when_the_next_step_would_exceed_the_budget(

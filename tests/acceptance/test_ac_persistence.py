@@ -18,7 +18,13 @@ from tests.support.executors import SUCCEEDED, FakeExecutor
 from tests.support.filesystem import FaultyFileSystem, every_call_from, nth_of
 from tests.support.sessions import as_plain
 from tools.durable import WriteError
-from tools.harness import SessionCorrupted, SessionManager, SessionState, SessionStore
+from tools.harness import (
+    NoActiveSession,
+    SessionCorrupted,
+    SessionManager,
+    SessionState,
+    SessionStore,
+)
 from tools.harness.session_store import DEFAULT_BASE_PATH
 
 ROOT = Path(__file__).parents[2]
@@ -184,13 +190,17 @@ def test_ac_010_load_restores_all_fields(
     assert loaded.goal == "Line one.\nLine two: ünïcode ✓"
 
 
-def test_ac_011_load_of_an_unknown_id_gives_none_and_keeps_the_current_session(
+def test_ac_011_load_of_an_unknown_id_gives_none_and_lets_go_of_the_current_session(
     manager: SessionManager,
 ) -> None:
     session = manager.create()
 
     assert manager.load("session_20260101_000000_ffffffff") is None
-    assert manager.current_session is session
+
+    assert manager.current_session is None
+    with pytest.raises(NoActiveSession):
+        manager.record_tokens(10)
+    assert session.token_budget.tokens_used == 0
 
 
 def test_ac_011_load_gives_none_where_there_is_no_base_at_all(base: Path) -> None:
@@ -317,7 +327,7 @@ def test_ac_030_the_default_path_is_agentforge_sessions() -> None:
     assert SessionManager().store.base_path == DEFAULT_BASE_PATH == Path(".agentforge/sessions")
 
 
-def test_ac_030_store_clock_token_and_executor_are_given_from_outside(base: Path) -> None:
+def test_ac_030_store_clock_and_executor_are_given_from_outside(base: Path) -> None:
     clock = FakeClock(datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC))
     fs = FaultyFileSystem()
     executor = FakeExecutor.answering([SUCCEEDED])
@@ -325,13 +335,12 @@ def test_ac_030_store_clock_token_and_executor_are_given_from_outside(base: Path
         SessionStore(base, fs=fs, token=FakeTokens()),
         executor=executor,
         clock=clock,
-        token=lambda: "cafe0001",
     )
 
     session = manager.create("tdflow", "red")
     manager.run_phase("print('done')", tokens=7, deadline_s=2.5, fuel=99)
 
-    assert session.session_id == "session_20300102_030405_cafe0001"
+    assert session.session_id == "session_20300102_030405_000000"
     assert session.history[-1].timestamp == clock.now
     [asked] = executor.executions
     assert (asked.code, asked.session_id) == ("print('done')", session.session_id)

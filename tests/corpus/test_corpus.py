@@ -22,6 +22,7 @@ from tools.harness import (
     SessionManager,
     SessionStore,
     SessionSummary,
+    SessionUnreadable,
     UnreadableSession,
     UnsupportedSchema,
 )
@@ -52,7 +53,7 @@ SLOWER = {"a goal of 31 MB, sexagesimal": 3.0}
 REFERENCES = 4
 """A second is four times the reference of `measure_load` where nothing is slow. A processor that
 others slow down takes longer for both, and may take as many times as long."""
-ERRORS = {"corrupted": SessionCorrupted, "schema": UnsupportedSchema, "read": ReadError}
+ERRORS = {"corrupted": SessionCorrupted, "schema": UnsupportedSchema, "read": SessionUnreadable}
 
 
 def named(case: Case) -> str:
@@ -69,10 +70,7 @@ def fingerprint(path: Path) -> tuple[object, ...]:
 def put(case: Case, base: Path) -> tuple[Path, list[str]]:
     """Make a base with two sound sessions around the broken one."""
     store = SessionStore(base)
-    neighbours = []
-    for token in ("00000000", "ffffffff"):
-        manager = SessionManager(store, token=lambda token=token: token)  # type: ignore[misc]
-        neighbours.append(manager.create("tdflow", "red").session_id)
+    neighbours = [SessionManager(store).create("tdflow", "red").session_id for _ in range(2)]
     path = base / SESSION_ID / "session.yaml"
     path.parent.mkdir()
     case.make(path)

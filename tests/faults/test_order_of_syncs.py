@@ -19,8 +19,8 @@ from tests.support.filesystem import FaultyFileSystem
 from tools.harness import SessionManager, SessionStore
 
 ROOT = Path(__file__).parents[2]
-FIRST = "session_20260301_093000_00000001"
-SECOND = "session_20260301_093000_00000002"
+FIRST = "session_20260301_093000_000000"
+SECOND = "session_20260301_093000_000001"
 
 NEW_BASE = [
     "mkdir new",
@@ -55,7 +55,7 @@ DELETION = [
 
 
 def plainly(line: str) -> str:
-    line = re.sub(r"session_\d{8}_\d{6}_[0-9a-f]{8}", "SESSION", line)
+    line = re.sub(r"session_\d{8}_\d{6}_[0-9]{6}", "SESSION", line)
     return re.sub(r"\.discarded-[0-9a-z-]+", "HIDDEN", line)
 
 
@@ -113,7 +113,6 @@ def test_the_port_sees_every_sync_in_order(tmp_path: Path) -> None:
     manager = SessionManager(
         SessionStore(tmp_path / "new" / "base", fs=fs, token=FakeTokens()),
         clock=FakeClock(),
-        token=FakeTokens(),
     )
 
     session = manager.create()

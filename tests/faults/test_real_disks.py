@@ -184,7 +184,7 @@ def foreign() -> Iterator[tuple[Path, str]]:
 @pytest.mark.parametrize(
     ("mode", "what", "answer"),
     [
-        (0o700, "load", f"ReadError {errno.EACCES} FILE"),
+        (0o700, "load", f"SessionUnreadable {errno.EACCES} FILE"),
         (0o755, "save", f"WriteError {errno.EACCES} FILE"),
         (0o700, "list", "['UnreadableSession']"),
         (0o755, "create", f"WriteError {errno.EACCES} "),

@@ -18,13 +18,15 @@ import pytest
 
 from tests.support.clock import FakeClock, FakeTokens
 from tests.support.filesystem import FaultyFileSystem, calls, every_call_from, nth_call
-from tools.durable import ReadError, RemovalError, WriteError
 from tools.harness import (
+    ReadError,
+    RemovalError,
     SessionContext,
     SessionManager,
     SessionStore,
     SessionSummary,
     UnreadableSession,
+    WriteError,
 )
 
 ERRNOS: Final = ("ENOSPC", "EIO", "EACCES", "EROFS", "EDQUOT")
@@ -39,7 +41,6 @@ class Case:
         self.manager = SessionManager(
             SessionStore(self.base, fs=self.fs, token=FakeTokens(), lock_timeout_s=0.2),
             clock=FakeClock(),
-            token=FakeTokens(),
         )
         for _ in range(sessions):
             self.manager.release()

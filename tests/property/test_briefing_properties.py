@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.clock import START
+from tests.support.ids import sid
 from tests.support.soak import examples
 from tests.support.strategies import sessions
 from tools.harness import SessionContext, SessionHistory, SessionState
@@ -65,7 +66,7 @@ def test_what_happened_last_is_told_first_and_the_oldest_is_left_out_first(
     length: int, limit: int
 ) -> None:
     session = SessionContext(
-        session_id="s",
+        session_id=sid("s"),
         state=SessionState.ACTIVE,
         created_at=START,
         updated_at=START,

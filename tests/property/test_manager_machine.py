@@ -38,6 +38,7 @@ from tests.support.soak import examples
 from tools.durable import ReadError, WriteError
 from tools.harness import (
     InvalidSession,
+    InvalidStateForPhaseAdvance,
     InvalidStateTransition,
     NoActiveSession,
     PhaseResult,
@@ -99,12 +100,10 @@ class ManagerMachine(RuleBasedStateMachine):
         self.fs = FaultyFileSystem()
         self.clock = FakeClock()
         self.executor = FakeExecutor()
-        self.tokens = FakeTokens()
         self.manager = SessionManager(
-            SessionStore(self.base, fs=self.fs, token=self.tokens, lock_timeout_s=0.5),
+            SessionStore(self.base, fs=self.fs, token=FakeTokens(), lock_timeout_s=0.5),
             executor=self.executor,
             clock=self.clock,
-            token=self.tokens,
         )
         self.memory: Model | None = None
         self.disk: dict[str, Model] = {}
@@ -130,6 +129,17 @@ class ManagerMachine(RuleBasedStateMachine):
                 "details": details,
             }
         )
+
+    def spend(self, model: Model, tokens: int) -> None:
+        budget = model["token_budget"]
+        total, before = budget["total_budget"], budget["tokens_used"]
+        after = budget["tokens_used"] = before + tokens
+        budget["remaining"] = total - after
+        self.touch(model)
+        if before * 100 < total * 80 <= after * 100:
+            self.entry(model, "budget_warning", ANY)
+        if before <= total < after:
+            self.entry(model, "budget_exceeded", ANY)
 
     def attempt(self, act: Callable[[], object], fault: Fault) -> Exception | None:
         """Call, with a fault on the way, and return what was raised."""
@@ -252,7 +262,7 @@ class ManagerMachine(RuleBasedStateMachine):
         error = self.attempt(lambda: self.manager.create(workflow, phase, budget, goal=goal), fault)
         if self.memory is not None and self.memory["state"] not in ENDED:
             assert type(error) is SessionAlreadyActive
-        elif workflow == " " or phase in {"", "two\nlines"} or budget < 0:
+        elif workflow == " " or phase in {"", "two\nlines"} or budget < 1:
             assert type(error) is InvalidSession
         elif error is not None:
             assert isinstance(error, WriteError), repr(error)
@@ -275,7 +285,11 @@ class ManagerMachine(RuleBasedStateMachine):
                 "created_at": now,
                 "updated_at": now,
                 "completed_at": None,
-                "token_budget": {"total_budget": budget, "tokens_used": 0},
+                "token_budget": {
+                    "total_budget": budget,
+                    "tokens_used": 0,
+                    "remaining": budget,
+                },
                 "goal": goal,
                 "artifacts": [],
                 "history": [
@@ -295,9 +309,11 @@ class ManagerMachine(RuleBasedStateMachine):
             assert isinstance(error, ReadError), repr(error)
             assert self.fs.failed
 
+    @precondition(lambda self: len(self.disk) % 3 == 2)
     @rule()
     def load_one_that_is_not_there(self) -> None:
-        assert self.manager.load("session_20000101_000000_00000000") is None
+        assert self.manager.load("session_20000101_000000_000000") is None
+        self.memory = None
 
     @precondition(leads_one)
     @rule(fault=faults)
@@ -345,7 +361,7 @@ class ManagerMachine(RuleBasedStateMachine):
     @rule(phase=phases, fault=faults)
     def advance_phase(self, phase: str, fault: Fault) -> None:
         def predict(model: Model) -> None:
-            refuse(InvalidStateTransition, unless=model["state"] == "active")
+            refuse(InvalidStateForPhaseAdvance, unless=model["state"] == "active")
             refuse(InvalidSession, unless=phase.isalpha())
             before = model["current_phase"]
             told = f"from {before} to {phase}" if before else f"to {phase}"
@@ -389,7 +405,7 @@ class ManagerMachine(RuleBasedStateMachine):
                         "phase": model["current_phase"],
                     }
                 )
-            model["token_budget"]["tokens_used"] += tokens
+            self.spend(model, tokens)
             self.entry(model, "phase_succeeded" if result is SUCCEEDED else "phase_failed", ANY)
 
         def predict(model: Model) -> None:
@@ -406,9 +422,8 @@ class ManagerMachine(RuleBasedStateMachine):
     def record_tokens(self, tokens: int, fault: Fault) -> None:
         def predict(model: Model) -> None:
             refuse(InvalidStateTransition, unless=model["state"] not in ENDED)
-            refuse(InvalidSession, unless=tokens >= 0)
-            model["token_budget"]["tokens_used"] += tokens
-            self.touch(model)
+            refuse(InvalidSession, unless=tokens > 0)
+            self.spend(model, tokens)
 
         self.change(lambda: self.manager.record_tokens(tokens), predict, fault)
 
@@ -420,6 +435,7 @@ class ManagerMachine(RuleBasedStateMachine):
             refuse(InvalidSession, unless=tokens)
             budget = model["token_budget"]
             budget["total_budget"] += tokens
+            budget["remaining"] += tokens
             told = f"by {tokens} to {budget['total_budget']} tokens"
             self.entry(model, "budget_extended", told)
 
@@ -468,7 +484,13 @@ class ManagerMachine(RuleBasedStateMachine):
     @precondition(leads_one)
     @rule(fault=faults)
     def save(self, fault: Fault) -> None:
-        self.change(self.manager.save, lambda _: None, fault)
+        assert self.memory is not None
+        ended = self.memory["state"] in ENDED
+        if ended and self.disk.get(self.memory["session_id"]) == self.memory:
+            error = self.attempt(self.manager.save, fault)  # there is nothing to write
+            assert error is None or self.fs.failed, repr(error)
+        else:
+            self.change(self.manager.save, lambda _: None, fault)
 
     @precondition(some_ended)
     @rule(
@@ -481,7 +503,7 @@ class ManagerMachine(RuleBasedStateMachine):
         due = [
             (str(model["completed_at"]), session_id)
             for session_id, model in self.disk.items()
-            if model["state"] in ENDED and model["completed_at"] <= limit
+            if model["state"] in ENDED and model["completed_at"] < limit
         ]
         gone: list[str] = []
         error = self.attempt(

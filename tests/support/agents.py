@@ -224,7 +224,7 @@ class AgentGround:
         disk = fs if fs is not None else OsFileSystem()
         store = SessionStore(self.base, fs=disk)
         return AgentRunner(
-            SessionManager(store, desk=self.person, clock=self.clock, token=lambda: "00000000"),
+            SessionManager(store, desk=self.person, clock=self.clock),
             self.gates,
             fs=disk,
             lock_timeout_s=0,

@@ -13,8 +13,7 @@ import time
 from pathlib import Path
 
 from tests.corpus.build import VALID
-from tools.durable import ReadError
-from tools.harness import SessionCorrupted, SessionStore, UnsupportedSchema
+from tools.harness import SessionCorrupted, SessionStore, SessionUnreadable, UnsupportedSchema
 from tools.harness.session_codec import decode_session
 
 
@@ -55,10 +54,10 @@ def main() -> None:
         store.load(session_id)
     except UnsupportedSchema as error:
         kind, path, said = "schema", str(error.path), str(error)
+    except SessionUnreadable as error:
+        kind, path, said = "read", str(error.path), str(error)
     except SessionCorrupted as error:
         kind, path, said = "corrupted", str(error.path), str(error)
-    except ReadError as error:
-        kind, path, said = "read", str(error.path), str(error)
     seconds = time.process_time() - began
     loaded = peak_mib() - before
     reset_peak()

@@ -28,6 +28,7 @@ def as_plain(session: SessionContext, *, revision: int | None = None) -> dict[st
         "token_budget": {
             "total_budget": session.token_budget.total_budget,
             "tokens_used": session.token_budget.tokens_used,
+            "remaining": session.token_budget.tokens_remaining,
         },
         "goal": session.goal,
         "artifacts": [

@@ -216,12 +216,13 @@ def _is_path(text: str) -> bool:
 paths: Final = hostile_texts.filter(_is_path) | st.sampled_from(["a.py", "src/a b.py", "..a/b.."])
 goals: Final = st.none() | hostile_texts.map(lambda text: text[:MAX_GOAL_CHARS])
 details: Final = st.none() | hostile_texts
+totals: Final = st.integers(1, 1000) | st.integers(1, MAX_COUNT)
 counts: Final = st.one_of(st.integers(0, 1000), st.integers(0, MAX_COUNT))
 moments: Final = st.datetimes(
     datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(UTC)
 ) | st.datetimes(datetime(2026, 1, 1), datetime(2026, 2, 1), timezones=st.just(UTC))
-session_ids: Final = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}", fullmatch=True) | (
-    st.sampled_from(["null", "yes", "1", "0x1F", "1e3", "2026-03-01", "session_1", "n"])
+session_ids: Final = st.from_regex(
+    r"session_[0-9]{8}_[0-9]{6}_([0-9]{6}|[0-9a-f]{8})", fullmatch=True
 )
 
 artifacts: Final = st.builds(
@@ -240,7 +241,7 @@ def sessions(draw: st.DrawFn, *, most: int = 4) -> SessionContext:
         state=state,
         created_at=first,
         updated_at=second,
-        token_budget=TokenBudget(draw(counts), draw(counts)),
+        token_budget=TokenBudget(draw(totals), draw(counts)),
         workflow_type=draw(optional_names),
         current_phase=draw(optional_names),
         attempt_number=draw(st.integers(1, 5) | st.integers(1, MAX_COUNT)),
@@ -250,7 +251,7 @@ def sessions(draw: st.DrawFn, *, most: int = 4) -> SessionContext:
             else None
         ),
         artifacts=draw(st.lists(artifacts, max_size=most)),
-        history=draw(st.lists(entries, max_size=most)),
+        history=draw(st.lists(entries, min_size=1, max_size=most)),
         goal=draw(goals),
         revision=draw(counts),
     )

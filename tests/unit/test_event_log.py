@@ -43,7 +43,7 @@ def test_a_program_that_configures_standard_logging_gets_the_events(tmp_path: ob
     done = run(tmp_path, "import logging; logging.basicConfig(level=logging.INFO)")
     assert done.stdout == ""
     assert "INFO:agentforge.session:session.created session_id=" in done.stderr
-    assert "WARNING:agentforge.session:budget.warning session_id=" in done.stderr
+    assert "WARNING:agentforge.session:session.budget.warning session_id=" in done.stderr
 
 
 def test_a_program_that_configures_structlog_keeps_its_configuration(tmp_path: object) -> None:

@@ -67,8 +67,10 @@ ERRORS: Final[Mapping[str, ExitCode]] = MappingProxyType(
         "tools.cli.errors.AmbiguousSandboxSession": ExitCode.AMBIGUOUS,
         "tools.cli.errors.WorkspaceFileMissing": ExitCode.NOT_FOUND,
         "tools.cli.errors.WorkspaceFileRefused": ExitCode.REFUSED,
-        "tools.harness.session_domain.InvalidSession": ExitCode.USAGE,
-        "tools.harness.session_domain.InvalidStateTransition": ExitCode.REFUSED,
+        "tools.harness.session_checks.InvalidSession": ExitCode.USAGE,
+        "tools.harness.session_states.InvalidStateTransition": ExitCode.REFUSED,
+        "tools.harness.disk_errors.WriteError": ExitCode.STORAGE,
+        "tools.harness.disk_errors.RemovalError": ExitCode.STORAGE,
         "tools.harness.errors.SessionNotFound": ExitCode.NOT_FOUND,
         "tools.harness.errors.NoActiveSession": ExitCode.NOT_FOUND,
         "tools.harness.errors.AmbiguousSessionId": ExitCode.AMBIGUOUS,
@@ -134,11 +136,20 @@ ERRORS: Final[Mapping[str, ExitCode]] = MappingProxyType(
 """Error classes and the exit codes they lead to; a subclass goes the way of its nearest base."""
 
 
+_READ_ERRORS: Final = frozenset(
+    {
+        "tools.durable.errors.ReadError",
+        "tools.harness.disk_errors.SessionUnreadable",
+        "tools.harness.disk_errors.ReadError",
+    }
+)
+
+
 def exit_code_of(error: BaseException) -> ExitCode:
     """Return the exit code that `error` leads to."""
     for kind in type(error).__mro__:
         name = f"{kind.__module__}.{kind.__qualname__}"
-        if name == "tools.durable.errors.ReadError":
+        if name in _READ_ERRORS:
             return _of_read_error(error)
         code = ERRORS.get(name)
         if code is not None:

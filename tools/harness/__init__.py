@@ -7,13 +7,22 @@ session = manager.create(workflow_type="tdflow", initial_phase="red", goal="…"
 manager.advance_phase("green")
 
 manager = SessionManager()              # in another process, after a crash or a context reset
-manager.load(session.session_id)
+manager.open(session.session_id)
 print(manager.briefing(max_tokens=1500))
 """
 
 from tools.harness.asking import answers_in_words
+from tools.harness.briefing import estimate_tokens
+from tools.harness.disk_errors import (
+    LockTimeout,
+    ReadError,
+    RemovalError,
+    SessionUnreadable,
+    WriteError,
+)
 from tools.harness.errors import (
     AmbiguousSessionId,
+    BudgetExceeded,
     HarnessError,
     NoActiveSession,
     NoPhaseExecutor,
@@ -22,6 +31,7 @@ from tools.harness.errors import (
     SessionAlreadyActive,
     SessionConflict,
     SessionCorrupted,
+    SessionIdTaken,
     SessionNotFound,
     SessionTooLarge,
     UnsupportedSchema,
@@ -38,8 +48,11 @@ from tools.harness.ports import (
     TokenCounter,
 )
 from tools.harness.session_domain import (
+    BudgetState,
+    ImmutableSessionId,
     InvalidSession,
     InvalidSessionId,
+    InvalidStateForPhaseAdvance,
     InvalidStateTransition,
     SessionArtifact,
     SessionContext,
@@ -52,11 +65,16 @@ from tools.harness.session_store import SessionStore, SessionSummary, Unreadable
 
 __all__ = [
     "AmbiguousSessionId",
+    "BudgetExceeded",
+    "BudgetState",
     "Clock",
     "HarnessError",
+    "ImmutableSessionId",
     "InvalidSession",
     "InvalidSessionId",
+    "InvalidStateForPhaseAdvance",
     "InvalidStateTransition",
+    "LockTimeout",
     "NoActiveSession",
     "NoPhaseExecutor",
     "NoQuestionDesk",
@@ -68,21 +86,27 @@ __all__ = [
     "PhaseResult",
     "QuestionDesk",
     "QuestionWaits",
+    "ReadError",
+    "RemovalError",
     "SessionAlreadyActive",
     "SessionArtifact",
     "SessionConflict",
     "SessionContext",
     "SessionCorrupted",
     "SessionHistory",
+    "SessionIdTaken",
     "SessionManager",
     "SessionNotFound",
     "SessionState",
     "SessionStore",
     "SessionSummary",
     "SessionTooLarge",
+    "SessionUnreadable",
     "TokenBudget",
     "TokenCounter",
     "UnreadableSession",
     "UnsupportedSchema",
+    "WriteError",
     "answers_in_words",
+    "estimate_tokens",
 ]

@@ -12,24 +12,30 @@ from tools.harness.ports import TokenCounter
 from tools.harness.session_domain import SessionContext, SessionHistory, SessionState
 
 DEFAULT_MAX_TOKENS: Final = 2000
+CHARS_PER_TOKEN: Final = 4
+"""The usual rule of thumb (OpenAI, "What are tokens and how to count them?")."""
 BYTES_PER_TOKEN: Final = 3
-"""How many UTF-8 bytes the default counter takes for a token.
+"""How many UTF-8 bytes a briefing's counter takes for a token by default.
 
-The usual rule of thumb is four characters of English a token (OpenAI, "What are tokens and how to
-count them?"); three bytes leave room for code, paths and other scripts. A runner that knows its
-model's tokenizer passes it and gets an exact count.
+Less than four characters, to leave room for code, paths and other scripts: a briefing must fit. A
+runner that knows its model's tokenizer passes it and gets an exact count.
 """
 
 _MAX_DETAIL: Final = 400
 _PROBLEMS: Final = frozenset(
-    {"phase_failed", "session_paused", "session_aborted", "budget_exhausted"}
+    {"phase_failed", "session_paused", "session_aborted", "budget_exceeded"}
 )
 _SETTLED_BY: Final = frozenset({"phase_succeeded", "phase_advanced", "session_completed"})
 _ROUTINE: Final = frozenset({"checkpoint", "tokens_recorded"})
 
 
 def estimate_tokens(text: str) -> int:
-    """Estimate how many tokens a model counts in `text`: a token for every 3 bytes of UTF-8."""
+    """Return about how many tokens a model counts in `text`: one for every 4 characters begun."""
+    return -(-len(text) // CHARS_PER_TOKEN)
+
+
+def most_tokens(text: str) -> int:
+    """Return how many tokens `text` counts at most, for most texts: one for 3 bytes of UTF-8."""
     return -(-len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN)
 
 
@@ -37,7 +43,7 @@ def brief(
     session: SessionContext,
     *,
     max_tokens: int = DEFAULT_MAX_TOKENS,
-    count_tokens: TokenCounter = estimate_tokens,
+    count_tokens: TokenCounter = most_tokens,
 ) -> str:
     """Write the briefing of a session.
 
@@ -144,6 +150,8 @@ def _open_problems(session: SessionContext) -> list[SessionHistory]:
     for entry in reversed(session.history):
         if entry.action in _SETTLED_BY:
             break
+        if entry.action == "budget_exceeded" and not session.token_budget.is_over_budget:
+            continue
         if entry.action == "session_resumed" and session.state is SessionState.ACTIVE:
             # What the session was paused for is settled; what the phase failed of is not.
             problems = [p for p in problems if p.action != "session_paused"]

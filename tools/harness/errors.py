@@ -1,13 +1,14 @@
 """What can go wrong with a session, as typed errors with fields.
 
-The errors of single values stand beside them in `session_domain`; those of files and disks are
-`tools.durable`'s.
+The errors of single values stand in `session_checks` and `session_domain`, those of files and disks
+in `disk_errors`. `except HarnessError` catches all of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import ClassVar
 
 from tools.errors import AgentForgeError
 
@@ -35,10 +36,14 @@ class NoActiveSession(HarnessError):
 
     def __init__(self, operation: str) -> None:
         super().__init__(
-            f"cannot {operation.replace('_', ' ')}: no session is current. "
-            "Create one or load one first."
+            f"{operation}() needs a current session, and there is none. Create or open one first."
         )
         self.operation = operation
+
+    @property
+    def user_message(self) -> str:
+        """What to do, for the person who uses the program."""
+        return "No active session. Create or load a session first."
 
 
 class SessionAlreadyActive(HarnessError):
@@ -50,6 +55,11 @@ class SessionAlreadyActive(HarnessError):
             "of it with release() first; nothing was changed.",
             session_id=session_id,
         )
+
+    @property
+    def user_message(self) -> str:
+        """What to do, for the person who uses the program."""
+        return "A session is already active. Complete or abort it first."
 
 
 class NoPhaseExecutor(HarnessError):
@@ -86,6 +96,11 @@ class SessionNotFound(HarnessError):
         )
         self.path = path
 
+    @property
+    def user_message(self) -> str:
+        """What was not found, for the person who uses the program."""
+        return f"Session {self.session_id} not found."
+
 
 class AmbiguousSessionId(HarnessError):
     """A shortened id fits several sessions.
@@ -106,18 +121,31 @@ class AmbiguousSessionId(HarnessError):
 
 
 class SessionConflict(HarnessError):
-    """Somebody else saved (or deleted) the session since it was loaded.
+    """Another worker saved, deleted or replaced the session since it was loaded.
 
     Attributes:
         path: Its file.
         expected_revision: The revision that was loaded.
-        actual_revision: The revision on disk, or None if the session is gone.
+        actual_revision: The revision on disk, or None if the session was deleted.
     """
 
-    def __init__(self, session_id: str, *, path: Path, expected: int, actual: int | None) -> None:
-        found = (
-            f"revision {actual} is on disk" if actual is not None else "it was deleted meanwhile"
-        )
+    retryable: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        session_id: str,
+        *,
+        path: Path,
+        expected: int,
+        actual: int | None,
+        made_anew: bool = False,
+    ) -> None:
+        if made_anew:
+            found = "another session was created under its id since"
+        elif actual is not None:
+            found = f"revision {actual} is on disk"
+        else:
+            found = "it was deleted meanwhile"
         super().__init__(
             f"session {session_id} was loaded at revision {expected}, and {found}. "
             "Nothing was written; load it again and repeat the change.",
@@ -128,25 +156,76 @@ class SessionConflict(HarnessError):
         self.actual_revision = actual
 
 
+class SessionIdTaken(SessionConflict):
+    """A session can't be created under an id: its directory, or something else, is there already.
+
+    Attributes:
+        path: The file that was not written.
+    """
+
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, session_id: str, *, path: Path) -> None:
+        super().__init__(session_id, path=path, expected=0, actual=None)
+        self.args = (
+            f"the id {session_id} is taken: {path.parent} is there already. Nothing was written; "
+            "create the session under another id.",
+        )
+
+
+class BudgetExceeded(HarnessError):
+    """The next step needs more tokens than are left of the session's budget.
+
+    Raised only where a caller asks for the refusal (`SessionManager.require_budget`): what was
+    spent is recorded over the budget too.
+
+    Attributes:
+        required: What the step needs, in tokens.
+        remaining: What is left; negative when more was spent than allotted.
+    """
+
+    def __init__(self, session_id: str, *, required: int, remaining: int) -> None:
+        super().__init__(
+            f"the next step of session {session_id} needs {required:,} tokens, and {remaining:,} "
+            "are left of its budget. Nothing was changed; extend the budget, or complete the "
+            "session.",
+            session_id=session_id,
+        )
+        self.required = required
+        self.remaining = remaining
+
+    @property
+    def user_message(self) -> str:
+        """What to do, for the person who uses the program."""
+        return "Token budget exceeded. Consider extending budget or completing session."
+
+
 class SessionCorrupted(HarnessError):
     """A session's file can't be read as a session.
 
     Attributes:
         path: The file; it was not touched.
         faults: Everything that is wrong with it, in the order of the file.
+        details: The same as one text.
     """
 
     def __init__(self, *, path: Path, faults: Iterable[str], session_id: str | None = None) -> None:
         self.path = path
         self.faults: tuple[str, ...] = tuple(faults)
+        self.details = "; ".join(self.faults)
         shown = "; ".join(self.faults[:_SHOWN_FAULTS])
         more = len(self.faults) - _SHOWN_FAULTS
         super().__init__(
             f"{path} is not a readable session: {shown}"
             f"{f'; and {more} more faults' if more > 0 else ''}. The file was left as it is: "
             "mend it by hand, bring back a copy, or delete the session.",
-            session_id=session_id,
+            session_id=path.parent.name if session_id is None else session_id,
         )
+
+    @property
+    def user_message(self) -> str:
+        """Which session, and what is wrong, for the person who uses the program."""
+        return f"Session {self.session_id} state file is corrupted: {self.details}"
 
 
 class UnsupportedSchema(SessionCorrupted):
@@ -177,6 +256,8 @@ class QuestionWaits(HarnessError):
         question_id: The question.
         timeout_s: How long was waited, in seconds.
     """
+
+    retryable: ClassVar[bool] = True
 
     def __init__(self, session_id: str, *, question_id: str, timeout_s: float) -> None:
         super().__init__(

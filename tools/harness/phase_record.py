@@ -49,7 +49,8 @@ def record_result(
         tokens=tokens,
         recorded=len(session.artifacts) - known,
     )
-    session.token_budget.record_usage(tokens)
+    if tokens:
+        session.spend(tokens, now=now)
     session.add_history(
         "phase_succeeded" if problem is None else "phase_failed", details=details, now=now
     )

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
 from typing import Final, TypeVar
 
-from attrs import fields, frozen
+from attrs import frozen
 
 from tools.durable import ReadError, WriteError
-from tools.harness.errors import SessionConflict, SessionCorrupted
-from tools.harness.session_domain import SessionContext, SessionState, TokenBudget
+from tools.harness.errors import SessionConflict, SessionCorrupted, SessionIdTaken
+from tools.harness.session_domain import SessionContext, SessionState
 from tools.harness.session_events import SessionEvents
 from tools.harness.session_store import SessionStore
 
@@ -21,7 +22,9 @@ RESULTS: Final = frozenset({"phase_succeeded", "phase_failed"})
 
 _ATTEMPTS: Final = 5
 """How often a result is tried to be recorded when others save the session at the same time."""
-_SESSION_FIELDS: Final = tuple(one.name for one in fields(SessionContext))
+_SESSION_FIELDS: Final = tuple(
+    one.name for one in fields(SessionContext) if one.name != "session_id"
+)
 
 _T = TypeVar("_T")
 
@@ -61,7 +64,8 @@ class _Snapshot:
         session.completed_at = self.completed_at
         session.current_phase = self.current_phase
         session.attempt_number = self.attempt_number
-        session.token_budget = TokenBudget(self.total_budget, self.tokens_used)
+        session.token_budget.total_budget = self.total_budget
+        session.token_budget.tokens_used = self.tokens_used
         del session.artifacts[self.artifacts :]
         del session.history[self.history :]
 
@@ -96,6 +100,8 @@ class SessionChanges:
         """
         try:
             return self._store.save(session, attachments=attachments)
+        except SessionIdTaken:
+            raise
         except SessionConflict as error:
             self._events.conflict(session, error)
             raise
@@ -175,7 +181,7 @@ class SessionChanges:
             or any(entry.action in RESULTS for entry in found.history[len(session.history) :])
         ):
             return False
-        _take_over(session, found)
+        take_over(session, found)
         return True
 
     def change_elsewhere(self, session_id: str, change: Callable[[SessionContext], bool]) -> bool:
@@ -207,6 +213,7 @@ class SessionChanges:
         return False
 
 
-def _take_over(session: SessionContext, found: SessionContext) -> None:
+def take_over(session: SessionContext, found: SessionContext) -> None:
+    """Make a session in memory what was found of it on disk, in place."""
     for name in _SESSION_FIELDS:
         setattr(session, name, getattr(found, name))

@@ -18,15 +18,16 @@ from tools.harness.session_domain import SessionContext
 from tools.harness.session_fields import decode_any
 from tools.harness.session_head import (
     HEAD_BYTES,
-    REVISION_BYTES,
     SessionHead,
+    SessionStamp,
     decode_head,
-    decode_revision,
+    decode_stamp,
 )
 from tools.harness.session_nodes import Faults
 from tools.harness.session_reader import decode_ours
 from tools.harness.session_spelling import (
     END_MARK,
+    HEADER,
     SCHEMA_VERSION,
     NotOurs,
     encode_text,
@@ -37,13 +38,13 @@ from tools.harness.session_writer import SessionEncoder, encode_head, encode_ses
 __all__ = [
     "END_MARK",
     "HEAD_BYTES",
-    "REVISION_BYTES",
     "SCHEMA_VERSION",
     "SessionEncoder",
     "SessionHead",
+    "SessionStamp",
     "decode_head",
-    "decode_revision",
     "decode_session",
+    "decode_stamp",
     "encode_head",
     "encode_session",
     "encode_text",
@@ -97,6 +98,7 @@ def _decode_bytes(data: bytes) -> str:
         raise Faults(
             f"line {line}: it has Windows line endings (CR); save it with Unix ones (dos2unix)"
         )
-    if not data.endswith(END_MARK) and not text.rstrip().endswith("\n..."):
+    ours = text.startswith(HEADER)  # any other program may end its files as it likes
+    if ours and not data.endswith(END_MARK) and not text.rstrip().endswith("\n..."):
         raise Faults("it is cut off: the last line is not the end mark '...'")
     return text

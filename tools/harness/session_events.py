@@ -4,28 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from attrs import frozen
-
 from tools.durable import WriteError
 from tools.harness.asking import OUTCOMES
 from tools.harness.errors import SessionConflict
 from tools.harness.ports import PersonReply, PhaseResult
-from tools.harness.session_domain import SessionContext, SessionState
+from tools.harness.session_domain import BudgetState, SessionContext, SessionState
 from tools.harness.session_store import UnreadableSession
-
-
-@frozen
-class BudgetMarks:
-    """Which marks a session's budget has reached."""
-
-    warning: bool
-    exhausted: bool
-
-    @classmethod
-    def of(cls, session: SessionContext) -> BudgetMarks:
-        """Look at the budget as it is now."""
-        budget = session.token_budget
-        return cls(budget.is_warning, budget.is_exhausted)
 
 
 class SessionEvents:
@@ -149,12 +133,12 @@ class SessionEvents:
             total_budget=session.token_budget.total_budget,
         )
 
-    def budget_spent(self, session: SessionContext, before: BudgetMarks) -> None:
+    def budget_spent(self, session: SessionContext, before: BudgetState) -> None:
         """Tokens were spent; told only of a mark that was not reached before."""
         budget = session.token_budget
         for crossed, event in (
-            (budget.is_warning and not before.warning, "budget.warning"),
-            (budget.is_exhausted and not before.exhausted, "budget.exhausted"),
+            (budget.is_warning and not before.is_warning, "session.budget.warning"),
+            (budget.is_over_budget and not before.is_over_budget, "session.budget.exceeded"),
         ):
             if crossed:
                 self.log.warning(

@@ -8,9 +8,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from attrs import define
+
 from tools.harness.errors import UnsupportedSchema
 from tools.harness.session_domain import (
     ARTIFACT_TYPES,
+    MAX_COUNT,
     InvalidSession,
     SessionArtifact,
     SessionContext,
@@ -18,6 +21,7 @@ from tools.harness.session_domain import (
     SessionState,
     TokenBudget,
 )
+from tools.harness.session_newer import is_text, keep
 from tools.harness.session_nodes import (
     Faults,
     Judge,
@@ -35,23 +39,43 @@ _T = TypeVar("_T")
 
 _MAX_FAULTS: Final = 100
 _NULL_RE: Final = re.compile(r"~|null|Null|NULL|")
-_BOOL_RE: Final = re.compile(r"(?i)y|n|yes|no|on|off|true|false")
 _INT_RE: Final = re.compile(r"0|[-+]?[1-9][0-9]*")
-_OTHER_RE: Final = re.compile(
-    # What YAML 1.1 takes for a number or a time and is therefore no text.
-    r"[-+]?(0[0-7_]*+|0b[01_]++|0x[0-9a-fA-F_]++|[0-9][0-9_]*+(?::[0-5]?[0-9])*+)"
-    r"(\.[0-9_]*+)?([eE][-+]?[0-9]++)?"
-    r"|[-+]?\.[0-9_]++([eE][-+]?[0-9]++)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
-    r"|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt\s].*)?|=|<<"
-)
+_VERSION_RE: Final = re.compile(r"([0-9]+)(?:\.([0-9]+))?")
+
+
+class _UnknownField(str):
+    """The fault of a field that no session has, unless a newer version wrote it."""
+
+
+@define
+class _Version:
+    """Which version wrote the file, as far as that was read already."""
+
+    minor: int | None = None
+
+    @property
+    def is_newer(self) -> bool:
+        return bool(self.minor)
+
+    def take(self, node: Node, path: Path) -> None:
+        """Read it from its node; refuse a newer major version."""
+        found = _VERSION_RE.fullmatch(node.text) if isinstance(node, Scalar) else None
+        if found is None:
+            return
+        major = int(found[1][:20])
+        if major > SCHEMA_VERSION:
+            raise UnsupportedSchema(path=path, schema_version=major, newest=SCHEMA_VERSION)
+        if major == SCHEMA_VERSION:
+            self.minor = min(int((found[2] or "0")[:20]), MAX_COUNT)
 
 
 class _Fields:
     """Takes typed fields out of a mapping and remembers everything that is wrong."""
 
-    def __init__(self, node: Node, where: str, faults: list[str]) -> None:
+    def __init__(self, node: Node, where: str, faults: list[str], version: _Version) -> None:
         self._where = where
         self._faults = faults
+        self._version = version
         self._fields: dict[str, Node] = {}
         if isinstance(node, MappingNode):
             self._fields = dict(node.fields)
@@ -81,7 +105,7 @@ class _Fields:
                 return node.text
             if _NULL_RE.fullmatch(node.text):
                 return None
-            if not _BOOL_RE.fullmatch(node.text) and not _OTHER_RE.fullmatch(node.text):
+            if is_text(node.text):
                 return node.text
             self._fault(name, f"expected text, found {short(node.text)}; put it in quotes", node)
         else:
@@ -127,10 +151,24 @@ class _Fields:
             self._fault(name, f"expected a list, found {kind(node)}", node)
         return []
 
-    def done(self) -> None:
-        """Complain about the fields that nobody asked for."""
-        for name, node in self._fields.items():
-            self._fault(short(name), "is not a field of a session", node)
+    def has(self, name: str) -> bool:
+        return name in self._fields
+
+    def drop(self, name: str) -> None:
+        """Take a field that follows from others, if it is there."""
+        self._fields.pop(name, None)
+
+    def done(self) -> str:
+        """Return what a newer version wrote beside these fields; else it is a fault."""
+        if not self._version.is_newer:
+            for name, node in self._fields.items():
+                if self._version.minor is not None:
+                    self._fault(short(name), "is not a field of a session", node)
+                elif len(self._faults) < _MAX_FAULTS - 1:
+                    label = f"{self._where}{'.' if self._where else ''}{short(name)}"
+                    told = f"line {node.line}: {label}: is not a field of a session"
+                    self._faults.append(_UnknownField(told))
+        return keep(self._fields) if self._fields else ""
 
 
 def _build(make: Callable[[], _T], where: str, node: Node, faults: list[str]) -> _T | None:
@@ -147,30 +185,29 @@ def _build(make: Callable[[], _T], where: str, node: Node, faults: list[str]) ->
 
 def decode_any(text: str, path: Path) -> SessionContext:
     """Read a file through libyaml, judging every field."""
-
-    def refuse_newer(version: Node) -> None:
-        if isinstance(version, Scalar) and version.plain and _INT_RE.fullmatch(version.text):
-            number = int(version.text[:20])
-            if number > SCHEMA_VERSION:
-                raise UnsupportedSchema(path=path, schema_version=number, newest=SCHEMA_VERSION)
-
+    version = _Version()
     of_artifacts: list[str] = []
     of_history: list[str] = []
     judges: dict[str, Judge] = {
         "artifacts": lambda index, node: _decode_artifact(
-            node, f"artifacts[{index}]", of_artifacts
+            node, f"artifacts[{index}]", of_artifacts, version
         ),
-        "history": lambda index, node: _decode_entry(node, f"history[{index}]", of_history),
+        "history": lambda index, node: _decode_entry(
+            node, f"history[{index}]", of_history, version
+        ),
     }
-    root = parse(text, judges=judges, on_version=refuse_newer)
+    root = parse(text, judges=judges, on_version=lambda node: version.take(node, path))
     if not isinstance(root, MappingNode):
         raise Faults(f"line {root.line}: expected the fields of a session, found {kind(root)}")
     faults: list[str] = []
-    fields = _Fields(root, "", faults)
-    if fields.count("schema_version") != SCHEMA_VERSION:
+    if version.minor is None and "schema_version" not in root.fields:
+        version.minor = 0
+    fields = _Fields(root, "", faults, version)
+    fields.drop("schema_version")
+    if version.minor is None:
         faults.append(f"schema_version: expected {SCHEMA_VERSION}")
     session_id = fields.text("session_id")
-    revision = fields.count("revision")
+    revision = fields.count("revision") if fields.has("revision") else 1
     state = SessionState(fields.choice("state", tuple(state.value for state in SessionState)))
     workflow_type = fields.text("workflow_type")
     current_phase = fields.text("current_phase")
@@ -178,13 +215,15 @@ def decode_any(text: str, path: Path) -> SessionContext:
     created_at = fields.time("created_at")
     updated_at = fields.time("updated_at")
     completed_at = fields.time("completed_at", optional=True)
-    budget = _decode_budget(fields.node("token_budget"), faults)
-    goal = fields.text("goal")
+    budget = _decode_budget(fields.node("token_budget"), faults, version)
+    goal = fields.text("goal") if fields.has("goal") else None
     artifacts = fields.items("artifacts")
     faults += of_artifacts
     history = fields.items("history")
     faults += of_history
-    fields.done()
+    newer_fields = fields.done()
+    if version.is_newer:
+        faults = [fault for fault in faults if not isinstance(fault, _UnknownField)]
     if faults:
         raise Faults(*faults)
     try:
@@ -202,38 +241,47 @@ def decode_any(text: str, path: Path) -> SessionContext:
             history=history,
             goal=goal,
             revision=revision,
+            schema_minor=version.minor or 0,
+            newer_fields=newer_fields,
         )
     except InvalidSession as error:
         raise Faults(*error.faults) from error
 
 
-def _decode_budget(node: Node | None, faults: list[str]) -> TokenBudget:
+def _decode_budget(node: Node | None, faults: list[str], version: _Version) -> TokenBudget:
     if node is None:
         return TokenBudget()
-    fields = _Fields(node, "token_budget", faults)
+    fields = _Fields(node, "token_budget", faults, version)
     total = fields.count("total_budget")
     used = fields.count("tokens_used")
-    fields.done()
-    return _build(lambda: TokenBudget(total, used), "", node, faults) or TokenBudget()
+    fields.drop("remaining")
+    newer = fields.done()
+    return _build(lambda: TokenBudget(total, used, newer), "", node, faults) or TokenBudget()
 
 
-def _decode_artifact(node: Node, where: str, faults: list[str]) -> SessionArtifact | None:
-    fields = _Fields(node, where, faults)
+def _decode_artifact(
+    node: Node, where: str, faults: list[str], version: _Version
+) -> SessionArtifact | None:
+    fields = _Fields(node, where, faults, version)
     path = fields.text("path") or ""
     artifact_type = fields.choice("artifact_type", ARTIFACT_TYPES)
     timestamp = fields.time("timestamp")
     phase = fields.text("phase")
-    fields.done()
+    newer = fields.done()
     return _build(
-        lambda: SessionArtifact(path, artifact_type, timestamp, phase), where, node, faults
+        lambda: SessionArtifact(path, artifact_type, timestamp, phase, newer), where, node, faults
     )
 
 
-def _decode_entry(node: Node, where: str, faults: list[str]) -> SessionHistory | None:
-    fields = _Fields(node, where, faults)
+def _decode_entry(
+    node: Node, where: str, faults: list[str], version: _Version
+) -> SessionHistory | None:
+    fields = _Fields(node, where, faults, version)
     timestamp = fields.time("timestamp")
     action = fields.text("action") or ""
     phase = fields.text("phase")
     details = fields.text("details")
-    fields.done()
-    return _build(lambda: SessionHistory(timestamp, action, phase, details), where, node, faults)
+    newer = fields.done()
+    return _build(
+        lambda: SessionHistory(timestamp, action, phase, details, newer), where, node, faults
+    )

@@ -32,11 +32,8 @@ from tools.harness.session_spelling import (
 HEAD_BYTES: Final = 4096
 """How much of a file is enough to read its head (`goal`, the one long field, comes after it)."""
 
-REVISION_BYTES: Final = 512
-"""How much of a file is enough to read its revision."""
 
-
-def _head_pattern(*, identity: str, name: str, count: str, attempt: str) -> str:
+def _head_pattern(*, identity: str, name: str, count: str, positive: str) -> str:
     """Write the expression for a head whose fields look so."""
     return (
         re.escape(HEADER) + r"schema_version: 1\n"
@@ -45,24 +42,25 @@ def _head_pattern(*, identity: str, name: str, count: str, attempt: str) -> str:
         r"state: (active|paused|completed|aborted)\n"
         rf"workflow_type: ({name})\n"
         rf"current_phase: ({name})\n"
-        rf"attempt_number: ({attempt})\n"
+        rf"attempt_number: ({positive})\n"
         rf"created_at: ({TIME})\n"
         rf"updated_at: ({TIME})\n"
         rf"completed_at: (null|{TIME})\n"
         r"token_budget:\n"
-        rf"  total_budget: ({count})\n"
+        rf"  total_budget: ({positive})\n"
         rf"  tokens_used: ({count})\n"
+        r"(?:  remaining: -?(?:0|[1-9][0-9]{0,18})\n)?(?=goal:)"  # former releases wrote none
     )
 
 
-_HEAD: Final = _head_pattern(identity=NAME, name=NAME, count=COUNT, attempt=COUNT)
+_HEAD: Final = _head_pattern(identity=NAME, name=NAME, count=COUNT, positive=COUNT)
 HEAD_RE: Final = re.compile(_HEAD)
 _SOUND_HEAD_RE: Final = re.compile(
     _head_pattern(
-        identity="[A-Za-z][A-Za-z0-9_]{0,127}",
+        identity="session_[0-9]{8}_[0-9]{6}_(?:[0-9]{6}|[0-9a-f]{8})",
         name=rf"(?=.{{1,{MAX_NAME_CHARS}}}\n){PLAIN}",
         count="(?:0|[1-9][0-9]{0,17})",
-        attempt="[1-9][0-9]{0,17}",
+        positive="[1-9][0-9]{0,17}",
     )
 )
 """What no rule of the domain has anything against, its times aside: most heads, judged cheaply."""
@@ -184,16 +182,29 @@ def _in_order(head: SessionHead) -> bool:
     return head.state.is_terminal and head.created_at <= min(head.updated_at, ended)
 
 
-_REVISION_RE: Final = re.compile(
-    (re.escape(HEADER) + rf"schema_version: 1\nsession_id: {NAME}\nrevision: ({COUNT})\n").encode()
-)
+@frozen
+class SessionStamp:
+    """What a save compares with the stored session before it replaces it.
+
+    Attributes: as those of `SessionContext`.
+    """
+
+    revision: int
+    state: SessionState
+    created_at: datetime
 
 
-def decode_revision(data: bytes) -> int | None:
-    """Read the revision from the first `REVISION_BYTES` of a file.
+def decode_stamp(data: bytes) -> SessionStamp | None:
+    """Read the stamp from the first `HEAD_BYTES` of a file.
 
     Returns:
-        The revision, or None if the file does not begin as we write it.
+        The stamp, or None if the file does not begin as we write it.
     """
-    match = _REVISION_RE.match(data)
-    return None if match is None else int(match[1])
+    match = HEAD_RE.match(data.decode("utf-8", "surrogateescape"))
+    if match is None:
+        return None
+    try:
+        created_at = datetime.fromisoformat(match[7][1:-1])
+    except ValueError:
+        return None
+    return SessionStamp(int(match[2]), SessionState(match[3]), created_at)

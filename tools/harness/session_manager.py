@@ -7,6 +7,7 @@ If the save fails, memory is put back to what the disk has, and the error goes t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -14,13 +15,16 @@ from typing import Any, Final
 from tools.clock import utc_now
 from tools.durable import WriteError
 from tools.event_log import get_logger
-from tools.harness.briefing import DEFAULT_MAX_TOKENS, brief, estimate_tokens
+from tools.harness.briefing import DEFAULT_MAX_TOKENS, brief, most_tokens
 from tools.harness.errors import (
+    BudgetExceeded,
     NoActiveSession,
     NoPhaseExecutor,
     NoQuestionDesk,
     SessionAlreadyActive,
     SessionConflict,
+    SessionIdTaken,
+    SessionNotFound,
 )
 from tools.harness.phase_record import own_problem, record_result, with_success
 from tools.harness.ports import (
@@ -34,19 +38,20 @@ from tools.harness.ports import (
 )
 from tools.harness.pruning import CleanUpEvents, HarnessTarget
 from tools.harness.questioner import Questioner
-from tools.harness.session_changes import RESULTS, SessionChanges
+from tools.harness.session_changes import RESULTS, SessionChanges, take_over
+from tools.harness.session_checks import check, count_fault
 from tools.harness.session_domain import (
     DEFAULT_TOKEN_BUDGET,
+    BudgetState,
     InvalidSession,
     InvalidStateTransition,
     SessionArtifact,
     SessionContext,
     SessionState,
-    TokenBudget,
-    new_session_id,
 )
-from tools.harness.session_events import BudgetMarks, SessionEvents
+from tools.harness.session_events import SessionEvents
 from tools.harness.session_store import SessionStore, SessionSummary, UnreadableSession
+from tools.identifiers import next_session_id
 from tools.prune import PruneRootMissing, RetentionPolicy, prune
 
 __all__ = [
@@ -61,7 +66,12 @@ __all__ = [
 ]
 
 _HOURS_A_DAY: Final = 24
+_MICROSECOND: Final = 1 / 3_600_000_000
+"""In hours: what a session is older than an age by, at the least."""
+_IDS_TRIED: Final = 10_000
+"""How many ids in a row may be taken."""
 _Ids = list[str]
+_Artifacts = list[SessionArtifact]
 _OPEN: Final = (SessionState.ACTIVE, SessionState.PAUSED)
 
 
@@ -80,26 +90,23 @@ class SessionManager:
 
     def __init__(
         self,
-        store: SessionStore | None = None,
+        store: SessionStore | Path | str | None = None,
         *,
         executor: PhaseExecutor | None = None,
         desk: QuestionDesk | None = None,
         clock: Clock = utc_now,
-        token: Callable[[], str] | None = None,
     ) -> None:
         """Make a manager with no session.
 
         Args:
-            store: Where sessions are kept; `.agentforge/sessions` by default.
+            store: Where sessions are kept, or the path of it; `.agentforge/sessions` by default.
             executor: What runs phase work; only `run_phase()` needs it.
             desk: Where questions to a person are put; only `ask()` needs it.
             clock: The time.
-            token: Gives the random part of new ids.
         """
-        self._store = store if store is not None else SessionStore()
+        self._store = store if isinstance(store, SessionStore) else SessionStore(store)
         self._executor = executor
         self._clock = clock
-        self._token = token
         self._current: SessionContext | None = None
         self._events = SessionEvents(get_logger("agentforge.session"))
         self._changes = SessionChanges(self._store, self._events)
@@ -135,7 +142,7 @@ class SessionManager:
         Args:
             workflow_type: "spec", "tdflow", …, or None.
             initial_phase: The phase to begin in, or None.
-            token_budget: Tokens allotted.
+            token_budget: Tokens allotted, 1 or more.
             goal: What the work is for; a briefing begins with it.
             attachments: Files to keep beside the session, by name; they appear with it.
 
@@ -149,55 +156,105 @@ class SessionManager:
             raise SessionAlreadyActive(self._current.session_id)
         now = self._clock()
         session = SessionContext.create(
-            workflow_type,
-            initial_phase,
-            token_budget,
-            goal=goal,
-            session_id=new_session_id(now, self._token),
-            now=now,
+            workflow_type, initial_phase, token_budget, goal=goal, now=now
         )
-        try:
-            self._changes.save(session, attachments=attachments)
-        except WriteError as error:
-            if error.visible:  # it is there, and had better be led than forgotten
-                self._current = session
-            raise
+        for left in reversed(range(_IDS_TRIED)):
+            try:
+                self._changes.save(session, attachments=attachments)
+                break
+            except SessionIdTaken:
+                if not left:
+                    raise
+                session = replace(session, session_id=next_session_id(session.session_id))
+            except WriteError as error:
+                if error.visible:  # it is there, and had better be led than forgotten
+                    self._current = session
+                raise
         self._current = session
         self._events.created(session)
         return session
 
     def load(self, session_id: str) -> SessionContext | None:
-        """Make a session from the store the current one.
+        """Make a session from the store the current one, if it is there.
+
+        If it is not, the former current session is let go of, so that nothing is recorded in it by
+        mistake; an error leaves it current. `open()` is for callers that need the session.
 
         Returns:
-            The session, or None if there is none of this id (the current one then stays).
+            The session, or None if there is none of this id; then none is current.
 
         Raises:
             InvalidSessionId: It is no id.
-            SessionCorrupted: Its file is no session.
-            ReadError: Its file could not be read.
+            SessionCorrupted: Its file can't be read as a session (`SessionUnreadable` where it
+                can't be read at all).
         """
-        session = self.store.load(session_id)
+        self._current = session = self.store.load(session_id)
         if session is None:
             return None
-        self._current = session
         self._events.loaded(session)
         return session
 
+    def open(self, session_id: str) -> SessionContext:
+        """Make a session from the store the current one.
+
+        Raises:
+            SessionNotFound: There is none of this id; then none is current.
+            InvalidSessionId: It is no id.
+            SessionCorrupted: Its file can't be read as a session.
+        """
+        session = self.load(session_id)
+        if session is None:
+            raise SessionNotFound(session_id, path=self.store.base_path)
+        return session
+
+    def exists(self, session_id: str) -> bool:
+        """Return whether there is a session of this id.
+
+        Raises:
+            InvalidSessionId: It is no id.
+        """
+        return self.store.exists(session_id)
+
+    def delete(self, session_id: str, *, missing_ok: bool = False) -> bool:
+        """Delete a session with its workspace; if it is the current one, none is current then.
+
+        Args:
+            session_id: Which.
+            missing_ok: True: a session that is not there is no error.
+
+        Returns:
+            Whether it was there.
+
+        Raises:
+            SessionNotFound: There is none of this id, and that is an error.
+            InvalidSessionId: It is no id.
+            WriteError: It could not be taken out of the base; nothing was deleted.
+            RemovalError: It is out of every listing, but some of it could not be deleted.
+        """
+        deleted = self.store.delete(session_id)
+        if not deleted and not missing_ok:
+            raise SessionNotFound(session_id, path=self.store.base_path)
+        if self._current is not None and self._current.session_id == session_id:
+            self._current = None
+        return deleted
+
     def reload(self) -> SessionContext:
-        """Read the current session anew, as after a `SessionConflict`.
+        """Read the current session anew, in place, as after a `SessionConflict`.
+
+        Returns:
+            The same object, now as it is on disk.
 
         Raises:
             NoActiveSession: There is none, or it was deleted (then none is current any more).
-            SessionCorrupted: Its file is no session any more.
+            SessionCorrupted: Its file is no session any more; the one in memory is as it was.
         """
         session = self._require("reload")
         found = self.store.load(session.session_id)
         if found is None:
             self._current = None
             raise NoActiveSession("reload")
-        self._current = found
-        return found
+        take_over(session, found)
+        return session
 
     def release(self) -> None:
         """Let go of the current session as it is; another worker may load it."""
@@ -206,9 +263,15 @@ class SessionManager:
     def save(self) -> Path:
         """Save the current session as it is in memory.
 
+        Every other method saves what it does; this is for what a caller changed by hand. The state
+        is not a caller's to change, nor is anything of a session that has ended.
+
         Raises:
             NoActiveSession: There is none.
-            SessionConflict: Somebody else saved it since.
+            InvalidSession: It breaks the rules of the domain; nothing was written.
+            InvalidStateTransition: The stored session has ended, or the state was set by hand;
+                nothing was written, and `reload()` brings back what is stored.
+            SessionConflict: Another worker saved it since.
             WriteError: It could not be saved.
         """
         session = self._require("save")
@@ -228,13 +291,23 @@ class SessionManager:
         """
         return self._transition("pause", reason)
 
-    def resume(self) -> SessionContext:
-        """Go on with a paused session.
+    def resume(self, session_id: str | None = None) -> SessionContext:
+        """Go on with a session.
+
+        Args:
+            session_id: The session to open first, which may be active already (its worker died);
+                by default the current one, which must be paused.
 
         Raises:
             NoActiveSession: There is none.
-            InvalidStateTransition: It is not paused.
+            SessionNotFound: There is none of this id; then none is current.
+            SessionCorrupted: Its file can't be read as a session.
+            InvalidStateTransition: It is not paused, or has ended.
         """
+        if session_id is not None:
+            session = self.open(session_id)
+            if session.state is SessionState.ACTIVE:
+                return session
         return self._transition("resume", None)
 
     def complete(self) -> SessionContext:
@@ -273,7 +346,7 @@ class SessionManager:
 
         Raises:
             NoActiveSession: There is none.
-            InvalidStateTransition: It is not active.
+            InvalidStateForPhaseAdvance: It is not active.
             InvalidSession: `new_phase` is no name.
         """
         session = self._require("advance_phase")
@@ -341,7 +414,7 @@ class SessionManager:
             raise NoPhaseExecutor
         session = self._require("run_phase")
         session.require(SessionState.ACTIVE, operation="run_phase")
-        TokenBudget(session.token_budget.total_budget, 0).record_usage(tokens)
+        check(count_fault("tokens", tokens, least=0))
         self._events.phase_started(session)
         result = self._executor.execute(
             code, session_id=session.session_id, deadline_s=deadline_s, fuel=fuel
@@ -349,8 +422,8 @@ class SessionManager:
         problem = judge(result) if judge is not None else own_problem(result)
         judged = with_success(result, problem is None)
 
-        def change() -> BudgetMarks:
-            before = BudgetMarks.of(session)
+        def change() -> BudgetState:
+            before = session.token_budget.snapshot()
             record_result(session, judged, problem, tokens=tokens, now=self._clock())
             return before
 
@@ -436,28 +509,27 @@ class SessionManager:
 
     # ------------------------------------------------------------------------------------- budget
 
-    def record_tokens(self, tokens: int) -> bool:
-        """Record tokens spent.
+    def record_tokens(self, tokens: int) -> BudgetState:
+        """Record tokens spent; over the budget too, which the history and the log then say.
 
         Args:
-            tokens: How many, 0 or more.
+            tokens: How many, 1 or more.
 
         Returns:
-            True if 80 % or more of the budget is spent now.
+            The budget's state after it. As a condition it is whether 80 % or more is spent.
 
         Raises:
             NoActiveSession: There is none.
             InvalidStateTransition: It has ended.
-            InvalidSession: `tokens` is no count.
+            InvalidSession: `tokens` is no such count.
         """
         session = self._require("record_tokens")
         session.require(*_OPEN, operation="record_tokens")
-        before = BudgetMarks.of(session)
+        before = session.token_budget.snapshot()
         with self._changes.changing(session):
-            session.token_budget.record_usage(tokens)
-            session.touch(self._clock())
+            after = session.spend(tokens, now=self._clock())
         self._events.budget_spent(session, before)
-        return session.token_budget.is_warning
+        return after
 
     def extend_budget(self, additional_tokens: int) -> None:
         """Allot more tokens.
@@ -482,7 +554,7 @@ class SessionManager:
         self._events.budget_extended(session, additional_tokens)
 
     def can_continue(self, required_tokens: int = 1) -> bool:
-        """Tell whether the session is active and what is left of its budget covers the next step.
+        """Return whether the session is active and its budget covers the next step.
 
         Args:
             required_tokens: What the next step will cost, 0 or more.
@@ -494,6 +566,25 @@ class SessionManager:
         session = self._require("can_continue")
         enough = session.token_budget.can_continue(required_tokens)
         return enough and session.state is SessionState.ACTIVE
+
+    def require_budget(self, required_tokens: int) -> None:
+        """Refuse the next step if what is left of the budget does not cover it.
+
+        Args:
+            required_tokens: What the step will cost, 0 or more.
+
+        Raises:
+            BudgetExceeded: It does not.
+            NoActiveSession: There is none.
+            InvalidSession: `required_tokens` is no count.
+        """
+        session = self._require("require_budget")
+        if not session.token_budget.can_continue(required_tokens):
+            raise BudgetExceeded(
+                session.session_id,
+                required=required_tokens,
+                remaining=session.token_budget.tokens_remaining,
+            )
 
     # ---------------------------------------------------------------------------------- the record
 
@@ -513,6 +604,14 @@ class SessionManager:
         session.require(*_OPEN, operation="add_artifact")
         with self._changes.changing(session):
             return session.add_artifact(path, artifact_type, now=self._clock())
+
+    def get_artifacts(self, phase: str | None = None) -> _Artifacts:
+        """Return the files made, oldest first: all, or those of one phase.
+
+        Raises:
+            NoActiveSession: There is none.
+        """
+        return self._require("get_artifacts").get_artifacts(phase)
 
     def add_history(self, action: str, details: str | None = None) -> SessionContext:
         """Add an entry of the caller's own to the history.
@@ -559,14 +658,16 @@ class SessionManager:
         """
         session = self._require("record")
         session.require(*_OPEN, operation="record")
+        check(count_fault("tokens", tokens, least=0))
         made = list(artifacts)
 
-        def change() -> BudgetMarks:
-            before = BudgetMarks.of(session)
+        def change() -> BudgetState:
+            before = session.token_budget.snapshot()
             now = self._clock()
             for path, kind in made:
                 session.add_artifact(path, kind, now=now)
-            session.token_budget.record_usage(tokens)
+            if tokens:
+                session.spend(tokens, now=now)
             session.add_history(action, details=details, now=now)
             return before
 
@@ -581,7 +682,7 @@ class SessionManager:
         self,
         max_tokens: int = DEFAULT_MAX_TOKENS,
         *,
-        count_tokens: TokenCounter = estimate_tokens,
+        count_tokens: TokenCounter = most_tokens,
     ) -> str:
         """Write the text that primes the next worker; see `tools.harness.briefing.brief`.
 
@@ -597,7 +698,7 @@ class SessionManager:
     def find(
         self,
         *,
-        state: SessionState | None = None,
+        state: SessionState | str | None = None,
         workflow_type: str | None = None,
         older_than: timedelta | None = None,
         younger_than: timedelta | None = None,
@@ -606,15 +707,17 @@ class SessionManager:
         """Go through the sessions that fit everything that is given, sorted by id.
 
         Args:
-            state: Only those in this state.
+            state: Only those in this state, or of this name ("active", "paused", …).
             workflow_type: Only those of this workflow.
             older_than: Only those not changed for at least this long.
             younger_than: Only those changed within this time.
             on_unreadable: Called with each session that can't be read; they are logged anyway.
 
         Raises:
+            InvalidSession: There is no such state.
             ReadError: The base is there and can't be read.
         """
+        wanted = None if state is None else _as_state(state)
         now = self._clock()
         for found in self.store.summaries():
             if isinstance(found, UnreadableSession):
@@ -625,7 +728,7 @@ class SessionManager:
             head = found.head
             age = now - head.updated_at
             if (
-                (state is None or head.state is state)
+                (wanted is None or head.state is wanted)
                 and (workflow_type is None or head.workflow_type == workflow_type)
                 and (older_than is None or age >= older_than)
                 and (younger_than is None or age <= younger_than)
@@ -639,7 +742,7 @@ class SessionManager:
         return found
 
     def cleanup_old_sessions(self, days: float, dry_run: bool = False) -> _Ids:
-        """Delete sessions that ended at least `days` ago.
+        """Delete sessions that ended more than `days` ago.
 
         A session that is active or paused, can't be read, is worked in, or is changed by somebody
         else meanwhile is never deleted. Each deletion is in the audit log `.prune/audit.jsonl` of
@@ -664,7 +767,7 @@ class SessionManager:
         try:
             result = prune(
                 HarnessTarget(self.store.base_path),
-                RetentionPolicy(max_age_hours=days * _HOURS_A_DAY),
+                RetentionPolicy(max_age_hours=days * _HOURS_A_DAY + _MICROSECOND),
                 dry_run=dry_run,
                 observer=events,
                 outside=self.store.outside(self._clock),
@@ -686,3 +789,11 @@ class SessionManager:
         if self._current is None:
             raise NoActiveSession(operation)
         return self._current
+
+
+def _as_state(state: SessionState | str) -> SessionState:
+    try:
+        return SessionState(state)
+    except ValueError:
+        known = ", ".join(one.value for one in SessionState)
+        raise InvalidSession([f"state: {state!r} is none of {known}"]) from None

@@ -11,9 +11,11 @@ from typing import Any, Final
 import yaml
 from attrs import frozen
 
-_MAX_DEPTH: Final = 4
+_MAX_DEPTH: Final = 16
 _MAX_FIELDS: Final = 64
-"""How many fields of one mapping, and items of a list where there should be none, are looked at."""
+"""How many fields of one mapping are looked at."""
+_MAX_ITEMS: Final = 1000
+"""How many items of a list that no session of this version has are looked at."""
 
 
 @frozen
@@ -133,7 +135,7 @@ class _Composer:
         """Put a node in its parent; say whether it is a value (and not a field's name)."""
         if isinstance(parent, SequenceNode):
             if self._judge is None or len(self._open) != 2:
-                if len(parent.items) >= _MAX_FIELDS:
+                if len(parent.items) >= _MAX_ITEMS:
                     raise Faults(f"line {node.line}: a list where a session has none")
                 parent.items.append(node)
             elif isinstance(node, Scalar):

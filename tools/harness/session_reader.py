@@ -111,6 +111,8 @@ def decode_ours(data: bytes, text: str) -> tuple[SessionContext, bytes, bytes]:
         text, goal.end(), "artifacts", _ARTIFACT_RE, _make_artifact
     )
     history, third, fourth = _decode_items(text, second, "history", _ENTRY_RE, _make_entry)
+    if not history:  # the entry of its creation will be added
+        raise NotOurs
     if text[fourth:] != END_MARK.decode():
         raise NotOurs
     session = session_of(

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 SCHEMA_VERSION: Final = 1
+"""The major version of the form; a file of a newer minor one (`"1.2"`) is read, and kept so."""
 END_MARK: Final = b"...\n"
 
 HEADER: Final = "# A session of AgentForge Harness. Its fields: docs/session-format.md\n"
@@ -42,6 +43,8 @@ _SHORT_ESCAPES: Final = {
     "\0": "\\0",
     "\x1b": "\\e",
 }
+_INDICATOR: Final = "2"
+"""By how much a literal block is indented more than the field that it is the value of."""
 _LONG_BLANKS_RE: Final = re.compile(r"(?m)^[ \t]+$")
 
 
@@ -54,6 +57,11 @@ def _has_line_of_blanks(text: str) -> bool:
     """Tell whether a line holds blanks and nothing else, soon even of a million empty lines."""
     possible = " \n" in text or "\t\n" in text or text.endswith((" ", "\t"))
     return possible and _LONG_BLANKS_RE.search(text) is not None
+
+
+def _needs_indicator(text: str) -> bool:
+    """Return whether a block must say how far it is indented, for a reader can't see it."""
+    return text[0] in " \t\n" or _has_line_of_blanks(text)
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -72,26 +80,29 @@ def encode_text(text: str | None, *, indent: int = 6) -> str:
 
     Args:
         text: The value; None becomes null.
-        indent: How far the lines of a literal block are indented.
+        indent: How far the lines of a literal block are indented: two more than its field.
     """
     if text is None:
         return "null"
     plain = _PLAIN_RE.fullmatch(text)
     if plain is not None and text.lower() not in _RESERVED:
         return plain[0]  # and not `text`, which may be of a subclass that formats differently
-    if (
-        "\n" in text
-        and text[0] not in " \t\n"
-        and not UNPRINTABLE_RE.search(text)
-        and not _has_line_of_blanks(text)
-    ):
-        body = text.rstrip("\n")
+    body = text.rstrip("\n")
+    if "\n" in text and body and not UNPRINTABLE_RE.search(text):
         newlines = len(text) - len(body)
         chomp = ("-", "", "+")[min(newlines, 2)]
+        indicator = _INDICATOR if _needs_indicator(text) else ""
         margin = " " * indent
         lines = "\n".join(f"{margin}{line}" if line else "" for line in body.split("\n"))
-        return f"|{chomp}\n{lines}{chr(10) * max(newlines - 1, 0)}"
+        return f"|{indicator}{chomp}\n{lines}{chr(10) * max(newlines - 1, 0)}"
     return f'"{_ESCAPED_RE.sub(_escape, text)}"'
+
+
+def encode_key(name: str) -> str:
+    """Write a field's name: plain where that can't be misread, else quoted."""
+    if _PLAIN_RE.fullmatch(name) and name.lower() not in _RESERVED:
+        return name
+    return f'"{_ESCAPED_RE.sub(_escape, name)}"'
 
 
 encode_name: Final = lru_cache(maxsize=512)(encode_text)
@@ -106,7 +117,7 @@ def encode_time(moment: datetime | None) -> str:
 # ------------------------------------------------------------------ reading what we wrote ourselves
 
 NAME = f'(?:{PLAIN}|"[^"\\\\\n]*+(?:\\\\.[^"\\\\\n]*+)*+")'
-BLOCK = r"\|[-+]?\n(?:%s[^\n]*+\n|\n++)++"
+BLOCK = r"\|2?[-+]?\n(?:%s[^\n]*+\n|\n++)++"
 TIME = r'"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}\+00:00"'
 COUNT = r"(?:0|[1-9][0-9]{0,18})"
 _UNESCAPE_RE: Final = re.compile(
@@ -148,14 +159,15 @@ def decode_block(scalar: str, margin: str) -> str:
     """Read a literal block back; `NotOurs` if it is spelled otherwise."""
     header, _, body = scalar.partition("\n")
     text = f"\n{body}".replace(f"\n{margin}", "\n")[1:]
-    if text[0] in " \t\n" or _has_line_of_blanks(text):
+    indicated = header.startswith(f"|{_INDICATOR}")
+    bare = text.rstrip("\n")
+    if not bare or indicated is not _needs_indicator(text):
         raise NotOurs
-    if header == "|+":
+    if header.endswith("+"):
         return text
     if text.endswith("\n\n"):
         raise NotOurs
-    bare = text.rstrip("\n")
-    return bare if header == "|-" else f"{bare}\n"
+    return bare if header.endswith("-") else f"{bare}\n"
 
 
 def decode_name(scalar: str) -> str:

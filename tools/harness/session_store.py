@@ -46,24 +46,31 @@ from tools.durable.files import create_file
 from tools.durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
 from tools.durable.trees import DISCARDED_PREFIX
 from tools.event_log import get_logger
+from tools.harness.disk_errors import SessionUnreadable, raising_harness_errors
 from tools.harness.errors import (
     AmbiguousSessionId,
     SessionConflict,
     SessionCorrupted,
+    SessionIdTaken,
     SessionNotFound,
     SessionTooLarge,
 )
 from tools.harness.session_codec import (
     END_MARK,
     HEAD_BYTES,
-    REVISION_BYTES,
     SessionEncoder,
     SessionHead,
+    SessionStamp,
     decode_head,
-    decode_revision,
     decode_session,
+    decode_stamp,
 )
-from tools.harness.session_domain import InvalidSessionId, SessionContext, validate_session_id
+from tools.harness.session_domain import (
+    InvalidSessionId,
+    SessionContext,
+    SessionState,
+    validate_session_id,
+)
 from tools.prune import Outside
 
 DEFAULT_BASE_PATH: Final = Path(".agentforge/sessions")
@@ -112,7 +119,7 @@ class UnreadableSession:
 
     session_id: str
     path: Path
-    error: SessionCorrupted | ReadError
+    error: SessionCorrupted
 
 
 class SessionStore:
@@ -184,6 +191,7 @@ class SessionStore:
         """
         return self.base_path / validate_session_id(session_id) / WORKSPACE
 
+    @raising_harness_errors
     def ensure_directory(self) -> None:
         """Make the base and its `.gitkeep`, durably, if they are missing.
 
@@ -205,6 +213,7 @@ class SessionStore:
 
     # ------------------------------------------------------------------------------- writing
 
+    @raising_harness_errors
     def save(
         self, session: SessionContext, *, attachments: Mapping[str, bytes] | None = None
     ) -> Path:
@@ -221,7 +230,10 @@ class SessionStore:
 
         Raises:
             InvalidSession: It breaks the rules of the domain; nothing was written.
-            SessionConflict: Somebody else saved, created or deleted it; nothing was written.
+            SessionConflict: Another worker saved, deleted or replaced it; nothing was written.
+            SessionIdTaken: It is to be created, and its id is taken; nothing was written.
+            InvalidStateTransition: The stored one has ended (a save that changes nothing then does
+                nothing), or its state was set by hand; nothing was written.
             SessionCorrupted: What is on disk can't be read, so it is not overwritten.
             SessionTooLarge: It would not be read back; nothing was written.
             WriteError: The disk or its permissions; the old file is untouched, no temporary file
@@ -244,8 +256,8 @@ class SessionStore:
             try:
                 if session.revision == 0:
                     self._create(session, pieces, attachments or {}, path)
-                else:
-                    self._replace(session, pieces, path)
+                elif not self._replace(session, pieces, path):
+                    return path
             except WriteError as error:
                 if error.visible:
                     session.revision = revision
@@ -255,7 +267,8 @@ class SessionStore:
 
     def _replace(
         self, session: SessionContext, pieces: list[bytes | bytearray], path: Path
-    ) -> None:
+    ) -> bool:
+        """Replace the stored session; False if there was nothing to write."""
         directory = self._place(session.session_id)[0]
         lock = DirectoryLock(self._fs, directory, timeout_s=self._lock_timeout_s)
         try:
@@ -269,35 +282,53 @@ class SessionStore:
             try:
                 previous_fd = self._fs.open(SESSION_FILE, READ_FLAGS, dir_fd=lock.fd)
             except FileNotFoundError:
-                actual = None
+                stored = None
             except OSError as error:
                 raise WriteError(path=path, operation="read the old file", cause=error) from error
             else:
-                actual = self._revision(previous_fd, path)
-            if actual != session.revision:
-                raise SessionConflict(
-                    session.session_id, path=path, expected=session.revision, actual=actual
-                )
+                stored = self._stamp(previous_fd, path)
+            state = self._require_next(session, stored, path)
+            if state.is_terminal and self._load(path) == session:
+                return False
+            session.require_follows(state)
             replace_file(
                 self._fs, lock.fd, SESSION_FILE, pieces, path=path, previous_fd=previous_fd
             )
+            return True
         finally:
             lock.release()  # first: nobody need wait while the replaced file is freed
             if previous_fd >= 0:
                 close_reader(self._fs, previous_fd)
 
-    def _revision(self, fd: int, path: Path) -> int:
-        """Read the revision that is on disk."""
+    def _require_next(
+        self, session: SessionContext, stored: SessionStamp | None, path: Path
+    ) -> SessionState:
+        """Refuse a session that was not made from the stored one; return the stored state."""
+        made_anew = stored is not None and stored.created_at != session.created_at
+        if stored is None or made_anew or stored.revision != session.revision:
+            raise SessionConflict(
+                session.session_id,
+                path=path,
+                expected=session.revision,
+                actual=None if stored is None else stored.revision,
+                made_anew=made_anew,
+            )
+        return stored.state
+
+    def _stamp(self, fd: int, path: Path) -> SessionStamp | None:
+        """Read what identifies the session that is on disk."""
         try:
             if not stat.S_ISREG(self._fs.fstat(fd).st_mode):
                 raise SessionCorrupted(path=path, faults=["it is not a regular file"])
-            revision = decode_revision(self._fs.pread(fd, REVISION_BYTES, 0))
+            stamp = decode_stamp(self._fs.pread(fd, HEAD_BYTES, 0))
         except OSError as error:
             raise WriteError(path=path, operation="read the old file", cause=error) from error
-        if revision is not None:
-            return revision
+        if stamp is not None:
+            return stamp
         session = self._load(path)
-        return 0 if session is None else session.revision
+        if session is None:
+            return None
+        return SessionStamp(session.revision, session.state, session.created_at)
 
     def _create(
         self,
@@ -325,33 +356,15 @@ class SessionStore:
         path: Path,
     ) -> None:
         try:
-            found = self._fs.stat(session.session_id, dir_fd=base_fd)
+            self._fs.stat(session.session_id, dir_fd=base_fd)
         except FileNotFoundError:
             pass
         except OSError as error:
             raise WriteError(path=path, operation="look for it", cause=error) from error
         else:
-            self._refuse_existing(session, path, found)
+            raise SessionIdTaken(session.session_id, path=path)
         self._sweep(base_fd)
         self._stage(base_fd, session.session_id, pieces, attachments, path)
-
-    def _refuse_existing(self, session: SessionContext, path: Path, found: os.stat_result) -> None:
-        if not stat.S_ISDIR(found.st_mode):
-            raise WriteError(
-                path=path,
-                operation="create the session's directory",
-                cause=FileExistsError("something that is no directory has its name"),
-                advice="Move it away, then try again.",
-            )
-        existing = self._load(path)
-        if existing is None:
-            raise WriteError(
-                path=path,
-                operation="create the session's directory",
-                cause=FileExistsError("a directory without a session has its name"),
-                advice="Move it away, then try again.",
-            )
-        raise SessionConflict(session.session_id, path=path, expected=0, actual=existing.revision)
 
     def _stage(
         self,
@@ -442,6 +455,7 @@ class SessionStore:
             self._writers.move_to_end(session_id)
             return writer
 
+    @raising_harness_errors
     def delete(self, session_id: str, *, expected_revision: int | None = None) -> bool:
         """Delete a session, with its workspace and everything in its directory.
 
@@ -500,7 +514,8 @@ class SessionStore:
             raise ReadError(path=path, cause=error) from error
         else:
             try:
-                actual = self._revision(fd, path)
+                stamp = self._stamp(fd, path)
+                actual = None if stamp is None else stamp.revision
             finally:
                 close_reader(self._fs, fd)
         if actual != expected:
@@ -508,6 +523,7 @@ class SessionStore:
 
     # ------------------------------------------------------------------------------- reading
 
+    @raising_harness_errors
     def load(self, session_id: str) -> SessionContext | None:
         """Read a session.
 
@@ -559,6 +575,7 @@ class SessionStore:
         finally:
             close_reader(self._fs, fd)
 
+    @raising_harness_errors
     def read_attachment(self, session_id: str, name: str) -> bytes | None:
         """Read a file that was put beside the session at its creation.
 
@@ -575,6 +592,7 @@ class SessionStore:
             raise ValueError(f"{name!r} can't be the name of an attachment")
         return self._read(directory / name)
 
+    @raising_harness_errors
     def exists(self, session_id: str) -> bool:
         """Tell whether there is a session of this id, readable or not.
 
@@ -598,6 +616,7 @@ class SessionStore:
         """
         return [name for name in self._names() if self.exists(name)]
 
+    @raising_harness_errors
     def _names(self) -> list[str]:
         try:
             with os.scandir(self.base_path) as entries:
@@ -656,10 +675,13 @@ class SessionStore:
             return SessionSummary(SessionHead.of(session), path, self._fs.stat(str(path)).st_size)
         except FileNotFoundError:
             return None
-        except (SessionCorrupted, ReadError) as error:
+        except SessionCorrupted as error:
             return UnreadableSession(name, path, error)
+        except ReadError as error:
+            return UnreadableSession(name, path, SessionUnreadable(error, session_id=name))
         except OSError as error:
-            return UnreadableSession(name, path, ReadError(path=path, cause=error))
+            refused = ReadError(path=path, cause=error)
+            return UnreadableSession(name, path, SessionUnreadable(refused, session_id=name))
 
     def resolve(self, shortened: str) -> str:
         """Return the one id that `shortened` is, begins, ends or is part of.

@@ -11,6 +11,7 @@ from tools.harness.session_domain import (
     SessionContext,
     SessionHistory,
 )
+from tools.harness.session_newer import indented
 from tools.harness.session_spelling import (
     END_MARK,
     HEADER,
@@ -29,6 +30,7 @@ def _encode_artifact(artifact: SessionArtifact) -> str:
         f"    artifact_type: {encode_name(artifact.artifact_type)}\n"
         f"    timestamp: {encode_time(artifact.timestamp)}\n"
         f"    phase: {encode_name(artifact.phase)}\n"
+        f"{indented(artifact.newer_fields, '    ')}"
     )
 
 
@@ -38,15 +40,18 @@ def _encode_entry(entry: SessionHistory) -> str:
         f"    action: {encode_name(entry.action)}\n"
         f"    phase: {encode_name(entry.phase)}\n"
         f"    details: {encode_text(entry.details)}\n"
+        f"{indented(entry.newer_fields, '    ')}"
     )
 
 
 def encode_head(session: SessionContext, *, revision: int) -> bytes:
     """Write all that comes before the artifacts and the history."""
     budget = session.token_budget
+    newer = session.schema_minor
+    version = f'"{SCHEMA_VERSION}.{newer}"' if newer else str(SCHEMA_VERSION)
     return (
         f"{HEADER}"
-        f"schema_version: {SCHEMA_VERSION}\n"
+        f"schema_version: {version}\n"
         f"session_id: {encode_name(session.session_id)}\n"
         f"revision: {revision}\n"
         f"state: {session.state.value}\n"
@@ -59,6 +64,8 @@ def encode_head(session: SessionContext, *, revision: int) -> bytes:
         f"token_budget:\n"
         f"  total_budget: {int(budget.total_budget)}\n"
         f"  tokens_used: {int(budget.tokens_used)}\n"
+        f"  remaining: {budget.tokens_remaining}\n"
+        f"{indented(budget.newer_fields, '  ')}"
         f"goal: {encode_text(session.goal, indent=2)}\n"
     ).encode()
 
@@ -125,6 +132,7 @@ class SessionEncoder:
             encode_head(session, revision=revision),
             *self._artifacts.pieces(session.artifacts),
             *self._history.pieces(session.history),
+            session.newer_fields.encode(),
             END_MARK,
         ]
 

@@ -111,11 +111,8 @@ class SandboxKind:
 class HarnessKind:
     record = SESSION_FILE
 
-    def __init__(self) -> None:
-        self._tokens = FakeTokens()
-
     def _manager(self, root: Path, when: datetime) -> SessionManager:
-        return SessionManager(SessionStore(root), clock=FakeClock(when), token=self._tokens)
+        return SessionManager(SessionStore(root), clock=FakeClock(when))
 
     def target(self, root: Path) -> PruneTarget:
         return HarnessTarget(root)

@@ -126,7 +126,7 @@ def test_what_the_state_does_not_allow_is_refused(
     assert (ended.code, ended.out) == (6, "")
     assert f"session {session_id}: it is completed; it has ended for good" in ended.err
     error = agentforge(*command, session_id, "--json").document["error"]
-    assert (error["type"], error["state"]) == ("InvalidStateTransition", "completed")
+    assert (error["type"], error["current_state"]) == ("InvalidStateTransition", "completed")
     assert agentforge.store.session_path(session_id).read_bytes() == before
 
 
@@ -231,7 +231,7 @@ def test_budget_says_when_it_is_spent(agentforge: CommandLine) -> None:
     ended = agentforge("budget", session_id, "--record", 12)
     assert "120 %  12 of 10 tokens  spent" in ended.out
     assert "-2 tokens are left." in ended.out
-    assert ended.err.startswith("warning: budget.warning ")
+    assert ended.err.startswith("warning: session.budget.warning ")
 
 
 @pytest.mark.parametrize(

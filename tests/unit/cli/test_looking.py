@@ -260,7 +260,7 @@ def test_a_session_that_is_not_there_is_told_by_every_command(
 def test_an_id_that_leads_out_of_the_base_is_refused(agentforge: CommandLine) -> None:
     ended = agentforge("show", "../../etc/passwd")
     assert ended.code == 2
-    assert "is not an id" in ended.err
+    assert "is not a session's id" in ended.err
 
 
 def test_show_of_a_corrupted_session_names_the_faults(agentforge: CommandLine) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.clock import FakeClock, FakeTokens
+from tests.support.clock import FakeClock
 from tests.support.desks import COLOUR, MemoryDesk
 from tests.support.executors import FakeExecutor
 from tests.support.questions import build
@@ -29,7 +29,7 @@ from tools.questions import InvalidQuestions, QuestionSessions, TooManySessions
 
 
 def lead(store: SessionStore, desk: object, clock: FakeClock) -> SessionManager:
-    return SessionManager(store, desk=desk, clock=clock, token=FakeTokens())  # type: ignore[arg-type]
+    return SessionManager(store, desk=desk, clock=clock)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -305,7 +305,7 @@ def test_phase_that_asked_while_somebody_led_the_session_on_is_not_recorded(
             manager.ask([COLOUR])
 
     executor = FakeExecutor(during=ask)
-    manager = SessionManager(store, executor=executor, desk=desk, clock=clock, token=FakeTokens())
+    manager = SessionManager(store, executor=executor, desk=desk, clock=clock)
     manager.create("spec", "clarify")
     desk.before_wait = meanwhile
     with pytest.raises(SessionConflict):
@@ -441,7 +441,7 @@ def test_asking_within_a_phase_does_not_stand_in_its_way(
     store: SessionStore, desk: MemoryDesk, clock: FakeClock
 ) -> None:
     executor = FakeExecutor(during=lambda: manager.ask([COLOUR]))
-    manager = SessionManager(store, executor=executor, desk=desk, clock=clock, token=FakeTokens())
+    manager = SessionManager(store, executor=executor, desk=desk, clock=clock)
     manager.create("spec", "clarify")
     desk.answer("q-1", "red")
     assert manager.run_phase("pass").success

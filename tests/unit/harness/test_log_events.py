@@ -91,8 +91,8 @@ def test_each_line_of_the_budget_is_told_once_when_it_is_crossed(manager: Sessio
             manager.record_tokens(tokens)
 
     assert [(event["event"], event["tokens_used"]) for event in events] == [
-        ("budget.warning", 80),
-        ("budget.exhausted", 100),
+        ("session.budget.warning", 80),
+        ("session.budget.exceeded", 105),
     ]
     assert {event["log_level"] for event in events} == {"warning"}
 
@@ -104,7 +104,7 @@ def test_a_line_that_an_extension_took_back_is_told_again(manager: SessionManage
         manager.extend_budget(100)
         manager.record_tokens(80)
 
-    assert named(events) == ["budget.extended", "budget.warning"]
+    assert named(events) == ["budget.extended", "session.budget.warning"]
 
 
 def test_a_run_is_told_from_its_start_to_its_end(base: Path, clock: FakeClock) -> None:
@@ -116,7 +116,7 @@ def test_a_run_is_told_from_its_start_to_its_end(base: Path, clock: FakeClock) -
         manager.run_phase("fail")
 
     assert named(events) == [
-        *("phase.started", "phase.succeeded", "session.checkpoint", "budget.warning"),
+        *("phase.started", "phase.succeeded", "session.checkpoint", "session.budget.warning"),
         *("phase.started", "phase.failed", "session.checkpoint"),
     ]
     assert events[5]["problem"] == "exit code 1"

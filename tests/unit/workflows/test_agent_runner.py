@@ -22,6 +22,7 @@ from tests.support.agents import (
     rejected,
     tdflow_work,
 )
+from tests.support.ids import sid
 from tools.durable import FileLock, OsFileSystem
 from tools.harness import (
     InvalidStateTransition,
@@ -649,7 +650,7 @@ def test_sessions_that_are_not_an_agents_or_have_ended_are_refused(ground: Agent
     assert not is_agent_session(store, other.session_id)
     store.delete(other.session_id)
     with pytest.raises(SessionNotFound):
-        ground.worker().resume("gone", ground.agent)
+        ground.worker().resume(sid("gone"), ground.agent)
     ground.start()
     with pytest.raises(InvalidStateTransition):
         ground.resume()

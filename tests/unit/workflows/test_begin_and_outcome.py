@@ -102,8 +102,7 @@ def test_begun_session_is_run_by_another_worker_as_if_it_had_been_started(
 
 def test_one_runner_begins_any_number_of_sessions(ground: AgentGround) -> None:
     store = SessionStore(ground.base)
-    tokens = iter(f"{number:08x}" for number in range(3))
-    runner = AgentRunner(SessionManager(store, token=lambda: next(tokens)), ground.gates)
+    runner = AgentRunner(SessionManager(store), ground.gates)
     begun = [runner.begin(tdflow_work()) for _ in range(3)]
     assert sorted(store.list_sessions()) == sorted(begun)
     assert len(set(begun)) == 3

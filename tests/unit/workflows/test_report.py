@@ -80,8 +80,8 @@ def test_every_session_has_a_report(tmp_path: Path) -> None:
     session = manager.create()
     assert session.session_id in session_report(session, manager.store)
     ground = AgentGround(tmp_path / "paused")
-    ground.start(token_budget=0)
-    assert "There is no budget to draw" in report(ground)
+    ground.start(token_budget=1)
+    assert "Tokens left: 1 of 1" in report(ground)
 
 
 def test_burn_down_tells_all_that_was_charged_and_extended(tmp_path: Path) -> None:

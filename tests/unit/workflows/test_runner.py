@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
+from tests.support.ids import sid
 from tests.unit.workflows.fakes import Ground, Killed
 from tools.durable import DirectoryLock, FileLock, OsFileSystem
 from tools.harness import (
@@ -521,7 +522,7 @@ def test_session_that_no_workflow_began_is_refused(ground: Ground, word: str) ->
 
 def test_session_that_is_not_there_is_refused(ground: Ground) -> None:
     with pytest.raises(SessionNotFound):
-        ground.worker().resume("session_of_nobody")
+        ground.worker().resume(sid("nobody"))
     with pytest.raises(InvalidSessionId):
         ground.worker().resume("../../etc")
 

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 
 from attrs import frozen
 
-from tools.harness.briefing import estimate_tokens
+from tools.harness.briefing import most_tokens
 from tools.workflows.agents.port import (
     AgentAnswer,
     AgentFailed,
@@ -234,7 +234,7 @@ class HttpAgent:
             raise AgentUnavailable(
                 agent=self.description, problem=f"{self._dialect.key_variable} is not set"
             )
-        most = max(1, min(self._most, request.tokens_left - estimate_tokens(request.prompt)))
+        most = max(1, min(self._most, request.tokens_left - most_tokens(request.prompt)))
         body = json.dumps(self._dialect.body(self._model, request.prompt, most)).encode()
         headers = {"Content-Type": "application/json", **self._dialect.headers(key)}
         deadline = self._monotonic() + self._timeout_s

@@ -11,11 +11,13 @@ import pytest
 
 from tests.support.clock import FakeClock
 from tests.support.filesystem import FaultyFileSystem
-from tools.durable import LockTimeout, WriteError
+from tests.support.ids import sid
+from tools.durable import LockTimeout
 from tools.harness import (
     AmbiguousSessionId,
     SessionConflict,
     SessionContext,
+    SessionIdTaken,
     SessionManager,
     SessionNotFound,
     SessionState,
@@ -26,34 +28,40 @@ from tools.harness import (
 )
 from tools.harness.session_codec import HEAD_BYTES
 
+S = sid("s")
+LONG, SHORT = "session_20260301_093000_000001", "session_20260301_093000_000002"
+
 
 def make(store: SessionStore, *ids: str) -> None:
     for session_id in ids:
         store.save(SessionContext.create(session_id=session_id))
 
 
+ALIKE = ("session_20260301_093000_000001", "session_20260301_093000_000012")
+OTHER = "session_20260302_101500_000777"
+
+
 @pytest.mark.parametrize(
     ("shortened", "found"),
     [
-        ("abc-1", "abc-1"),
-        ("abc", "abc"),  # a whole id wins over the beginning of others
-        ("xyz", "xyz-7"),
-        ("7", "xyz-7"),
-        ("bc-2", "abc-2"),
-        ("z-", "xyz-7"),
+        (ALIKE[0], ALIKE[0]),
+        ("session_20260302", OTHER),
+        ("777", OTHER),
+        ("0012", ALIKE[1]),
+        ("0302_1", OTHER),
     ],
 )
 def test_resolve_takes_the_best_fit(store: SessionStore, shortened: str, found: str) -> None:
-    make(store, "abc", "abc-1", "abc-2", "xyz-7")
+    make(store, *ALIKE, OTHER)
 
     assert store.resolve(shortened) == found
 
 
-@pytest.mark.parametrize(("shortened", "fitting"), [("ab", 3), ("-", 3), ("abc-", 2)])
+@pytest.mark.parametrize(("shortened", "fitting"), [("session_", 3), ("0301", 2), ("0000", 2)])
 def test_resolve_refuses_what_fits_several(
     store: SessionStore, shortened: str, fitting: int
 ) -> None:
-    make(store, "abc", "abc-1", "abc-2", "xyz-7")
+    make(store, *ALIKE, OTHER)
 
     with pytest.raises(AmbiguousSessionId) as caught:
         store.resolve(shortened)
@@ -63,7 +71,7 @@ def test_resolve_refuses_what_fits_several(
 
 
 def test_resolve_says_where_there_is_no_such_session(store: SessionStore, base: Path) -> None:
-    make(store, "abc")
+    make(store, OTHER)
     with pytest.raises(SessionNotFound) as caught:
         store.resolve("q")
     assert caught.value.path == base
@@ -72,8 +80,8 @@ def test_resolve_says_where_there_is_no_such_session(store: SessionStore, base: 
 def test_the_later_of_two_writers_gets_a_conflict_and_nothing_is_lost(
     store: SessionStore, base: Path
 ) -> None:
-    make(store, "s")
-    first, second = store.load("s"), SessionStore(base).load("s")
+    make(store, S)
+    first, second = store.load(S), SessionStore(base).load(S)
     assert first is not None
     assert second is not None
     first.add_history("first")
@@ -85,18 +93,18 @@ def test_the_later_of_two_writers_gets_a_conflict_and_nothing_is_lost(
         SessionStore(base).save(second)
 
     assert (caught.value.expected_revision, caught.value.actual_revision) == (1, 2)
-    assert caught.value.path == base / "s" / "session.yaml"
+    assert caught.value.path == base / S / "session.yaml"
     assert second == before
-    assert store.load("s") == first
+    assert store.load(S) == first
 
 
 def test_a_session_that_was_deleted_meanwhile_is_a_conflict_and_stays_deleted(
     store: SessionStore, base: Path
 ) -> None:
-    make(store, "s")
-    session = store.load("s")
+    make(store, S)
+    session = store.load(S)
     assert session is not None
-    store.delete("s")
+    store.delete(S)
 
     with pytest.raises(SessionConflict) as caught:
         store.save(session)
@@ -105,27 +113,36 @@ def test_a_session_that_was_deleted_meanwhile_is_a_conflict_and_stays_deleted(
     assert os.listdir(base) == [".gitkeep"]
 
 
-def test_a_second_creation_of_one_id_is_a_conflict(store: SessionStore) -> None:
-    make(store, "s")
-    with pytest.raises(SessionConflict) as caught:
-        make(store, "s")
-    assert (caught.value.expected_revision, caught.value.actual_revision) == (0, 1)
+def test_an_id_is_taken_by_a_session_and_by_anything_else(store: SessionStore, base: Path) -> None:
+    make(store, S)
+    (base / LONG).mkdir()
+    (base / SHORT).write_text("x")
+    content = store.session_path(S).read_bytes()
+
+    for taken in (S, LONG, SHORT):
+        with pytest.raises(SessionIdTaken, match="is taken") as caught:
+            make(store, taken)
+        assert caught.value.session_id == taken
+
+    assert store.session_path(S).read_bytes() == content
+    assert os.listdir(base / LONG) == []
+    assert (base / SHORT).read_text() == "x"
 
 
 def test_deletion_at_another_revision_deletes_nothing(store: SessionStore) -> None:
-    make(store, "s")
+    make(store, S)
     with pytest.raises(SessionConflict):
-        store.delete("s", expected_revision=2)
-    assert store.exists("s")
-    assert store.delete("s", expected_revision=1) is True
-    assert store.delete("s") is False
+        store.delete(S, expected_revision=2)
+    assert store.exists(S)
+    assert store.delete(S, expected_revision=1) is True
+    assert store.delete(S) is False
 
 
 def test_a_listing_reads_only_the_head_however_long_the_history(
     store: SessionStore, fs: FaultyFileSystem
 ) -> None:
-    make(store, "short", "long")
-    session = store.load("long")
+    make(store, SHORT, LONG)
+    session = store.load(LONG)
     assert session is not None
     for number in range(2_000):
         session.add_history("noted", details=f"number {number} " + "x" * 100)
@@ -134,7 +151,7 @@ def test_a_listing_reads_only_the_head_however_long_the_history(
 
     found = list(store.summaries())
 
-    assert [one.session_id for one in found] == ["long", "short"]
+    assert [one.session_id for one in found] == [LONG, SHORT]
     assert all(isinstance(one, SessionSummary) for one in found)
     assert fs.bytes_read <= 2 * (HEAD_BYTES + 4)
     reads = [call for call in fs.trace if call.operation == "pread"]
@@ -145,37 +162,37 @@ def test_a_listing_reads_only_the_head_however_long_the_history(
 
 
 def test_a_listing_leaves_out_what_is_no_session(store: SessionStore, base: Path) -> None:
-    make(store, "s")
+    make(store, S)
     (base / "file").write_text("x")
     (base / ".hidden").mkdir()
     (base / "empty").mkdir()
     (base / "no id!").mkdir()
     (base / "no id!" / "session.yaml").write_text("x")
-    (base / "link").symlink_to(base / "s")
+    (base / "link").symlink_to(base / S)
 
-    assert store.list_sessions() == ["s"]
-    assert [one.session_id for one in store.summaries()] == ["s"]
+    assert store.list_sessions() == [S]
+    assert [one.session_id for one in store.summaries()] == [S]
 
 
 def test_a_session_edited_by_hand_is_listed_too(store: SessionStore, base: Path) -> None:
-    make(store, "s")
-    path = base / "s" / "session.yaml"
+    make(store, S)
+    path = base / S / "session.yaml"
     path.write_text("# a note\n" + path.read_text().replace("state: active", "state:  active"))
 
     [one] = store.summaries()
     assert isinstance(one, SessionSummary)
     assert one.head.state is SessionState.ACTIVE
-    session = store.load("s")
+    session = store.load(S)
     assert session is not None
     session.add_history("goes on")
     store.save(session)
-    assert store.load("s") == session
+    assert store.load(S) == session
 
 
 def test_a_session_over_the_limit_is_refused_and_the_old_one_kept(base: Path) -> None:
     store = SessionStore(base, max_file_bytes=2_000)
-    make(store, "s")
-    session = store.load("s")
+    make(store, S)
+    session = store.load(S)
     assert session is not None
     session.add_history("noted", details="x" * 2_000)
 
@@ -185,7 +202,7 @@ def test_a_session_over_the_limit_is_refused_and_the_old_one_kept(base: Path) ->
     assert caught.value.max_bytes == 2_000
     assert caught.value.size_bytes > 2_000
     assert session.revision == 1
-    found = store.load("s")
+    found = store.load(S)
     assert found is not None
     assert len(found.history) == 1
 
@@ -194,36 +211,23 @@ def test_attachments_appear_with_the_session_and_are_read_back(
     store: SessionStore, base: Path
 ) -> None:
     store.save(
-        SessionContext.create(session_id="s"), attachments={"plan.yaml": b"a", "notes.txt": b""}
+        SessionContext.create(session_id=S), attachments={"plan.yaml": b"a", "notes.txt": b""}
     )
 
-    assert store.read_attachment("s", "plan.yaml") == b"a"
-    assert store.read_attachment("s", "notes.txt") == b""
-    assert store.read_attachment("s", "other") is None
-    assert sorted(os.listdir(base / "s")) == ["notes.txt", "plan.yaml", "session.yaml"]
-
-
-def test_a_name_that_is_taken_by_something_else_is_never_overwritten(
-    store: SessionStore, base: Path
-) -> None:
-    store.ensure_directory()
-    (base / "file").write_text("x")
-    (base / "directory").mkdir()
-    for name in ("file", "directory"):
-        with pytest.raises(WriteError, match="has its name"):
-            make(store, name)
-    assert (base / "file").read_text() == "x"
-    assert os.listdir(base / "directory") == []
+    assert store.read_attachment(S, "plan.yaml") == b"a"
+    assert store.read_attachment(S, "notes.txt") == b""
+    assert store.read_attachment(S, "other") is None
+    assert sorted(os.listdir(base / S)) == ["notes.txt", "plan.yaml", "session.yaml"]
 
 
 def test_a_save_waits_for_the_lock_no_longer_than_it_may(base: Path) -> None:
     store = SessionStore(base, lock_timeout_s=0.0)
-    make(store, "s")
-    session = store.load("s")
+    make(store, S)
+    session = store.load(S)
     assert session is not None
     from tools.durable import DirectoryLock, OsFileSystem
 
-    with DirectoryLock(OsFileSystem(), base / "s"), pytest.raises(LockTimeout):
+    with DirectoryLock(OsFileSystem(), base / S), pytest.raises(LockTimeout):
         store.save(session)
     store.save(session)
     assert session.revision == 2
@@ -235,9 +239,9 @@ def test_what_a_killed_creation_left_is_swept_by_the_next(store: SessionStore, b
     left.mkdir()
     (left / "session.yaml").write_text("half")
 
-    make(store, "s")
+    make(store, S)
 
-    assert sorted(os.listdir(base)) == [".gitkeep", "s"]
+    assert sorted(os.listdir(base)) == [".gitkeep", S]
 
 
 @pytest.fixture

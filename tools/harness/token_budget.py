@@ -1,0 +1,129 @@
+"""How many tokens a session may cost and has cost; pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from tools.harness.session_checks import check, count_fault
+
+DEFAULT_TOKEN_BUDGET: Final = 100_000
+WARNING_PERCENT: Final = 80.0
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetState:
+    """A token budget at one moment. As a condition it is whether 80 % or more is spent.
+
+    Attributes:
+        total_budget: Tokens allotted.
+        tokens_used: Tokens spent.
+        tokens_remaining: Tokens left; negative when more was spent than allotted.
+        utilization_percent: Tokens spent as a percentage of those allotted.
+        is_warning: Whether 80 % or more is spent.
+        is_over_budget: Whether more was spent than allotted.
+    """
+
+    total_budget: int
+    tokens_used: int
+    tokens_remaining: int
+    utilization_percent: float
+    is_warning: bool
+    is_over_budget: bool
+
+    def __bool__(self) -> bool:
+        """Return `is_warning`."""
+        return self.is_warning
+
+
+@dataclass(slots=True)
+class TokenBudget:
+    """How many tokens the work may cost and how many it has cost.
+
+    What was spent is recorded as it was, over the budget too: a record that refuses the truth
+    helps nobody. It is `can_continue` that keeps a worker from overspending.
+
+    Attributes:
+        total_budget: Tokens allotted, 1 or more.
+        tokens_used: Tokens spent, 0 or more.
+        newer_fields: Fields that a newer version wrote, as YAML; kept for it.
+    """
+
+    total_budget: int = DEFAULT_TOKEN_BUDGET
+    tokens_used: int = 0
+    newer_fields: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        check(self.faults())
+
+    def faults(self) -> list[str]:
+        """Return everything that is wrong with it; empty when nothing is."""
+        return count_fault("token_budget.total_budget", self.total_budget, least=1) + count_fault(
+            "token_budget.tokens_used", self.tokens_used, least=0
+        )
+
+    @property
+    def tokens_remaining(self) -> int:
+        """Tokens left; negative when more was spent than allotted."""
+        return self.total_budget - self.tokens_used
+
+    @property
+    def utilization_percent(self) -> float:
+        """Tokens spent as a percentage of those allotted."""
+        return self.tokens_used / self.total_budget * 100
+
+    @property
+    def is_warning(self) -> bool:
+        """Whether 80 % or more of the budget is spent (in whole numbers, so exactly at 80 %)."""
+        return self.tokens_used * 100 >= self.total_budget * int(WARNING_PERCENT)
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether nothing is left."""
+        return self.tokens_remaining <= 0
+
+    @property
+    def is_over_budget(self) -> bool:
+        """Whether more was spent than allotted."""
+        return self.tokens_remaining < 0
+
+    def snapshot(self) -> BudgetState:
+        """Return how the budget stands now."""
+        return BudgetState(
+            total_budget=self.total_budget,
+            tokens_used=self.tokens_used,
+            tokens_remaining=self.tokens_remaining,
+            utilization_percent=self.utilization_percent,
+            is_warning=self.is_warning,
+            is_over_budget=self.is_over_budget,
+        )
+
+    def can_continue(self, required_tokens: int = 1) -> bool:
+        """Return whether what is left covers `required_tokens` (0 or more).
+
+        Raises:
+            InvalidSession: `required_tokens` is no count.
+        """
+        check(count_fault("required_tokens", required_tokens, least=0))
+        return self.tokens_remaining >= required_tokens
+
+    def record_usage(self, tokens: int) -> None:
+        """Add `tokens` (1 or more) to what was spent.
+
+        Raises:
+            InvalidSession: `tokens` is no such count, or the sum is more than can be kept.
+        """
+        check(count_fault("tokens", tokens, least=1))
+        check(count_fault("token_budget.tokens_used", self.tokens_used + tokens, least=0))
+        self.tokens_used += tokens
+
+    def extend(self, additional_tokens: int) -> None:
+        """Add `additional_tokens` (1 or more) to what is allotted.
+
+        Raises:
+            InvalidSession: `additional_tokens` is no such count, or the sum is too large.
+        """
+        check(count_fault("additional_tokens", additional_tokens, least=1))
+        total = self.total_budget + additional_tokens
+        check(count_fault("token_budget.total_budget", total, least=1))
+        self.total_budget = total
