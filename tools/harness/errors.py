@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import ClassVar
 
 from tools.errors import AgentForgeError
 
@@ -208,3 +209,21 @@ class SessionTooLarge(HarnessError):
         self.path = path
         self.size_bytes = size_bytes
         self.max_bytes = max_bytes
+
+
+class SessionInUse(HarnessError):
+    """A session was to be deleted while somebody works with it; nothing was touched.
+
+    Attributes:
+        path: Its directory.
+    """
+
+    retryable: ClassVar[bool] = True
+
+    def __init__(self, session_id: str, *, path: Path) -> None:
+        super().__init__(
+            f"session {session_id} is in use: a run, an execution or a save holds a lock in "
+            f"{path}. Nothing was deleted; stop the run or let it end, then delete the session.",
+            session_id=session_id,
+        )
+        self.path = path

@@ -18,6 +18,8 @@ from tools.harness import (
 )
 from tools.harness.session_domain import new_session_id, validate_session_id
 
+SOUND = "session_20260301_093000_000001"
+
 HOSTILE: tuple[object, ...] = (
     *("", ".", "..", "...", "../x", "../../etc", "a/../b", "a/b", "/", "/etc/passwd", "//x", "a/"),
     *("\0", "a\0b", "a\n", "\na", "a\r", "a\tb", " ", " a", "a ", "-rf", "--help", "_x", ".hidden"),
@@ -50,6 +52,16 @@ HOSTILE: tuple[object, ...] = (
         "a\u202eb",
     ),
     *("a\ud800", "\ufeffa", "x" * 129, "x" * 100_000, None, 7, 1.5, True, b"session_1", ("a",)),
+    *("src", "a", "session_1", "x" * 128, "A-b_C-", "null", SOUND[:-1], f"{SOUND}0", f"{SOUND}\n"),
+    *(f" {SOUND}", SOUND.upper(), SOUND.replace("1", "\uff11"), SOUND.replace("1", "\u0661")),
+    *(
+        f"{SOUND}abcg",
+        f"{SOUND}AB",
+        SOUND.replace("_", "-"),
+        f"x{SOUND}",
+        f"{SOUND}/",
+        f"./{SOUND}",
+    ),
     *("session_\u0660", "a\u2028", "a'b", 'a"b', "a:b", "a@b", "a+b", "a=b", "a,b"),
 )
 
@@ -83,7 +95,7 @@ def test_a_hostile_id_is_refused_before_any_file_system_call(call: str, given: o
 def test_a_session_that_was_given_a_hostile_id_is_not_saved(given: object) -> None:
     fs = ForbiddenFileSystem()
     store = SessionStore(Path("/nowhere/at/all"), fs=fs)
-    session = SessionContext.create(session_id="sound")
+    session = SessionContext.create(session_id=SOUND)
     for revision in (0, 3):
         session.revision = revision
         session.session_id = given  # type: ignore[assignment]
@@ -100,7 +112,7 @@ def test_a_hostile_attachment_name_is_refused_before_any_file_system_call(name: 
     store = SessionStore(Path("/nowhere/at/all"), fs=fs)
 
     with pytest.raises(ValueError, match="attachment"):
-        store.read_attachment("session_1", name)
+        store.read_attachment(SOUND, name)
     with pytest.raises(ValueError, match="attachment"):
         store.save(SessionContext.create(), attachments={name: b""})
 
@@ -130,7 +142,7 @@ def test_a_hostile_part_of_an_id_is_refused_before_the_base_is_looked_at(given: 
     assert fs.trace == []
 
 
-@pytest.mark.parametrize("given", ["a", "7", "session_1", "x" * 128, "A-b_C-", "null", "0x1F"])
+@pytest.mark.parametrize("given", [SOUND, "session_20260301_093000_0a1b2c3d"])
 def test_a_sound_id_is_one(given: str) -> None:
     assert validate_session_id(given) == given
     assert SessionStore("base").session_path(given) == Path("base") / given / "session.yaml"
@@ -158,7 +170,7 @@ def test_the_forbidden_file_system_does_refuse_and_remember() -> None:
     fs = ForbiddenFileSystem()
 
     with pytest.raises(AssertionError, match="open"):
-        SessionStore("/nowhere", fs=fs).load("sound")
+        SessionStore("/nowhere", fs=fs).load(SOUND)
 
     assert [call.operation for call in fs.trace] == ["open"]
     assert SessionState.ACTIVE.value == "active"

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.clock import FakeClock
 from tests.support.filesystem import FaultyFileSystem
+from tests.support.sessions import session_id as an_id
 from tools.durable import LockTimeout, WriteError
 from tools.harness import (
     AmbiguousSessionId,
@@ -26,34 +27,46 @@ from tools.harness import (
 )
 from tools.harness.session_codec import HEAD_BYTES
 
+S = an_id(1)
+
 
 def make(store: SessionStore, *ids: str) -> None:
     for session_id in ids:
         store.save(SessionContext.create(session_id=session_id))
 
 
+FORMER = "session_20260301_093000_00000100"
+KNOWN = (an_id(100), an_id(101), an_id(722), FORMER)
+
+
 @pytest.mark.parametrize(
     ("shortened", "found"),
     [
-        ("abc-1", "abc-1"),
-        ("abc", "abc"),  # a whole id wins over the beginning of others
-        ("xyz", "xyz-7"),
-        ("7", "xyz-7"),
-        ("bc-2", "abc-2"),
-        ("z-", "xyz-7"),
+        (an_id(101), an_id(101)),
+        (FORMER[:-1], FORMER),
+        ("session_20260301_093000_0001", None),
+        ("22", an_id(722)),
+        ("000100", None),  # an end wins over a middle, and two end so
+        ("_000100", an_id(100)),
+        ("07", an_id(722)),
+        ("_0000", FORMER),
     ],
 )
-def test_resolve_takes_the_best_fit(store: SessionStore, shortened: str, found: str) -> None:
-    make(store, "abc", "abc-1", "abc-2", "xyz-7")
+def test_resolve_takes_the_best_fit(store: SessionStore, shortened: str, found: str | None) -> None:
+    make(store, *KNOWN)
 
-    assert store.resolve(shortened) == found
+    if found is None:
+        with pytest.raises(AmbiguousSessionId):
+            store.resolve(shortened)
+    else:
+        assert store.resolve(shortened) == found
 
 
-@pytest.mark.parametrize(("shortened", "fitting"), [("ab", 3), ("-", 3), ("abc-", 2)])
+@pytest.mark.parametrize(("shortened", "fitting"), [("session", 4), ("2026", 4), ("_0001", 2)])
 def test_resolve_refuses_what_fits_several(
     store: SessionStore, shortened: str, fitting: int
 ) -> None:
-    make(store, "abc", "abc-1", "abc-2", "xyz-7")
+    make(store, *KNOWN)
 
     with pytest.raises(AmbiguousSessionId) as caught:
         store.resolve(shortened)
@@ -63,7 +76,7 @@ def test_resolve_refuses_what_fits_several(
 
 
 def test_resolve_says_where_there_is_no_such_session(store: SessionStore, base: Path) -> None:
-    make(store, "abc")
+    make(store, S)
     with pytest.raises(SessionNotFound) as caught:
         store.resolve("q")
     assert caught.value.path == base
@@ -72,8 +85,8 @@ def test_resolve_says_where_there_is_no_such_session(store: SessionStore, base: 
 def test_the_later_of_two_writers_gets_a_conflict_and_nothing_is_lost(
     store: SessionStore, base: Path
 ) -> None:
-    make(store, "s")
-    first, second = store.load("s"), SessionStore(base).load("s")
+    make(store, S)
+    first, second = store.load(S), SessionStore(base).load(S)
     assert first is not None
     assert second is not None
     first.add_history("first")
@@ -85,47 +98,48 @@ def test_the_later_of_two_writers_gets_a_conflict_and_nothing_is_lost(
         SessionStore(base).save(second)
 
     assert (caught.value.expected_revision, caught.value.actual_revision) == (1, 2)
-    assert caught.value.path == base / "s" / "session.yaml"
+    assert caught.value.path == base / S / "session.yaml"
     assert second == before
-    assert store.load("s") == first
+    assert store.load(S) == first
 
 
 def test_a_session_that_was_deleted_meanwhile_is_a_conflict_and_stays_deleted(
     store: SessionStore, base: Path
 ) -> None:
-    make(store, "s")
-    session = store.load("s")
+    make(store, S)
+    session = store.load(S)
     assert session is not None
-    store.delete("s")
+    store.delete(S)
 
     with pytest.raises(SessionConflict) as caught:
         store.save(session)
 
     assert caught.value.actual_revision is None
-    assert os.listdir(base) == [".gitkeep"]
+    assert sorted(os.listdir(base)) == [".gitkeep", ".prune"]
 
 
 def test_a_second_creation_of_one_id_is_a_conflict(store: SessionStore) -> None:
-    make(store, "s")
+    make(store, S)
     with pytest.raises(SessionConflict) as caught:
-        make(store, "s")
+        make(store, S)
     assert (caught.value.expected_revision, caught.value.actual_revision) == (0, 1)
 
 
 def test_deletion_at_another_revision_deletes_nothing(store: SessionStore) -> None:
-    make(store, "s")
+    make(store, S)
     with pytest.raises(SessionConflict):
-        store.delete("s", expected_revision=2)
-    assert store.exists("s")
-    assert store.delete("s", expected_revision=1) is True
-    assert store.delete("s") is False
+        store.delete(S, expected_revision=2)
+    assert store.exists(S)
+    assert store.delete(S, expected_revision=1) is True
+    assert store.delete(S) is False
 
 
 def test_a_listing_reads_only_the_head_however_long_the_history(
     store: SessionStore, fs: FaultyFileSystem
 ) -> None:
-    make(store, "short", "long")
-    session = store.load("long")
+    short, long = an_id(2), an_id(1)
+    make(store, short, long)
+    session = store.load(long)
     assert session is not None
     for number in range(2_000):
         session.add_history("noted", details=f"number {number} " + "x" * 100)
@@ -134,7 +148,7 @@ def test_a_listing_reads_only_the_head_however_long_the_history(
 
     found = list(store.summaries())
 
-    assert [one.session_id for one in found] == ["long", "short"]
+    assert [one.session_id for one in found] == [long, short]
     assert all(isinstance(one, SessionSummary) for one in found)
     assert fs.bytes_read <= 2 * (HEAD_BYTES + 4)
     reads = [call for call in fs.trace if call.operation == "pread"]
@@ -145,37 +159,39 @@ def test_a_listing_reads_only_the_head_however_long_the_history(
 
 
 def test_a_listing_leaves_out_what_is_no_session(store: SessionStore, base: Path) -> None:
-    make(store, "s")
+    make(store, S)
     (base / "file").write_text("x")
     (base / ".hidden").mkdir()
-    (base / "empty").mkdir()
-    (base / "no id!").mkdir()
-    (base / "no id!" / "session.yaml").write_text("x")
-    (base / "link").symlink_to(base / "s")
+    (base / an_id(2)).mkdir()
+    (base / an_id(3)).write_text("x")
+    for name in ("src", "no id!", "session_1", an_id(4) + "x", an_id(5)[:-1] + "\u0661"):
+        (base / name).mkdir()
+        (base / name / "session.yaml").write_text("x")
+    (base / "link").symlink_to(base / S)
 
-    assert store.list_sessions() == ["s"]
-    assert [one.session_id for one in store.summaries()] == ["s"]
+    assert store.list_sessions() == [S]
+    assert [one.session_id for one in store.summaries()] == [S]
 
 
 def test_a_session_edited_by_hand_is_listed_too(store: SessionStore, base: Path) -> None:
-    make(store, "s")
-    path = base / "s" / "session.yaml"
+    make(store, S)
+    path = base / S / "session.yaml"
     path.write_text("# a note\n" + path.read_text().replace("state: active", "state:  active"))
 
     [one] = store.summaries()
     assert isinstance(one, SessionSummary)
     assert one.head.state is SessionState.ACTIVE
-    session = store.load("s")
+    session = store.load(S)
     assert session is not None
     session.add_history("goes on")
     store.save(session)
-    assert store.load("s") == session
+    assert store.load(S) == session
 
 
 def test_a_session_over_the_limit_is_refused_and_the_old_one_kept(base: Path) -> None:
     store = SessionStore(base, max_file_bytes=2_000)
-    make(store, "s")
-    session = store.load("s")
+    make(store, S)
+    session = store.load(S)
     assert session is not None
     session.add_history("noted", details="x" * 2_000)
 
@@ -185,7 +201,7 @@ def test_a_session_over_the_limit_is_refused_and_the_old_one_kept(base: Path) ->
     assert caught.value.max_bytes == 2_000
     assert caught.value.size_bytes > 2_000
     assert session.revision == 1
-    found = store.load("s")
+    found = store.load(S)
     assert found is not None
     assert len(found.history) == 1
 
@@ -194,36 +210,36 @@ def test_attachments_appear_with_the_session_and_are_read_back(
     store: SessionStore, base: Path
 ) -> None:
     store.save(
-        SessionContext.create(session_id="s"), attachments={"plan.yaml": b"a", "notes.txt": b""}
+        SessionContext.create(session_id=S), attachments={"plan.yaml": b"a", "notes.txt": b""}
     )
 
-    assert store.read_attachment("s", "plan.yaml") == b"a"
-    assert store.read_attachment("s", "notes.txt") == b""
-    assert store.read_attachment("s", "other") is None
-    assert sorted(os.listdir(base / "s")) == ["notes.txt", "plan.yaml", "session.yaml"]
+    assert store.read_attachment(S, "plan.yaml") == b"a"
+    assert store.read_attachment(S, "notes.txt") == b""
+    assert store.read_attachment(S, "other") is None
+    assert sorted(os.listdir(base / S)) == ["notes.txt", "plan.yaml", "session.yaml"]
 
 
 def test_a_name_that_is_taken_by_something_else_is_never_overwritten(
     store: SessionStore, base: Path
 ) -> None:
     store.ensure_directory()
-    (base / "file").write_text("x")
-    (base / "directory").mkdir()
-    for name in ("file", "directory"):
+    (base / an_id(1)).write_text("x")
+    (base / an_id(2)).mkdir()
+    for number in (1, 2):
         with pytest.raises(WriteError, match="has its name"):
-            make(store, name)
-    assert (base / "file").read_text() == "x"
-    assert os.listdir(base / "directory") == []
+            make(store, an_id(number))
+    assert (base / an_id(1)).read_text() == "x"
+    assert os.listdir(base / an_id(2)) == []
 
 
 def test_a_save_waits_for_the_lock_no_longer_than_it_may(base: Path) -> None:
     store = SessionStore(base, lock_timeout_s=0.0)
-    make(store, "s")
-    session = store.load("s")
+    make(store, S)
+    session = store.load(S)
     assert session is not None
     from tools.durable import DirectoryLock, OsFileSystem
 
-    with DirectoryLock(OsFileSystem(), base / "s"), pytest.raises(LockTimeout):
+    with DirectoryLock(OsFileSystem(), base / S), pytest.raises(LockTimeout):
         store.save(session)
     store.save(session)
     assert session.revision == 2
@@ -235,9 +251,9 @@ def test_what_a_killed_creation_left_is_swept_by_the_next(store: SessionStore, b
     left.mkdir()
     (left / "session.yaml").write_text("half")
 
-    make(store, "s")
+    make(store, S)
 
-    assert sorted(os.listdir(base)) == [".gitkeep", "s"]
+    assert sorted(os.listdir(base)) == [".gitkeep", S]
 
 
 @pytest.fixture
