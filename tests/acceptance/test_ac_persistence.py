@@ -17,7 +17,7 @@ import yaml
 from tests.support.clock import FakeClock, FakeTokens
 from tests.support.executors import SUCCEEDED, FakeExecutor
 from tests.support.filesystem import FaultyFileSystem, every_call_from, nth_of
-from tests.support.sessions import age_leftovers, as_plain
+from tests.support.sessions import as_plain
 from tools.durable import WriteError
 from tools.harness import SessionCorrupted, SessionManager, SessionState, SessionStore
 from tools.harness.session_store import DEFAULT_BASE_PATH
@@ -130,7 +130,6 @@ def test_ac_008_a_writer_killed_before_the_rename_leaves_the_original(
     left, kept = sorted(p.name for p in path.parent.iterdir())
     assert re.fullmatch(r"\.session\.yaml\.new-[0-9a-f]{8}\.tmp", left)
     assert kept == "session.yaml"
-    age_leftovers(base)
     assert path.read_bytes() == original
 
     successor = SessionManager(SessionStore(base))

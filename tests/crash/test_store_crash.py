@@ -14,7 +14,6 @@ import pytest
 
 from tests.crash import _story
 from tests.crash._nursery import Nursery
-from tests.support.sessions import age_leftovers
 from tests.support.soak import SOAKING
 from tools.harness import SessionStore, UnreadableSession
 
@@ -55,8 +54,7 @@ def leftovers(base: Path) -> list[str]:
 
 
 def save_create_and_delete(base: Path) -> None:
-    """Do what comes next in the base, later: save each session once, create one, delete one."""
-    age_leftovers(base)
+    """Do what comes next in the base: save each session once, create one, delete one."""
     store = SessionStore(base)
     for name in store.list_sessions():
         session = store.load(name)
@@ -259,7 +257,6 @@ def test_a_save_killed_at_any_system_call_leaves_the_old_session_or_the_new(
         assert unreadable(base) == [], where
         shown.append(revision_on_disk(base))
         assert shown[-1] in {3, 4}, where
-        age_leftovers(base)
         store = SessionStore(base)
         session = store.load(_story.VICTIM)
         assert session is not None

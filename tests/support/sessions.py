@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from tools.harness import SessionContext
@@ -13,12 +11,6 @@ from tools.harness import SessionContext
 def session_id(number: int) -> str:
     """Return the id of a session by a number."""
     return f"session_20260301_093000_{number:06d}"
-
-
-def age_leftovers(base: Path) -> None:
-    """Make the temporary files that killed writers left look as old as a sweep asks for."""
-    for left in base.rglob(".*.tmp"):
-        os.utime(left, (0, 0), follow_symlinks=False)
 
 
 def _moment(moment: datetime | None) -> str | None:

@@ -1,8 +1,9 @@
 """One file, replaced as a whole or not at all.
 
 The new content is built in a temporary file beside the old one, `.{name}.new-{random}.tmp`. What a
-killed writer left of that form is removed by the next replacement of the same file that succeeds,
-once it is `LEFTOVER_AGE_S` old.
+killed writer left of that form is removed by the next replacement of the same file that succeeds:
+whatever is older than the new content where the caller holds a lock, so that no other writer can be
+alive, and what is `LEFTOVER_AGE_S` older where nobody knows.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from tools.durable.filesystem import (
 )
 
 LEFTOVER_AGE_S: Final = 60.0
-"""How long a temporary file is left alone after it was written to last, in seconds."""
+"""How long an unknown writer's temporary file is left alone after its last write, in seconds."""
 
 _TRIES: Final = 100
 _MARK: Final = ".new-"  # or a user's own file might pass for a leftover
@@ -87,6 +88,7 @@ class AtomicFileWriter:
         previous_fd: int | None = None,
         verify: bool = False,
         also_swept: Collection[str] = (),
+        leftover_age_s: float = LEFTOVER_AGE_S,
     ) -> None:
         """Name the file; nothing happens yet.
 
@@ -99,7 +101,10 @@ class AtomicFileWriter:
             previous_fd: The old file, open for reading, where the caller has it open.
             verify: Read the temporary file back and compare it before it takes the name.
             also_swept: Names in the directory that earlier releases gave temporary files.
+            leftover_age_s: How much older than the new content a temporary file must be to count
+                as a killed writer's; 0 where a lock keeps other writers away.
         """
+        self._leftover_age_s = leftover_age_s
         self._also_swept = also_swept
         self._path = Path(path)
         self._name = self._path.name
@@ -192,10 +197,10 @@ class AtomicFileWriter:
         except OSError as error:
             visible = not self._previous.put_back(directory_fd, self._token)
             raise self._refused("fsync of the directory", error, visible=visible) from error
-        self._sweep(before=written_at - LEFTOVER_AGE_S)
+        self._sweep(until=written_at - self._leftover_age_s)
 
-    def _sweep(self, *, before: float) -> None:
-        """Remove what killed writers left before a time; what resists stays for the next time."""
+    def _sweep(self, *, until: float) -> None:
+        """Remove what killed writers left until a time; what resists stays for the next time."""
         fs, directory_fd = self._fs, self._directory_fd
         with suppress(OSError):
             for entry in fs.listdir(directory_fd):
@@ -203,7 +208,7 @@ class AtomicFileWriter:
                     continue
                 with suppress(OSError):
                     found = fs.stat(entry, dir_fd=directory_fd)
-                    if not stat.S_ISDIR(found.st_mode) and found.st_mtime < before:
+                    if not stat.S_ISDIR(found.st_mode) and found.st_mtime <= until:
                         fs.unlink(entry, dir_fd=directory_fd)
 
     def _compare(self, expected: bytes) -> None:
@@ -272,6 +277,7 @@ def replace_file(
         previous_fd=previous_fd,
         verify=verify,
         also_swept=also_swept,
+        leftover_age_s=0.0,
     ) as file:
         file.write_chunks(chunks)
 

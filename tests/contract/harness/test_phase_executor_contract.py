@@ -26,7 +26,8 @@ from tools.harness import (
 )
 from tools.sandbox import ExecutionPolicy, Sandbox, WorkspaceBusy, WorkspaceError
 
-SESSION: Final = "session_1"
+SESSION: Final = "session_20260301_093000_000100"
+ONE, TWO, THREE, FOUR = (f"session_20260301_093000_{number:06d}" for number in range(1, 5))
 
 
 class ScriptedExecutor(FakeExecutor):
@@ -255,8 +256,8 @@ def test_the_sandbox_of_a_workspace_is_kept_and_used_again(
 
     monkeypatch.setattr(tools.sandbox, "create_sandbox", counted)
     executor = SandboxPhaseExecutor(store)
-    in_sessions(executor, store, "one", "two", "one", "two", "one")
-    assert [path.parent.name for path in made] == ["one", "two"]
+    in_sessions(executor, store, ONE, TWO, ONE, TWO, ONE)
+    assert [path.parent.name for path in made] == [ONE, TWO]
     assert executor.kept_sandboxes == 2
 
 
@@ -272,28 +273,28 @@ def test_the_sandbox_used_longest_ago_is_closed_when_there_are_too_many(
 
     monkeypatch.setattr(Sandbox, "close", noted)
     with SandboxPhaseExecutor(store, kept=2) as executor:
-        in_sessions(executor, store, "one", "two", "one", "three")
-        assert closed == ["two"]
+        in_sessions(executor, store, ONE, TWO, ONE, THREE)
+        assert closed == [TWO]
         assert executor.kept_sandboxes == 2
-        in_sessions(executor, store, "two")
-        assert closed == ["two", "one"]
-    assert sorted(closed[2:]) == ["three", "two"]
+        in_sessions(executor, store, TWO)
+        assert closed == [TWO, ONE]
+    assert sorted(closed[2:]) == [TWO, THREE]
     assert executor.kept_sandboxes == 0
 
 
 def test_a_closed_executor_still_answers_but_keeps_nothing(store: SessionStore) -> None:
     executor = SandboxPhaseExecutor(store)
     executor.close()
-    in_sessions(executor, store, "one")
+    in_sessions(executor, store, ONE)
     assert executor.kept_sandboxes == 0
 
 
 def test_no_sandbox_is_closed_while_something_runs_in_it(store: SessionStore) -> None:
     executor = SandboxPhaseExecutor(store, kept=0)
-    in_sessions(executor, store, "one", "two", "three", "four")
+    in_sessions(executor, store, ONE, TWO, THREE, FOUR)
     with ThreadPoolExecutor(8) as threads:
         results = threads.map(
-            lambda i: executor.execute(GOOD, session_id=("one", "two", "three", "four")[i % 4]),
+            lambda i: executor.execute(GOOD, session_id=(ONE, TWO, THREE, FOUR)[i % 4]),
             range(24),
         )
         assert all(result.success for result in results)
@@ -304,18 +305,18 @@ def test_a_sandbox_in_use_outlives_those_that_are_trimmed(
     store: SessionStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     executor = SandboxPhaseExecutor(store, kept=0)
-    in_sessions(executor, store, "one", "two")
+    in_sessions(executor, store, ONE, TWO)
     execute = Sandbox.execute
 
     def meanwhile(sandbox: Sandbox, code: str, **options: Any) -> Any:
         if code == WRITES:
-            executor.execute(GOOD, session_id="two")
+            executor.execute(GOOD, session_id=TWO)
             assert executor.kept_sandboxes == 1
             assert not sandbox.closed
         return execute(sandbox, code, **options)
 
     monkeypatch.setattr(Sandbox, "execute", meanwhile)
-    assert executor.execute(WRITES, session_id="one").success
+    assert executor.execute(WRITES, session_id=ONE).success
     assert executor.kept_sandboxes == 0
 
 
@@ -323,15 +324,15 @@ def test_a_workspace_that_is_made_anew_is_used_and_one_that_is_a_link_is_not(
     store: SessionStore, tmp_path: Path
 ) -> None:
     executor = SandboxPhaseExecutor(store)
-    in_sessions(executor, store, "one")
-    workspace = store.workspace_path("one")
+    in_sessions(executor, store, ONE)
+    workspace = store.workspace_path(ONE)
     workspace.rmdir()
-    in_sessions(executor, store, "one")
+    in_sessions(executor, store, ONE)
     workspace.rmdir()
     (tmp_path / "elsewhere").mkdir()
     workspace.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(WorkspaceError):
-        executor.execute(WRITES, session_id="one")
+        executor.execute(WRITES, session_id=ONE)
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
@@ -349,16 +350,16 @@ def test_a_workspace_of_a_relative_base_is_the_one_of_now(
 
 
 def test_a_workspace_held_by_others_is_told_as_busy_and_nothing_runs(store: SessionStore) -> None:
-    in_sessions(SandboxPhaseExecutor(store), store, "one")
+    in_sessions(SandboxPhaseExecutor(store), store, ONE)
     executor = SandboxPhaseExecutor(store, ExecutionPolicy(deadline_s=0.2))
-    held = os.open(store.workspace_path("one"), os.O_RDONLY)
+    held = os.open(store.workspace_path(ONE), os.O_RDONLY)
     try:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(WorkspaceBusy):
-            executor.execute(WRITES, session_id="one")
+            executor.execute(WRITES, session_id=ONE)
     finally:
         os.close(held)
-    assert not (store.workspace_path("one") / "made.txt").exists()
+    assert not (store.workspace_path(ONE) / "made.txt").exists()
 
 
 def test_a_negative_number_of_sandboxes_is_refused(store: SessionStore) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.clock import FakeTokens
 from tests.support.filesystem import Call, FaultyFileSystem, nth_call, nth_of
-from tools.durable import AtomicFileWriter, WriteError
+from tools.durable import AtomicFileWriter, OsFileSystem, WriteError, replace_file
 from tools.durable.replacing import LEFTOVER_AGE_S, is_temporary
 
 ERRNOS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS, errno.EDQUOT)
@@ -202,3 +202,16 @@ def test_who_lists_the_directory_meanwhile_never_sees_half_a_file(path: Path) ->
     write(path, FaultyFileSystem(before=look))
     assert set(seen) == {b"old", WRITTEN}
     assert seen == sorted(seen, key=lambda content: content == WRITTEN)
+
+
+def test_under_a_lock_all_that_is_older_than_the_new_content_was_left(path: Path) -> None:
+    left, later = (path.parent / f".file.new-001122334455667{n}.tmp" for n in range(2))
+    left.write_text("half")
+    later.write_text("of another clock")
+    os.utime(later, (2**32, 2**32))
+    fd = os.open(path.parent, os.O_RDONLY)
+    try:
+        replace_file(OsFileSystem(), fd, "file", [b"new"], path=path)
+    finally:
+        os.close(fd)
+    assert sorted(os.listdir(path.parent)) == [later.name, "file"]

@@ -551,7 +551,7 @@ def test_sessions_that_are_not_an_agents_or_have_ended_are_refused(ground: Agent
     assert not is_agent_session(store, other.session_id)
     store.delete(other.session_id)
     with pytest.raises(SessionNotFound):
-        ground.worker().resume("gone", ground.agent)
+        ground.worker().resume(other.session_id, ground.agent)
     ground.start()
     with pytest.raises(InvalidStateTransition):
         ground.resume()

@@ -521,7 +521,7 @@ def test_session_that_no_workflow_began_is_refused(ground: Ground, word: str) ->
 
 def test_session_that_is_not_there_is_refused(ground: Ground) -> None:
     with pytest.raises(SessionNotFound):
-        ground.worker().resume("session_of_nobody")
+        ground.worker().resume("session_20260301_093000_000001")
     with pytest.raises(InvalidSessionId):
         ground.worker().resume("../../etc")
 
