@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -132,8 +133,9 @@ def test_ac_008_a_writer_killed_before_the_rename_leaves_the_original(
     fs.begin(killed)
     with pytest.raises(WriteError):
         manager.add_history("lost")
-    left = sorted(p.name for p in path.parent.iterdir())
-    assert left == [".session.yaml.tmp", "session.yaml"]
+    left, kept = sorted(p.name for p in path.parent.iterdir())
+    assert re.fullmatch(r"\.session\.yaml\.new-[0-9a-f]{8}\.tmp", left)
+    assert kept == "session.yaml"
     assert path.read_bytes() == original
 
     successor = SessionManager(SessionStore(base))

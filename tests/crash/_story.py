@@ -13,6 +13,14 @@ from tools.harness import SessionContext
 _BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
+def id_of(number: int) -> str:
+    """Return the id of a session by a number."""
+    return f"session_20260101_000000_{number:06d}"
+
+
+VICTIM, BYSTANDER, NEXT, SHARED = map(id_of, range(900_001, 900_005))
+
+
 def begin(session_id: str) -> SessionContext:
     """Return the session as its first save finds it."""
     return SessionContext.create(

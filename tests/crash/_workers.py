@@ -28,6 +28,7 @@ from tools.durable import OsFileSystem
 from tools.harness import (
     HarnessError,
     SessionConflict,
+    SessionInUse,
     SessionManager,
     SessionStore,
     UnreadableSession,
@@ -81,18 +82,18 @@ class DyingFileSystem:
 def one_operation(
     tell: Tell, *, base: str, operation: str, last: int | None, moment: str = "before"
 ) -> None:
-    """Do one thing to the session "victim" and die at one of its system calls."""
+    """Do one thing to the session `_story.VICTIM` and die at one of its system calls."""
     fs = DyingFileSystem(last, moment)
     store = SessionStore(base, fs=fs)
     if operation == "create":
-        store.save(_story.begin("victim"), attachments={"plan.yaml": b"a plan\n" * 100})
+        store.save(_story.begin(_story.VICTIM), attachments={"plan.yaml": b"a plan\n" * 100})
     elif operation == "save":
-        session = SessionStore(base).load("victim")
+        session = SessionStore(base).load(_story.VICTIM)
         assert session is not None
         _story.go_on(session)
         store.save(session)
     else:
-        assert store.delete("victim")
+        assert store.delete(_story.VICTIM)
     tell(calls=fs.calls)
 
 
@@ -122,7 +123,7 @@ def save_until_killed(tell: Tell, *, base: str, seed: int, ids: list[str]) -> No
 def add_artifacts(
     tell: Tell, *, base: str, here: str, workers: int, worker: int, count: int
 ) -> None:
-    """Add artifacts to the session "shared", loading it anew whenever somebody was quicker."""
+    """Add artifacts to one session, loading it anew whenever somebody was quicker."""
     store = _patient_store(base)
     rng = random.Random(worker)
     conflicts = 0
@@ -130,7 +131,7 @@ def add_artifacts(
     _wait_until(lambda: len(os.listdir(here)) == workers)
     for number in range(count):
         while True:
-            session = store.load("shared")
+            session = store.load(_story.SHARED)
             assert session is not None
             session.add_artifact(f"out/{worker}/{number}.txt", "created")
             try:
@@ -147,7 +148,9 @@ def create_sessions(tell: Tell, *, base: str, start: float, worker: int, count: 
     store = _patient_store(base)
     _sleep_until(start)
     for number in range(count):
-        store.save(_story.begin(f"session-{worker}-{number}"), attachments={"plan.yaml": b"plan"})
+        store.save(
+            _story.begin(_story.id_of(1_000 * worker + number)), attachments={"plan.yaml": b"plan"}
+        )
     tell(created=count)
 
 
@@ -158,7 +161,7 @@ def create_the_same_session(tell: Tell, *, base: str, start: float, count: int) 
     first = []
     for number in range(count):
         try:
-            store.save(_story.begin(f"session-{number}"))
+            store.save(_story.begin(_story.id_of(number)))
         except SessionConflict:
             continue
         first.append(number)
@@ -202,7 +205,7 @@ def create_and_delete(tell: Tell, *, base: str, start: float, count: int, stop: 
     refused = 0
     _sleep_until(start)
     for number in range(count):
-        name = f"victim-{number}"
+        name = _story.id_of(number)
         store.save(_story.begin(name))
         _wait_until(lambda: os.path.exists(f"{stop}.saved") and os.path.exists(f"{stop}.seen"))
         time.sleep(0.03)
@@ -211,7 +214,7 @@ def create_and_delete(tell: Tell, *, base: str, start: float, count: int, stop: 
             assert session is not None
             try:
                 assert store.delete(name, expected_revision=session.revision)
-            except SessionConflict:
+            except (SessionConflict, SessionInUse):
                 refused += 1
                 continue
             deleted[name] = session.revision

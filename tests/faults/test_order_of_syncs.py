@@ -39,23 +39,37 @@ FIRST_SAVE = [
     "fsync new/base",
 ]
 SAVE = [
-    "create new/base/SESSION/.session.yaml.tmp",
-    "write new/base/SESSION/.session.yaml.tmp",
-    "fsync new/base/SESSION/.session.yaml.tmp",
-    "rename new/base/SESSION/.session.yaml.tmp to new/base/SESSION/session.yaml",
+    "create new/base/SESSION/TEMPORARY",
+    "write new/base/SESSION/TEMPORARY",
+    "fsync new/base/SESSION/TEMPORARY",
+    "rename new/base/SESSION/TEMPORARY to new/base/SESSION/session.yaml",
     "fsync new/base/SESSION",
 ]
-DELETION = [
+FIRST_AUDIT = [
+    "mkdir new/base/.prune",
+    "fsync new/base",
+    "create new/base/.prune/audit.jsonl",
+    "fsync new/base/.prune",
+]
+ANNOUNCED = [
+    "write new/base/.prune/audit.jsonl",
+    "fsync new/base/.prune/audit.jsonl",
+]
+DISCARDED = [
     "rename new/base/SESSION to new/base/HIDDEN",
     "fsync new/base",
     "unlink new/base/HIDDEN/session.yaml",
     "rmdir new/base/HIDDEN",
     "fsync new/base",
 ]
+TOLD = ["write new/base/.prune/audit.jsonl"]
+DELETION = [*FIRST_AUDIT, *ANNOUNCED, *DISCARDED, *TOLD]
 
 
 def plainly(line: str) -> str:
     line = re.sub(r"session_\d{8}_\d{6}_[0-9]{6}", "SESSION", line)
+    line = re.sub(r"session_\d{8}_\d{6}_[0-9a-f]{8}", "SESSION", line)
+    line = re.sub(r"\.session\.yaml\.new-[0-9a-f]+\.tmp", "TEMPORARY", line)
     return re.sub(r"\.discarded-[0-9a-z-]+", "HIDDEN", line)
 
 
@@ -72,6 +86,8 @@ class NamingFileSystem(FaultyFileSystem):
         return lines
 
     def _tell(self, operation: str, path: str, more: str = "") -> None:
+        if path.startswith("/proc/self/fd/"):  # what was opened by descriptor
+            path = os.path.realpath(path)
         self.lines.append(plainly(f"{operation} {os.path.relpath(path, self.top)}{more}"))
 
     def open(self, path: str, flags: int, mode: int = 0o600, *, dir_fd: int | None = None) -> int:

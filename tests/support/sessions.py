@@ -8,6 +8,11 @@ from typing import Any
 from tools.harness import SessionContext
 
 
+def session_id(number: int) -> str:
+    """Return the id of a session by a number."""
+    return f"session_20260301_093000_{number:06d}"
+
+
 def _moment(moment: datetime | None) -> str | None:
     return None if moment is None else moment.isoformat(timespec="microseconds")
 

@@ -5,10 +5,12 @@ from datetime import UTC, datetime
 import pytest
 
 from tools.identifiers import (
+    InvalidIdentifier,
     completions,
     is_session_id,
     is_uuid,
     is_uuid4,
+    is_workspace_name,
     new_uuid4,
     next_session_id,
     session_id_at,
@@ -79,3 +81,19 @@ def test_a_shortened_id_is_completed_by_beginning_then_end_then_middle() -> None
     assert completions("bc", known) == ["xabc"]
     assert completions("-", known) == ["abc-1", "1-abc-2"]
     assert completions("q", known) == []
+
+
+def test_every_package_refuses_an_id_with_one_class_of_error() -> None:
+    from tools.questions.errors import InvalidSessionId as OfAQuestion
+    from tools.sandbox import InvalidSessionId as OfAWorkspace
+
+    for error in (OfAQuestion("../x"), OfAWorkspace("../x")):
+        assert isinstance(error, InvalidIdentifier)
+        assert error.given == "../x"
+
+
+def test_a_workspaces_name_is_a_plain_name() -> None:
+    assert is_workspace_name(V4)
+    assert is_workspace_name("workspace")
+    for text in ("", ".", "..", "a/b", "a\n", "-a", "_a", "é", "x" * 129, None, 7):
+        assert not is_workspace_name(text)

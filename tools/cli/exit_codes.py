@@ -76,6 +76,7 @@ ERRORS: Final[Mapping[str, ExitCode]] = MappingProxyType(
         "tools.harness.errors.AmbiguousSessionId": ExitCode.AMBIGUOUS,
         "tools.harness.errors.SessionConflict": ExitCode.CONFLICT,
         "tools.harness.errors.SessionAlreadyActive": ExitCode.CONFLICT,
+        "tools.harness.errors.SessionInUse": ExitCode.CONFLICT,
         "tools.harness.errors.SessionTooLarge": ExitCode.REFUSED,
         "tools.harness.errors.SessionCorrupted": ExitCode.INVALID_FILE,
         "tools.harness.errors.HarnessError": ExitCode.REFUSED,

@@ -7,10 +7,11 @@ turns every `OSError` into an error that says which path, which step, and what b
 
 from tools.durable.directories import make_durable_directory
 from tools.durable.errors import DurableError, LockTimeout, ReadError, RemovalError, WriteError
-from tools.durable.files import read_regular_file, replace_file
+from tools.durable.files import read_regular_file
 from tools.durable.filesystem import FileSystem, OsFileSystem
 from tools.durable.locks import DirectoryLock, FileLock
 from tools.durable.ownership import hand_over
+from tools.durable.replacing import AtomicFileWriter, replace_file
 from tools.durable.trees import (
     Undeletable,
     discard_tree,
@@ -20,6 +21,7 @@ from tools.durable.trees import (
 )
 
 __all__ = [
+    "AtomicFileWriter",
     "DirectoryLock",
     "DurableError",
     "FileLock",

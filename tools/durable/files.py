@@ -1,4 +1,4 @@
-"""One file, replaced as a whole or not at all."""
+"""One file: written to the last byte, or read if it is one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tools.durable.errors import ReadError, WriteError
+from tools.durable.errors import ReadError
 from tools.durable.filesystem import CREATE_FLAGS, READ_FLAGS, FileSystem, close_reader
 from tools.durable.ownership import hand_over
 
@@ -36,15 +36,6 @@ def write_all(fs: FileSystem, fd: int, chunks: Sequence[Chunk]) -> None:
         del pending[:done]
         if written:
             pending[0] = memoryview(pending[0])[written:]
-
-
-def temporary_name(name: str) -> str:
-    """Name the file in which a new content of `name` is built.
-
-    One fixed name is enough: a writer holds the directory's lock, so whatever carries this name
-    when it comes was left by a writer that was killed.
-    """
-    return f".{name}.tmp"
 
 
 @contextmanager
@@ -98,142 +89,6 @@ def create_file(
             hand_over(fs, fd, directory_fd)
         write_all(fs, fd, chunks)
         fs.fsync(fd)
-
-
-def replace_file(
-    fs: FileSystem,
-    directory_fd: int,
-    name: str,
-    chunks: Sequence[Chunk],
-    *,
-    path: Path,
-    previous_fd: int | None = None,
-    verify: bool = False,
-) -> None:
-    """Replace the content of a file, atomically and durably.
-
-    The order: create a temporary file beside it, write, fsync it, rename it over the old one,
-    fsync the directory. A reader sees the old content or the new, never a mixture; when the call
-    returns, the new content survives a power failure (as far as the disk keeps its word on
-    fsync; Pillai et al., "All File Systems Are Not Created Equal", OSDI 2014, is why each step
-    is there).
-
-    Args:
-        fs: The file system.
-        directory_fd: The directory, open and locked by the caller.
-        name: The file's name in it.
-        chunks: The new content, in pieces.
-        path: The file's path, for messages only.
-        previous_fd: The old file, open for reading, where the caller has it open already. A failure
-            of the last fsync puts its content back, so that what a reader sees is what the caller
-            is told.
-        verify: Read the temporary file back and compare it before it takes the name.
-
-    Raises:
-        WriteError: The old content is untouched (unless `visible` says otherwise) and no temporary
-            file is left behind.
-    """
-    temporary = temporary_name(name)
-    operation = "write"
-    previous = _Previous(fs, directory_fd, name, previous_fd)
-    try:
-        try:
-            create_file(fs, directory_fd, temporary, chunks)
-            if verify:
-                operation = "verify"
-                _verify(fs, directory_fd, temporary, chunks)
-            previous.hold()
-            operation = "rename"
-            try:
-                fs.rename(temporary, name, src_dir_fd=directory_fd, dst_dir_fd=directory_fd)
-            except OSError:
-                with suppress(OSError):
-                    fs.unlink(temporary, dir_fd=directory_fd)
-                raise
-        except OSError as error:
-            raise WriteError(path=path, operation=operation, cause=error) from error
-        try:
-            fs.fsync(directory_fd)
-        except OSError as error:
-            visible = not previous.put_back()
-            raise WriteError(
-                path=path, operation="fsync of the directory", cause=error, visible=visible
-            ) from error
-    finally:
-        previous.close()
-
-
-def _verify(fs: FileSystem, directory_fd: int, name: str, chunks: Sequence[Chunk]) -> None:
-    """Compare a file with what was written to it; remove it if it differs or can't be read."""
-    try:
-        if _content(fs, directory_fd, name) == b"".join(bytes(chunk) for chunk in chunks):
-            return
-    except OSError:
-        with suppress(OSError):
-            fs.unlink(name, dir_fd=directory_fd)
-        raise
-    with suppress(OSError):
-        fs.unlink(name, dir_fd=directory_fd)
-    raise OSError(errno.EIO, "what was read back is not what was written")
-
-
-def _content(fs: FileSystem, directory_fd: int, name: str) -> bytes:
-    fd = fs.open(name, READ_FLAGS, dir_fd=directory_fd)
-    try:
-        return read_descriptor(fs, fd, fs.fstat(fd).st_size)
-    finally:
-        close_reader(fs, fd)
-
-
-class _Previous:
-    """What a file held before it is replaced, kept so that it can be put back."""
-
-    def __init__(self, fs: FileSystem, directory_fd: int, name: str, fd: int | None) -> None:
-        self._fs = fs
-        self._directory_fd = directory_fd
-        self._name = name
-        self._fd = fd
-        self._ours = False
-        self._absent = False
-
-    def hold(self) -> None:
-        """Open the old file, unless the caller did; one that can't be opened can't be put back."""
-        if self._fd is not None:
-            return
-        try:
-            self._fd = self._fs.open(self._name, READ_FLAGS, dir_fd=self._directory_fd)
-            self._ours = True
-        except FileNotFoundError:
-            self._absent = True
-        except OSError:
-            return
-
-    def put_back(self) -> bool:
-        """Undo a rename whose directory could not be synced; say whether all is as it was."""
-        fs, directory_fd, name = self._fs, self._directory_fd, self._name
-        temporary = temporary_name(name)
-        try:
-            if self._absent:
-                fs.unlink(name, dir_fd=directory_fd)
-                return True
-            if self._fd is None:
-                return False
-            old = read_descriptor(fs, self._fd, fs.fstat(self._fd).st_size)
-            create_file(fs, directory_fd, temporary, [old])
-        except OSError:
-            return False
-        try:
-            fs.rename(temporary, name, src_dir_fd=directory_fd, dst_dir_fd=directory_fd)
-        except OSError:
-            with suppress(OSError):
-                fs.unlink(temporary, dir_fd=directory_fd)
-            return False
-        return True
-
-    def close(self) -> None:
-        """Let go of the old file, if it was opened here."""
-        if self._ours and self._fd is not None:
-            close_reader(self._fs, self._fd)
 
 
 def read_descriptor(fs: FileSystem, fd: int, size: int) -> bytes:

@@ -12,6 +12,7 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -25,7 +26,13 @@ DISCARDED_PREFIX = ".discarded-"
 
 
 def discard_tree(
-    fs: FileSystem, parent_fd: int, name: str, *, parent: Path, token: Callable[[], str]
+    fs: FileSystem,
+    parent_fd: int,
+    name: str,
+    *,
+    parent: Path,
+    token: Callable[[], str],
+    identity: tuple[int, int] | None = None,
 ) -> None:
     """Take a directory out of its parent and delete all that it holds.
 
@@ -35,25 +42,49 @@ def discard_tree(
         name: The directory's name in it.
         parent: The parent's path, for messages.
         token: Gives a fresh random text for the name out of sight.
+        identity: Device and inode of the directory that is meant, or None. Anything else that has
+            the name by now is put back.
 
     Raises:
-        WriteError: It could not be taken out of sight; nothing was deleted.
+        WriteError: It could not be taken out of sight, or is not what was meant; nothing was
+            deleted.
         RemovalError: It is out of sight, but something in it could not be deleted.
     """
     hidden = f"{DISCARDED_PREFIX}{token()}"
     operation = "rename"
     try:
         fs.rename(name, hidden, src_dir_fd=parent_fd, dst_dir_fd=parent_fd)
+        if identity is not None:
+            operation = "second look"
+            _require_identity(fs, parent_fd, hidden, identity)
         operation = "fsync of the directory"
         fs.fsync(parent_fd)
     except OSError as error:
-        if operation != "rename":
-            try:
-                fs.rename(hidden, name, src_dir_fd=parent_fd, dst_dir_fd=parent_fd)
-            except OSError:
-                raise RemovalError(path=parent / hidden, cause=error) from error
+        if operation != "rename" and not _put_back(fs, parent_fd, hidden, name):
+            raise RemovalError(path=parent / hidden, cause=error) from error
         raise WriteError(path=parent / name, operation=operation, cause=error) from error
     _delete(fs, parent_fd, hidden, path=parent / hidden)
+
+
+def _require_identity(
+    fs: FileSystem, parent_fd: int, hidden: str, identity: tuple[int, int]
+) -> None:
+    found = fs.stat(hidden, dir_fd=parent_fd)
+    if (found.st_dev, found.st_ino) != identity:
+        raise OSError(errno.ESTALE, "something else was put in its place meanwhile")
+
+
+def _put_back(fs: FileSystem, parent_fd: int, hidden: str, name: str) -> bool:
+    """Give what was taken out of sight its name back, unless somebody has it already."""
+    try:
+        fs.stat(name, dir_fd=parent_fd)
+    except FileNotFoundError:
+        with suppress(OSError):
+            fs.rename(hidden, name, src_dir_fd=parent_fd, dst_dir_fd=parent_fd)
+            return True
+    except OSError:
+        pass
+    return False
 
 
 def sweep_discarded(fs: FileSystem, parent_fd: int, *, parent: Path) -> list[RemovalError]:

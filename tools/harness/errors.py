@@ -289,3 +289,21 @@ class SessionTooLarge(HarnessError):
         self.path = path
         self.size_bytes = size_bytes
         self.max_bytes = max_bytes
+
+
+class SessionInUse(HarnessError):
+    """A session was to be deleted while somebody works with it; nothing was touched.
+
+    Attributes:
+        path: Its directory.
+    """
+
+    retryable: ClassVar[bool] = True
+
+    def __init__(self, session_id: str, *, path: Path) -> None:
+        super().__init__(
+            f"session {session_id} is in use: a run, an execution or a save holds a lock in "
+            f"{path}. Nothing was deleted; stop the run or let it end, then delete the session.",
+            session_id=session_id,
+        )
+        self.path = path

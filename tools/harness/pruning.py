@@ -6,7 +6,7 @@ import stat
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from attrs import frozen
 
@@ -20,13 +20,9 @@ from tools.harness.session_codec import (
     decode_head,
     decode_session,
 )
-from tools.harness.session_domain import validate_session_id
-from tools.harness.session_store import (
-    DEFAULT_BASE_PATH,
-    MAX_FILE_BYTES,
-    SESSION_FILE,
-    WORKSPACE,
-)
+from tools.harness.session_deletion import GUARDS, KIND, SESSION_FILE, WORKFLOW_FILE
+from tools.harness.session_store import DEFAULT_BASE_PATH, MAX_FILE_BYTES
+from tools.identifiers import is_session_id
 from tools.prune import (
     Dated,
     Decision,
@@ -42,10 +38,6 @@ from tools.prune.target import is_discarded, undatable
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-KIND: Final = "harness"
-WORKFLOW_FILE: Final = "workflow.yaml"
-"""The attachment that a running workflow holds a lock on."""
-
 
 @frozen
 class HarnessTarget:
@@ -57,15 +49,11 @@ class HarnessTarget:
 
     root: Path = DEFAULT_BASE_PATH
     kind: str = KIND
-    guards: Sequence[str] = (WORKFLOW_FILE, WORKSPACE)
+    guards: Sequence[str] = GUARDS
 
     def owns(self, name: str) -> bool:
-        """Tell whether a name can be a session's id."""
-        try:
-            validate_session_id(name)
-        except ValueError:
-            return False
-        return True
+        """Return whether a name is a session's id."""
+        return is_session_id(name)
 
     def stray_age(self, name: str) -> timedelta | None:
         """Return how old something half made or half deleted is when its maker is dead."""
@@ -160,6 +148,7 @@ class CleanUpEvents:
 
 __all__ = [
     "KIND",
+    "WORKFLOW_FILE",
     "CleanUpEvents",
     "HarnessTarget",
 ]

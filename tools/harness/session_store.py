@@ -17,7 +17,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import secrets
 import stat
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -29,6 +28,7 @@ from typing import Final
 
 from attrs import frozen
 
+from tools.clock import utc_now
 from tools.durable import (
     DirectoryLock,
     FileSystem,
@@ -36,7 +36,6 @@ from tools.durable import (
     ReadError,
     RemovalError,
     WriteError,
-    discard_tree,
     make_durable_directory,
     read_regular_file,
     replace_file,
@@ -44,6 +43,7 @@ from tools.durable import (
 )
 from tools.durable.files import create_file
 from tools.durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
+from tools.durable.replacing import random_token
 from tools.durable.trees import DISCARDED_PREFIX
 from tools.event_log import get_logger
 from tools.harness.disk_errors import SessionUnreadable, raising_harness_errors
@@ -65,17 +65,16 @@ from tools.harness.session_codec import (
     decode_session,
     decode_stamp,
 )
+from tools.harness.session_deletion import SESSION_FILE, WORKSPACE, SessionDeletion
 from tools.harness.session_domain import (
     InvalidSessionId,
     SessionContext,
     SessionState,
-    validate_session_id,
 )
+from tools.identifiers import completions, is_session_id, names_no_session
 from tools.prune import Outside
 
 DEFAULT_BASE_PATH: Final = Path(".agentforge/sessions")
-SESSION_FILE: Final = "session.yaml"
-WORKSPACE: Final = "workspace"
 MAX_FILE_BYTES: Final = 32 * 1024 * 1024
 """Largest session.yaml that is written or read: some 200,000 entries of ordinary length."""
 
@@ -83,6 +82,8 @@ _ATTACHMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _STAGING: Final = f"{DISCARDED_PREFIX}new-"
 _CACHED_WRITERS: Final = 16
 _CACHED_PLACES: Final = 1024
+_PART_OF_AN_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_FORMER_TEMPORARIES: Final = (f".{SESSION_FILE}.tmp",)
 
 _log = get_logger("agentforge.store")
 
@@ -143,6 +144,7 @@ class SessionStore:
         lock_timeout_s: float = 10.0,
         max_file_bytes: int = MAX_FILE_BYTES,
         token: Callable[[], str] | None = None,
+        clock: Callable[[], datetime] = utc_now,
     ) -> None:
         """Name the place; nothing is read or made yet.
 
@@ -152,12 +154,14 @@ class SessionStore:
             lock_timeout_s: How long a save waits for another one of the same session, in seconds.
             max_file_bytes: The largest session file that is written or read.
             token: Gives fresh random texts for hidden names.
+            clock: The time for the audit log of deletions, aware.
         """
         self.base_path = Path(base_path) if base_path is not None else DEFAULT_BASE_PATH
         self._fs: FileSystem = fs if fs is not None else OsFileSystem()
         self._lock_timeout_s = lock_timeout_s
         self._max_file_bytes = max_file_bytes
-        self._token = token if token is not None else lambda: secrets.token_hex(8)
+        self._token = token if token is not None else random_token
+        self._clock = clock
         self._writers: OrderedDict[str, _Writer] = OrderedDict()
         self._places: dict[str, tuple[Path, Path]] = {}
         self._mutex = RLock()  # for the two caches only; never held while the disk is waited for
@@ -176,7 +180,9 @@ class SessionStore:
         """Return a session's directory and file, as paths that are built once."""
         place = self._places.get(session_id)
         if place is None:
-            directory = self.base_path / validate_session_id(session_id)
+            if not is_session_id(session_id):
+                raise InvalidSessionId(session_id)
+            directory = self.base_path / session_id
             place = (directory, directory / SESSION_FILE)
             if len(self._places) >= _CACHED_PLACES:
                 self._places.clear()
@@ -189,7 +195,7 @@ class SessionStore:
         Raises:
             InvalidSessionId: It is no id.
         """
-        return self.base_path / validate_session_id(session_id) / WORKSPACE
+        return self._place(session_id)[0] / WORKSPACE
 
     @raising_harness_errors
     def ensure_directory(self) -> None:
@@ -292,7 +298,14 @@ class SessionStore:
                 return False
             session.require_follows(state)
             replace_file(
-                self._fs, lock.fd, SESSION_FILE, pieces, path=path, previous_fd=previous_fd
+                self._fs,
+                lock.fd,
+                SESSION_FILE,
+                pieces,
+                path=path,
+                previous_fd=previous_fd,
+                token=self._token,
+                also_swept=_FORMER_TEMPORARIES,
             )
             return True
         finally:
@@ -456,42 +469,53 @@ class SessionStore:
             return writer
 
     @raising_harness_errors
-    def delete(self, session_id: str, *, expected_revision: int | None = None) -> bool:
+    def delete(
+        self, session_id: str, *, expected_revision: int | None = None, missing_ok: bool = True
+    ) -> bool:
         """Delete a session, with its workspace and everything in its directory.
+
+        Only a directory that holds a regular `session.yaml`, readable or not, is a session. Nobody
+        may be at work with it: the locks of a run, an execution and a save are tried without
+        waiting. The deletion is in the base's audit log before it begins.
 
         Args:
             session_id: Which.
             expected_revision: If given, only a session that is at this revision is deleted.
+            missing_ok: Whether there may be no such session.
 
         Returns:
-            True if it was there, False if not.
+            True if it was there, False if not; then nothing was touched.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: It is no id, nor a harmless name that no session has.
+            SessionNotFound: There is no such session, and `missing_ok` is False.
+            SessionInUse: Somebody works with it; nothing was touched.
             SessionConflict: It is at another revision; nothing was deleted.
-            WriteError: It could not be taken out of the base; nothing was deleted.
+            WriteError: It could not be announced or taken out of the base; nothing was deleted.
             RemovalError: It is out of the base, but some of it could not be deleted.
         """
-        path = self.session_path(session_id)
-        try:
-            base = self._locked_base()
-            with (
-                base as base_fd,
-                DirectoryLock(
-                    self._fs, path.parent, timeout_s=self._lock_timeout_s
-                ) as session_lock,
-            ):
-                if expected_revision is not None:
-                    self._require_revision(session_lock.fd, session_id, path, expected_revision)
-                self._sweep(base_fd)
-                with self._mutex:
-                    self._writers.pop(session_id, None)
-                discard_tree(
-                    self._fs, base_fd, session_id, parent=self.base_path, token=self._token
-                )
-        except FileNotFoundError:
+        if names_no_session(session_id):
+            if not missing_ok:
+                raise SessionNotFound(session_id, path=self.base_path)
             return False
-        return True
+        path = self.session_path(session_id)
+
+        def check(directory_fd: int) -> None:
+            if expected_revision is not None:
+                self._require_revision(directory_fd, session_id, path, expected_revision)
+
+        deletion = SessionDeletion(
+            base=self.base_path,
+            outside=self.outside(self._clock),
+            lock_timeout_s=self._lock_timeout_s,
+            sweep=self._sweep,
+        )
+        deleted = deletion.delete(session_id, check)
+        if deleted:
+            self.forget([session_id])
+        elif not missing_ok:
+            raise SessionNotFound(session_id, path=self.base_path)
+        return deleted
 
     def outside(self, clock: Callable[[], datetime]) -> Outside:
         """Return what a prune of this base needs of the world, by the given clock."""
@@ -531,10 +555,12 @@ class SessionStore:
             The session, or None if there is none of this id.
 
         Raises:
-            InvalidSessionId: It is no id.
+            InvalidSessionId: It is no id, nor a harmless name that no session has.
             SessionCorrupted: Its file is no session; the error names every fault.
             ReadError: Its file is no regular file, is too large, or the system refused.
         """
+        if names_no_session(session_id):
+            return None
         return self._load(self.session_path(session_id), session_id=session_id)
 
     def _load(self, path: Path, session_id: str | None = None) -> SessionContext | None:
@@ -594,19 +620,32 @@ class SessionStore:
 
     @raising_harness_errors
     def exists(self, session_id: str) -> bool:
-        """Tell whether there is a session of this id, readable or not.
+        """Return whether there is a session of this id, readable or not.
+
+        What is there and can't be read is a session for `list_sessions` and `summaries` too, and
+        `load` raises for it: whatever else has the name `session.yaml`, a directory that can't be
+        entered, a symbolic link in the directory's place. A directory without `session.yaml`, or a
+        file in its place, is no session for any of them.
 
         Raises:
             InvalidSessionId: It is no id.
             ReadError: The system refused to look.
         """
-        path = self.session_path(session_id)
-        try:
-            return stat.S_ISREG(self._fs.stat(str(path)).st_mode)
-        except (FileNotFoundError, NotADirectoryError):
+        if names_no_session(session_id):
             return False
+        directory, path = self._place(session_id)
+        try:
+            self._fs.stat(str(path))
         except OSError as error:
-            raise ReadError(path=path, cause=error) from error
+            missing = isinstance(error, FileNotFoundError | NotADirectoryError)
+            try:
+                found = self._fs.stat(str(directory))
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+            except OSError as refused:
+                raise ReadError(path=directory, cause=refused) from refused
+            return stat.S_ISLNK(found.st_mode) or not missing
+        return True
 
     def list_sessions(self) -> list[str]:
         """Return the ids of all sessions, readable or not, sorted.
@@ -614,18 +653,24 @@ class SessionStore:
         Raises:
             ReadError: The base is there and can't be read.
         """
-        return [name for name in self._names() if self.exists(name)]
+        return [name for name, _ in self._names() if self.exists(name)]
 
     @raising_harness_errors
-    def _names(self) -> list[str]:
+    def _names(self) -> list[tuple[str, bool]]:
+        """Return the ids of directories and links in the base, sorted, and which are links."""
         try:
             with os.scandir(self.base_path) as entries:
-                names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+                names = [
+                    (entry.name, entry.is_symlink())
+                    for entry in entries
+                    if is_session_id(entry.name)
+                    and (entry.is_dir(follow_symlinks=False) or entry.is_symlink())
+                ]
         except FileNotFoundError:
             return []
         except OSError as error:
             raise ReadError(path=self.base_path, cause=error) from error
-        return sorted(name for name in names if _is_id(name))
+        return sorted(names)
 
     def summaries(self) -> Iterator[SessionSummary | UnreadableSession]:
         """Go through all sessions by the heads of their files, sorted by id.
@@ -638,8 +683,9 @@ class SessionStore:
             ReadError: The base is there and can't be read.
         """
         base = os.fspath(self.base_path)
-        for name in self._names():
-            found = self._summary(name, f"{base}/{name}/{SESSION_FILE}")
+        for name, linked in self._names():
+            file = f"{base}/{name}/{SESSION_FILE}"
+            found = self._careful_summary(name) if linked else self._summary(name, file)
             if found is not None:
                 yield found
 
@@ -695,22 +741,14 @@ class SessionStore:
             SessionNotFound: It fits none.
             AmbiguousSessionId: It fits several.
         """
-        if not re.fullmatch(r"[A-Za-z0-9_-]{1,128}", shortened):
+        if not _PART_OF_AN_ID.fullmatch(shortened):
             raise InvalidSessionId(shortened)
-        ids = self.list_sessions()
-        tests: tuple[Callable[[str], bool], ...] = (
-            lambda known: known == shortened,
-            lambda known: known.startswith(shortened),
-            lambda known: known.endswith(shortened),
-            lambda known: shortened in known,
-        )
-        for test in tests:
-            fitting = [known for known in ids if test(known)]
-            if len(fitting) == 1:
-                return fitting[0]
-            if fitting:
-                raise AmbiguousSessionId(shortened, fitting)
-        raise SessionNotFound(shortened, path=self.base_path)
+        fitting = completions(shortened, self.list_sessions())
+        if not fitting:
+            raise SessionNotFound(shortened, path=self.base_path)
+        if len(fitting) > 1:
+            raise AmbiguousSessionId(shortened, fitting)
+        return fitting[0]
 
 
 @frozen
@@ -734,17 +772,11 @@ class _LockedBase:
         self._lock.release()
 
 
-def _is_id(name: str) -> bool:
-    try:
-        validate_session_id(name)
-    except ValueError:
-        return False
-    return True
-
-
 __all__ = [
     "DEFAULT_BASE_PATH",
     "MAX_FILE_BYTES",
+    "SESSION_FILE",
+    "WORKSPACE",
     "RemovalError",
     "SessionStore",
     "SessionSummary",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tools.errors import AgentForgeError
+from tools.identifiers import InvalidIdentifier
 
 if TYPE_CHECKING:
     from tools.questions.domain import SessionStatus
@@ -67,10 +68,15 @@ class InvalidAnswers(_Faulty, ValueError):
         super().__init__(None, faults, session_id=session_id)
 
 
-class InvalidSessionId(QuestionError, ValueError):
-    """A text that is no id of a question session; the disk was not touched."""
+class InvalidSessionId(QuestionError, InvalidIdentifier):
+    """A text that is no id of a question session; the disk was not touched.
+
+    Attributes:
+        given: What was given.
+    """
 
     def __init__(self, session_id: object) -> None:
+        self.given = session_id
         shown = ascii(session_id)
         if len(shown) > 80:
             shown = f"{shown[:77]}..."

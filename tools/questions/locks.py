@@ -20,8 +20,9 @@ from typing import Final, Self
 from attrs import frozen
 
 from tools.durable import DirectoryLock, FileSystem, LockTimeout
-from tools.durable.files import read_descriptor, temporary_name
+from tools.durable.files import read_descriptor
 from tools.durable.filesystem import CREATE_FLAGS, READ_FLAGS, close_reader
+from tools.durable.replacing import is_temporary
 from tools.event_log import get_logger
 from tools.questions.errors import SessionBusy
 from tools.questions.owners import (
@@ -37,9 +38,8 @@ from tools.questions.owners import (
 
 LOCK_FILE: Final = "status.json.lock"
 _OUR_TEMPORARY: Final = ".status.json.lock."
-_TEMPORARIES: Final = frozenset(
-    temporary_name(name) for name in ("request.json", "status.json", "answers.json")
-)
+_FILES: Final = ("request.json", "status.json", "answers.json")
+_FORMER_TEMPORARIES: Final = frozenset(f".{name}.tmp" for name in _FILES)
 _NO_FILE: Final = b"?"
 """What stands for the content of a thing that is no lock file."""
 _FIRST_PAUSE_S: Final = 0.001
@@ -47,6 +47,10 @@ _LONGEST_PAUSE_S: Final = 0.02
 
 _log = get_logger("agentforge.questions")
 _held: set[int] = set()
+
+
+def _is_temporary(entry: str) -> bool:
+    return entry in _FORMER_TEMPORARIES or any(is_temporary(entry, name) for name in _FILES)
 
 
 def _after_fork() -> None:
@@ -199,7 +203,7 @@ class SessionLock:
     def _sweep(self) -> None:
         """Remove what killed owners were about to write; nobody else is at it now."""
         for name in self._fs.listdir(self.fd):
-            if name.startswith(_OUR_TEMPORARY) or name in _TEMPORARIES:
+            if name.startswith(_OUR_TEMPORARY) or _is_temporary(name):
                 with suppress(FileNotFoundError, IsADirectoryError):
                     self._fs.unlink(name, dir_fd=self.fd)
 

@@ -18,6 +18,7 @@ from attrs import evolve, frozen
 from tools.clock import utc_now
 from tools.durable import FileSystem
 from tools.event_log import get_logger
+from tools.identifiers import completions
 from tools.prune import Outside
 from tools.questions.askers import Asker
 from tools.questions.changes import follow_changes, follow_changes_async
@@ -702,19 +703,20 @@ class QuestionSessions:
         return follow_changes_async(self.store)
 
     def resolve_id(self, shortened: str) -> str:
-        """Return the id that a shortened one means: the only one that begins with it.
+        """Return the id that a shortened one means: that it is, begins, ends or is part of.
 
-        Case does not matter. A whole id is returned if its session is there.
+        Case does not matter.
 
         Raises:
-            InvalidSessionId: It can't be the beginning of an id.
-            SessionNotFound: No session's id begins with it.
-            AmbiguousSessionId: Several do.
+            InvalidSessionId: It can't be a part of an id.
+            SessionNotFound: It fits no session's id.
+            AmbiguousSessionId: It fits several.
         """
         text = shortened.strip().lower()
         if not text or len(text) > 36 or set(text) - set("0123456789abcdef-"):
             raise InvalidSessionId(shortened)
-        found = [name for name in self.store.names() if name.lower().startswith(text)]
+        known = {name.lower(): name for name in self.store.names()}
+        found = [known[one] for one in completions(text, known)]
         if not found:
             raise SessionNotFound(text, path=self.base_dir)
         if len(found) > 1:

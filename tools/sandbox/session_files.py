@@ -33,6 +33,7 @@ from tools.durable import (
 )
 from tools.durable.files import being_written, read_descriptor, write_all
 from tools.durable.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS
+from tools.identifiers import InvalidIdentifier, is_workspace_name
 from tools.sandbox.closer import close_later
 from tools.sandbox.errors import SandboxError
 from tools.sandbox.policy import shown
@@ -67,15 +68,19 @@ MAX_LISTED_DEPTH: Final = 100
 LOCK_TIMEOUT_S: Final = 30.0
 """How long a removal waits for another one in the same workspace root, in seconds."""
 
-_SESSION_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 _DRIVE: Final = re.compile(r"[A-Za-z]:(/|\Z)")
 _ROOT_FLAGS: Final = DIRECTORY_FLAGS & ~os.O_NOFOLLOW
 
 
-class InvalidSessionId(SandboxError, ValueError):
-    """A session id cannot name a workspace; the file system was not touched."""
+class InvalidSessionId(SandboxError, InvalidIdentifier):
+    """A session id cannot name a workspace; the file system was not touched.
+
+    Attributes:
+        given: What was given.
+    """
 
     def __init__(self, session_id: object) -> None:
+        self.given = session_id
         super().__init__(
             f"the session id {shown(session_id)} was refused: it must have 1 to 128 letters, "
             "digits, '-' and '_', the first of them a letter or digit. Nothing was touched; "
@@ -191,9 +196,9 @@ def validate_session_id(session_id: object) -> str:
     Raises:
         InvalidSessionId: It cannot.
     """
-    if not isinstance(session_id, str) or _SESSION_ID.fullmatch(session_id) is None:
-        raise InvalidSessionId(session_id)
-    return session_id
+    if isinstance(session_id, str) and is_workspace_name(session_id):
+        return session_id
+    raise InvalidSessionId(session_id)
 
 
 def validate_session_path(relative_path: str) -> Path:

@@ -17,7 +17,6 @@ from typing import Final
 
 from attrs import evolve, field, frozen
 
-from tools.durable.files import temporary_name
 from tools.harness.session_codec import encode_text
 from tools.harness.session_domain import DEFAULT_TOKEN_BUDGET, MAX_COUNT, MAX_GOAL_CHARS
 from tools.harness.session_store import MAX_FILE_BYTES
@@ -527,13 +526,12 @@ class _Targets:
         """Take a path; say what it clashes with, or None."""
         parts = target.split("/")
         above = ["/".join(parts[:count]) for count in range(1, len(parts))]
-        beside = "/".join([*parts[:-1], temporary_name(parts[-1])])  # while it is being written
-        for path in (target, beside, *above):
+        for path in (target, *above):
             if path in self._taken:
                 return f"{path!r} of line {self._taken[path]}"
         if target in self._above:
             return self._above[target]
         self._taken[target] = line
-        for path in (beside, *above):
+        for path in above:
             self._above.setdefault(path, f"{target!r} of line {line}")
         return None

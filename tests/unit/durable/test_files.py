@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.clock import FakeTokens
 from tests.support.filesystem import FaultyFileSystem, nth_of
 from tools.durable import (
     OsFileSystem,
@@ -58,9 +59,11 @@ def test_a_link_in_the_files_place_is_replaced_and_not_followed(
 ) -> None:
     (tmp_path / "other").write_bytes(b"alive")
     (tmp_path / "file").symlink_to("other")
-    (tmp_path / ".file.tmp").symlink_to("other")
+    (tmp_path / ".file.new-00000001.tmp").symlink_to("other")
 
-    replace_file(OsFileSystem(), directory, "file", [b"new"], path=tmp_path / "file")
+    replace_file(
+        OsFileSystem(), directory, "file", [b"new"], path=tmp_path / "file", token=FakeTokens()
+    )
 
     assert (tmp_path / "other").read_bytes() == b"alive"
     assert not (tmp_path / "file").is_symlink()

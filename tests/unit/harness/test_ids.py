@@ -8,16 +8,18 @@ from pathlib import Path
 import pytest
 
 from tests.support.filesystem import ForbiddenFileSystem
-from tests.support.ids import sid
 from tools.harness import (
     InvalidSession,
     InvalidSessionId,
     SessionContext,
     SessionManager,
+    SessionNotFound,
     SessionState,
     SessionStore,
 )
 from tools.harness.session_domain import validate_session_id
+
+SOUND = "session_20260301_093000_000001"
 
 HOSTILE: tuple[object, ...] = (
     *("", ".", "..", "...", "../x", "../../etc", "a/../b", "a/b", "/", "/etc/passwd", "//x", "a/"),
@@ -51,11 +53,18 @@ HOSTILE: tuple[object, ...] = (
         "a\u202eb",
     ),
     *("a\ud800", "\ufeffa", "x" * 129, "x" * 100_000, None, 7, 1.5, True, b"session_1", ("a",)),
-    *("session", "session_1", "session_20260301_093000", "a", "7", "null", "src"),
-    *("session_20260301_093000_00004", "session_20260301_093000_000042x"),
-    *("session_20260301_093000_000042\n", "session_20260301_093000_00004\u0660"),
+    *("session_20260301_093000_00004\u0660", f" {SOUND}", f"{SOUND}\n", f"{SOUND}/", f"./{SOUND}"),
+    *(SOUND.replace("1", "\uff11"), SOUND.replace("1", "\u0661")),
     *("session_\u0660", "a\u2028", "a'b", 'a"b', "a:b", "a@b", "a+b", "a=b", "a,b"),
 )
+
+NAMES = (
+    *("session", "session_1", "session_20260301_093000", "a", "7", "null", "src", "A-b_C-"),
+    *("session_20260301_093000_00004", "session_20260301_093000_000042x", "x" * 128),
+    *(SOUND[:-1], f"{SOUND}0", f"{SOUND}abcg", f"{SOUND}AB", f"x{SOUND}", SOUND.upper()),
+    SOUND.replace("_", "-"),
+)
+"""Harmless names that no session can have."""
 
 CALLS: dict[str, Callable[[SessionStore, object], object]] = {
     "session_path": lambda store, given: store.session_path(given),  # type: ignore[arg-type]
@@ -83,8 +92,34 @@ def test_a_hostile_id_is_refused_before_any_file_system_call(call: str, given: o
     assert fs.trace == []
 
 
-@pytest.mark.parametrize("given", HOSTILE, ids=lambda given: ascii(given)[:30])
-def test_no_session_has_a_hostile_id(given: object) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_that_no_session_has_is_not_found_without_a_look(name: str) -> None:
+    fs = ForbiddenFileSystem()
+    store = SessionStore(Path("/nowhere/at/all"), fs=fs)
+
+    assert store.load(name) is None
+    assert SessionManager(store).load(name) is None
+    assert store.exists(name) is False
+    assert store.delete(name) is False
+    with pytest.raises(SessionNotFound):
+        store.delete(name, missing_ok=False)
+    for place in (store.session_path, store.workspace_path):
+        with pytest.raises(InvalidSessionId):
+            place(name)
+    assert fs.trace == []
+
+
+def test_a_directory_that_no_session_has_the_name_of_is_never_deleted(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "session.yaml").write_text("state: completed\n")
+
+    assert SessionStore(tmp_path).delete("src") is False
+
+    assert (tmp_path / "src" / "session.yaml").read_text() == "state: completed\n"
+
+
+@pytest.mark.parametrize("given", [*HOSTILE, *NAMES], ids=lambda given: ascii(given)[:30])
+def test_no_session_has_another_id(given: object) -> None:
     with pytest.raises(InvalidSession, match="session_id"):
         SessionContext(session_id=given)  # type: ignore[arg-type]
 
@@ -97,7 +132,7 @@ def test_a_hostile_attachment_name_is_refused_before_any_file_system_call(name: 
     store = SessionStore(Path("/nowhere/at/all"), fs=fs)
 
     with pytest.raises(ValueError, match="attachment"):
-        store.read_attachment(sid("s"), name)
+        store.read_attachment(SOUND, name)
     with pytest.raises(ValueError, match="attachment"):
         store.save(SessionContext.create(), attachments={name: b""})
 
@@ -127,10 +162,8 @@ def test_a_hostile_part_of_an_id_is_refused_before_the_base_is_looked_at(given: 
     assert fs.trace == []
 
 
-@pytest.mark.parametrize(
-    "given", ["session_20260301_093000_000042", "session_20260301_093000_0badf11e"]
-)
-def test_ids_of_this_and_of_former_releases_are_ids(given: str) -> None:
+@pytest.mark.parametrize("given", [SOUND, "session_20260301_093000_0a1b2c3d"])
+def test_a_sound_id_is_one(given: str) -> None:
     assert validate_session_id(given) == given
     assert SessionStore("base").session_path(given) == Path("base") / given / "session.yaml"
 
@@ -139,7 +172,7 @@ def test_the_forbidden_file_system_does_refuse_and_remember() -> None:
     fs = ForbiddenFileSystem()
 
     with pytest.raises(AssertionError, match="open"):
-        SessionStore("/nowhere", fs=fs).load(sid("sound"))
+        SessionStore("/nowhere", fs=fs).load(SOUND)
 
     assert [call.operation for call in fs.trace] == ["open"]
     assert SessionState.ACTIVE.value == "active"

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.clock import FakeClock
 from tests.support.filesystem import FaultyFileSystem
-from tests.support.ids import sid
+from tests.support.sessions import session_id as an_id
 from tools.durable import LockTimeout
 from tools.harness import (
     AmbiguousSessionId,
@@ -28,8 +28,7 @@ from tools.harness import (
 )
 from tools.harness.session_codec import HEAD_BYTES
 
-S = sid("s")
-LONG, SHORT = "session_20260301_093000_000001", "session_20260301_093000_000002"
+S = an_id(1)
 
 
 def make(store: SessionStore, *ids: str) -> None:
@@ -37,31 +36,38 @@ def make(store: SessionStore, *ids: str) -> None:
         store.save(SessionContext.create(session_id=session_id))
 
 
-ALIKE = ("session_20260301_093000_000001", "session_20260301_093000_000012")
-OTHER = "session_20260302_101500_000777"
+FORMER = "session_20260301_093000_00000100"
+KNOWN = (an_id(100), an_id(101), an_id(722), FORMER)
 
 
 @pytest.mark.parametrize(
     ("shortened", "found"),
     [
-        (ALIKE[0], ALIKE[0]),
-        ("session_20260302", OTHER),
-        ("777", OTHER),
-        ("0012", ALIKE[1]),
-        ("0302_1", OTHER),
+        (an_id(101), an_id(101)),
+        (FORMER[:-1], FORMER),
+        ("session_20260301_093000_0001", None),
+        ("22", an_id(722)),
+        ("000100", None),  # an end wins over a middle, and two end so
+        ("_000100", an_id(100)),
+        ("07", an_id(722)),
+        ("_0000", FORMER),
     ],
 )
-def test_resolve_takes_the_best_fit(store: SessionStore, shortened: str, found: str) -> None:
-    make(store, *ALIKE, OTHER)
+def test_resolve_takes_the_best_fit(store: SessionStore, shortened: str, found: str | None) -> None:
+    make(store, *KNOWN)
 
-    assert store.resolve(shortened) == found
+    if found is None:
+        with pytest.raises(AmbiguousSessionId):
+            store.resolve(shortened)
+    else:
+        assert store.resolve(shortened) == found
 
 
-@pytest.mark.parametrize(("shortened", "fitting"), [("session_", 3), ("0301", 2), ("0000", 2)])
+@pytest.mark.parametrize(("shortened", "fitting"), [("session", 4), ("2026", 4), ("_0001", 2)])
 def test_resolve_refuses_what_fits_several(
     store: SessionStore, shortened: str, fitting: int
 ) -> None:
-    make(store, *ALIKE, OTHER)
+    make(store, *KNOWN)
 
     with pytest.raises(AmbiguousSessionId) as caught:
         store.resolve(shortened)
@@ -71,7 +77,7 @@ def test_resolve_refuses_what_fits_several(
 
 
 def test_resolve_says_where_there_is_no_such_session(store: SessionStore, base: Path) -> None:
-    make(store, OTHER)
+    make(store, S)
     with pytest.raises(SessionNotFound) as caught:
         store.resolve("q")
     assert caught.value.path == base
@@ -110,23 +116,24 @@ def test_a_session_that_was_deleted_meanwhile_is_a_conflict_and_stays_deleted(
         store.save(session)
 
     assert caught.value.actual_revision is None
-    assert os.listdir(base) == [".gitkeep"]
+    assert sorted(os.listdir(base)) == [".gitkeep", ".prune"]
 
 
 def test_an_id_is_taken_by_a_session_and_by_anything_else(store: SessionStore, base: Path) -> None:
     make(store, S)
-    (base / LONG).mkdir()
-    (base / SHORT).write_text("x")
+    directory, file = an_id(2), an_id(3)
+    (base / directory).mkdir()
+    (base / file).write_text("x")
     content = store.session_path(S).read_bytes()
 
-    for taken in (S, LONG, SHORT):
+    for taken in (S, directory, file):
         with pytest.raises(SessionIdTaken, match="is taken") as caught:
             make(store, taken)
         assert caught.value.session_id == taken
 
     assert store.session_path(S).read_bytes() == content
-    assert os.listdir(base / LONG) == []
-    assert (base / SHORT).read_text() == "x"
+    assert os.listdir(base / directory) == []
+    assert (base / file).read_text() == "x"
 
 
 def test_deletion_at_another_revision_deletes_nothing(store: SessionStore) -> None:
@@ -141,8 +148,9 @@ def test_deletion_at_another_revision_deletes_nothing(store: SessionStore) -> No
 def test_a_listing_reads_only_the_head_however_long_the_history(
     store: SessionStore, fs: FaultyFileSystem
 ) -> None:
-    make(store, SHORT, LONG)
-    session = store.load(LONG)
+    short, long = an_id(2), an_id(1)
+    make(store, short, long)
+    session = store.load(long)
     assert session is not None
     for number in range(2_000):
         session.add_history("noted", details=f"number {number} " + "x" * 100)
@@ -151,7 +159,7 @@ def test_a_listing_reads_only_the_head_however_long_the_history(
 
     found = list(store.summaries())
 
-    assert [one.session_id for one in found] == [LONG, SHORT]
+    assert [one.session_id for one in found] == [long, short]
     assert all(isinstance(one, SessionSummary) for one in found)
     assert fs.bytes_read <= 2 * (HEAD_BYTES + 4)
     reads = [call for call in fs.trace if call.operation == "pread"]
@@ -165,9 +173,11 @@ def test_a_listing_leaves_out_what_is_no_session(store: SessionStore, base: Path
     make(store, S)
     (base / "file").write_text("x")
     (base / ".hidden").mkdir()
-    (base / "empty").mkdir()
-    (base / "no id!").mkdir()
-    (base / "no id!" / "session.yaml").write_text("x")
+    (base / an_id(2)).mkdir()
+    (base / an_id(3)).write_text("x")
+    for name in ("src", "no id!", "session_1", an_id(4) + "x", an_id(5)[:-1] + "\u0661"):
+        (base / name).mkdir()
+        (base / name / "session.yaml").write_text("x")
     (base / "link").symlink_to(base / S)
 
     assert store.list_sessions() == [S]

@@ -335,7 +335,10 @@ def test_a_release_never_removes_a_lock_that_is_not_its_own(file: Path) -> None:
 
 
 def test_what_killed_owners_were_writing_is_swept(tmp_path: Path) -> None:
-    for name in (".status.json.lock.abc", ".answers.json.tmp", ".status.json.tmp", ".other"):
+    for name in (
+        *(".status.json.lock.abc", ".answers.json.new-0011223344556677.tmp"),
+        *(".answers.json.tmp", ".status.json.tmp", ".other"),
+    ):
         (tmp_path / name).write_text("half")
     (tmp_path / ".status.json.lock.dir").mkdir()
     with lock_of(tmp_path):

@@ -356,16 +356,6 @@ BROKEN = {
         f"{ONE}inputs:\n  - {{source: red.py, target: a/b}}\n  - {{source: red.py, target: a}}\n",
         "line 9: inputs[1].target: 'a' can't be there together with 'a/b' of line 8",
     ),
-    "input in the way of another's writing": (
-        f"{ONE}inputs:\n  - {{source: red.py, target: x/.a.tmp}}\n"
-        "  - {source: red.py, target: x/a}\n",
-        "can't be there together with 'x/.a.tmp' of line 8",
-    ),
-    "input that another's writing is in the way of": (
-        f"{ONE}inputs:\n  - {{source: red.py, target: a}}\n"
-        "  - {source: red.py, target: .a.tmp}\n",
-        "'.a.tmp' can't be there together with 'a' of line 8",
-    ),
 }
 
 

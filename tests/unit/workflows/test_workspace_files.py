@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -80,14 +81,18 @@ def test_inputs_and_the_directories_on_their_way_are_durable(root: Path, root_fd
     fs = Syncs()
     place_inputs(fs, root_fd, INPUTS, root=root)
     assert (root / "a/b/one.txt").read_bytes() == b"1"
-    assert fs.names == ["workspace", "a", ".one.txt.tmp", "b", ".two.txt.tmp", "workspace"]
+    names = [re.sub(r"\.new-[0-9a-f]{16}\.", ".new-RANDOM.", name) for name in fs.names]
+    one, two = ".one.txt.new-RANDOM.tmp", ".two.txt.new-RANDOM.tmp"
+    assert names == ["workspace", "a", one, "b", two, "workspace"]
     assert held_below(root) == [str(root)]
 
 
 def test_inputs_replace_what_an_interrupted_placement_left(root: Path, root_fd: int) -> None:
     (root / "a").mkdir()
     (root / "two.txt").write_bytes(b"half")
-    (root / ".two.txt.tmp").write_bytes(b"ha")
+    left = root / ".two.txt.new-0011223344556677.tmp"
+    left.write_bytes(b"ha")
+    os.utime(left, (0, 0))
     place_inputs(OsFileSystem(), root_fd, INPUTS, root=root)
     assert (root / "two.txt").read_bytes() == b"2"
     assert sorted(path.name for path in root.rglob("*")) == ["a", "b", "one.txt", "two.txt"]

@@ -27,6 +27,7 @@ from tools.cli.errors import (
 from tools.cli.exit_codes import ExitCode, GuestExit
 from tools.cli.options import AsJson, Yes
 from tools.cli.sizes import parse_size
+from tools.identifiers import completions
 
 if TYPE_CHECKING:
     from tools.sandbox import ExecutionPolicy, Sandbox, SandboxResult
@@ -204,14 +205,12 @@ def _resolve(shortened: str, root: Path) -> str:
 
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,128}", shortened):
         raise InvalidSessionId(shortened)
-    known = _session_ids(root)
-    for fits in (str.__eq__, str.startswith, str.endswith, str.__contains__):
-        fitting = [one for one in known if fits(one, shortened)]
-        if len(fitting) == 1:
-            return fitting[0]
-        if fitting:
-            raise AmbiguousSandboxSession(shortened, fitting)
-    raise SandboxSessionNotFound(shortened, path=root)
+    fitting = completions(shortened, _session_ids(root))
+    if not fitting:
+        raise SandboxSessionNotFound(shortened, path=root)
+    if len(fitting) > 1:
+        raise AmbiguousSandboxSession(shortened, fitting)
+    return fitting[0]
 
 
 def _session_ids(root: Path) -> list[str]:

@@ -1,0 +1,253 @@
+"""Deleting a session: nothing but sessions, nothing that is in use, and never without a record."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.clock import START, FakeTokens
+from tests.support.contained import contained
+from tests.support.filesystem import Call, FaultyFileSystem, nth_of
+from tests.support.hostile_roots import snapshot
+from tests.support.sessions import session_id as an_id
+from tests.unit.harness.test_ids import HOSTILE
+from tools.durable import DirectoryLock, LockTimeout, OsFileSystem, WriteError
+from tools.harness import (
+    AmbiguousSessionId,
+    InvalidSessionId,
+    SessionContext,
+    SessionInUse,
+    SessionNotFound,
+    SessionStore,
+)
+from tools.harness.pruning import HarnessTarget
+from tools.prune import read_audit
+
+S = an_id(1)
+
+
+@pytest.fixture
+def store(base: Path) -> SessionStore:
+    """A store with one session and its workspace."""
+    made = SessionStore(base, token=FakeTokens(), lock_timeout_s=0.2, clock=lambda: START)
+    attachments = dict.fromkeys(("workflow.yaml", "agent-workflow.yaml"), b"steps\n")
+    made.save(SessionContext.create(session_id=S), attachments=attachments)
+    made.workspace_path(S).mkdir()
+    (made.workspace_path(S) / "result.txt").write_text("kept")
+    return made
+
+
+def audit(base: Path) -> list[tuple[object, object]]:
+    return [(one["event"], one["session_id"]) for one in read_audit(base / ".prune/audit.jsonl")]
+
+
+# ---------------------------------------------------------------------------- what may be deleted
+
+
+def delete_what_is_no_session(folder: Path) -> None:
+    project = folder / "project"
+    for name in ("src", "docs", ".git", "node_modules", "session_1", "session_20260301"):
+        (project / name).mkdir(parents=True)
+        (project / name / "session.yaml").write_text("not ours\n")
+    for number, plant in enumerate(
+        (
+            lambda path: path.mkdir(),
+            lambda path: path.write_text("a file"),
+            lambda path: path.symlink_to(project / "src"),
+            lambda path: path.symlink_to(project / "nowhere"),
+            os.mkfifo,
+            lambda path: (path / "session.yaml").mkdir(parents=True),
+            lambda path: (path.mkdir(), os.mkfifo(path / "session.yaml")),
+            lambda path: (path.mkdir(), (path / "session.yaml").symlink_to("/etc/hostname")),
+            lambda path: (path.mkdir(), (path / "session.yaml").symlink_to("nowhere")),
+        ),
+        start=1,
+    ):
+        plant(project / an_id(number))
+    before = snapshot(project)
+    store = SessionStore(project)
+
+    for name in os.listdir(project):
+        if "." in name:
+            with pytest.raises(InvalidSessionId):
+                store.delete(name)
+            continue
+        assert store.delete(name) is False
+        with pytest.raises(SessionNotFound):
+            store.delete(name, missing_ok=False)
+    for hostile in (*HOSTILE, str(project / "src"), f"../{project.name}", "/", str(folder)):
+        for call in (store.delete, store.load, store.exists, store.session_path):
+            with pytest.raises(InvalidSessionId):
+                call(hostile)  # type: ignore[arg-type]
+        if isinstance(hostile, str):
+            with pytest.raises((InvalidSessionId, SessionNotFound, AmbiguousSessionId)):
+                store.resolve(hostile)
+
+    assert snapshot(project) == before
+
+
+def test_nothing_but_a_session_is_ever_deleted(tmp_path: Path) -> None:
+    contained(delete_what_is_no_session, tmp_path)
+
+
+@pytest.mark.parametrize("session_id", [S, "session_20260301_093000_0a1b2c3d"])
+def test_a_session_is_deleted_whether_it_can_be_read_or_not(base: Path, session_id: str) -> None:
+    store = SessionStore(base)
+    for content in (None, b"", b"\0", b"state: [", b"x" * 100):
+        store.save(SessionContext.create(session_id=session_id))
+        if content is not None:
+            store.session_path(session_id).write_bytes(content)
+        assert store.delete(session_id) is True
+        assert not (base / session_id).exists()
+        assert store.delete(session_id) is False
+
+
+def test_a_missing_session_is_told_where_it_must_be_there(base: Path) -> None:
+    for store in (SessionStore(base / "missing"), SessionStore(base)):
+        with pytest.raises(SessionNotFound) as caught:
+            store.delete(S, missing_ok=False)
+        assert (caught.value.session_id, caught.value.path) == (S, store.base_path)
+        assert not store.base_path.exists()
+
+
+# --------------------------------------------------------------------------------------- in use
+
+
+@contextmanager
+def locked(path: Path, operation: int) -> Iterator[None]:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(fd, operation)
+        yield
+    finally:
+        os.close(fd)
+
+
+GUARDED = {
+    "a runner": ("workflow.yaml", fcntl.LOCK_EX),
+    "a runner of agents": ("agent-workflow.yaml", fcntl.LOCK_EX),
+    "an execution": ("workspace", fcntl.LOCK_SH),
+    "a save": (".", fcntl.LOCK_EX),
+}
+
+
+@pytest.mark.parametrize("who", GUARDED)
+def test_a_session_in_use_is_not_touched(store: SessionStore, base: Path, who: str) -> None:
+    name, operation = GUARDED[who]
+    before = snapshot(base)
+    with locked(base / S / name, operation):
+        with pytest.raises(SessionInUse) as caught:
+            store.delete(S)
+        assert caught.value.session_id == S
+        assert caught.value.retryable
+        assert snapshot(base) == before
+    assert store.delete(S) is True
+
+
+def test_a_deletion_takes_the_guards_that_a_prune_takes() -> None:
+    assert set(HarnessTarget().guards) == {name for name, _ in GUARDED.values()} - {"."}
+
+
+def test_nobody_can_begin_to_work_while_a_session_is_deleted(
+    store: SessionStore, base: Path
+) -> None:
+    refused: list[str] = []
+
+    def begin(call: Call) -> None:
+        if call.operation != "rename":
+            return
+        fs.before = None
+        for name, _ in GUARDED.values():
+            fd = os.open(base / S / name, os.O_RDONLY)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                refused.append(name)
+            finally:
+                os.close(fd)
+
+    fs = FaultyFileSystem(before=begin)
+    assert SessionStore(base, fs=fs).delete(S) is True
+    assert refused == [name for name, _ in GUARDED.values()]
+    assert fs.open_descriptors == {}
+
+
+# ------------------------------------------------------------------------------------ the record
+
+
+def test_the_record_is_on_disk_before_the_session_is_out_of_sight(
+    store: SessionStore, base: Path
+) -> None:
+    seen: list[list[tuple[object, object]]] = []
+
+    def look(call: Call) -> None:
+        if call.operation == "rename":
+            fs.before = None
+            seen.append(audit(base))
+
+    fs = FaultyFileSystem(before=look)
+    SessionStore(base, fs=fs).delete(S)
+
+    assert seen == [[("removing", S)]]
+    assert audit(base) == [("removing", S), ("removed", S)]
+    steps = [
+        call.operation for call in fs.trace if "audit" in call.path or call.operation == "rename"
+    ]
+    assert steps.index("fsync") < steps.index("rename")
+
+
+def test_what_cant_be_recorded_is_not_deleted(store: SessionStore, base: Path) -> None:
+    for operation in ("writev", "fsync"):
+        fs = FaultyFileSystem()
+        audited = nth_of(operation, 0, errno.ENOSPC)
+        fs.begin(lambda n, call, plan=audited: plan(n, call) if "audit" in call.path else None)
+        with pytest.raises(WriteError) as caught:
+            SessionStore(base, fs=fs).delete(S)
+        assert caught.value.errno == errno.ENOSPC
+        assert store.load(S) is not None
+        assert (store.workspace_path(S) / "result.txt").read_text() == "kept"
+
+
+def test_a_prune_at_work_is_waited_for_no_longer_than_the_store_may(
+    store: SessionStore, base: Path
+) -> None:
+    (base / ".prune").mkdir()
+    with DirectoryLock(OsFileSystem(), base / ".prune"), pytest.raises(LockTimeout):
+        store.delete(S)
+    assert store.exists(S)
+    assert store.delete(S) is True
+
+
+# -------------------------------------------------------------------------- swapped meanwhile
+
+
+def swap(base: Path) -> None:
+    os.rename(base / S, base / "moved")
+    (base / S).mkdir()
+    (base / S / "session.yaml").write_text("somebody else's")
+    (base / S / "precious").write_text("precious")
+
+
+def test_what_was_put_in_its_place_meanwhile_is_put_back(store: SessionStore, base: Path) -> None:
+    fs = FaultyFileSystem()
+
+    def before(call: Call) -> None:
+        if call.operation == "rename":
+            fs.before = None
+            swap(base)
+
+    fs.before = before
+    with pytest.raises(WriteError, match="second look") as caught:
+        SessionStore(base, fs=fs).delete(S)
+
+    assert caught.value.errno == errno.ESTALE
+    assert (base / S / "precious").read_text() == "precious"
+    assert (base / "moved" / "workspace" / "result.txt").read_text() == "kept"
+    assert not [name for name in os.listdir(base) if name.startswith(".discarded")]
+    assert audit(base) == [("removing", S), ("kept", S)]

@@ -1,0 +1,360 @@
+"""One file, replaced as a whole or not at all.
+
+The new content is built in a temporary file beside the old one, `.{name}.new-{random}.tmp`. What a
+killed writer left of that form is removed by the next replacement of the same file that succeeds:
+whatever is older than the new content where the caller holds a lock, so that no other writer can be
+alive, and what is `LEFTOVER_AGE_S` older where nobody knows.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import stat
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from tools.durable.errors import WriteError
+from tools.durable.files import Chunk, read_descriptor, write_all
+from tools.durable.filesystem import (
+    CREATE_FLAGS,
+    DIRECTORY_FLAGS,
+    READ_FLAGS,
+    FileSystem,
+    OsFileSystem,
+    close_reader,
+)
+
+LEFTOVER_AGE_S: Final = 60.0
+"""How long an unknown writer's temporary file is left alone after its last write, in seconds."""
+
+_TRIES: Final = 100
+_MARK: Final = ".new-"  # or a user's own file might pass for a leftover
+_SUFFIX: Final = ".tmp"
+_NAME_BYTES: Final = 200
+"""How much of a file's name its temporary files carry: names may have 255 bytes."""
+_TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{8,128}")
+_FOLLOWING: Final = DIRECTORY_FLAGS & ~os.O_NOFOLLOW
+
+
+def random_token() -> str:
+    """Return a text that nobody foresees, for the name of a temporary file."""
+    return secrets.token_hex(8)
+
+
+def _start(name: str) -> str:
+    return f".{os.fsdecode(os.fsencode(name)[:_NAME_BYTES])}{_MARK}"
+
+
+def is_temporary(entry: str, name: str) -> bool:
+    """Return whether a directory's entry is one in which a content of the file `name` is built."""
+    start = _start(name)
+    return (
+        entry.startswith(start)
+        and entry.endswith(_SUFFIX)
+        and _TOKEN.fullmatch(entry[len(start) : -len(_SUFFIX)]) is not None
+    )
+
+
+class AtomicFileWriter:
+    """Replaces a file at the end of a `with` block, atomically and durably.
+
+        with AtomicFileWriter(path) as file:
+            file.write(b"...")
+
+    What is written goes to a temporary file in the same directory. At the normal end of the block
+    it is synced, renamed over the file, and the directory is synced. A reader sees the old content
+    or the new, never a mixture; when the block has ended, the new content survives a power failure
+    (as far as the disk keeps its word on fsync; Pillai et al., "All File Systems Are Not Created
+    Equal", OSDI 2014, is why each step is there). An exception in the block, or a step that fails,
+    leaves the old file as it was and no temporary file.
+
+    A symbolic link at `path` is replaced, not followed. Two writers of one file at once both
+    succeed, and the later rename stands: whoever has to know locks the directory.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        fs: FileSystem | None = None,
+        token: Callable[[], str] = random_token,
+        directory_fd: int | None = None,
+        previous_fd: int | None = None,
+        verify: bool = False,
+        also_swept: Collection[str] = (),
+        leftover_age_s: float = LEFTOVER_AGE_S,
+    ) -> None:
+        """Name the file; nothing happens yet.
+
+        Args:
+            path: The file; its directory must be there.
+            fs: The file system; the real one by default.
+            token: Gives fresh random texts for temporary names.
+            directory_fd: The directory, where the caller has it open; then `path` gives the name
+                in it and the words of messages only.
+            previous_fd: The old file, open for reading, where the caller has it open.
+            verify: Read the temporary file back and compare it before it takes the name.
+            also_swept: Names in the directory that earlier releases gave temporary files.
+            leftover_age_s: How much older than the new content a temporary file must be to count
+                as a killed writer's; 0 where a lock keeps other writers away.
+        """
+        self._leftover_age_s = leftover_age_s
+        self._also_swept = also_swept
+        self._path = Path(path)
+        self._name = self._path.name
+        self._fs: FileSystem = fs if fs is not None else OsFileSystem()
+        self._token = token
+        self._given_fd = directory_fd
+        self._directory_fd = -1 if directory_fd is None else directory_fd
+        self._previous = _Previous(self._fs, self._name, previous_fd)
+        self._written: list[Chunk] | None = [] if verify else None
+        self._fd = -1
+        self._temporary = ""
+
+    def __enter__(self) -> Self:
+        """Make the temporary file.
+
+        Raises:
+            WriteError: The system refused; nothing was changed.
+        """
+        try:
+            if self._given_fd is None:
+                self._directory_fd = self._fs.open(str(self._path.parent), _FOLLOWING)
+            self._fd, self._temporary = _create(
+                self._fs, self._directory_fd, self._name, self._token
+            )
+        except BaseException as error:
+            self._close()
+            if isinstance(error, OSError):
+                raise self._refused("write", error) from error
+            raise
+        return self
+
+    def write(self, data: Chunk | str) -> int:
+        """Write all of `data`, text as UTF-8; return how many bytes that is.
+
+        Raises:
+            WriteError: The system refused. The block may go on, but should end.
+        """
+        chunk = data.encode() if isinstance(data, str) else data
+        self.write_chunks([chunk])
+        return len(chunk)
+
+    def write_chunks(self, chunks: Sequence[Chunk]) -> None:
+        """Write pieces one after another.
+
+        Raises:
+            WriteError: As `write`.
+        """
+        try:
+            write_all(self._fs, self._fd, chunks)
+        except OSError as error:
+            raise self._refused("write", error) from error
+        if self._written is not None:
+            self._written += [bytes(chunk) for chunk in chunks]
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if error is None:
+                self._commit()
+            else:
+                self._abandon()
+        finally:
+            self._close()
+
+    def _commit(self) -> None:
+        fs, directory_fd = self._fs, self._directory_fd
+        operation = "write"
+        try:
+            written_at = fs.fstat(self._fd).st_mtime
+            fs.fsync(self._fd)
+            fd, self._fd = self._fd, -1
+            fs.close(fd)
+            if self._written is not None:
+                operation = "verify"
+                self._compare(b"".join(self._written))
+            self._previous.hold(directory_fd)
+            operation = "rename"
+            fs.rename(self._temporary, self._name, src_dir_fd=directory_fd, dst_dir_fd=directory_fd)
+        except BaseException as error:
+            self._abandon()
+            if isinstance(error, OSError):
+                raise self._refused(operation, error) from error
+            raise
+        try:
+            fs.fsync(directory_fd)
+        except OSError as error:
+            visible = not self._previous.put_back(directory_fd, self._token)
+            raise self._refused("fsync of the directory", error, visible=visible) from error
+        self._sweep(until=written_at - self._leftover_age_s)
+
+    def _sweep(self, *, until: float) -> None:
+        """Remove what killed writers left until a time; what resists stays for the next time."""
+        fs, directory_fd = self._fs, self._directory_fd
+        with suppress(OSError):
+            for entry in fs.listdir(directory_fd):
+                if not (is_temporary(entry, self._name) or entry in self._also_swept):
+                    continue
+                with suppress(OSError):
+                    found = fs.stat(entry, dir_fd=directory_fd)
+                    if not stat.S_ISDIR(found.st_mode) and found.st_mtime <= until:
+                        fs.unlink(entry, dir_fd=directory_fd)
+
+    def _compare(self, expected: bytes) -> None:
+        fd = self._fs.open(self._temporary, READ_FLAGS, dir_fd=self._directory_fd)
+        try:
+            found = read_descriptor(self._fs, fd, self._fs.fstat(fd).st_size)
+        finally:
+            close_reader(self._fs, fd)
+        if found != expected:
+            raise OSError(errno.EIO, "what was read back is not what was written")
+
+    def _abandon(self) -> None:
+        """Remove the temporary file; one that resists is swept by a later replacement."""
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            close_reader(self._fs, fd)
+        with suppress(OSError):
+            self._fs.unlink(self._temporary, dir_fd=self._directory_fd)
+
+    def _close(self) -> None:
+        self._previous.close()
+        if self._given_fd is None and self._directory_fd >= 0:
+            fd, self._directory_fd = self._directory_fd, -1
+            close_reader(self._fs, fd)
+
+    def _refused(self, operation: str, error: OSError, *, visible: bool = False) -> WriteError:
+        return WriteError(path=self._path, operation=operation, cause=error, visible=visible)
+
+
+def replace_file(
+    fs: FileSystem,
+    directory_fd: int,
+    name: str,
+    chunks: Sequence[Chunk],
+    *,
+    path: Path,
+    previous_fd: int | None = None,
+    verify: bool = False,
+    token: Callable[[], str] = random_token,
+    also_swept: Collection[str] = (),
+) -> None:
+    """Replace the content of a file, as `AtomicFileWriter` does.
+
+    Args:
+        fs: The file system.
+        directory_fd: The directory, open and locked by the caller.
+        name: The file's name in it.
+        chunks: The new content, in pieces.
+        path: The file's path, for messages only.
+        previous_fd: The old file, open for reading, where the caller has it open already. A failure
+            of the last fsync puts its content back, so that what a reader sees is what the caller
+            is told.
+        verify: Read the temporary file back and compare it before it takes the name.
+        token: Gives fresh random texts for temporary names.
+        also_swept: Names in the directory that earlier releases gave temporary files.
+
+    Raises:
+        WriteError: The old content is untouched (unless `visible` says otherwise) and no temporary
+            file is left behind.
+    """
+    with AtomicFileWriter(
+        path.with_name(name),
+        fs=fs,
+        token=token,
+        directory_fd=directory_fd,
+        previous_fd=previous_fd,
+        verify=verify,
+        also_swept=also_swept,
+        leftover_age_s=0.0,
+    ) as file:
+        file.write_chunks(chunks)
+
+
+def _create(
+    fs: FileSystem, directory_fd: int, name: str, token: Callable[[], str]
+) -> tuple[int, str]:
+    """Make a temporary file under a name that nothing has; return it, open, and the name."""
+    for left in reversed(range(_TRIES)):
+        temporary = f"{_start(name)}{token()}{_SUFFIX}"
+        try:
+            return fs.open(temporary, CREATE_FLAGS, 0o600, dir_fd=directory_fd), temporary
+        except FileExistsError:
+            if not left:
+                raise
+    raise AssertionError  # pragma: no cover
+
+
+class _Previous:
+    """What a file held before it is replaced, kept so that it can be put back."""
+
+    def __init__(self, fs: FileSystem, name: str, fd: int | None) -> None:
+        self._fs = fs
+        self._name = name
+        self._fd = fd
+        self._ours = False
+        self._absent = False
+
+    def hold(self, directory_fd: int) -> None:
+        """Open the old file, unless the caller did; one that can't be opened can't be put back."""
+        if self._fd is not None:
+            return
+        try:
+            self._fd = self._fs.open(self._name, READ_FLAGS, dir_fd=directory_fd)
+            self._ours = True
+        except FileNotFoundError:
+            self._absent = True
+        except OSError:
+            return
+
+    def put_back(self, directory_fd: int, token: Callable[[], str]) -> bool:
+        """Undo a rename whose directory could not be synced; return whether all is as it was."""
+        fs, name = self._fs, self._name
+        try:
+            if self._absent:
+                fs.unlink(name, dir_fd=directory_fd)
+                return True
+            if self._fd is None:
+                return False
+            old = read_descriptor(fs, self._fd, fs.fstat(self._fd).st_size)
+            fd, temporary = _create(fs, directory_fd, name, token)
+        except OSError:
+            return False
+        try:
+            try:
+                write_all(fs, fd, [old])
+                fs.fsync(fd)
+            finally:
+                fs.close(fd)
+            fs.rename(temporary, name, src_dir_fd=directory_fd, dst_dir_fd=directory_fd)
+        except OSError:
+            with suppress(OSError):
+                fs.unlink(temporary, dir_fd=directory_fd)
+            return False
+        return True
+
+    def close(self) -> None:
+        """Let go of the old file, if it was opened here."""
+        if self._ours and self._fd is not None:
+            close_reader(self._fs, self._fd)
+            self._ours = False
+
+
+__all__ = [
+    "LEFTOVER_AGE_S",
+    "AtomicFileWriter",
+    "is_temporary",
+    "random_token",
+    "replace_file",
+]
