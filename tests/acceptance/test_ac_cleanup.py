@@ -52,7 +52,7 @@ def test_ac_025_the_day_is_counted_from_the_end(manager: SessionManager, clock: 
     session = manager.create()
     clock.advance(30 * DAY)
     manager.complete()
-    clock.advance(7 * DAY - 1)
+    clock.advance(7 * DAY)
 
     assert manager.cleanup_old_sessions(days=7) == []
     clock.advance(1)

@@ -26,6 +26,7 @@ from tools.harness import (
     SessionSummary,
     UnreadableSession,
 )
+from tools.prune import PRIVATE
 
 ERRNOS: Final = ("ENOSPC", "EIO", "EACCES", "EROFS", "EDQUOT")
 
@@ -57,7 +58,7 @@ class Case:
         return sorted(
             str(path.relative_to(self.base))
             for path in self.base.rglob("*")
-            if path.name != ".gitkeep"
+            if path.name != ".gitkeep" and PRIVATE not in path.parts
         )
 
 

@@ -64,7 +64,7 @@ from tools.harness.session_codec import (
     decode_session,
 )
 from tools.harness.session_domain import InvalidSessionId, SessionContext, validate_session_id
-from tools.prune import Outside
+from tools.prune import Outside, prepare_root
 
 DEFAULT_BASE_PATH: Final = Path(".agentforge/sessions")
 SESSION_FILE: Final = "session.yaml"
@@ -315,6 +315,7 @@ class SessionStore:
                 self._create_in(base_fd, session, pieces, attachments, path)
         except FileNotFoundError as error:  # somebody took the base away
             raise WriteError(path=path, operation="lock the base", cause=error) from error
+        prepare_root(self.base_path)
 
     def _create_in(
         self,

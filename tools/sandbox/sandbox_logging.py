@@ -161,6 +161,7 @@ class SandboxLogger:
         reclaimed_bytes: int,
         duration: float,
         dry_run: bool,
+        **more: object,
     ) -> None:
         """A prune ended."""
         self.info(
@@ -171,4 +172,5 @@ class SandboxLogger:
             reclaimed_bytes=reclaimed_bytes,
             duration=duration,
             dry_run=dry_run,
+            **more,
         )

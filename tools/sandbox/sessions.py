@@ -29,6 +29,7 @@ from structlog.contextvars import bound_contextvars
 from tools.durable import DirectoryLock, DurableError, FileSystem, discard_tree, sweep_discarded
 from tools.durable.filesystem import DIRECTORY_FLAGS
 from tools.durable.trees import DISCARDED_PREFIX
+from tools.prune import prepare_root
 from tools.sandbox.claims import claim
 from tools.sandbox.errors import SandboxError, WorkspaceError
 from tools.sandbox.execution import Sandbox
@@ -340,6 +341,7 @@ def _make_workspace(
             f"it cannot be made ({error.strerror or error})",
             "choose a workspace root this user may write to",
         ) from error
+    prepare_root(root)
     return _Made(now, failure)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.listing import names_in
 from tools.sandbox import (
     SessionMetadata,
     create_session_sandbox,
@@ -54,7 +55,7 @@ def test_scenario_create_session_with_metadata(root: Path) -> None:
     assert fields["created_at"] == fields["updated_at"]
     assert STAMP.fullmatch(fields["created_at"])
     assert earliest <= datetime.fromisoformat(fields["created_at"]) <= latest
-    assert os.listdir(root) == [session_id]
+    assert names_in(root) == [session_id]
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.ENOSPC, errno.EROFS])
@@ -149,7 +150,7 @@ def test_an_execution_succeeds_even_if_the_update_fails(root: Path, recorder: An
             },
         )
     ]
-    assert os.listdir(root) == [session_id]
+    assert names_in(root) == [session_id]
 
 
 def test_scenario_skip_timestamp_update_for_sessions_without_metadata(

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.clock import FakeClock
 from tests.support.filesystem import FaultyFileSystem
+from tests.support.listing import names_in
 from tools.durable import LockTimeout, WriteError
 from tools.harness import (
     AmbiguousSessionId,
@@ -102,7 +103,7 @@ def test_a_session_that_was_deleted_meanwhile_is_a_conflict_and_stays_deleted(
         store.save(session)
 
     assert caught.value.actual_revision is None
-    assert os.listdir(base) == [".gitkeep"]
+    assert names_in(base) == [".gitkeep"]
 
 
 def test_a_second_creation_of_one_id_is_a_conflict(store: SessionStore) -> None:
@@ -237,7 +238,7 @@ def test_what_a_killed_creation_left_is_swept_by_the_next(store: SessionStore, b
 
     make(store, "s")
 
-    assert sorted(os.listdir(base)) == [".gitkeep", "s"]
+    assert names_in(base) == [".gitkeep", "s"]
 
 
 @pytest.fixture
