@@ -241,7 +241,7 @@ def prepare_root(root: Path, fs: FileSystem | None = None) -> None:
         fs: The file system; the real one if None.
     """
     fs = fs or OsFileSystem()
-    with suppress(OSError):
+    with suppress(OSError, ValueError):
         fs.stat(os.path.join(root, PRIVATE, RESERVE_NAME))
         return
     with suppress(OSError, ValueError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,18 +13,21 @@ from typing import Any
 import pytest
 
 from tests.support.clock import START
-from tests.support.filesystem import Buffers, FaultyFileSystem, nth_of
+from tests.support.filesystem import Buffers, FaultyFileSystem, nth_call, nth_of
 from tests.support.prune_sites import ACTOR, Site, tree_of
+from tools.durable import OsFileSystem
 from tools.prune import (
     AUDIT_NAME,
     Disposal,
     PruneResult,
     PruneRootUnusable,
     RetentionPolicy,
+    prepare_root,
     prune,
     read_audit,
 )
-from tools.prune.audit import AuditLog, actor
+from tools.prune.audit import KEPT_LOGS, AuditLog, actor
+from tools.prune.reserve import RESERVE_BYTES, RESERVE_NAME
 from tools.sandbox import SandboxTarget
 
 OLD = RetentionPolicy(max_age_hours=24)
