@@ -90,13 +90,13 @@ class UnreadableMetadata(CorruptedMetadata):
 
     retryable = True
 
-    def __init__(self, session_id: str, reason: str, errno: int | None) -> None:
-        super().__init__(session_id, reason)
-        self.errno = errno
+    def __init__(self, session_id: str, cause: OSError) -> None:
+        super().__init__(session_id, f"its file cannot be read ({cause.strerror or cause})")
+        self.errno = cause.errno
 
     def __str__(self) -> str:
         return (
-            f"the metadata of session {self.session_id} cannot be read: {self.reason} "
+            f"the metadata of session {self.session_id} cannot be used: {self.reason}. "
             "It was left as it is; let this user read it, or look after the disk"
         )
 
@@ -322,7 +322,7 @@ def load_metadata(fs: FileSystem, session_fd: int, session_id: str) -> bytes | N
     except ReadError as error:
         cause = error.cause
         if isinstance(cause, OSError) and cause.errno not in _NO_FILE:
-            raise UnreadableMetadata(session_id, str(error), cause.errno) from error
+            raise UnreadableMetadata(session_id, cause) from error
         raise CorruptedMetadata(session_id, str(error)) from None
 
 

@@ -51,7 +51,7 @@ class _Unnamed(float):
 DEFAULT_AGE_HOURS: Final[float] = _Unnamed(24.0)
 """How old a session is, in hours, before it goes when the caller names no age."""
 
-_INCOMING: Final = re.compile(rf"{re.escape(INCOMING_PREFIX)}[0-9a-f]{{8,32}}")
+_INCOMING: Final = re.compile(rf"{re.escape(INCOMING_PREFIX)}[0-9a-f]{{1,32}}")
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
