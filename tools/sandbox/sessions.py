@@ -26,9 +26,8 @@ from typing import Any, Final, TypedDict, Unpack
 from attrs import evolve, frozen
 from structlog.contextvars import bound_contextvars
 
-from tools.durable import DirectoryLock, DurableError, FileSystem, discard_tree, sweep_discarded
+from tools.durable import DirectoryLock, FileSystem, discard_tree
 from tools.durable.filesystem import DIRECTORY_FLAGS
-from tools.durable.trees import DISCARDED_PREFIX
 from tools.prune import prepare_root
 from tools.sandbox.claims import claim
 from tools.sandbox.errors import SandboxError, WorkspaceError
@@ -47,7 +46,6 @@ from tools.sandbox.request import Request
 from tools.sandbox.result import SandboxResult
 from tools.sandbox.sandbox_logging import EventLogger, SandboxLogger
 from tools.sandbox.session_files import (
-    ABANDONED_AFTER,
     DEFAULT_ROOT,
     INCOMING_PREFIX,
     LOCK_TIMEOUT_S,
@@ -58,6 +56,7 @@ from tools.sandbox.session_files import (
     random_token,
     validate_session_id,
 )
+from tools.sandbox.sweeping import sweep_now_and_then, sweep_root
 from tools.sandbox.workspace import ensure_workspace
 
 _ATTEMPTS: Final = 8
@@ -150,6 +149,9 @@ class SessionSandbox(Sandbox):
                 clock=self._clock,
                 token=self._token,
                 fs=self._fs,
+            )
+            sweep_now_and_then(
+                self.workspace.parent, clock=self._clock, token=self._token, log=self._logger
             )
         return result
 
@@ -400,7 +402,7 @@ def delete_session_workspace(
     Args:
         session_id: The session.
         workspace_root: The directory the sessions' workspaces are in.
-        logger: Told `session.deleted` if there was a workspace.
+        logger: Told `session.deleted` if there was a workspace, and `session.swept`.
         busy_timeout_s: How long to wait for an execution, in seconds; 0 does not wait.
         clock: Gives the time.
         token: Gives a fresh random text for the name out of sight.
@@ -415,6 +417,7 @@ def delete_session_workspace(
         DurableError: It could not be deleted, or only in part; it says which.
     """
     validate_session_id(session_id)
+    log = SandboxLogger.of(logger)
     root = Path(workspace_root)
     existed: bool | None = None
     while existed is None:
@@ -427,9 +430,9 @@ def delete_session_workspace(
                 return
             existed = _discard(fs, lock.fd, root, session_id, claimed, token)
             if existed is not None:
-                _sweep(fs, lock.fd, root, clock(), token)
+                sweep_root(fs, lock.fd, root, now=clock(), token=token, log=log)
     if existed:
-        SandboxLogger.of(logger).session_deleted(session_id)
+        log.session_deleted(session_id)
 
 
 def _claim_existing(
@@ -472,18 +475,3 @@ def _discard(
         return None
     discard_tree(fs, root_fd, session_id, parent=root, token=token)
     return True
-
-
-def _sweep(
-    fs: FileSystem, root_fd: int, root: Path, now: datetime, token: Callable[[], str]
-) -> None:
-    """Finish what dead processes left in a workspace root; what resists stays for the next time."""
-    with suppress(OSError, DurableError):
-        abandoned = (now - ABANDONED_AFTER).timestamp()
-        for name in fs.listdir(root_fd):
-            if not name.startswith(INCOMING_PREFIX):
-                continue
-            if fs.stat(name, dir_fd=root_fd).st_mtime < abandoned:
-                hidden = f"{DISCARDED_PREFIX}{token()}"
-                fs.rename(name, hidden, src_dir_fd=root_fd, dst_dir_fd=root_fd)
-        sweep_discarded(fs, root_fd, parent=root)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.support.listing import names_in
 from tools.sandbox import (
@@ -79,6 +80,19 @@ def test_scenario_session_creation_fails_gracefully_if_metadata_write_fails(
 
 
 # ---------------------------------------------------------------- updates
+
+
+def test_an_update_sweeps_what_dead_processes_left_in_the_root(root: Path) -> None:
+    session_id, sandbox = create_session_sandbox(workspace_root=root)
+    (root / ".discarded-1" / "deep").mkdir(parents=True)
+    (root / ".incoming-1").write_text("half")
+    os.utime(root / ".incoming-1", (0, 0))
+    (root / ".incoming-2").write_text("on its way")
+    with capture_logs() as told:
+        assert sandbox.execute("1").success
+    assert names_in(root) == [".incoming-2", session_id]
+    [swept] = [one for one in told if one["event"] == "session.swept"]
+    assert (swept["count"], swept["names"]) == (2, [".discarded-1", ".incoming-1"])
 
 
 def test_scenario_update_timestamp_on_successful_execution(
