@@ -36,6 +36,7 @@ from tools.sandbox.factory import create_sandbox
 from tools.sandbox.isolation import Isolation
 from tools.sandbox.metadata import (
     METADATA_NAME,
+    ExecutionRecord,
     create_metadata,
     format_time,
     touch_session_metadata,
@@ -109,6 +110,7 @@ class SessionSandbox(Sandbox):
         clock: Callable[[], datetime],
         token: Callable[[], str],
         fs: SessionFileSystem,
+        rich_metadata: bool = False,
     ) -> None:
         vars(self).update(vars(sandbox))  # takes the place of one that nobody has used yet
         self._session_id = session_id
@@ -116,6 +118,7 @@ class SessionSandbox(Sandbox):
         self._clock = clock
         self._token = token
         self._fs = fs
+        self._rich_metadata = rich_metadata
 
     @property
     def session_id(self) -> str:
@@ -141,7 +144,7 @@ class SessionSandbox(Sandbox):
         afterwards: ExitStack,
     ) -> SandboxResult:
         result = super()._execute_in(root, request, stop, cache, afterwards)
-        if result.success:
+        if result.success or self._rich_metadata:
             touch_session_metadata(
                 self._session_id,
                 self.workspace.parent,
@@ -149,11 +152,23 @@ class SessionSandbox(Sandbox):
                 clock=self._clock,
                 token=self._token,
                 fs=self._fs,
+                execution=_record_of(result) if self._rich_metadata else None,
             )
             sweep_now_and_then(
                 self.workspace.parent, clock=self._clock, token=self._token, log=self._logger
             )
         return result
+
+
+def _record_of(result: SandboxResult) -> ExecutionRecord:
+    """What of an execution the metadata of a session keeps that counts them."""
+    said = result.stderr.strip().splitlines()
+    failed = said[-1] if said else f"exit code {result.exit_code}"
+    return ExecutionRecord(
+        success=result.success,
+        fuel=result.fuel_consumed or 0,
+        error=None if result.success else failed,
+    )
 
 
 def new_session_id() -> str:
@@ -171,6 +186,7 @@ def create_session_sandbox(
     clock: Callable[[], datetime] = utc_now,
     token: Callable[[], str] = random_token,
     fs: SessionFileSystem = OS_FILES,
+    rich_metadata: bool = False,
     **options: Unpack[SandboxOptions],
 ) -> tuple[str, Sandbox]:
     """Make a session: its workspace with its metadata, and a sandbox over it; nothing runs yet.
@@ -188,6 +204,8 @@ def create_session_sandbox(
         clock: Gives the time.
         token: Gives a fresh random text for names on the way.
         fs: The file system.
+        rich_metadata: Whether the metadata also keeps `execution_count`, `total_fuel_consumed` and
+            `last_error` of the executions of this sandbox; failed ones are counted, too.
         options: What `create_sandbox` takes beside these.
 
     Returns:
@@ -208,7 +226,13 @@ def create_session_sandbox(
         if made is not None:
             sandbox = _sandbox_over(root, session_id, made, policy, log, fs, options)
             return session_id, SessionSandbox(
-                sandbox, session_id, logger=log, clock=clock, token=token, fs=fs
+                sandbox,
+                session_id,
+                logger=log,
+                clock=clock,
+                token=token,
+                fs=fs,
+                rich_metadata=rich_metadata,
             )
     raise WorkspaceError(
         Path(workspace_root),
@@ -227,6 +251,7 @@ def get_session_sandbox(
     clock: Callable[[], datetime] = utc_now,
     token: Callable[[], str] = random_token,
     fs: SessionFileSystem = OS_FILES,
+    rich_metadata: bool = False,
     **options: Unpack[SandboxOptions],
 ) -> Sandbox:
     """Make a sandbox over the workspace of a session; nothing runs yet.
@@ -243,6 +268,8 @@ def get_session_sandbox(
         clock: Gives the time.
         token: Gives a fresh random text for names on the way.
         fs: The file system.
+        rich_metadata: Whether the metadata also keeps `execution_count`, `total_fuel_consumed` and
+            `last_error` of the executions of this sandbox; failed ones are counted, too.
         options: What `create_sandbox` takes beside these.
 
     Raises:
@@ -258,7 +285,15 @@ def get_session_sandbox(
     made = _make_workspace(root, session_id, clock=clock, token=token, fs=fs)
     sandbox = _sandbox_over(root, session_id, made, policy, log, fs, options)
     log.session_retrieved(session_id, workspace_path=str(sandbox.workspace))
-    return SessionSandbox(sandbox, session_id, logger=log, clock=clock, token=token, fs=fs)
+    return SessionSandbox(
+        sandbox,
+        session_id,
+        logger=log,
+        clock=clock,
+        token=token,
+        fs=fs,
+        rich_metadata=rich_metadata,
+    )
 
 
 def _require_python(runtime: object) -> None:

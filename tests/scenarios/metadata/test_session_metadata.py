@@ -20,6 +20,7 @@ from tools.sandbox import (
     create_session_sandbox,
     get_session_sandbox,
     list_session_files,
+    prune_sessions,
     read_session_metadata,
 )
 from tools.sandbox.session_files import OsSessionFileSystem
@@ -80,6 +81,29 @@ def test_scenario_session_creation_fails_gracefully_if_metadata_write_fails(
 
 
 # ---------------------------------------------------------------- updates
+
+
+def test_a_session_that_is_asked_to_counts_its_executions(root: Path) -> None:
+    session_id, sandbox = create_session_sandbox(workspace_root=root, rich_metadata=True)
+    path = root / session_id / ".metadata.json"
+    made = json.loads(path.read_text())
+    assert set(made) == {"session_id", "created_at", "updated_at", "version"}
+
+    first = sandbox.execute("print(1)")
+    after_first = json.loads(path.read_text())
+    failed = sandbox.execute("raise ValueError('no\\nmore')")
+    last = json.loads(path.read_text())
+
+    assert (first.success, failed.success) == (True, False)
+    assert after_first["updated_at"] > made["updated_at"]
+    assert (after_first["execution_count"], after_first["last_error"]) == (1, None)
+    assert last["updated_at"] == after_first["updated_at"]
+    assert last["execution_count"] == 2
+    assert last["total_fuel_consumed"] == first.fuel_consumed + failed.fuel_consumed > 0
+    assert last["last_error"] == failed.stderr.strip().splitlines()[-1]
+    assert get_session_sandbox(session_id, workspace_root=root).execute("1").success
+    assert json.loads(path.read_text())["execution_count"] == 2
+    assert prune_sessions(0, root).deleted_sessions == [session_id]
 
 
 def test_an_update_sweeps_what_dead_processes_left_in_the_root(root: Path) -> None:
