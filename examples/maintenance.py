@@ -24,17 +24,24 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--workspace-root", type=Path, default=Path("workspace"))
     parser.add_argument("--archive", type=Path, required=True)
-    parser.add_argument("--keep", type=int, default=1000, help="the most workspaces that stay")
-    parser.add_argument("--ended-days", type=float, default=30)
+    parser.add_argument("--keep-last", type=int, default=1000, help="workspaces that stay")
+    parser.add_argument("--keep", type=int, dest="keep_last", help=argparse.SUPPRESS)
+    parser.add_argument("--min-age-hours", type=float, default=24, help="what is younger stays")
+    parser.add_argument("--older-than-days", type=float, default=30, help="ended agent sessions")
+    parser.add_argument(
+        "--ended-days", type=float, dest="older_than_days", help=argparse.SUPPRESS
+    )
     parser.add_argument("--dry-run", action="store_true")
     given = parser.parse_args()
 
     root = given.workspace_root
-    bounds = RetentionPolicy(max_sessions=given.keep, min_free_space_gb=5)
+    bounds = RetentionPolicy(
+        max_sessions=given.keep_last, min_free_space_gb=5, min_age_hours=given.min_age_hours
+    )
     steps: tuple[Step, ...] = (
         lambda: archive_sessions(7 * 24, given.archive, root, dry_run=given.dry_run),
         lambda: prune_sessions(workspace_root=root, dry_run=given.dry_run, policy=bounds),
-        lambda: SessionManager().cleanup_old_sessions(given.ended_days, dry_run=given.dry_run),
+        lambda: SessionManager().cleanup_old_sessions(given.older_than_days, dry_run=given.dry_run),
     )
     return 1 if [step for step in steps if not done(step)] else 0
 

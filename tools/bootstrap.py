@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 DEFAULT_ENDED_HOURS: Final = 30 * 24.0
 """How long agent sessions stay after they ended when nobody names a rule, in hours."""
 
-_FOR_EVER_HOURS: Final = 24 * 366 * 1000.0
 DEFAULT_ASK_WAIT_S: Final = 30.0
 """How long code in the sandbox waits for a person in one call, in seconds: half of the deadline
 that an execution has by default."""
@@ -219,12 +218,13 @@ class PruneKind:
 
     Attributes:
         target: Where they are and how they are dated.
-        max_age_hours: How old they get, in hours, before they go when nobody names a rule.
+        max_age_hours: How old they get, in hours, before they go when nobody names a rule; None
+            where the configuration keeps them for ever, whatever rule is named.
         states: The states they may be in; none where the kind has no states.
     """
 
     target: PruneTarget
-    max_age_hours: float
+    max_age_hours: float | None
     states: frozenset[str] = frozenset()
 
 
@@ -266,7 +266,7 @@ def prune_kinds(
         ),
         questions.kind: PruneKind(
             target=questions,
-            max_age_hours=kept_s / 3600 if kept_s > 0 else _FOR_EVER_HOURS,
+            max_age_hours=kept_s / 3600 if kept_s > 0 else None,
             states=frozenset(state.value for state in SessionStatus),
         ),
     }

@@ -25,9 +25,10 @@ def workspace(root: Path, *, days: float) -> str:
     return session_id
 
 
-def maintain(tmp_path: Path) -> subprocess.CompletedProcess[str]:
+def maintain(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    script = ROOT / "examples" / "maintenance.py"
     return subprocess.run(
-        [sys.executable, str(ROOT / "examples" / "maintenance.py"), "--archive", "archive"],
+        [sys.executable, str(script), "--archive", "archive", *words],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -43,6 +44,17 @@ def test_a_directory_that_is_refused_keeps_no_other_from_being_cleaned_up(tmp_pa
     assert done.stdout.endswith("0 agent sessions that ended long ago\n")
     assert len(done.stderr.splitlines()) == 2
     assert "there is no directory workspace" in done.stderr
+
+
+def test_the_maintenance_script_leaves_what_was_used_lately_however_full_the_disk_is(
+    tmp_path: Path,
+) -> None:
+    lately, used = (workspace(tmp_path / "workspace", days=days) for days in (0.001, 2))
+    done = maintain(tmp_path, "--keep-last", "0")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "workspace" / lately).is_dir()
+    assert not (tmp_path / "workspace" / used).exists()
+    assert "more than 0" in done.stdout
 
 
 def test_the_maintenance_script_archives_what_is_older_than_a_week(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.listing import names_in
 from tests.support.mounts import immutable, mounted_tmpfs, remount
 from tools.durable import ReadError, WriteError
 from tools.harness import SessionManager, SessionStore
@@ -204,7 +205,7 @@ def test_what_belongs_to_somebody_else_is_a_typed_error(
 
     assert told.startswith(answer.replace("FILE", "")), told
     assert path.read_bytes() == content
-    assert sorted(os.listdir(base)) == [".gitkeep", session_id]
+    assert names_in(base) == [".gitkeep", session_id]
     assert os.listdir(path.parent) == ["session.yaml"]
 
 

@@ -29,6 +29,7 @@ from tools.harness import (
     UnreadableSession,
     WriteError,
 )
+from tools.prune import PRIVATE
 
 ERRNOS: Final = ("ENOSPC", "EIO", "EACCES", "EROFS", "EDQUOT")
 
@@ -59,7 +60,7 @@ class Case:
         return sorted(
             str(path.relative_to(self.base))
             for path in self.base.rglob("*")
-            if path.name != ".gitkeep" and ".prune" not in path.parts
+            if path.name != ".gitkeep" and PRIVATE not in path.parts
         )
 
 

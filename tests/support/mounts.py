@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,38 @@ def mounted_tmpfs(path: Path, *, options: str) -> Iterator[Path]:
     done = _run("mount", "-t", "tmpfs", "-o", options, "agentforge-test", str(path))
     if done.returncode != 0:
         pytest.skip(f"a tmpfs can't be mounted here: {done.stderr.strip()}")
+    try:
+        yield path
+    finally:
+        unmounted = _run("umount", str(path))
+        if unmounted.returncode != 0:
+            _run("umount", "--lazy", str(path))
+
+
+@contextmanager
+def mounted_image(path: Path, kind: str, size_mb: int, *options: str) -> Iterator[Path]:
+    """Mount a new file system in a file beside `path`; skip where the machine does not allow it.
+
+    Args:
+        path: Where it is mounted.
+        kind: "ext4", "xfs", ….
+        size_mb: Its size in MiB.
+        options: More options for `mkfs`.
+    """
+    if os.geteuid() != 0:
+        pytest.skip("mounting a file system takes root")
+    if shutil.which(f"mkfs.{kind}") is None:
+        pytest.skip(f"mkfs.{kind} is not installed")
+    image = path.with_name(f"{path.name}.{kind}")
+    with image.open("wb") as file:
+        file.truncate(size_mb << 20)
+    made = _run(f"mkfs.{kind}", "-q", *options, str(image))
+    if made.returncode != 0:
+        pytest.skip(f"mkfs.{kind} does not work here: {made.stderr.strip()}")
+    path.mkdir(parents=True, exist_ok=True)
+    done = _run("mount", "-t", kind, "-o", "loop", str(image), str(path))
+    if done.returncode != 0:
+        pytest.skip(f"an image of {kind} can't be mounted here: {done.stderr.strip()}")
     try:
         yield path
     finally:

@@ -89,7 +89,7 @@ def examine(store: SessionStore, *, now: datetime) -> Iterator[Finding]:
         ("sandbox", check_sandbox),
         ("sandbox cache", check_sandbox_cache),
         ("sessions", lambda: check_sessions(store)),
-        ("leftovers", lambda: check_leftovers(base)),
+        ("leftovers", lambda: check_leftovers(base, now=now)),
         ("orphans", lambda: check_orphans(store)),
         ("clock", lambda: check_clock(store, now=now)),
     )
@@ -368,17 +368,21 @@ def _entries(base: Path) -> list[str]:
         return []
 
 
-def check_leftovers(base: Path) -> Finding:
-    """Check that no creation or deletion was left half done."""
-    from tools.durable.trees import DISCARDED_PREFIX
+def check_leftovers(base: Path, *, now: datetime) -> Finding:
+    """Check that no creation, deletion or prune of any kind of sessions was left half done."""
+    from tools.bootstrap import prune_kinds
+    from tools.prune import PruneRootMissing, left_half_done
 
-    left = [name for name in _entries(base) if name.startswith(DISCARDED_PREFIX)]
+    left = []
+    for one in prune_kinds(base).values():
+        with suppress(PruneRootMissing):
+            found = left_half_done(one.target, now=now)
+            left += [os.path.join(one.target.root, name) for name in found]
     if left:
         return _warn(
             "leftovers",
             f"{len(left)} unfinished creations or deletions: {_named(left)}",
-            "Nothing to do: the next creation or deletion removes them. If they stay, remove them "
-            f"by hand from {base}.",
+            "Remove them: agentforge prune. What stays is told there, with the reason.",
         )
     return _ok("leftovers", "none")
 

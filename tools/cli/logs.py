@@ -10,7 +10,14 @@ from tools.cli.output import remark
 from tools.cli.text import safe
 
 _TOLD_ANYWAY: Final = frozenset(
-    {"session.unreadable", "session.conflict", "session.save_failed", "session.delete_failed"}
+    {
+        "session.unreadable",
+        "session.conflict",
+        "session.save_failed",
+        "session.delete_failed",
+        "session.prune.skipped",
+        "session.prune.failed",
+    }
 )
 """Events that a command tells of itself; they are logged only when all events are."""
 

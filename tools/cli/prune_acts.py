@@ -234,7 +234,7 @@ def repair(cli: Cli, kinds: Mapping[str, PruneKind], *, dry_run: bool, yes: bool
             yes=yes,
         )
     repaired: list[dict[str, Any]] = []
-    errors: dict[str, str] = {}
+    errors: dict[str, str] = dict(found.errors)
     for session_id in broken:
         try:
             done = repair_session_metadata(
@@ -277,10 +277,13 @@ def _tell_repair(
             render.moment_text(one["created_at"]),
             render.moment_text(one["updated_at"]),
         )
-    cli.output.show(made)
+    if repaired:
+        cli.output.show(made)
     for session_id, error in errors.items():
         cli.output.remark(f"warning: {session_id}: {error}")
     if dry_run:
         cli.output.line("Nothing was written: this was a dry run.")
-    else:
+    elif repaired:
         cli.output.line(f"Repaired {counted(len(repaired))}.")
+    else:
+        cli.output.line("Nothing was repaired.")

@@ -15,9 +15,12 @@ from tools.prune.result import PruneResult
 from tools.prune.sizes import human_bytes
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tools.bootstrap import PruneKind
     from tools.cli.context import Cli
     from tools.prune import Decision, PruneObserver, RetentionPolicy
+    from tools.sandbox.pruning import PruneEvents
 
 _SHOWN: Final = 200
 _NAMED: Final = 3
@@ -33,9 +36,12 @@ _WHY: Final = {
     Reason.PINNED: "pinned",
     Reason.IN_USE: "in use",
     Reason.LIMIT: "over the limit",
+    Reason.YOUNG: "used lately",
+    Reason.FUTURE: "dated in the future",
+    Reason.BUSY: "another prune is at work",
     Reason.GONE: "gone already",
 }
-_SPARED: Final = frozenset({Reason.RECENT, Reason.GONE})
+_SPARED: Final = frozenset({Reason.RECENT, Reason.GONE, Reason.BUSY})
 
 
 @define
@@ -84,6 +90,7 @@ class Work:
                 why = ", ".join(_WHY[reason] for reason in one.reasons)
                 found.setdefault(why, []).append(one.candidate.session_id)
         planned = {one.candidate.session_id for one in self.removals}
+        planned.difference_update(*found.values())
         for left in () if self.done is None else self.done.skipped:
             if left.session_id in planned:
                 found.setdefault(_spaced(left.reason), []).append(left.session_id)
@@ -131,6 +138,12 @@ def show(cli: Cli, works: Sequence[Work], *, archived: bool, trashed: bool) -> N
     for work in works:
         for reason, ids in _skipped(work.found).items():
             cli.output.remark(f"left alone, {_spaced(reason)}: {_named(ids)}")
+        for error, ids in _by_text({} if work.found is None else work.found.errors).items():
+            cli.output.remark(f"warning: {_named(ids)}: {error}")
+        if work.kind.max_age_hours is None:
+            cli.output.remark(f"left alone, {work.name}: the configuration keeps them for ever")
+        for unmet in () if work.found is None else work.found.unmet:
+            cli.output.remark(f"warning: {work.name}: {unmet}")
     how = " into the trash" if trashed else ""
     how += ", with an archive of each" if archived else ""
     freed = human_bytes(sum(work.freed for work in works))
@@ -141,7 +154,14 @@ def show(cli: Cli, works: Sequence[Work], *, archived: bool, trashed: bool) -> N
         cli.output.line("No session has to go.")
     else:
         cli.output.line("There are no sessions here.")
+    due = sum(work.found.due for work in works if work.found is not None)
+    if due:
+        cli.output.line(f"{counted(due)} more {_are(due)} due, beyond the limit.")
     _show_leftovers(cli, works)
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def _show_table(cli: Cli, removals: Sequence[tuple[Work, Decision]]) -> None:
@@ -169,6 +189,9 @@ def _show_leftovers(cli: Cli, works: Sequence[Work]) -> None:
     begun = sum(len(work.found.finished_sessions) for work in works if work.found is not None)
     if begun:
         cli.output.line(f"{counted(begun)} that an earlier prune began with would be finished.")
+    swept = [name for work in works if work.found is not None for name in work.found.swept]
+    if swept:
+        cli.output.line(f"Left half done by dead processes, would be removed: {_named(swept)}.")
     purged = sum(len(work.found.purged_sessions) for work in works if work.found is not None)
     if purged:
         cli.output.line(
@@ -186,18 +209,20 @@ def _skipped(result: PruneResult | None) -> dict[str, list[str]]:
 # --------------------------------------------------------------------------------------- meanwhile
 
 
-def observer(advance: Callable[[], None]) -> PruneObserver:
-    """Make an observer that moves a bar on."""
-    from tools.prune import Silent
+def observer(advance: Callable[[], None], events: PruneEvents) -> PruneObserver:
+    """Make an observer that tells the events of a prune and moves a bar on."""
+    from tools.sandbox.pruning import PruneEvents
 
-    class Progress(Silent):
-        def deleted(self, *_: object, **__: object) -> None:
+    class Progress(PruneEvents):
+        def deleted(self, session_id: str, *, size_bytes: int, trashed: bool) -> None:
+            super().deleted(session_id, size_bytes=size_bytes, trashed=trashed)
             advance()
 
-        def failed(self, *_: object, **__: object) -> None:
+        def failed(self, session_id: str, *, error: str) -> None:
+            super().failed(session_id, error=error)
             advance()
 
-    return Progress()
+    return Progress(events.log)
 
 
 @contextmanager
@@ -216,11 +241,15 @@ def progress(cli: Cli, count: int) -> Iterator[Callable[[], None]]:
 # ------------------------------------------------------------------------------------------ after
 
 
-def tell(cli: Cli, works: Sequence[Work], *, dry_run: bool) -> None:
+def tell(cli: Cli, works: Sequence[Work], missing: Mapping[str, Path], *, dry_run: bool) -> None:
     """Tell what became of each."""
     if cli.output.json:
         cli.output.document(
-            {"dry_run": dry_run, "kinds": {work.name: _document(work) for work in works}}
+            {
+                "dry_run": dry_run,
+                "kinds": {work.name: _document(work) for work in works},
+                "missing": missing,
+            }
         )
         return
     if dry_run:
@@ -248,7 +277,13 @@ def _tell_work(cli: Cli, work: Work, done: PruneResult) -> None:
         cli.output.remark(f"{counted(len(gone))} somebody else had removed: {_named(gone)}")
     if spared := work.spared(Reason.RECENT):
         cli.output.remark(f"{counted(len(spared))} no longer had to go: {_named(spared)}")
-    if done.deleted_sessions or done.errors or done.finished_sessions or done.purged_sessions:
+    if done.busy:
+        cli.output.remark(
+            f"{work.name}: another prune is at work there; {counted(done.due)} {_are(done.due)} "
+            "left to it and to the next one"
+        )
+    parts = (done.deleted_sessions, done.errors, done.finished_sessions, done.purged_sessions)
+    if any(parts) or done.swept:
         cli.output.line(f"{work.name}: {done}.")
 
 
@@ -273,6 +308,13 @@ def _document(work: Work) -> dict[str, Any]:
         "unfinished": result.unfinished_sessions,
         "finished": result.finished_sessions,
         "purged": result.purged_sessions,
+        "swept": result.swept,
+        "due": result.due,
+        "unmet": [
+            {"rule": one.rule, "bound": one.bound, "stays": one.stays} for one in result.unmet
+        ],
+        "busy": result.busy,
+        "kept_for_ever": work.kind.max_age_hours is None,
         "archives": result.archives,
         "skipped": [
             {"session_id": one.session_id, "reason": one.reason, "detail": one.detail}

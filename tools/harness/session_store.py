@@ -72,7 +72,7 @@ from tools.harness.session_domain import (
     SessionState,
 )
 from tools.identifiers import completions, is_session_id, names_no_session
-from tools.prune import Outside
+from tools.prune import Outside, prepare_root
 
 DEFAULT_BASE_PATH: Final = Path(".agentforge/sessions")
 MAX_FILE_BYTES: Final = 32 * 1024 * 1024
@@ -359,6 +359,7 @@ class SessionStore:
                 self._create_in(base_fd, session, pieces, attachments, path)
         except FileNotFoundError as error:  # somebody took the base away
             raise WriteError(path=path, operation="lock the base", cause=error) from error
+        prepare_root(self.base_path)
 
     def _create_in(
         self,

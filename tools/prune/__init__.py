@@ -22,6 +22,7 @@ from tools.prune.errors import (
     PruneRootUnusable,
     SessionInTheWay,
 )
+from tools.prune.leftovers import left_half_done
 from tools.prune.outside import Outside
 from tools.prune.policy import (
     Candidate,
@@ -82,6 +83,7 @@ __all__ = [
     "Unmet",
     "decide",
     "human_bytes",
+    "left_half_done",
     "list_trash",
     "list_unrecorded",
     "pin",

@@ -103,6 +103,7 @@ class AuditLog:
             said["root"] = os.path.abspath(root)
         self._tail = "," + _encode(said)[1:]
         self._pending: list[bytes] = []
+        self._torn = False
         self._stamp: tuple[datetime | None, str] = (None, "")
         self._reserve: Reserve | None = None
         if path is None:
@@ -135,8 +136,8 @@ class AuditLog:
                     fs.fsync(directory_fd)
                 else:
                     sync_directory(fs, path.parent)
-            elif fs.pread(fd, 1, status.st_size - 1) != b"\n":
-                self._pending.append(b"\n")
+            else:
+                self._torn = fs.pread(fd, 1, status.st_size - 1) != b"\n"
         except BaseException:
             close_reader(fs, fd)
             raise
@@ -150,9 +151,7 @@ class AuditLog:
             size = self._fs.fstat(self._fd).st_size
             end = self._fs.pread(self._fd, 2 * RESERVE_BYTES, max(size - 2 * RESERVE_BYTES, 0))
             there = set(end.splitlines(keepends=True))  # by a process that died doing this
-            first, self._pending = self._pending, []
-            lines = [one for one in self._reserve.lines if one not in there]
-            _, error = self._append([*first, *lines])
+            _, error = self._append([one for one in self._reserve.lines if one not in there])
             if error is None:
                 self._fs.fsync(self._fd)
                 self._reserve.clear()
@@ -214,18 +213,21 @@ class AuditLog:
 
     def _append(self, lines: Sequence[bytes]) -> tuple[int, OSError | None]:
         """Write lines to the log; return how many are whole, and what stood against the rest."""
-        data = memoryview(b"".join(lines))
+        before = b"\n" if self._torn else b""  # ends the line that was cut off
+        data = memoryview(b"".join([before, *lines]))
         done = 0
         try:
             while done < len(data):
                 done += self._fs.writev(self._fd, [data[done:]])
         except OSError as error:
-            self._pending.append(b"\n")  # that ends the line it was in
-            ends = accumulate(map(len, lines))
-            return sum(end <= done for end in ends), error
+            if done:
+                self._torn = data[done - 1] != ord("\n")
+            ends = accumulate(map(len, lines), initial=len(before))
+            return sum(end <= done for end in ends) - 1 if done else 0, error
         except BaseException:
-            self._pending.append(b"\n")
+            self._torn = True
             raise
+        self._torn = self._torn and not data
         return len(lines), None
 
     def close(self) -> None:

@@ -17,9 +17,9 @@ from tools.durable.filesystem import DIRECTORY_FLAGS, close_reader
 from tools.prune.audit import AuditLog
 from tools.prune.deleters import Deleters
 from tools.prune.deletion import Deletion
-from tools.prune.errors import PruneRootUnusable
+from tools.prune.errors import PruneError, PruneRootUnusable
 from tools.prune.ledger import Ledger, said
-from tools.prune.outside import owners_of
+from tools.prune.outside import Outside, owners_of
 from tools.prune.private import (
     COMING,
     GOING,
@@ -29,6 +29,7 @@ from tools.prune.private import (
     going_path,
     hidden_name,
     inode_of,
+    open_root,
     refused,
     session_of,
     still_going,
@@ -75,6 +76,41 @@ def list_strays(
         if not alone:
             return []
         return [name for name in sorted(hidden) if is_stray(fs, target, root_fd, name, now)]
+
+
+def left_half_done(
+    target: PruneTarget, *, now: datetime, outside: Outside | None = None
+) -> list[str]:
+    """Name what dead processes left half made, half deleted or half pruned in a root.
+
+    The next prune of the root finishes it. Nothing is changed, and nothing locked for longer than
+    a moment.
+
+    Args:
+        target: The kind of sessions and its root.
+        now: The time, aware.
+        outside: The file system; the real one if None.
+
+    Returns:
+        Their names in the root, with those in the private directory.
+
+    Raises:
+        PruneRootMissing: There is no such root.
+        PruneRootUnusable: It can't be read.
+    """
+    fs = (outside or Outside()).fs
+    root_fd = open_root(fs, target.root)
+    try:
+        hidden = [name for name in fs.listdir(root_fd) if name.startswith(".")]
+        strays = list_strays(fs, target, root_fd, hidden, now)
+        going = see_leftovers(fs, target.root, root_fd, now).going
+    except OSError as error:
+        if isinstance(error, PruneError):
+            raise
+        raise PruneRootUnusable(target.root, said(error), cause=error) from error
+    finally:
+        close_reader(fs, root_fd)
+    return [*strays, *map(going_path, going)]
 
 
 def is_stray(fs: FileSystem, target: PruneTarget, root_fd: int, name: str, now: datetime) -> bool:

@@ -241,7 +241,7 @@ def prepare_root(root: Path, fs: FileSystem | None = None) -> None:
         fs: The file system; the real one if None.
     """
     fs = fs or OsFileSystem()
-    with suppress(OSError):
+    with suppress(OSError, ValueError):
         fs.stat(os.path.join(root, PRIVATE, RESERVE_NAME))
         return
     with suppress(OSError, ValueError):
@@ -313,7 +313,7 @@ def refused(path: Path, cause: OSError) -> str:
         return f"{path} is no directory, and it is where what is removed goes first"
     if cause.errno in FULL:
         return (
-            f"{path}: {cause.strerror}. Put the audit log on another disk, and there is a way "
+            f"{path}: {cause.strerror}; put the audit log on another disk, and sessions can go "
             "(agentforge prune --audit-log, Disposal.audit_path)"
         )
     return f"{path}: {cause.strerror or cause}"

@@ -306,8 +306,10 @@ class Remover:
     def _refuse(self, held: Sequence[_Held], error: OSError | None) -> None:
         """Keep what could not be announced, or has no room where it is to go."""
         what = "the audit log could not be written" if error else "it could not be moved"
+        why = f"{what}, so it was kept: {said(error) if error else _FULL}"
+        if error is not None and error.errno in FULL:
+            why += "; put the log on another disk (agentforge prune --audit-log)"
         for one in held:
-            why = f"{what}, so it was kept: {said(error or OSError(errno.ENOSPC, _FULL))}"
             self._ledger.fail(one.session_id, why)
 
     def _recorded(self, held: Sequence[_Held], now: datetime) -> list[_Held]:

@@ -48,7 +48,7 @@ class Undatable:
 
 
 _DISCARDED: Final = re.compile(
-    rf"{re.escape(DISCARDED_PREFIX)}(?:(?:new-)?[0-9a-f]{{8,32}}|[0-9]+-[0-9]+|.+~[0-9a-f]+-[0-9a-f]+)"
+    rf"{re.escape(DISCARDED_PREFIX)}(?:(?:new-)?[0-9a-f]{{1,32}}|[0-9]+-[0-9]+|.+~[0-9a-f]+-[0-9a-f]+)"
 )
 """Names of what is being deleted, or made, under the lock of the root."""
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 KIND: Final = "questions"
 
-_STAGING: Final = re.compile(rf"{re.escape(STAGING_PREFIX)}[0-9a-f]{{8,32}}")
+_STAGING: Final = re.compile(rf"{re.escape(STAGING_PREFIX)}[0-9a-f]{{1,32}}")
 
 
 @frozen

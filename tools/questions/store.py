@@ -41,6 +41,7 @@ from tools.durable import (
 )
 from tools.durable.filesystem import DIRECTORY_FLAGS, close_reader
 from tools.event_log import get_logger
+from tools.prune import prepare_root
 from tools.questions import wire
 from tools.questions.domain import (
     QuestionSession,
@@ -599,6 +600,7 @@ class QuestionStore:
             for one in (fd, base_fd):
                 if one >= 0:
                     close_reader(self.fs, one)
+        prepare_root(self.base_dir)
 
     def _drop_staging(self, base_fd: int, staging: str) -> None:
         if base_fd < 0:

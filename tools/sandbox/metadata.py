@@ -52,6 +52,7 @@ UPDATE_LOCK_TIMEOUT_S: Final = 1.0
 """How long an update waits for another one of the same session, in seconds."""
 
 _PAUSE_S: Final = 0.0005
+_MOST_ERROR: Final = 500
 _NO_FILE: Final = frozenset({errno.ELOOP, errno.ENXIO})
 """What the system answers for a link and for a socket in the file's place."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -90,13 +91,13 @@ class UnreadableMetadata(CorruptedMetadata):
 
     retryable = True
 
-    def __init__(self, session_id: str, reason: str, errno: int | None) -> None:
-        super().__init__(session_id, reason)
-        self.errno = errno
+    def __init__(self, session_id: str, cause: OSError) -> None:
+        super().__init__(session_id, f"its file cannot be read ({cause.strerror or cause})")
+        self.errno = cause.errno
 
     def __str__(self) -> str:
         return (
-            f"the metadata of session {self.session_id} cannot be read: {self.reason} "
+            f"the metadata of session {self.session_id} cannot be used: {self.reason}. "
             "It was left as it is; let this user read it, or look after the disk"
         )
 
@@ -138,6 +139,33 @@ class RepairResult:
     metadata: SessionMetadata
     reason: str | None
     dry_run: bool
+
+
+@frozen(kw_only=True)
+class ExecutionRecord:
+    """What an execution adds to the metadata of a session that keeps count of them.
+
+    Attributes:
+        success: Whether it succeeded.
+        fuel: The WebAssembly instructions it took.
+        error: What went wrong, in one line; None where nothing did.
+    """
+
+    success: bool
+    fuel: int
+    error: str | None = None
+
+    def add_to(self, fields: dict[str, object]) -> None:
+        """Count it in a file's fields; a count that makes no sense begins anew."""
+        fields["execution_count"] = _counted(fields, "execution_count") + 1
+        fields["total_fuel_consumed"] = _counted(fields, "total_fuel_consumed") + self.fuel
+        if self.error is not None or "last_error" not in fields:
+            fields["last_error"] = self.error and self.error[:_MOST_ERROR]
+
+
+def _counted(fields: Mapping[str, object], name: str) -> int:
+    value = fields.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
 
 
 def format_time(moment: datetime) -> str:
@@ -322,7 +350,7 @@ def load_metadata(fs: FileSystem, session_fd: int, session_id: str) -> bytes | N
     except ReadError as error:
         cause = error.cause
         if isinstance(cause, OSError) and cause.errno not in _NO_FILE:
-            raise UnreadableMetadata(session_id, str(error), cause.errno) from error
+            raise UnreadableMetadata(session_id, cause) from error
         raise CorruptedMetadata(session_id, str(error)) from None
 
 
@@ -375,6 +403,7 @@ def touch_session_metadata(
     token: Callable[[], str] = random_token,
     fs: SessionFileSystem = OS_FILES,
     lock_timeout_s: float = UPDATE_LOCK_TIMEOUT_S,
+    execution: ExecutionRecord | None = None,
 ) -> datetime | None:
     """Move a session's `updated_at` on; every other field keeps its value.
 
@@ -390,9 +419,11 @@ def touch_session_metadata(
         token: Gives a fresh random text for the name on the way.
         fs: The file system.
         lock_timeout_s: How long to wait for another update, in seconds.
+        execution: Is added to the counts in `execution_count`, `total_fuel_consumed` and
+            `last_error`; after a failed one `updated_at` keeps its value. None counts nothing.
 
     Returns:
-        The new time, or None if nothing was written.
+        The new time (or the old one, after a failed execution), or None if nothing was written.
 
     Raises:
         InvalidSessionId: The id cannot name a workspace.
@@ -400,7 +431,9 @@ def touch_session_metadata(
     validate_session_id(session_id)
     log = SandboxLogger.of(logger)
     try:
-        moment = _touch(session_id, Path(workspace_root), clock, token, fs, lock_timeout_s)
+        moment = _touch(
+            session_id, Path(workspace_root), clock, token, fs, lock_timeout_s, execution
+        )
     except UnreadableMetadata as error:
         log.metadata_failed(session_id, operation="update", reason=error.reason)
         return None
@@ -424,6 +457,7 @@ def _touch(
     token: Callable[[], str],
     fs: SessionFileSystem,
     lock_timeout_s: float,
+    execution: ExecutionRecord | None,
 ) -> datetime | None:
     with (
         open_session(session_id, root, fs=fs) as session,
@@ -434,8 +468,12 @@ def _touch(
             return None
         fields = _decode(session_id, content)
         known = _interpret(session_id, fields)
-        moment = max(clock().astimezone(UTC), known.updated_at + _TICK, known.created_at)
-        fields["updated_at"] = format_time(moment)
+        moment = known.updated_at
+        if execution is None or execution.success:
+            moment = max(clock().astimezone(UTC), known.updated_at + _TICK, known.created_at)
+            fields["updated_at"] = format_time(moment)
+        if execution is not None:
+            execution.add_to(fields)
         _publish(fs, session, _encode(fields), token, replace=True)
     return moment
 
@@ -588,6 +626,7 @@ __all__ = [
     "METADATA_NAME",
     "METADATA_VERSION",
     "CorruptedMetadata",
+    "ExecutionRecord",
     "RepairResult",
     "SessionMetadata",
     "UnreadableMetadata",

@@ -23,8 +23,10 @@ from tools.prune import (
     Dated,
     Decision,
     Disposal,
+    InvalidPolicy,
     Outside,
     PruneResult,
+    PruneRootUnusable,
     PruneTarget,
     RetentionPolicy,
     Skipped,
@@ -41,10 +43,15 @@ from tools.sandbox.session_files import ABANDONED_AFTER, DEFAULT_ROOT, INCOMING_
 
 KIND: Final = "sandbox"
 
-DEFAULT_AGE_HOURS: Final = 24.0
+
+class _Unnamed(float):
+    """An age that the caller did not name."""
+
+
+DEFAULT_AGE_HOURS: Final[float] = _Unnamed(24.0)
 """How old a session is, in hours, before it goes when the caller names no age."""
 
-_INCOMING: Final = re.compile(rf"{re.escape(INCOMING_PREFIX)}[0-9a-f]{{8,32}}")
+_INCOMING: Final = re.compile(rf"{re.escape(INCOMING_PREFIX)}[0-9a-f]{{1,32}}")
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -83,10 +90,12 @@ class SandboxTarget:
         return Dated(at=updated, version=updated)
 
 
-class _Events:
-    """Tells the events of a prune to a sandbox logger."""
+class PruneEvents:
+    """Tells the events of a prune to a sandbox logger. A `tools.prune.PruneObserver`."""
 
     def __init__(self, log: SandboxLogger) -> None:
+        """Tell them to `log`."""
+        self.log: Final = log
         self._log = log.settled()
         self._is_told = self._log.is_told_info  # ten thousand events that nobody hears take time
 
@@ -132,9 +141,25 @@ class _Events:
             skipped_count=len(result.skipped_sessions),
             error_count=len(result.errors),
             reclaimed_bytes=result.reclaimed_bytes,
+            swept_count=len(result.swept),
+            due_count=result.due,
+            unmet=[str(one) for one in result.unmet],
             duration=round(result.duration_s, 4),
             dry_run=result.dry_run,
         )
+
+
+def prune_events(
+    kind: str | None = None, logger: SandboxLogger | EventLogger | None = None
+) -> PruneEvents:
+    """Make an observer that tells `session.prune.started` and the other events of a prune.
+
+    Args:
+        kind: What kind of sessions it is about, for every event; left out if None.
+        logger: Told them; the library's own if None.
+    """
+    log = SandboxLogger.of(logger)
+    return PruneEvents(log if kind is None else log.bind(kind=kind))
 
 
 def prune_sessions(
@@ -153,11 +178,12 @@ def prune_sessions(
 
     A workspace without metadata, or with metadata that makes no sense, is skipped and never
     deleted; so is one that belongs to another user or has something mounted in it. One that an
-    execution works in is kept. Links are never followed.
+    execution works in, is pinned or is dated in the future is skipped, too. What can't be read is
+    an error. Links are never followed.
 
     Args:
-        older_than_hours: Sessions whose last success is at least this long ago go; hours, 0 or
-            more. Not looked at if `policy` is given.
+        older_than_hours: Sessions whose last success is longer ago than this go; hours, 0 or more.
+            With 0, all that are dated. Refused beside `policy`, which has an age of its own.
         workspace_root: The directory the sessions' workspaces are in; `workspace` if None.
         dry_run: Only tell what would be done.
         logger: Told `session.prune.started`, `.candidate`, `.skipped`, `.deleted`, `.failed` and
@@ -169,28 +195,44 @@ def prune_sessions(
         outside: Time, chance and the file system; the real ones if None.
 
     Returns:
-        What went and what did not, and why; `str()` of it is a summary for people.
+        What went and what did not, and why; `str()` of it is a summary for people. It is `busy`,
+        and nothing was deleted, where another prune worked on the root for the whole wait.
 
     Raises:
-        InvalidPolicy: A number makes no sense; nothing was deleted.
+        InvalidPolicy: A number makes no sense, or there is an age beside a policy; nothing was
+            deleted.
         PruneRootMissing: There is no such root.
         PruneRootUnusable: It is no directory, or can't be read or written; nothing was deleted.
-        PruneBusy: Another prune works on it; nothing was deleted.
     """
     if policy is None:
+        if older_than_hours is None:
+            raise InvalidPolicy(["older_than_hours: expected a number, 0 or more, got None"])
         policy = RetentionPolicy(max_age_hours=older_than_hours)
+    elif older_than_hours is not DEFAULT_AGE_HOURS:
+        raise InvalidPolicy(
+            [f"older_than_hours: {older_than_hours!r} beside a policy; give one of the two"]
+        )
     if max_deletions is not None:
         given = policy.max_deletions
         most = max_deletions if given is None else min(max_deletions, given)
         policy = evolve(policy, max_deletions=most)
     return prune(
-        SandboxTarget(DEFAULT_ROOT if workspace_root is None else Path(workspace_root)),
+        SandboxTarget(_root(workspace_root)),
         policy,
         dry_run=dry_run,
         disposal=Disposal(grace=trash_for, archiver=archiver),
-        observer=_Events(SandboxLogger.of(logger)),
+        observer=prune_events(logger=logger),
         outside=outside,
     )
+
+
+def _root(workspace_root: str | os.PathLike[str] | None) -> Path:
+    """Return the root that is meant; an empty text, such as of a variable not set, is none."""
+    if workspace_root is None:
+        return DEFAULT_ROOT
+    if not os.fspath(workspace_root):
+        raise PruneRootUnusable(Path(), "workspace_root is empty, which names no directory")
+    return Path(workspace_root)
 
 
 def archive_sessions(
@@ -210,7 +252,7 @@ def archive_sessions(
     archived is kept, and is in the result's `errors`. `restore_session` brings one back.
 
     Args:
-        older_than_hours: Sessions whose last success is at least this long ago go; hours.
+        older_than_hours: Sessions whose last success is longer ago than this go; hours.
         archive_path: The directory the archives are written to; made if missing.
         workspace_root: The directory the sessions' workspaces are in; `workspace` if None.
         dry_run: Only tell what would be done.
@@ -261,13 +303,15 @@ def restore_session(
         SessionInTheWay: The session has a workspace; nothing was changed.
         PruneError: As by `prune_sessions`.
     """
-    root = DEFAULT_ROOT if workspace_root is None else Path(workspace_root)
-    return restore_archive(Path(archive), SandboxTarget(root), outside=outside)
+    target = SandboxTarget(_root(workspace_root))
+    return restore_archive(Path(archive), target, outside=outside)
 
 
 __all__ = [
+    "PruneEvents",
     "SandboxTarget",
     "archive_sessions",
+    "prune_events",
     "prune_sessions",
     "restore_session",
 ]

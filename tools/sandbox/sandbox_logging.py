@@ -77,6 +77,10 @@ class SandboxLogger:
         """A session's workspace was deleted."""
         self.info("session.deleted", session_id=session_id)
 
+    def swept(self, workspace_root: str, *, count: int, names: list[str]) -> None:
+        """What dead processes had left half made or half deleted in a root is gone."""
+        self.info("session.swept", workspace_root=workspace_root, count=count, names=names)
+
     def metadata_created(self, session_id: str, *, created_at: str) -> None:
         """A session's metadata was written for the first time."""
         self.info("session.metadata.created", session_id=session_id, created_at=created_at)
@@ -161,6 +165,7 @@ class SandboxLogger:
         reclaimed_bytes: int,
         duration: float,
         dry_run: bool,
+        **more: object,
     ) -> None:
         """A prune ended."""
         self.info(
@@ -171,4 +176,5 @@ class SandboxLogger:
             reclaimed_bytes=reclaimed_bytes,
             duration=duration,
             dry_run=dry_run,
+            **more,
         )

@@ -26,9 +26,9 @@ from typing import Any, Final, TypedDict, Unpack
 from attrs import evolve, frozen
 from structlog.contextvars import bound_contextvars
 
-from tools.durable import DirectoryLock, DurableError, FileSystem, discard_tree, sweep_discarded
+from tools.durable import DirectoryLock, FileSystem, discard_tree
 from tools.durable.filesystem import DIRECTORY_FLAGS
-from tools.durable.trees import DISCARDED_PREFIX
+from tools.prune import prepare_root
 from tools.sandbox.claims import claim
 from tools.sandbox.errors import SandboxError, WorkspaceError
 from tools.sandbox.execution import Sandbox
@@ -36,6 +36,7 @@ from tools.sandbox.factory import create_sandbox
 from tools.sandbox.isolation import Isolation
 from tools.sandbox.metadata import (
     METADATA_NAME,
+    ExecutionRecord,
     create_metadata,
     format_time,
     touch_session_metadata,
@@ -46,7 +47,6 @@ from tools.sandbox.request import Request
 from tools.sandbox.result import SandboxResult
 from tools.sandbox.sandbox_logging import EventLogger, SandboxLogger
 from tools.sandbox.session_files import (
-    ABANDONED_AFTER,
     DEFAULT_ROOT,
     INCOMING_PREFIX,
     LOCK_TIMEOUT_S,
@@ -57,6 +57,7 @@ from tools.sandbox.session_files import (
     random_token,
     validate_session_id,
 )
+from tools.sandbox.sweeping import sweep_now_and_then, sweep_root
 from tools.sandbox.workspace import ensure_workspace
 
 _ATTEMPTS: Final = 8
@@ -109,6 +110,7 @@ class SessionSandbox(Sandbox):
         clock: Callable[[], datetime],
         token: Callable[[], str],
         fs: SessionFileSystem,
+        rich_metadata: bool = False,
     ) -> None:
         vars(self).update(vars(sandbox))  # takes the place of one that nobody has used yet
         self._session_id = session_id
@@ -116,6 +118,7 @@ class SessionSandbox(Sandbox):
         self._clock = clock
         self._token = token
         self._fs = fs
+        self._rich_metadata = rich_metadata
 
     @property
     def session_id(self) -> str:
@@ -141,7 +144,7 @@ class SessionSandbox(Sandbox):
         afterwards: ExitStack,
     ) -> SandboxResult:
         result = super()._execute_in(root, request, stop, cache, afterwards)
-        if result.success:
+        if result.success or self._rich_metadata:
             touch_session_metadata(
                 self._session_id,
                 self.workspace.parent,
@@ -149,8 +152,23 @@ class SessionSandbox(Sandbox):
                 clock=self._clock,
                 token=self._token,
                 fs=self._fs,
+                execution=_record_of(result) if self._rich_metadata else None,
+            )
+            sweep_now_and_then(
+                self.workspace.parent, clock=self._clock, token=self._token, log=self._logger
             )
         return result
+
+
+def _record_of(result: SandboxResult) -> ExecutionRecord:
+    """What of an execution the metadata of a session keeps that counts them."""
+    said = result.stderr.strip().splitlines()
+    failed = said[-1] if said else f"exit code {result.exit_code}"
+    return ExecutionRecord(
+        success=result.success,
+        fuel=result.fuel_consumed or 0,
+        error=None if result.success else failed,
+    )
 
 
 def new_session_id() -> str:
@@ -168,6 +186,7 @@ def create_session_sandbox(
     clock: Callable[[], datetime] = utc_now,
     token: Callable[[], str] = random_token,
     fs: SessionFileSystem = OS_FILES,
+    rich_metadata: bool = False,
     **options: Unpack[SandboxOptions],
 ) -> tuple[str, Sandbox]:
     """Make a session: its workspace with its metadata, and a sandbox over it; nothing runs yet.
@@ -185,6 +204,8 @@ def create_session_sandbox(
         clock: Gives the time.
         token: Gives a fresh random text for names on the way.
         fs: The file system.
+        rich_metadata: Whether the metadata also keeps `execution_count`, `total_fuel_consumed` and
+            `last_error` of the executions of this sandbox; failed ones are counted, too.
         options: What `create_sandbox` takes beside these.
 
     Returns:
@@ -205,7 +226,13 @@ def create_session_sandbox(
         if made is not None:
             sandbox = _sandbox_over(root, session_id, made, policy, log, fs, options)
             return session_id, SessionSandbox(
-                sandbox, session_id, logger=log, clock=clock, token=token, fs=fs
+                sandbox,
+                session_id,
+                logger=log,
+                clock=clock,
+                token=token,
+                fs=fs,
+                rich_metadata=rich_metadata,
             )
     raise WorkspaceError(
         Path(workspace_root),
@@ -224,6 +251,7 @@ def get_session_sandbox(
     clock: Callable[[], datetime] = utc_now,
     token: Callable[[], str] = random_token,
     fs: SessionFileSystem = OS_FILES,
+    rich_metadata: bool = False,
     **options: Unpack[SandboxOptions],
 ) -> Sandbox:
     """Make a sandbox over the workspace of a session; nothing runs yet.
@@ -240,6 +268,8 @@ def get_session_sandbox(
         clock: Gives the time.
         token: Gives a fresh random text for names on the way.
         fs: The file system.
+        rich_metadata: Whether the metadata also keeps `execution_count`, `total_fuel_consumed` and
+            `last_error` of the executions of this sandbox; failed ones are counted, too.
         options: What `create_sandbox` takes beside these.
 
     Raises:
@@ -255,7 +285,15 @@ def get_session_sandbox(
     made = _make_workspace(root, session_id, clock=clock, token=token, fs=fs)
     sandbox = _sandbox_over(root, session_id, made, policy, log, fs, options)
     log.session_retrieved(session_id, workspace_path=str(sandbox.workspace))
-    return SessionSandbox(sandbox, session_id, logger=log, clock=clock, token=token, fs=fs)
+    return SessionSandbox(
+        sandbox,
+        session_id,
+        logger=log,
+        clock=clock,
+        token=token,
+        fs=fs,
+        rich_metadata=rich_metadata,
+    )
 
 
 def _require_python(runtime: object) -> None:
@@ -340,6 +378,7 @@ def _make_workspace(
             f"it cannot be made ({error.strerror or error})",
             "choose a workspace root this user may write to",
         ) from error
+    prepare_root(root)
     return _Made(now, failure)
 
 
@@ -398,7 +437,7 @@ def delete_session_workspace(
     Args:
         session_id: The session.
         workspace_root: The directory the sessions' workspaces are in.
-        logger: Told `session.deleted` if there was a workspace.
+        logger: Told `session.deleted` if there was a workspace, and `session.swept`.
         busy_timeout_s: How long to wait for an execution, in seconds; 0 does not wait.
         clock: Gives the time.
         token: Gives a fresh random text for the name out of sight.
@@ -413,6 +452,7 @@ def delete_session_workspace(
         DurableError: It could not be deleted, or only in part; it says which.
     """
     validate_session_id(session_id)
+    log = SandboxLogger.of(logger)
     root = Path(workspace_root)
     existed: bool | None = None
     while existed is None:
@@ -425,9 +465,9 @@ def delete_session_workspace(
                 return
             existed = _discard(fs, lock.fd, root, session_id, claimed, token)
             if existed is not None:
-                _sweep(fs, lock.fd, root, clock(), token)
+                sweep_root(fs, lock.fd, root, now=clock(), token=token, log=log)
     if existed:
-        SandboxLogger.of(logger).session_deleted(session_id)
+        log.session_deleted(session_id)
 
 
 def _claim_existing(
@@ -470,18 +510,3 @@ def _discard(
         return None
     discard_tree(fs, root_fd, session_id, parent=root, token=token)
     return True
-
-
-def _sweep(
-    fs: FileSystem, root_fd: int, root: Path, now: datetime, token: Callable[[], str]
-) -> None:
-    """Finish what dead processes left in a workspace root; what resists stays for the next time."""
-    with suppress(OSError, DurableError):
-        abandoned = (now - ABANDONED_AFTER).timestamp()
-        for name in fs.listdir(root_fd):
-            if not name.startswith(INCOMING_PREFIX):
-                continue
-            if fs.stat(name, dir_fd=root_fd).st_mtime < abandoned:
-                hidden = f"{DISCARDED_PREFIX}{token()}"
-                fs.rename(name, hidden, src_dir_fd=root_fd, dst_dir_fd=root_fd)
-        sweep_discarded(fs, root_fd, parent=root)

@@ -12,12 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
+from tests.support.listing import names_in
 from tools.sandbox import (
     SessionMetadata,
     create_session_sandbox,
     get_session_sandbox,
     list_session_files,
+    prune_sessions,
     read_session_metadata,
 )
 from tools.sandbox.session_files import OsSessionFileSystem
@@ -54,7 +57,7 @@ def test_scenario_create_session_with_metadata(root: Path) -> None:
     assert fields["created_at"] == fields["updated_at"]
     assert STAMP.fullmatch(fields["created_at"])
     assert earliest <= datetime.fromisoformat(fields["created_at"]) <= latest
-    assert os.listdir(root) == [session_id]
+    assert names_in(root) == [session_id]
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.ENOSPC, errno.EROFS])
@@ -78,6 +81,42 @@ def test_scenario_session_creation_fails_gracefully_if_metadata_write_fails(
 
 
 # ---------------------------------------------------------------- updates
+
+
+def test_a_session_that_is_asked_to_counts_its_executions(root: Path) -> None:
+    session_id, sandbox = create_session_sandbox(workspace_root=root, rich_metadata=True)
+    path = root / session_id / ".metadata.json"
+    made = json.loads(path.read_text())
+    assert set(made) == {"session_id", "created_at", "updated_at", "version"}
+
+    first = sandbox.execute("print(1)")
+    after_first = json.loads(path.read_text())
+    failed = sandbox.execute("raise ValueError('no\\nmore')")
+    last = json.loads(path.read_text())
+
+    assert (first.success, failed.success) == (True, False)
+    assert after_first["updated_at"] > made["updated_at"]
+    assert (after_first["execution_count"], after_first["last_error"]) == (1, None)
+    assert last["updated_at"] == after_first["updated_at"]
+    assert last["execution_count"] == 2
+    assert last["total_fuel_consumed"] == first.fuel_consumed + failed.fuel_consumed > 0
+    assert last["last_error"] == failed.stderr.strip().splitlines()[-1]
+    assert get_session_sandbox(session_id, workspace_root=root).execute("1").success
+    assert json.loads(path.read_text())["execution_count"] == 2
+    assert prune_sessions(0, root).deleted_sessions == [session_id]
+
+
+def test_an_update_sweeps_what_dead_processes_left_in_the_root(root: Path) -> None:
+    session_id, sandbox = create_session_sandbox(workspace_root=root)
+    (root / ".discarded-1" / "deep").mkdir(parents=True)
+    (root / ".incoming-1").write_text("half")
+    os.utime(root / ".incoming-1", (0, 0))
+    (root / ".incoming-2").write_text("on its way")
+    with capture_logs() as told:
+        assert sandbox.execute("1").success
+    assert names_in(root) == [".incoming-2", session_id]
+    [swept] = [one for one in told if one["event"] == "session.swept"]
+    assert (swept["count"], swept["names"]) == (2, [".discarded-1", ".incoming-1"])
 
 
 def test_scenario_update_timestamp_on_successful_execution(
@@ -149,7 +188,7 @@ def test_an_execution_succeeds_even_if_the_update_fails(root: Path, recorder: An
             },
         )
     ]
-    assert os.listdir(root) == [session_id]
+    assert names_in(root) == [session_id]
 
 
 def test_scenario_skip_timestamp_update_for_sessions_without_metadata(

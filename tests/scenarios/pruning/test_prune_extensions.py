@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,7 +18,9 @@ from tests.support.prune_sites import Recorder, Site, outside_of, size_of, tree_
 from tools.prune import (
     InvalidArchive,
     InvalidPolicy,
+    Outside,
     PruneResult,
+    PruneRootUnusable,
     RetentionPolicy,
     SessionInTheWay,
     list_trash,
@@ -104,6 +108,59 @@ def test_scenario_an_invalid_policy_deletes_nothing(site: Site, recorder: Record
             prune_sessions(0, site.root, max_deletions=most, outside=site.outside())  # type: ignore[arg-type]
     assert tree_of(site.top) == before
     assert recorder.told == []
+
+
+def test_scenario_what_names_no_age_or_two_is_refused(site: Site, recorder: Recorder) -> None:
+    site.add(age_hours=99)
+    before = tree_of(site.top)
+    with pytest.raises(InvalidPolicy, match=r"older_than_hours: expected a number.*None"):
+        prune_sessions(None, site.root, logger=recorder, outside=site.outside())  # type: ignore[arg-type]
+    with pytest.raises(InvalidPolicy, match=r"older_than_hours: expected a number.*None"):
+        archive_sessions(None, site.top / "archives", site.root)  # type: ignore[arg-type]
+    for hours in (24, 24.0, 5, None):
+        with pytest.raises(InvalidPolicy, match="beside a policy"):
+            prune_sessions(
+                hours,  # type: ignore[arg-type]
+                site.root,
+                logger=recorder,
+                policy=RetentionPolicy(max_sessions=0),
+                outside=site.outside(),
+            )
+    assert tree_of(site.top) == before
+    assert recorder.told == []
+
+
+def test_scenario_an_empty_workspace_root_is_none(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a variable that is not set; the working directory is not meant."""
+    site.add(age_hours=99)
+    monkeypatch.chdir(site.root)
+    before = tree_of(site.top)
+    for act in (
+        lambda: prune_sessions(24, ""),
+        lambda: archive_sessions(24, site.top / "archives", ""),
+        lambda: restore_session(site.top / "x.tar.zst", ""),
+    ):
+        with pytest.raises(PruneRootUnusable, match="workspace_root is empty"):
+            act()
+    assert tree_of(site.top) == before
+
+
+def test_scenario_several_prunes_at_once_take_what_the_others_leave(site: Site) -> None:
+    names = [site.add(age_hours=90 - age) for age in range(40)]
+    start = threading.Barrier(3)
+
+    def one(_: int) -> PruneResult:
+        start.wait()
+        return prune_sessions(24, site.root, outside=Outside(clock=site.clock))
+
+    with ThreadPoolExecutor(3) as threads:
+        results = list(threads.map(one, range(3)))
+
+    assert sorted(name for result in results for name in result.deleted_sessions) == names
+    assert all(result.errors == {} for result in results)
+    assert site.sessions() == []
 
 
 @pytest.mark.parametrize("policys", [None, 2, 5])

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.clock import FakeClock
+from tests.support.listing import names_in
 from tests.support.questions import ANSWERS, DATABASE, QUESTIONS, FakeTime, build
 from tools.questions import (
     AnswersTimeout,
@@ -33,7 +34,7 @@ def test_scenario_new_session(questions_dir: Path) -> None:
     session_id = sessions.create_session(QUESTIONS)
     assert uuid.UUID(session_id).version == 4
     assert str(uuid.UUID(session_id)) == session_id
-    assert sorted(path.name for path in questions_dir.iterdir()) == [session_id]
+    assert names_in(questions_dir) == [session_id]
     assert sorted(path.name for path in (questions_dir / session_id).iterdir()) == [
         "request.json",
         "status.json",

@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -39,8 +40,12 @@ def test_scenario_atomic_write(questions_dir: Path) -> None:
     session_id = sessions.create_session(QUESTIONS)
     fs.begin()
     sessions.save_session_answers(session_id, ANSWERS)
-    steps = [step for step in fs.steps(questions_dir / session_id) if "answers.json" in step]
-    temporary = ".answers.json.tmp"
+    temporary = "TEMPORARY"
+    steps = [
+        re.sub(r"\.answers\.json\.new-[0-9a-f]+\.tmp", temporary, step)
+        for step in fs.steps(questions_dir / session_id)
+        if "answers.json" in step
+    ]
     wanted = [
         f"open {temporary}",
         f"writev {temporary}",

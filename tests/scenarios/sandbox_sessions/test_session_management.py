@@ -14,6 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 import tools.sandbox as public
+from tests.support.listing import names_in
 from tools.sandbox import (
     ExecutionPolicy,
     InvalidSessionId,
@@ -79,7 +80,7 @@ def test_scenario_resolve_existing_session_workspace(root: Path, abc: Path) -> N
     first = get_session_sandbox("abc-123", workspace_root=root)
     second = get_session_sandbox("abc-123", workspace_root=root)
     assert first.workspace == second.workspace == abc
-    assert os.listdir(root) == ["abc-123"]
+    assert names_in(root) == ["abc-123"]
     assert (abc / "kept.txt").read_text() == "kept"
 
 
@@ -97,7 +98,7 @@ def test_the_default_workspace_root_is_the_directory_workspace(
     assert sandbox.workspace == tmp_path / "workspace" / session_id
     assert list_session_files(session_id) == []
     delete_session_workspace(session_id)
-    assert os.listdir(tmp_path / "workspace") == []
+    assert names_in(tmp_path / "workspace") == []
 
 
 # ---------------------------------------------------------------- sandboxes
@@ -219,7 +220,7 @@ def test_scenario_delete_session_workspace(root: Path, abc: Path) -> None:
     (abc / "deep" / "er" / "file.txt").write_text("x")
     (abc / "top.txt").write_text("x")
     delete_session_workspace("abc-123", workspace_root=root)
-    assert os.listdir(root) == []
+    assert names_in(root) == []
     fresh = get_session_sandbox("abc-123", workspace_root=root)
     assert fresh.workspace == abc
     assert list_session_files("abc-123", root) == []
@@ -242,7 +243,7 @@ def test_scenario_safe_deletion_when_workspace_missing(root: Path) -> None:
     root.mkdir(parents=True)
     for _ in range(2):
         delete_session_workspace("nonexistent-123", workspace_root=root)
-    assert os.listdir(root) == []
+    assert names_in(root) == []
 
 
 # ---------------------------------------------------------------- events

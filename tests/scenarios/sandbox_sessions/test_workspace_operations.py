@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.listing import names_in
 from tools.sandbox import (
     InvalidSessionId,
     PathEscapesWorkspace,
@@ -138,7 +139,7 @@ def test_scenario_overwrite_existing_file_with_overwrite_true(
     fill("data.txt", content="old content")
     write_session_file(S, "data.txt", b"new content", root, overwrite=True)
     assert (abc / "data.txt").read_bytes() == b"new content"
-    assert os.listdir(root) == [S]
+    assert names_in(root) == [S]
 
 
 def test_scenario_reject_overwrite_with_overwrite_false(root: Path, abc: Path, fill: Any) -> None:
@@ -180,7 +181,7 @@ def test_scenario_delete_directory_with_recursive_true(root: Path, abc: Path, fi
     delete_session_path(S, "data/", root, recursive=True)
     assert not (abc / "data").exists()
     assert list_session_files(S, root) == ["beside.txt"]
-    assert os.listdir(root) == [S]
+    assert names_in(root) == [S]
 
 
 def test_scenario_reject_non_recursive_delete_of_non_empty_directory(

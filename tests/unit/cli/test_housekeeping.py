@@ -231,6 +231,24 @@ def test_doctor_names_what_killed_deletions_left(agentforge: CommandLine) -> Non
     assert ".discarded-abc" in found["message"]
 
 
+def test_doctor_names_what_killed_deletions_left_of_any_kind(
+    agentforge: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    agentforge.new()
+    left = [
+        "workspace/.discarded-0123456789abcdef",
+        "workspace/.prune/going/x~1",
+        ".agentforge/questions/.discarded-0123456789abcdef",
+    ]
+    for name in left:
+        (tmp_path / name / "data").mkdir(parents=True)
+    (tmp_path / "workspace" / ".other").mkdir()
+    found = finding(agentforge, "leftovers")
+    assert found["status"] == "warn"
+    assert found["message"] == f"3 unfinished creations or deletions: {', '.join(left)}"
+
+
 def test_doctor_names_directories_without_a_session(agentforge: CommandLine) -> None:
     agentforge.new()
     (agentforge.base / "session_lost").mkdir()

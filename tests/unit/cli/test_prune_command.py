@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.listing import names_in
 from tests.support.mounts import mounted_tmpfs
 from tests.unit.cli.conftest import CommandLine, Ended
 from tools.cli.context import Outside
@@ -130,7 +131,9 @@ def test_a_dry_run_changes_nothing_and_names_what_the_run_removes(
 @pytest.mark.parametrize(
     ("words", "left"),
     [
-        (["--older-than", "3h"], 2),
+        (["--older-than", "3h"], 3),
+        (["--older-than", "179m"], 2),
+        (["--keep-last", "1", "--min-age", "150m"], 2),
         (["--keep-last", "1"], 1),
         (["--max-size", "2500B"], 2),
         (["--older-than", "1h", "--limit", "1"], 3),
@@ -296,7 +299,7 @@ def test_a_kind_whose_directory_is_missing_is_an_error_only_when_it_was_asked_fo
     agentforge: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert agentforge("prune", "--yes").out == "There are no sessions here.\n"
+    assert agentforge("prune", "--yes").out.endswith("There are no sessions here.\n")
     nowhere = tmp_path / "nowhere"
     for words in (["--workspace-root", nowhere], ["--kind", "sandbox"]):
         asked = agentforge("prune", *words, "--yes")
@@ -332,7 +335,7 @@ def test_question_sessions_are_pruned_where_they_are_said_to_be(
     assert (back.code, "nothing was done" in back.err) == (2, True)
     missing = agentforge("prune", "--questions", tmp_path / "nowhere", "--yes")
     assert (missing.code, str(tmp_path / "nowhere") in missing.err) == (3, True)
-    assert len(list((tmp_path / ".agentforge" / "questions").iterdir())) == 1
+    assert len(names_in(tmp_path / ".agentforge" / "questions")) == 1
 
 
 @pytest.mark.parametrize("as_json", [False, True], ids=["for people", "for programs"])
@@ -350,6 +353,7 @@ def test_a_root_that_is_refused_while_pruning_is_told_beside_what_went_in_the_ot
     agentforge.later(days=31)
     old = made(hours=25)
     private = {"sandbox": workspaces, "harness": agentforge.base}[bad] / ".prune"
+    (private / "audit.jsonl").unlink(missing_ok=True)
     (private / "audit.jsonl").mkdir(parents=True)
 
     done = prune("--yes", *(["--json"] if as_json else []))
@@ -580,3 +584,168 @@ def test_what_makes_no_sense_is_refused_before_anything_is_looked_at(
     assert refused.code == 2
     assert words[0] in refused.err
     assert os.listdir(workspaces) == [old]
+
+
+# ------------------------------------------------------------------------------- what it tells
+
+
+def test_repair_that_can_not_repair_does_not_say_so(
+    prune: Prune, made: Callable[..., str], workspaces: Path
+) -> None:
+    newer = made(hours=1)
+    path = workspaces / newer / ".metadata.json"
+    path.write_bytes(path.read_bytes().replace(b'"version": 1', b'"version": 2'))
+    before = path.read_bytes()
+
+    done = prune("--repair", "--yes")
+
+    assert done.code == 1
+    assert done.out == "Nothing was repaired.\n"
+    assert newer in done.err
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_it_tells_the_events_that_the_function_tells(
+    agentforge: CommandLine,
+    made: Callable[..., str],
+    workspaces: Path,
+    dry_run: bool,
+) -> None:
+    old, legacy = made(hours=48), made(hours=0, metadata=False)
+    words = ["--dry-run"] if dry_run else ["--yes"]
+
+    done = agentforge(
+        "-v", "prune", "--kind", "sandbox", "--workspace-root", workspaces, "--json", *words
+    )
+
+    told = [line for line in done.err.splitlines() if "session.prune." in line]
+    names = [line.split()[1] for line in told]
+    assert names == [
+        "session.prune.started",
+        "session.prune.skipped",
+        "session.prune.candidate",
+        *([] if dry_run else ["session.prune.deleted"]),
+        "session.prune.completed",
+    ]
+    assert f"session_id={legacy} reason=no_metadata" in told[1]
+    assert f"session_id={old}" in told[2]
+    assert all("kind=sandbox" in line for line in told)
+    assert "session.prune" not in agentforge("prune", "--workspace-root", workspaces).err
+
+
+def test_the_audit_log_goes_where_it_is_told_to(
+    prune: Prune, made: Callable[..., str], workspaces: Path, tmp_path: Path
+) -> None:
+    old = made(hours=48)
+    log = tmp_path / "elsewhere.jsonl"
+
+    assert prune("--yes", "--audit-log", log).code == 0
+
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [(line["event"], line["session_id"]) for line in lines] == [
+        ("removing", old),
+        ("removed", old),
+    ]
+    assert {line["root"] for line in lines} == {str(workspaces)}
+    assert prune("--list-trash", "--audit-log", log).code == 2
+
+
+def test_a_limit_says_how_many_more_are_due(prune: Prune, made: Callable[..., str]) -> None:
+    for hours in range(48, 53):
+        made(hours=hours)
+    shown = prune("--dry-run", "--limit", "2")
+    assert "2 sessions would go" in shown.out
+    assert "3 sessions more are due, beyond the limit." in shown.out
+    done = prune("--yes", "--limit", "2", "--json")
+    assert done.document["kinds"]["sandbox"]["due"] == 3
+    assert "2 more due" in prune("--yes", "--limit", "1").out
+
+
+def test_a_bound_that_is_not_met_is_told(prune: Prune, made: Callable[..., str]) -> None:
+    for _ in range(3):
+        made(hours=0, metadata=False)
+    made(hours=1)
+    done = prune("--keep-last", "2", "--yes")
+    assert done.code == 0
+    assert "warning: sandbox: 4 sessions stay, more than 2" in done.err
+    [unmet] = prune("--keep-last", "2", "--yes", "--json").document["kinds"]["sandbox"]["unmet"]
+    assert unmet == {"rule": "max_sessions", "bound": 2, "stays": 4}
+
+
+def test_what_dead_processes_left_is_named_and_removed(
+    prune: Prune, made: Callable[..., str], workspaces: Path
+) -> None:
+    made(hours=1)
+    left = workspaces / ".discarded-0123456789abcdef"
+    left.mkdir()
+    (left / "data").write_bytes(b"x" * 1000)
+    shown = prune("--dry-run")
+    assert f"Left half done by dead processes, would be removed: {left.name}." in shown.out
+    assert left.exists()
+    assert "swept 1 left half done" in prune("--yes").out
+    assert not left.exists()
+
+
+def test_what_is_in_use_is_told_before_anything_is_asked(
+    prune: Prune, made: Callable[..., str], workspaces: Path
+) -> None:
+    used = made(hours=48)
+    fd = os.open(workspaces / used, os.O_RDONLY)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    try:
+        done = prune("--yes")
+    finally:
+        os.close(fd)
+    assert done.code == 0
+    assert f"left alone, in use: {used}" in done.err
+    assert there(workspaces) == [used]
+
+
+def test_a_default_directory_that_is_missing_is_told(
+    agentforge: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    agentforge.new()
+    done = agentforge("prune", "--yes")
+    assert done.code == 0
+    assert "sandbox: there is no directory workspace." in done.out
+    assert agentforge("prune", "--yes", "--json").document["missing"] == {
+        "sandbox": "workspace",
+        "questions": ".agentforge/questions",
+    }
+
+
+def test_for_ever_in_the_configuration_wins_over_the_nightly_line(
+    agentforge: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".agentforge").mkdir()
+    (tmp_path / ".agentforge" / "config.toml").write_text("[questions]\nretention_s = 0\n")
+    asked = agentforge("ask", "Which?", *OPTIONS, "--no-wait", "--json")
+    session_id = json.loads(asked.out)["session_id"]
+    assert agentforge("reject", session_id).code == 0
+    agentforge.later(days=999)
+    for words in (["--older-than", "7d"], ["--keep-last", "0"], ["--kind", "questions"]):
+        done = agentforge("prune", "--yes", *words)
+        assert done.code == 0, done.err
+        assert "left alone, questions: the configuration keeps them for ever" in done.err
+    assert names_in(tmp_path / ".agentforge" / "questions") == [session_id]
+
+
+def test_a_prune_beside_another_one_reports_and_does_not_fail(
+    agentforge: CommandLine, prune: Prune, made: Callable[..., str], workspaces: Path
+) -> None:
+    old = made(hours=48)
+    (workspaces / ".prune").mkdir(mode=0o700)
+    fd = os.open(workspaces / ".prune", os.O_RDONLY)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    try:
+        done = prune("--yes", "--wait", "0s")
+        document = prune("--yes", "--wait", "0s", "--json").document["kinds"]["sandbox"]
+    finally:
+        os.close(fd)
+    assert done.code == 0
+    assert "sandbox: another prune is at work there; 1 session is left to it" in done.err
+    assert (document["busy"], document["due"]) == (True, 1)
+    assert there(workspaces) == [old]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,18 +13,21 @@ from typing import Any
 import pytest
 
 from tests.support.clock import START
-from tests.support.filesystem import Buffers, FaultyFileSystem, nth_of
+from tests.support.filesystem import Buffers, FaultyFileSystem, nth_call, nth_of
 from tests.support.prune_sites import ACTOR, Site, tree_of
+from tools.durable import OsFileSystem
 from tools.prune import (
     AUDIT_NAME,
     Disposal,
     PruneResult,
     PruneRootUnusable,
     RetentionPolicy,
+    prepare_root,
     prune,
     read_audit,
 )
-from tools.prune.audit import AuditLog, actor
+from tools.prune.audit import KEPT_LOGS, AuditLog, actor
+from tools.prune.reserve import RESERVE_BYTES, RESERVE_NAME
 from tools.sandbox import SandboxTarget
 
 OLD = RetentionPolicy(max_age_hours=24)
@@ -335,3 +339,159 @@ def test_another_place_that_is_none(site: Site, plant: Any) -> None:
         run(site, audit_path=site.top / "elsewhere")
 
     assert site.sessions() == [old]
+
+
+# ---------------------------------------------------------------- a full disk, and a long life
+
+
+class FullDisk(FaultyFileSystem):
+    """A disk without room for anything but what is written over something.
+
+    Attributes:
+        full: Whether it is full now.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.full = True
+
+    def _write_refused(self, path: str) -> None:
+        if self.full and not path.endswith(RESERVE_NAME):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+    def writev(self, fd: int, buffers: Any) -> int:
+        self._write_refused(self.names.get(fd, "?"))
+        return super().writev(fd, buffers)
+
+    def mkdir(self, path: str, mode: int = 0o700, *, dir_fd: int | None = None) -> None:
+        self._write_refused(path)
+        super().mkdir(path, mode, dir_fd=dir_fd)
+
+
+def test_a_root_is_prepared_once_and_for_its_user_alone(site: Site) -> None:
+    prepare_root(site.root, site.fs)
+    assert sorted(os.listdir(site.private)) == [AUDIT_NAME, RESERVE_NAME, "going", "trash"]
+    for path in (site.private, *site.private.iterdir()):
+        assert path.stat().st_mode & 0o077 == 0
+    assert (site.private / RESERVE_NAME).read_bytes() == b"\n" * RESERVE_BYTES
+    before = tree_of(site.root)
+    site.fs.begin()
+    prepare_root(site.root, site.fs)
+    assert [call.operation for call in site.fs.trace] == ["stat"]
+    assert tree_of(site.root) == before
+
+
+def test_a_root_that_can_not_be_prepared_is_no_error(site: Site) -> None:
+    fs = FaultyFileSystem()
+    prepare_root(site.root, fs)
+    calls = len(fs.trace)
+    for number in range(calls + 1):
+        site.fs.begin(nth_call(number, errno.ENOSPC))
+        prepare_root(site.root, site.fs)
+        assert site.fs.open_descriptors == {}
+        reserve = site.private / RESERVE_NAME
+        assert not reserve.exists() or reserve.stat().st_size == RESERVE_BYTES
+        shutil.rmtree(site.private, ignore_errors=True)
+    prepare_root(site.root / "missing", site.fs)
+    prepare_root(Path("nul\0byte"), site.fs)
+
+
+def test_nothing_is_prepared_through_what_is_planted(site: Site) -> None:
+    site.private.symlink_to(site.beside)
+    before = tree_of(site.top)
+    prepare_root(site.root, site.fs)
+    assert tree_of(site.top) == before
+
+
+def test_on_a_full_disk_sessions_go_one_at_a_time_and_the_reserve_has_the_lines(
+    site: Site,
+) -> None:
+    old = [site.add(age_hours=60 - number) for number in range(8)]
+    prepare_root(site.root)
+    fs = site.fs = FullDisk()
+
+    result = run(site)
+
+    assert (result.deleted_sessions, result.errors) == (old, {})
+    assert announced(site, "removing") == announced(site, "removed") == old
+    renamed = [call.path for call in fs.trace if call.operation in {"rename", "rmdir"}]
+    kinds = ["rename" if "root/0" in path and "going" not in path else "rmdir" for path in renamed]
+    assert "rmdir" in kinds[: kinds.index("rename", 1) + 1]  # one is gone before the next is moved
+    assert (site.private / AUDIT_NAME).read_bytes() == b""
+
+    fs.full = False
+    site.add(age_hours=60)
+    run(site)
+    lines = (site.private / AUDIT_NAME).read_bytes().splitlines()
+    assert [json.loads(line)["event"] for line in lines] == ["removing", "removed"] * 9
+    assert (site.private / RESERVE_NAME).read_bytes() == b"\n" * RESERVE_BYTES
+
+
+def test_a_reserve_that_is_used_up_keeps_the_rest_and_says_what_to_do(site: Site) -> None:
+    old = [site.add(age_hours=90 - number / 10) for number in range(60)]
+    prepare_root(site.root)
+    site.fs = FullDisk()
+
+    result = run(site)
+
+    assert 10 < len(result.deleted_sessions) < 60
+    assert old == [*result.deleted_sessions, *result.errors]
+    assert announced(site, "removing") == result.deleted_sessions
+    assert all("--audit-log" in why for why in result.errors.values())
+    assert site.sessions() == sorted(result.errors)
+
+
+def test_lines_of_a_reserve_that_were_half_moved_are_not_there_twice(site: Site) -> None:
+    site.add(age_hours=60)
+    prepare_root(site.root)
+    site.fs = FullDisk()
+    run(site)
+    moved = (site.private / RESERVE_NAME).read_bytes().splitlines(keepends=True)[0]
+    (site.private / AUDIT_NAME).write_bytes(moved)  # its process died before the next one
+    site.fs.full = False
+    site.add(age_hours=60)
+    run(site)
+    assert [line["event"] for line in site.audit()] == ["removing", "removed"] * 2
+    assert (site.private / AUDIT_NAME).read_bytes().count(moved) == 1
+
+
+def test_what_is_in_the_reserves_place_is_not_written_to(site: Site) -> None:
+    old = site.add(age_hours=60)
+    prepare_root(site.root)
+    reserve = site.private / RESERVE_NAME
+    for plant in (plant_link, os.mkfifo, os.mkdir, lambda path: path.write_bytes(b"short")):
+        reserve.unlink() if not reserve.is_dir() else reserve.rmdir()
+        plant(reserve)
+        before = tree_of(site.top)
+        site.fs = FullDisk()
+        assert list(run(site).errors) == [old]
+        assert tree_of(site.top) == before
+    reserve.unlink()
+    os.link(site.beside / "file", reserve)
+    assert list(run(site).errors) == [old]
+
+
+def test_a_large_log_is_rotated_and_read_as_one(site: Site) -> None:
+    for number in range(3):
+        fd = os.open(site.root, os.O_RDONLY)
+        audit = AuditLog(OsFileSystem(), fd, run=f"run{number}", by=ACTOR, rotated_at=300)
+        for line in range(2):
+            audit.add("removing", at=site.clock.now, session_id=f"{number}-{line}", kind="x" * 100)
+        audit.write()
+        audit.close()
+        os.close(fd)
+    names = sorted(os.listdir(site.root))
+    assert names == [AUDIT_NAME, f"{AUDIT_NAME}.1", f"{AUDIT_NAME}.2"]
+    assert [line["session_id"] for line in read_audit(site.root / AUDIT_NAME)] == [
+        f"{number}-{line}" for number in range(3) for line in range(2)
+    ]
+
+
+def test_so_many_former_logs_are_kept(site: Site) -> None:
+    fd = os.open(site.root, os.O_RDONLY)
+    for number in range(KEPT_LOGS + 4):
+        (site.root / AUDIT_NAME).write_text(f'{{"number": {number}}}\n')
+        AuditLog(OsFileSystem(), fd, run="r", by=ACTOR, rotated_at=1).close()
+    os.close(fd)
+    numbers = [line["number"] for line in read_audit(site.root / AUDIT_NAME)]
+    assert numbers == list(range(4, KEPT_LOGS + 4))

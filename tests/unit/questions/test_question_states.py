@@ -16,6 +16,7 @@ import pytest
 
 from tests.support.clock import FakeClock
 from tests.support.filesystem import Call, FaultyFileSystem, nth_call
+from tests.support.listing import names_in
 from tests.support.questions import ANSWERS, MISSING, QUESTIONS, build
 from tools.questions import (
     AmbiguousSessionId,
@@ -354,7 +355,7 @@ def test_no_more_wait_than_may(base: Path, clock: FakeClock) -> None:
         sessions.create_session(QUESTIONS)
     assert (caught.value.waiting, caught.value.max_sessions) == (2, 2)
     assert len(sessions.list_sessions()) == 2
-    assert sorted(os.listdir(base)) == sorted(one.session_id for one in sessions.list_sessions())
+    assert names_in(base) == sorted(one.session_id for one in sessions.list_sessions())
     sessions.save_session_answers(first, ANSWERS)
     sessions.create_session(QUESTIONS)
 
@@ -593,7 +594,7 @@ def test_a_clean_up_finishes_what_killed_processes_left(
         (base / name / "request.json").write_text("{")
     os.utime(base / ".new-old", (0, 0))
     sessions.cleanup_expired_sessions()
-    left = sorted(name for name in os.listdir(base) if name.startswith("."))
+    left = [name for name in names_in(base) if name.startswith(".")]
     assert left == [".new-young"]
 
 

@@ -27,6 +27,7 @@ from tools.sandbox import (
 )
 from tools.sandbox.metadata import (
     MAX_METADATA_BYTES,
+    UnreadableMetadata,
     encode_metadata,
     format_time,
     parse_metadata,
@@ -569,6 +570,51 @@ def test_a_repair_leaves_metadata_in_order_alone(root: Path, file: Path) -> None
     assert (result.action, result.reason) == ("none", None)
     assert result.metadata.created_at == CREATED
     assert (file.read_bytes(), file.stat().st_ino, file.stat().st_mtime_ns) == before
+    assert recorder.told == []
+
+
+class RefusedRead(OsSessionFileSystem):
+    """A file system that won't have the metadata read, one way or another."""
+
+    def __init__(self, operation: str, number: int) -> None:
+        self.operation = operation
+        self.number = number
+        self.metadata: set[int] = set()
+
+    def open(  # type: ignore[override]
+        self, path: str, flags: int, mode: int = 0o600, *, dir_fd: int | None = None
+    ) -> int:
+        if path == ".metadata.json" and self.operation == "open":
+            raise OSError(self.number, os.strerror(self.number))
+        fd = os.open(path, flags, mode, dir_fd=dir_fd)
+        if path == ".metadata.json":
+            self.metadata.add(fd)
+        return fd
+
+    def pread(self, fd: int, length: int, offset: int) -> bytes:  # type: ignore[override]
+        if fd in self.metadata and self.operation == "pread":
+            raise OSError(self.number, os.strerror(self.number))
+        return os.pread(fd, length, offset)
+
+
+@pytest.mark.parametrize("operation", ["open", "pread"])
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.EMFILE])
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_repair_replaces_nothing_that_it_could_not_read(
+    root: Path, file: Path, operation: str, number: int, dry_run: bool
+) -> None:
+    file.write_text(json.dumps(GOOD))
+    recorder = Recorder()
+
+    with pytest.raises(UnreadableMetadata) as caught:
+        repair_session_metadata(
+            S, root, dry_run, logger=recorder, fs=RefusedRead(operation, number)
+        )
+
+    assert (caught.value.session_id, caught.value.errno) == (S, number)
+    assert os.strerror(number) in str(caught.value)
+    assert "left as it is" in str(caught.value)
+    assert json.loads(file.read_text()) == GOOD
     assert recorder.told == []
 
 

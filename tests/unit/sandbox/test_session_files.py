@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.support.descriptors import held_below
+from tests.support.listing import names_in
 from tools.sandbox import (
     InvalidSessionId,
     PathEscapesWorkspace,
@@ -310,7 +311,7 @@ def test_a_session_that_is_not_there_is_told_apart_from_a_file_that_is_not(
     with pytest.raises(SessionWorkspaceMissing):
         list_session_files(S, root)
     assert not (tmp_path / "no root").exists()
-    assert os.listdir(root) == []
+    assert names_in(root) == []
 
 
 @each_operation
@@ -342,7 +343,7 @@ def test_a_workspace_root_may_be_reached_over_a_link(tmp_path: Path) -> None:
     write_session_file(session_id, "f", b"x", tmp_path / "link")
     assert list_session_files(session_id, tmp_path / "link") == ["f"]
     delete_session_workspace(session_id, tmp_path / "link")
-    assert os.listdir(tmp_path / "real") == []
+    assert names_in(tmp_path / "real") == []
 
 
 # ---------------------------------------------------------------- races
@@ -509,7 +510,7 @@ def test_two_writers_that_may_not_overwrite_never_both_win(root: Path) -> None:
             thread.join()
         assert len(won) == 1
         assert read_session_file(S, f"f{turn}", root) == won[0]
-    assert os.listdir(root) == [S]
+    assert names_in(root) == [S]
 
 
 # ---------------------------------------------------------------- list
@@ -606,7 +607,7 @@ def test_a_tree_too_deep_to_list_can_be_deleted(workspace: Path, root: Path) -> 
     assert caught.value.errno == errno.EOVERFLOW
     delete_session_path(S, "deep", root, recursive=True)
     assert os.listdir(workspace) == []
-    assert os.listdir(root) == [S]
+    assert names_in(root) == [S]
 
 
 # ---------------------------------------------------------------- read, write, delete
@@ -728,7 +729,7 @@ def test_a_write_that_fails_leaves_the_old_content_and_nothing_else(
     assert caught.value.errno == errno.ENOSPC
     assert "/host/path" not in str(caught.value)
     assert read_session_file(S, "f", root) == b"old"
-    assert os.listdir(root) == [S]
+    assert names_in(root) == [S]
 
 
 def test_a_close_that_fails_after_reading_is_no_failure(workspace: Path, root: Path) -> None:
@@ -768,7 +769,7 @@ def test_a_deletion_that_fails_names_the_path_and_keeps_or_hides(
     assert str(root) not in str(caught.value)
     assert list_session_files(S, root) == []  # out of sight, and swept by the next removal
     delete_session_workspace(S, root)
-    assert os.listdir(root) == []
+    assert names_in(root) == []
 
 
 def test_no_descriptor_is_left_open(workspace: Path, root: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 import threading
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from tests.support.listing import names_in
 from tools.durable import DurableError
 from tools.sandbox import (
     InvalidExecution,
@@ -30,6 +32,7 @@ from tools.sandbox import (
 )
 from tools.sandbox.claims import claim
 from tools.sandbox.session_files import OsSessionFileSystem
+from tools.sandbox.sweeping import EVERY_S, sweep_now_and_then
 
 NAME = ".metadata.json"
 NOW = datetime(2025, 11, 22, 14, 22, 18, 987654, tzinfo=UTC)
@@ -78,12 +81,12 @@ def test_a_refused_option_makes_no_session(root: Path) -> None:
             create_session_sandbox(**options)
         with pytest.raises((InvalidPolicy, InvalidExecution)):
             get_session_sandbox("abc-123", **options)
-    assert os.listdir(root) == []
+    assert names_in(root) == []
     assert recorder.told == []
     (root / "abc-123").mkdir()
     with pytest.raises(InvalidPolicy):
         get_session_sandbox("abc-123", workspace_root=root, idle_s=-1)
-    assert os.listdir(root) == ["abc-123"]  # it was there before
+    assert names_in(root) == ["abc-123"]  # it was there before
 
 
 def test_what_is_made_belongs_to_this_user_alone(root: Path) -> None:
@@ -104,14 +107,14 @@ def test_an_id_that_is_taken_is_passed_over(root: Path) -> None:
     session_id, _ = create_session_sandbox(workspace_root=root, new_id=lambda: next(ids))
     assert session_id == "free"
     assert os.listdir(root / "taken") == []
-    assert sorted(os.listdir(root)) == ["file", "free", "link", "taken"]
+    assert names_in(root) == ["file", "free", "link", "taken"]
 
 
 def test_a_source_of_taken_ids_does_not_go_on_for_ever(root: Path) -> None:
     (root / "taken").mkdir(parents=True)
     with pytest.raises(WorkspaceError, match="in a row were taken"):
         create_session_sandbox(workspace_root=root, new_id=lambda: "taken")
-    assert os.listdir(root) == ["taken"]
+    assert names_in(root) == ["taken"]
 
 
 def test_a_session_that_is_missing_is_made_whole_by_getting_it(root: Path) -> None:
@@ -154,7 +157,7 @@ def test_many_that_get_a_missing_session_at_once_get_the_same(root: Path) -> Non
     names = [f"s{n}" for n in range(20)]
     for name in names:
         race(name)
-    assert sorted(os.listdir(root)) == sorted(names)
+    assert names_in(root) == sorted(names)
 
 
 class Watching(OsSessionFileSystem):
@@ -193,7 +196,7 @@ def test_a_workspace_that_cannot_be_made_is_an_error_and_leaves_nothing(
     recorder = Recorder()
     with pytest.raises(WorkspaceError, match="No space left"):
         create_session_sandbox(workspace_root=root, logger=recorder, fs=Failing(call, errno.ENOSPC))
-    assert os.listdir(root) == []
+    assert names_in(root) == []
     assert recorder.told == []
 
 
@@ -219,7 +222,7 @@ def test_a_deletion_follows_no_link(root: Path, tmp_path: Path) -> None:
     (sandbox.workspace / "file-link").symlink_to(outside / "precious")
     (sandbox.workspace / "up").symlink_to("..")
     delete_session_workspace("abc-123", root)
-    assert os.listdir(root) == []
+    assert names_in(root) == []
     assert (outside / "precious").read_text() == "x"
 
 
@@ -243,16 +246,16 @@ def test_a_deletion_that_fails_keeps_all_or_hides_what_is_left(
         delete_session_workspace("abc-123", root, recorder, fs=Failing(call, errno.EACCES))
     assert recorder.told == []
     if left is None:
-        assert [name[:11] for name in os.listdir(root)] == [".discarded-"]
+        assert [name[:11] for name in names_in(root)] == [".discarded-"]
         delete_session_workspace("abc-123", root)  # finishes it
-        assert os.listdir(root) == []
+        assert names_in(root) == []
     else:
-        assert os.listdir(root) == left
+        assert names_in(root) == left
 
 
 def test_a_deletion_sweeps_away_what_dead_processes_left(root: Path) -> None:
     old = (NOW - timedelta(days=2)).timestamp()
-    young = (NOW - timedelta(hours=2)).timestamp()
+    young = (NOW - timedelta(minutes=30)).timestamp()
     create_session_sandbox(workspace_root=root, new_id=lambda: "kept")
     for name, age in ((".incoming-old", old), (".incoming-young", young), (".other", old)):
         (root / name).mkdir()
@@ -262,7 +265,43 @@ def test_a_deletion_sweeps_away_what_dead_processes_left(root: Path) -> None:
     os.utime(root / ".incoming-old-file", (old, old))
     (root / ".discarded-1").mkdir()
     delete_session_workspace("abc-123", root, clock=lambda: NOW)
-    assert sorted(os.listdir(root)) == [".incoming-young", ".other", "kept"]
+    assert names_in(root) == [".incoming-young", ".other", "kept"]
+
+
+def test_a_deletion_tells_what_it_sweeps(root: Path) -> None:
+    recorder = Recorder()
+    (root / ".discarded-1" / "deep").mkdir(parents=True)
+    delete_session_workspace("abc-123", root, logger=recorder)
+    swept = {"workspace_root": str(root), "count": 1, "names": [".discarded-1"]}
+    assert recorder.told == [("info", "session.swept", swept)]
+
+
+def test_updates_sweep_a_root_now_and_then_and_tell_it(root: Path) -> None:
+    recorder = Recorder()
+    times = [0.0]
+
+    def sweep() -> list[str]:
+        name = f".discarded-{len(recorder.told)}"
+        (root / name / "deep").mkdir(parents=True, exist_ok=True)
+        sweep_now_and_then(
+            root,
+            clock=lambda: NOW,
+            token=lambda: "0",
+            log=SandboxLogger(recorder),
+            monotonic=lambda: times[0],
+        )
+        return names_in(root)
+
+    assert sweep() == []
+    assert [event for _, event, _ in recorder.told] == ["session.swept"]
+    assert sweep() == [".discarded-1"]
+    times[0] = EVERY_S
+    held = os.open(root, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    assert sweep() == [".discarded-1"]
+    os.close(held)
+    times[0] = 2 * EVERY_S
+    assert sweep() == []
 
 
 def test_deletions_at_the_same_time_all_succeed(root: Path) -> None:
@@ -283,7 +322,7 @@ def test_deletions_at_the_same_time_all_succeed(root: Path) -> None:
     for thread in threads:
         thread.join()
     assert errors == []
-    assert os.listdir(root) == []
+    assert names_in(root) == []
     assert len(recorder.told) == 12
 
 
@@ -294,9 +333,9 @@ def test_a_deletion_waits_for_the_execution_in_the_workspace(root: Path) -> None
         thread.start()
         thread.join(0.2)
         assert thread.is_alive()
-        assert os.listdir(root) == ["abc-123"]
+        assert names_in(root) == ["abc-123"]
     thread.join()
-    assert os.listdir(root) == []
+    assert names_in(root) == []
 
 
 def test_a_deletion_that_waits_too_long_leaves_the_session_as_it_is(root: Path) -> None:
@@ -305,10 +344,10 @@ def test_a_deletion_that_waits_too_long_leaves_the_session_as_it_is(root: Path) 
     with claim(sandbox.workspace, timeout_s=1), pytest.raises(WorkspaceBusy) as caught:
         delete_session_workspace("abc-123", root, recorder, busy_timeout_s=0)
     assert caught.value.path == root / "abc-123"
-    assert os.listdir(root) == ["abc-123"]
+    assert names_in(root) == ["abc-123"]
     assert recorder.told == []
     delete_session_workspace("abc-123", root, recorder, busy_timeout_s=0)
-    assert os.listdir(root) == []
+    assert names_in(root) == []
 
 
 def test_a_deletion_never_takes_a_workspace_that_came_after_the_claimed_one(root: Path) -> None:
@@ -327,7 +366,7 @@ def test_a_deletion_never_takes_a_workspace_that_came_after_the_claimed_one(root
 
     with in_use, pytest.raises(WorkspaceBusy):
         delete_session_workspace("abc-123", root, fs=Swapping(), busy_timeout_s=0)
-    assert sorted(os.listdir(root)) == ["abc-123", "gone"]
+    assert names_in(root) == ["abc-123", "gone"]
 
 
 # ---------------------------------------------------------------- the logger

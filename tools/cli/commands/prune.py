@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tools.prune import Disposal, Outside, RetentionPolicy
 
 _TRASH_FOR: Final = "7d"
+_WAIT: Final = timedelta(minutes=1)
 _HOUR: Final = timedelta(hours=1)
 _ALL: Final = "all"
 
@@ -93,6 +94,15 @@ def prune(
             show_default=False,
         ),
     ] = None,
+    min_age: Annotated[
+        str | None,
+        typer.Option(
+            "--min-age",
+            metavar="AGE",
+            help="For these three: none that was used or ended within this time, as in 2h.",
+            show_default=False,
+        ),
+    ] = None,
     keep_state: Annotated[
         list[str] | None,
         typer.Option(
@@ -106,6 +116,24 @@ def prune(
         int | None,
         typer.Option(
             "--limit", min=0, metavar="N", help="At most N of each kind.", show_default=False
+        ),
+    ] = None,
+    audit_log: Annotated[
+        str | None,
+        typer.Option(
+            "--audit-log",
+            metavar="PATH",
+            help="Write the audit log to this file, for a directory whose disk is full.",
+            show_default=False,
+        ),
+    ] = None,
+    wait: Annotated[
+        str | None,
+        typer.Option(
+            "--wait",
+            metavar="TIME",
+            help="How long to wait for another prune that is at work there; 60s by default.",
+            show_default=False,
         ),
     ] = None,
     dry_run: Annotated[
@@ -173,9 +201,9 @@ def prune(
 
     Without a rule, sandbox sessions go that were not used for 24 hours, agent sessions that ended
     30 days ago, and question sessions as long after their end as the configuration says. What
-    can't be dated, is in use, active or paused, belongs to another user or
-    is pinned stays. Each removal is written to .prune/audit.jsonl of its directory before it
-    happens.
+    can't be dated, is in use, active or paused, belongs to another user or is pinned stays, and so
+    do question sessions that the configuration keeps for ever. Each removal is written to
+    .prune/audit.jsonl of its directory before it happens.
     """
     cli = cli_of(context, json=as_json)
     actions = {
@@ -190,6 +218,9 @@ def prune(
         "--keep-last": keep_last,
         "--max-size": max_size,
         "--min-free": min_free,
+        "--min-age": min_age,
+        "--audit-log": audit_log,
+        "--wait": wait,
         "--keep-state": keep_state or None,
         "--limit": limit,
         "--archive": archive,
@@ -198,7 +229,7 @@ def prune(
     }
     looking = {"--dry-run": dry_run or None}
     places = {"--workspace-root": workspace_root, QUESTIONS_OPTION: questions}
-    _require_whole({**actions, "--archive": archive, **places})
+    _require_whole({**actions, "--archive": archive, "--audit-log": audit_log, **places})
     _require_together(actions, pruning, looking)
     kinds = _kinds(
         cli,
@@ -229,10 +260,21 @@ def prune(
                 None if min_free is None else parse_size(min_free, "--min-free") / (1 << 30)
             ),
         }
-        always = {"keep_states": keep_state or (), "max_deletions": limit}
+        always = {
+            "keep_states": keep_state or (),
+            "max_deletions": limit,
+            "min_age_hours": None if min_age is None else _duration(min_age, "--min-age") / _HOUR,
+        }
         _require_states(cli, keep_state or ())
-        disposal = _disposal(cli, archive, trash_for, trash=trash)
-        _prune(cli, kinds, _policies(kinds, rules, always), disposal, dry_run=dry_run, yes=yes)
+        waited = _duration(wait, "--wait") if wait is not None else _WAIT
+        disposal = evolve(
+            _disposal(cli, archive, trash_for, trash=trash),
+            audit_path=None if audit_log is None else Path(audit_log),
+            lock_timeout_s=waited.total_seconds(),
+        )
+        missing = _missing(cli, kinds) if kind == _ALL else {}
+        policies = _policies(kinds, rules, always)
+        _prune(cli, kinds, policies, disposal, missing, dry_run=dry_run, yes=yes)
 
 
 def _duration(text: str, option: str) -> timedelta:
@@ -312,19 +354,35 @@ def _kinds(
     return {wanted: kinds[wanted]}
 
 
+def _missing(cli: Cli, kinds: Mapping[str, PruneKind]) -> dict[str, Path]:
+    """Return the kinds that nobody has made, with where they would be."""
+    from tools.bootstrap import prune_kinds
+
+    known = prune_kinds(cli.base)
+    return {name: one.target.root for name, one in known.items() if name not in kinds}
+
+
 def _policies(
     kinds: Mapping[str, PruneKind], rules: Mapping[str, Any], always: Mapping[str, Any]
 ) -> dict[str, RetentionPolicy]:
-    """Make the rules of each kind: those that were given, or its own age."""
+    """Make the rules of each kind: those that were given, or its own age.
+
+    A kind whose configuration keeps it for ever has none, whatever was given.
+    """
     from tools.prune import RetentionPolicy
 
     ruled = any(rule is not None for rule in rules.values())
-    return {
-        name: RetentionPolicy(
-            **(rules if ruled else {**rules, "max_age_hours": one.max_age_hours}), **always
-        )
-        for name, one in kinds.items()
-    }
+    policies = {}
+    for name, one in kinds.items():
+        if one.max_age_hours is None:
+            policies[name] = RetentionPolicy()
+        elif ruled:
+            policies[name] = RetentionPolicy(**rules, **always)
+        else:
+            policies[name] = RetentionPolicy(
+                **{**rules, "max_age_hours": one.max_age_hours}, **always
+            )
+    return policies
 
 
 def _disposal(cli: Cli, archive: str | None, trash_for: str | None, *, trash: bool) -> Disposal:
@@ -345,6 +403,7 @@ def _prune(
     kinds: Mapping[str, PruneKind],
     policies: Mapping[str, RetentionPolicy],
     disposal: Disposal,
+    missing: Mapping[str, Path],
     *,
     dry_run: bool,
     yes: bool,
@@ -352,13 +411,15 @@ def _prune(
     from tools.cli import prune_view
     from tools.prune import human_bytes
 
-    works = _look(cli, kinds, policies, disposal)
+    works = _look(cli, kinds, policies, disposal, dry_run=dry_run)
     count = sum(len(work.removals) for work in works)
     trashed = disposal.grace is not None
     lost: OutputLost | None = None
 
     def show() -> None:
         if not cli.output.json:
+            for name, root in missing.items():
+                cli.output.line(f"{name}: there is no directory {root}.")
             prune_view.show(cli, works, archived=disposal.archiver is not None, trashed=trashed)
 
     # Where nobody reads it before: a log on a full disk must not keep the disk from being freed.
@@ -380,7 +441,7 @@ def _prune(
             show()
         except OutputLost as error:
             lost = error
-    prune_view.tell(cli, works, dry_run=dry_run)
+    prune_view.tell(cli, works, missing, dry_run=dry_run)
     if lost is not None:
         raise lost
     failed = [work.failed for work in works if work.failed is not None]
@@ -395,11 +456,14 @@ def _look(
     kinds: Mapping[str, PruneKind],
     policies: Mapping[str, RetentionPolicy],
     disposal: Disposal,
+    *,
+    dry_run: bool,
 ) -> list[Work]:
     """Look through each root; one that is refused keeps no other from being pruned."""
     from tools.cli.prune_view import Work
     from tools.prune import PruneError
     from tools.prune import prune as run
+    from tools.sandbox.pruning import prune_events
 
     works = [Work(kind, policies[name]) for name, kind in kinds.items()]
     freed: Counter[int] = Counter()  # by device: what those before it are to free
@@ -410,6 +474,7 @@ def _look(
                 work.policy,
                 dry_run=True,
                 disposal=disposal,
+                observer=prune_events(work.name) if dry_run else None,
                 outside=_freeing(prune_acts.outside_of(cli), freed),
             )
         except PruneError as error:
@@ -437,6 +502,7 @@ def _apply(cli: Cli, works: Sequence[Work], disposal: Disposal) -> None:
     from tools.cli import prune_view
     from tools.prune import PruneError
     from tools.prune import prune as run
+    from tools.sandbox.pruning import prune_events
 
     try:
         with prune_view.progress(cli, sum(len(work.removals) for work in works)) as advance:
@@ -449,7 +515,7 @@ def _apply(cli: Cli, works: Sequence[Work], disposal: Disposal) -> None:
                         work.policy,
                         only=work.removals,
                         disposal=disposal,
-                        observer=prune_view.observer(advance),
+                        observer=prune_view.observer(advance, prune_events(work.name)),
                         outside=prune_acts.outside_of(cli),
                     )
                 except PruneError as error:
