@@ -4,6 +4,7 @@
 (docs/questions.md); everything here may be used by any number of processes at once.
 """
 
+from tools.questions.askers import Asker
 from tools.questions.config import Config, NotifyConfig, load_config, open_sessions
 from tools.questions.domain import (
     CleanupResult,
@@ -27,6 +28,7 @@ from tools.questions.errors import (
     InvalidConfig,
     InvalidQuestions,
     InvalidSessionId,
+    NoAnswers,
     QuestionError,
     SessionBusy,
     SessionCorrupted,
@@ -58,6 +60,7 @@ __all__ = [
     "DEFAULT_BASE_DIR",
     "AmbiguousSessionId",
     "AnswersTimeout",
+    "Asker",
     "AtomicReadError",
     "AtomicWriteError",
     "CallIdMismatch",
@@ -67,6 +70,7 @@ __all__ = [
     "InvalidConfig",
     "InvalidQuestions",
     "InvalidSessionId",
+    "NoAnswers",
     "Notifier",
     "NotifyConfig",
     "Option",

@@ -6,7 +6,6 @@ good. The wire names are those of the JSON files; see docs/questions.md.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
@@ -16,9 +15,9 @@ from typing import Any, Final
 import attrs
 from attrs import frozen
 
+from tools.identifiers import is_uuid4
+from tools.questions.askers import Asker
 from tools.questions.errors import InvalidAnswers, InvalidQuestions, InvalidSessionId, SessionEnded
-
-_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
 
 class SessionStatus(StrEnum):
@@ -88,8 +87,8 @@ def next_status(session_id: str, status: SessionStatus, operation: str) -> Sessi
 
 
 def is_session_id(text: object) -> bool:
-    """Tell whether a text is a question session's id: a version 4 UUID in lower case."""
-    return isinstance(text, str) and _ID.fullmatch(text) is not None
+    """Return whether a text is a question session's id: a version 4 UUID, in either case."""
+    return is_uuid4(text)
 
 
 def check_session_id(text: object) -> str:
@@ -195,12 +194,15 @@ class UserAnswer:
         selected_option: The chosen label of a single-select question.
         selected_options: The chosen labels of a multi-select question, in the person's order.
         custom_text: Free text; it may stand beside selections.
+        timestamp: When it was given, aware, or None where nobody says; two answers that differ in
+            nothing else are equal.
     """
 
     question_index: int
     selected_option: str | None = None
     selected_options: tuple[str, ...] | None = attrs.field(default=None, converter=_as_tuple)
     custom_text: str | None = None
+    timestamp: datetime | None = attrs.field(default=None, eq=False)
 
     def __attrs_post_init__(self) -> None:
         faults = _kind_faults("questionIndex", self.question_index, int, "a whole number")
@@ -229,6 +231,8 @@ class SessionRequest:
         status: The status at creation; where the session stands now is `StatusRecord`'s.
         timestamp: When it was asked, aware.
         call_id: The call of an AI client that asks, or None.
+        working_directory: The folder that the asker works in, or None.
+        asker: Who waits for the answer, or None where nobody says.
     """
 
     session_id: str
@@ -236,6 +240,8 @@ class SessionRequest:
     status: SessionStatus
     timestamp: datetime
     call_id: str | None = None
+    working_directory: str | None = None
+    asker: Asker | None = None
 
 
 @frozen(kw_only=True)
@@ -251,6 +257,7 @@ class StatusRecord:
         call_id: The call of an AI client that asks, or None.
         rejection_reason: What the person said when rejecting it, or None.
         end_reason: Why it was abandoned or timed out, where somebody said so.
+        working_directory: The folder that the asker works in, or None.
     """
 
     session_id: str
@@ -261,23 +268,26 @@ class StatusRecord:
     call_id: str | None = None
     rejection_reason: str | None = None
     end_reason: str | None = None
+    working_directory: str | None = None
 
 
 @frozen(kw_only=True)
 class SessionAnswers:
-    """What a person answered; the content of answers.json, which never changes.
+    """What a person answered; the content of answers.json.
 
     Attributes:
         session_id: The session.
         answers: One for each answered question.
         timestamp: When they were given, aware.
         call_id: The call that they answer, or None.
+        last_read_at: When they were fetched last, aware, or None if they never were.
     """
 
     session_id: str
     answers: tuple[UserAnswer, ...] = attrs.field(converter=_as_tuple)
     timestamp: datetime
     call_id: str | None = None
+    last_read_at: datetime | None = None
 
 
 @frozen(kw_only=True)
@@ -325,8 +335,18 @@ class QuestionSession:
 
     @property
     def call_id(self) -> str | None:
-        """The call of an AI client that asks, or None."""
-        return self.request.call_id
+        """The call of an AI client that asks, or None; it may be added after the asking."""
+        return self.record.call_id or self.request.call_id
+
+    @property
+    def working_directory(self) -> str | None:
+        """The folder that the asker works in, or None."""
+        return self.request.working_directory or self.record.working_directory
+
+    @property
+    def asker(self) -> Asker | None:
+        """Who waits for the answer, or None where nobody says."""
+        return self.request.asker
 
     @property
     def rejection_reason(self) -> str | None:
@@ -345,11 +365,13 @@ class ValidationReport:
 
     Attributes:
         session_id: The session.
-        issues: Everything that is wrong; empty if nothing is.
+        issues: Everything that is wrong, in the documented words; empty if nothing is.
+        remarks: What else is odd, and the details of an issue, for a person.
     """
 
     session_id: str
     issues: tuple[str, ...] = attrs.field(default=(), converter=_as_tuple)
+    remarks: tuple[str, ...] = attrs.field(default=(), converter=_as_tuple)
 
     @property
     def is_valid(self) -> bool:

@@ -204,6 +204,15 @@ class CallIdMismatch(QuestionError):
         self.actual = actual
 
 
+class NoAnswers(QuestionError):
+    """A session has no answers, so nothing could be noted about them."""
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(
+            f"Session {session_id} has no answers to mark as read", session_id=session_id
+        )
+
+
 class SessionCorrupted(QuestionError):
     """A session's files are not what they should be.
 

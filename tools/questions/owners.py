@@ -224,6 +224,11 @@ def judge(content: bytes, *, written_at: float, processes: Processes) -> Verdict
         return Verdict.GARBAGE
     if owner.machine is None:
         return _judge_pid(owner.pid, written_at, processes)
+    return judge_owner(owner, processes=processes)
+
+
+def judge_owner(owner: Owner, *, processes: Processes) -> Verdict:
+    """Say what is known about an owner that names its machine."""
     machine, boot, namespace = processes.here
     if owner.machine != machine:
         return Verdict.ELSEWHERE

@@ -6,7 +6,7 @@ import math
 import threading
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -19,6 +19,7 @@ from tools.clock import utc_now
 from tools.durable import FileSystem
 from tools.event_log import get_logger
 from tools.prune import Outside
+from tools.questions.askers import Asker
 from tools.questions.changes import follow_changes, follow_changes_async
 from tools.questions.cleanup import cleanup
 from tools.questions.domain import (
@@ -38,9 +39,11 @@ from tools.questions.domain import (
 from tools.questions.errors import (
     AmbiguousSessionId,
     AtomicReadError,
+    CallIdMismatch,
     InvalidAnswers,
     InvalidQuestions,
     InvalidSessionId,
+    NoAnswers,
     QuestionError,
     SessionCorrupted,
     SessionEnded,
@@ -51,7 +54,7 @@ from tools.questions.formatting import SHORT_ID_CHARS
 from tools.questions.owners import Processes
 from tools.questions.rules import question_faults, submission_faults
 from tools.questions.settings import QuestionsConfig
-from tools.questions.store import LockedSession, QuestionStore, Signature
+from tools.questions.store import READ_PAUSES_S, LockedSession, QuestionStore, Signature
 from tools.questions.validation import find_issues
 from tools.questions.waiting import Deadline, LoopBell, OnTimeout, Pace, Wait
 from tools.questions.watching import Watcher, process_watcher
@@ -59,6 +62,10 @@ from tools.questions.wire import to_millis
 
 MAX_REASON_CHARS: Final = 20_000
 _CALL_ID_CHARS: Final = 1_000
+_SETTLES_S: Final = 0.1
+"""How long ago a session must have changed so that what was read of it holds, in seconds."""
+_TORN_FOR_S: Final = 2.0
+"""The same for one that could not be read: another program may write its files bit by bit."""
 
 _log = get_logger("agentforge.questions")
 
@@ -147,6 +154,7 @@ class QuestionSessions:
         self._watcher = watcher if watcher is not None else process_watcher()
         self._listed: dict[str, tuple[Signature, QuestionSession | QuestionError]] = {}
         self._ended: set[str] = set()
+        self._complained: set[str] = set()
         self._mutex = threading.Lock()  # for the two caches; never held while the disk is read
 
     @property
@@ -166,6 +174,8 @@ class QuestionSessions:
         *,
         call_id: str | None = None,
         session_id: str | None = None,
+        working_directory: Path | str | None = None,
+        asker: Asker | None = None,
     ) -> str:
         """Ask: make a session that waits for a person.
 
@@ -173,6 +183,9 @@ class QuestionSessions:
             questions: What to ask, in its order.
             call_id: The call of an AI client that asks, or None.
             session_id: An id from `new_session_id()`, or None for a fresh one.
+            working_directory: The folder that the asker works in, for the person to see.
+            asker: Who waits for the answer. When nobody can take it any more, the session is ended
+                as abandoned by the next one who looks; without it, it waits without end.
 
         Returns:
             The session's id.
@@ -192,6 +205,7 @@ class QuestionSessions:
         if faults:
             raise InvalidQuestions(faults)
         chosen = check_session_id(session_id) if session_id is not None else self.new_session_id()
+        folder = None if working_directory is None else str(working_directory)
         now = to_millis(self._clock())
         self.store.publish(
             SessionRequest(
@@ -200,6 +214,8 @@ class QuestionSessions:
                 status=SessionStatus.PENDING,
                 timestamp=now,
                 call_id=call_id,
+                working_directory=folder,
+                asker=asker,
             ),
             StatusRecord(
                 session_id=chosen,
@@ -208,6 +224,7 @@ class QuestionSessions:
                 last_modified=now,
                 total_questions=len(asked),
                 call_id=call_id,
+                working_directory=folder,
             ),
             check=self._check_room,
         )
@@ -249,7 +266,7 @@ class QuestionSessions:
 
         Args:
             session_id: The session.
-            answers: The answers; of a `SessionAnswers` the answers and the call id are taken.
+            answers: The answers; those without a time get the time of this call.
 
         Returns:
             What is on disk now.
@@ -267,17 +284,41 @@ class QuestionSessions:
         given = answers.answers if isinstance(answers, SessionAnswers) else tuple(answers)
         with self.store.locked(session_id) as locked:
             session = self._settled(locked, "answer")
+            _check_call(answers, session)
             faults = submission_faults(given, session.questions, self.config)
             if faults:
                 raise InvalidAnswers(faults, session_id=session_id)
             now = self._after(session.record)
             saved = SessionAnswers(
-                session_id=session_id, answers=given, timestamp=now, call_id=session.call_id
+                session_id=session_id,
+                answers=[evolve(one, timestamp=one.timestamp or now) for one in given],
+                timestamp=now,
+                call_id=session.call_id,
             )
             locked.write_answers(saved)
             self._finish(locked, session.record, now)
         _log.info("question.answered", session_id=session_id, answers=len(given))
         return saved
+
+    def mark_answers_read(self, session_id: str) -> SessionAnswers:
+        """Note on disk that the answers were fetched now.
+
+        Returns:
+            What is on disk now.
+
+        Raises:
+            NoAnswers: "Session {session_id} has no answers to mark as read".
+            InvalidSessionId, SessionNotFound, SessionCorrupted, SessionBusy, AtomicWriteError: As
+                `save_session_answers()` does; the answers are as they were.
+        """
+        with self.store.locked(session_id) as locked:
+            session = locked.read()
+            if session.answers is None:
+                raise NoAnswers(session_id)
+            read_at = max(to_millis(self._clock()), session.answers.timestamp)
+            marked = evolve(session.answers, last_read_at=read_at)
+            locked.write_read_at(marked)
+        return marked
 
     def reject_session(self, session_id: str, reason: str | None = None) -> StatusRecord:
         """Reject a session: the person will not answer.
@@ -328,13 +369,14 @@ class QuestionSessions:
         with self.store.locked(session_id) as locked:
             try:
                 record = self._settled(locked, operation).record
+                status = next_status(session_id, record.status, operation)
             except SessionCorrupted:
                 if operation != "abandon":
                     raise
-                record = locked.read_record()  # enough to say that it has ended
+                record, status = self._what_is_left(locked), SessionStatus.ABANDONED
             ended = evolve(
                 record,
-                status=next_status(session_id, record.status, operation),
+                status=status,
                 last_modified=self._after(record),
                 rejection_reason=rejection_reason,
                 end_reason=end_reason,
@@ -346,6 +388,33 @@ class QuestionSessions:
             reason=rejection_reason or end_reason,
         )
         return ended
+
+    def _what_is_left(self, locked: LockedSession) -> StatusRecord:
+        """Return the status of a session whose files can't be used, to end it as abandoned.
+
+        A session that is completed by answers which don't fit its questions has not ended well: its
+        asker can't have them. Where status.json itself can't be read, the request has all of it.
+
+        Raises:
+            SessionEnded: It has ended in another way, which holds.
+            SessionCorrupted: Neither file can be read; both are as they were.
+        """
+        try:
+            record = locked.read_record()
+        except SessionCorrupted:
+            request = locked.read_request()
+            return StatusRecord(
+                session_id=locked.session_id,
+                status=SessionStatus.PENDING,
+                created_at=request.timestamp,
+                last_modified=request.timestamp,
+                total_questions=len(request.questions),
+                call_id=request.call_id,
+                working_directory=request.working_directory,
+            )
+        if record.status is not SessionStatus.COMPLETED:
+            next_status(locked.session_id, record.status, "abandon")
+        return record
 
     def _settled(self, locked: LockedSession, operation: str) -> QuestionSession:
         """Read a session that is about to be changed, and finish what was left half done.
@@ -416,7 +485,8 @@ class QuestionSessions:
             SessionRejected: "SESSION_REJECTED"; the person's words are its `reason`.
             SessionEnded: It was abandoned or timed out.
             AnswersTimeout: Nobody answered in time.
-            CallIdMismatch: It belongs to another call; it is not touched.
+            CallIdMismatch: The session belongs to another call; it is not touched. Answers of
+                another call that lie in it are ignored, those without a call id are taken.
             SessionNotFound: It is gone.
             SessionCorrupted: Its files can't be used; the session is ended as abandoned.
             ValueError: `timeout_s` is negative or no number.
@@ -543,19 +613,42 @@ class QuestionSessions:
         """
         names = self.store.names()
         found = []
-        for name in names:
-            read = self._cached(name)
+        for name, read in self._read_all(names).items():
             if isinstance(read, QuestionSession):
                 if status is None or read.status is status:
                     found.append(read)
-            elif read is not None and on_unreadable is not None:
+            elif on_unreadable is not None:
                 on_unreadable(UnreadableQuestion(name, read))
         there = set(names)
         with self._mutex:
             for name in [one for one in self._listed if one not in there]:
                 del self._listed[name]
             self._ended &= there
+            self._complained &= there
         found.sort(key=lambda one: (one.created_at, one.session_id))
+        return found
+
+    def _read_all(self, names: Sequence[str]) -> dict[str, QuestionSession | QuestionError]:
+        """Read sessions. What is torn is read again after a pause, all of it together."""
+        found: dict[str, QuestionSession | QuestionError] = {}
+        left = list(names)
+        for pause in (*READ_PAUSES_S, None):
+            torn = []
+            for name in left:
+                read = self._cached(name)
+                found.pop(name, None)
+                if read is not None:
+                    found[name] = read
+                if isinstance(read, SessionCorrupted) and name not in self._listed:
+                    torn.append(name)
+            if not torn or pause is None:
+                break
+            left = torn
+            self._sleep(pause)
+        for name, read in found.items():
+            if isinstance(read, QuestionError) and name not in self._complained:
+                self._complained.add(name)
+                _log.warning("question.unreadable", session_id=name, error=str(read))
         return found
 
     def _cached(self, name: str) -> QuestionSession | QuestionError | None:
@@ -567,16 +660,19 @@ class QuestionSessions:
         if known is not None and known[0] == signature:
             return known[1]
         found: QuestionSession | QuestionError
+        settles_s = _SETTLES_S
         try:
-            found = self.store.read(name)
+            found = self.store.read(name, pauses=())
         except SessionNotFound:
             return None
         except QuestionError as error:
-            found = error
-            _log.warning("question.unreadable", session_id=name, error=str(error))
-        if self.store.is_settled(signature) and not isinstance(found, AtomicReadError):
-            with self._mutex:
+            found, settles_s = error, _TORN_FOR_S
+        keep = self.store.is_settled(signature, for_s=settles_s)
+        with self._mutex:
+            if keep and not isinstance(found, AtomicReadError):
                 self._listed[name] = (signature, found)
+            else:
+                self._listed.pop(name, None)
         return found
 
     def pending(
@@ -618,7 +714,7 @@ class QuestionSessions:
         text = shortened.strip().lower()
         if not text or len(text) > 36 or set(text) - set("0123456789abcdef-"):
             raise InvalidSessionId(shortened)
-        found = [name for name in self.store.names() if name.startswith(text)]
+        found = [name for name in self.store.names() if name.lower().startswith(text)]
         if not found:
             raise SessionNotFound(text, path=self.base_dir)
         if len(found) > 1:
@@ -664,6 +760,13 @@ class QuestionSessions:
             sleep=self._sleep,
         )
         return cleanup(self.store, self.config, outside)
+
+
+def _check_call(answers: object, session: QuestionSession) -> None:
+    """Raise `CallIdMismatch` where answers say that they belong to another call."""
+    given = answers.call_id if isinstance(answers, SessionAnswers) else None
+    if None not in {given, session.call_id} and given != session.call_id:
+        raise CallIdMismatch(session.session_id, expected=str(session.call_id), actual=given)
 
 
 def _is_call_id(text: str) -> bool:

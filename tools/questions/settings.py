@@ -32,9 +32,9 @@ class QuestionsConfig:
     max_sessions: int = field(default=100)
     retention_s: float = field(default=7 * DAY_S)
     session_timeout_s: float = field(default=0.0)
-    max_questions: int = field(default=4)
+    max_questions: int = field(default=5)
     min_options: int = field(default=2)
-    max_options: int = field(default=4)
+    max_options: int = field(default=5)
     max_text_chars: int = field(default=20_000)
 
     def __attrs_post_init__(self) -> None:

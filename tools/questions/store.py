@@ -18,7 +18,7 @@ import fcntl
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -54,6 +54,7 @@ from tools.questions.domain import (
 from tools.questions.errors import (
     AtomicReadError,
     AtomicWriteError,
+    QuestionError,
     SessionBusy,
     SessionCorrupted,
     SessionExists,
@@ -69,9 +70,9 @@ STATUS_FILE: Final = "status.json"
 ANSWERS_FILE: Final = "answers.json"
 MAX_FILE_BYTES: Final = 8 * 1024 * 1024
 """Largest file of a session that is written or read."""
-READ_ATTEMPTS: Final = 3
-FIRST_READ_PAUSE_S: Final = 0.01
-"""The pause after the first of three attempts to read; each further one is twice as long."""
+READ_PAUSES_S: Final = (0.08, 0.16, 0.32)
+"""The pauses before a read is tried again, in seconds. Together they are more than half a second:
+so long may another program take that writes a file in place, bit by bit."""
 STAGING_PREFIX: Final = ".new-"
 STAGING_GRACE_S: Final = 60.0
 """How old a hidden new session must be, in seconds, to be looked at as left behind."""
@@ -95,11 +96,15 @@ class Signature:
 
     Attributes:
         inode: The directory.
-        changed_ns: When a name in it changed last, in nanoseconds since the epoch.
+        changed_ns: When a name in it, or status.json, changed last, in nanoseconds since the
+            epoch.
+        status: The inode, the size and the time of status.json, which another program may write in
+            place; None if there is none.
     """
 
     inode: int
     changed_ns: int
+    status: tuple[int, int, int] | None = None
 
 
 class LockedSession:
@@ -135,18 +140,39 @@ class LockedSession:
         """
         self._store.write(self._fd, self._path / ANSWERS_FILE, wire.answers_document(answers))
 
+    def write_read_at(self, answers: SessionAnswers) -> None:
+        """Note in answers.json when the answers were fetched; all else in it stays.
+
+        Raises:
+            AtomicWriteError: It is as it was.
+        """
+        self._rewrite(ANSWERS_FILE, wire.answers_document(answers), only="lastReadAt")
+
+    def _rewrite(self, name: str, document: dict[str, Any], *, only: str | None = None) -> None:
+        """Replace a file; what it holds that is not in `document` stays, in its order."""
+        path = self._path / name
+        kept: dict[str, Any] = {}
+        with suppress(wire.WireError, ReadError):
+            data = self._store.read_file(self._fd, path)
+            kept = {} if data is None else wire.decode(data, name)
+        changed = document if only is None else {only: document[only]}
+        self._store.write(self._fd, path, {**kept, **changed})
+
     def write_record(self, record: StatusRecord) -> None:
         """Replace status.json; what other programs keep in it stays.
 
         Raises:
             AtomicWriteError: It is as it was.
         """
-        path = self._path / STATUS_FILE
-        kept: dict[str, Any] = {}
-        with suppress(wire.WireError, ReadError):
-            data = self._store.read_file(self._fd, path)
-            kept = {} if data is None else wire.decode(data, STATUS_FILE)
-        self._store.write(self._fd, path, {**kept, **wire.status_document(record)})
+        self._rewrite(STATUS_FILE, wire.status_document(record))
+
+    def read_request(self) -> SessionRequest:
+        """Read request.json alone.
+
+        Raises:
+            SessionCorrupted: It can't be read as a request.
+        """
+        return self._store.read_request_at(self._fd, self.session_id)
 
 
 class QuestionStore:
@@ -234,24 +260,41 @@ class QuestionStore:
             close_reader(self.fs, fd)
 
     def signature(self, session_id: str) -> Signature | None:
-        """Tell by what a change of the session can be seen; None if it is gone."""
+        """Return by what a change of the session can be seen; None if there is no such session."""
+        path = f"{self.base_dir}/{session_id}"
         try:
-            status = self.fs.stat(f"{self.base_dir}/{session_id}")
+            directory = self.fs.stat(path)
         except OSError:
             return None
-        return Signature(status.st_ino, status.st_mtime_ns)
+        try:
+            status = self.fs.stat(f"{path}/{STATUS_FILE}")
+        except OSError:
+            return Signature(directory.st_ino, directory.st_mtime_ns)
+        return Signature(
+            directory.st_ino,
+            max(directory.st_mtime_ns, status.st_mtime_ns),
+            (status.st_ino, status.st_size, status.st_mtime_ns),
+        )
 
-    def is_settled(self, signature: Signature) -> bool:
-        """Whether a later change would be seen: the clock of file times ticks every few ms."""
-        return abs(self.wall() * 1e9 - signature.changed_ns) > 100_000_000
+    def is_settled(self, signature: Signature, *, for_s: float = 0.1) -> bool:
+        """Return whether a later change would be seen: the clock of file times ticks every few ms.
+
+        Args:
+            signature: What was seen.
+            for_s: How long ago the last change must be, in seconds.
+        """
+        return abs(self.wall() * 1e9 - signature.changed_ns) > for_s * 1e9
 
     # -------------------------------------------------------------------------------- reading
 
-    def read(self, session_id: str) -> QuestionSession:
+    def read(self, session_id: str, *, pauses: Sequence[float] = READ_PAUSES_S) -> QuestionSession:
         """Read a session as it stands.
 
-        A file that is missing or torn is read again, three times in all with growing pauses, since
-        another program may be writing it.
+        A file that is missing or torn is read again, since another program may be writing it.
+
+        Args:
+            session_id: The session.
+            pauses: How long to wait before each further try, in seconds.
 
         Raises:
             InvalidSessionId: It is no id.
@@ -260,7 +303,7 @@ class QuestionStore:
             AtomicReadError: The system would not read them.
         """
         with self._opened(session_id) as fd:
-            return self.read_at(fd, session_id)
+            return self.read_at(fd, session_id, pauses=pauses)
 
     def read_record(self, session_id: str) -> StatusRecord:
         """Read the status of a session; answers on disk count. Raises as `read()` does."""
@@ -293,9 +336,11 @@ class QuestionStore:
         finally:
             close_reader(self.fs, fd)
 
-    def read_at(self, fd: int, session_id: str) -> QuestionSession:
+    def read_at(
+        self, fd: int, session_id: str, *, pauses: Sequence[float] = READ_PAUSES_S
+    ) -> QuestionSession:
         """Read the session whose directory is open; see `read()`."""
-        return self._retrying(fd, session_id, lambda: self._read_once(fd, session_id))
+        return self._retrying(fd, session_id, lambda: self._read_once(fd, session_id), pauses)
 
     def read_record_at(self, fd: int, session_id: str) -> StatusRecord:
         """Read status.json of the session whose directory is open; see `read()`."""
@@ -304,31 +349,42 @@ class QuestionStore:
             fd, session_id, lambda: self._part(fd, path, wire.read_status, session_id)
         )
 
-    def _retrying(self, fd: int, session_id: str, read: Callable[[], _Value]) -> _Value:
-        path = self.path(session_id)
-        pause = FIRST_READ_PAUSE_S
-        for attempt in range(1, READ_ATTEMPTS + 1):
+    def read_request_at(self, fd: int, session_id: str) -> SessionRequest:
+        """Read request.json of the session whose directory is open; see `read()`."""
+        path = self.path(session_id) / REQUEST_FILE
+        return self._retrying(
+            fd, session_id, lambda: self._part(fd, path, wire.read_request, session_id)
+        )
+
+    def _retrying(
+        self,
+        fd: int,
+        session_id: str,
+        read: Callable[[], _Value],
+        pauses: Sequence[float] = READ_PAUSES_S,
+    ) -> _Value:
+        for pause in (*pauses, None):
             try:
                 return read()
             except _Unsettled as error:
-                if attempt == READ_ATTEMPTS:
-                    if not self._is_there(fd, path):
-                        raise SessionNotFound(session_id, path=self.base_dir) from None
-                    raise SessionCorrupted(
-                        session_id, path=error.path, faults=error.faults
-                    ) from error
+                if pause is None:
+                    raise self._unusable(fd, session_id, error) from error
             except ReadError as error:
-                if attempt == READ_ATTEMPTS or error.cause is None:
-                    if error.cause is None:  # a link, a FIFO, too large: not read for what it is
-                        raise SessionCorrupted(
-                            session_id, path=error.path, faults=[str(error)]
-                        ) from error
+                if error.cause is None:  # a link, a FIFO, too large: not read for what it is
+                    raise SessionCorrupted(
+                        session_id, path=error.path, faults=[str(error)]
+                    ) from error
+                if pause is None or isinstance(error.cause, PermissionError):
                     raise AtomicReadError(
                         path=error.path, cause=error.cause, session_id=session_id
                     ) from error
             self._sleep(pause)
-            pause *= 2
         raise AssertionError("unreachable")  # pragma: no cover
+
+    def _unusable(self, fd: int, session_id: str, error: _Unsettled) -> QuestionError:
+        if not self._is_there(fd, self.path(session_id)):
+            return SessionNotFound(session_id, path=self.base_dir)
+        return SessionCorrupted(session_id, path=error.path, faults=error.faults)
 
     def _is_there(self, fd: int, path: Path) -> bool:
         try:
@@ -345,6 +401,8 @@ class QuestionStore:
         answers = None
         if record.status in {SessionStatus.PENDING, SessionStatus.COMPLETED}:
             answers = self._optional_part(fd, path / ANSWERS_FILE, wire.read_answers, session_id)
+        if record.status is SessionStatus.PENDING and _is_of_another_call(answers, record, request):
+            answers = None  # they answer nothing that was asked here
         if answers is None:
             if record.status is SessionStatus.COMPLETED:
                 raise _Unsettled(["answers.json: it is missing"], path / ANSWERS_FILE)
@@ -585,6 +643,13 @@ class QuestionStore:
         finally:
             close_reader(self.fs, fd)
         return True
+
+
+def _is_of_another_call(
+    answers: SessionAnswers | None, record: StatusRecord, request: SessionRequest
+) -> bool:
+    asked = record.call_id or request.call_id
+    return answers is not None and None not in {asked, answers.call_id} and answers.call_id != asked
 
 
 def _write_error(error: WriteError, *, session_id: str | None = None) -> AtomicWriteError:

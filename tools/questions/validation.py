@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tools.durable import ReadError
 from tools.durable.filesystem import DIRECTORY_FLAGS, close_reader
@@ -18,15 +18,23 @@ from tools.questions.domain import (
 from tools.questions.rules import answer_faults
 from tools.questions.store import ANSWERS_FILE, REQUEST_FILE, STATUS_FILE, QuestionStore
 
-_READERS: dict[str, Any] = {
+_READERS: Final[dict[str, Any]] = {
     REQUEST_FILE: wire.read_request,
     STATUS_FILE: wire.read_status,
     ANSWERS_FILE: wire.read_answers,
 }
 
 
+_UNREADABLE: Final = "Could not read session status or request"
+
+
 def find_issues(store: QuestionStore, session_id: str) -> ValidationReport:
-    """Return everything that is wrong with a session."""
+    """Return everything that is wrong with a session.
+
+    The issues are those that the format names, in its words: the directory, the two required
+    files, their ids and the number of questions. What the answers hold makes no session invalid;
+    it is remarked.
+    """
     path = store.path(session_id)
     try:
         fd = store.fs.open(str(path), DIRECTORY_FLAGS)
@@ -36,66 +44,78 @@ def find_issues(store: QuestionStore, session_id: str) -> ValidationReport:
         return ValidationReport(
             session_id=session_id, issues=[f"Session directory can't be opened: {error.strerror}"]
         )
-    issues: list[str] = []
-    found: dict[str, Any] = {}
     try:
-        for name in _READERS:
-            _read_into(found, issues, store, fd, path / name)
+        files = _Files(store, fd, path)
+        return ValidationReport(
+            session_id=session_id,
+            issues=_issues(files, session_id),
+            remarks=[*files.remarks, *_remarks(files, session_id)],
+        )
     finally:
         close_reader(store.fs, fd)
-    issues += [
-        f"Session ID mismatch in {name}: {one.session_id}"
-        for name, one in found.items()
-        if one.session_id != session_id
-    ]
-    request, record, answers = (found.get(name) for name in _READERS)
-    if request is not None and record is not None:
-        issues += _status_issues(request, record)
-    if request is not None and answers is not None:
-        issues += _answer_issues(request, answers)
-    if record is not None and record.status is SessionStatus.COMPLETED:
-        if answers is None and not any(one.startswith(ANSWERS_FILE) for one in issues):
-            issues.append("The status is completed and answers.json is missing")
-    elif record is not None and record.status.is_terminal and answers is not None:
-        issues.append(f"The status is {record.status.value} and answers.json is there")
-    return ValidationReport(session_id=session_id, issues=issues)
 
 
-def _read_into(
-    found: dict[str, Any], issues: list[str], store: QuestionStore, fd: int, path: Path
-) -> None:
-    """Read one file into `found`, or say in `issues` why it can't be."""
-    name = path.name
-    try:
-        data = store.read_file(fd, path)
-        if data is not None:
-            found[name] = _READERS[name](data)
-        elif name != ANSWERS_FILE:
-            issues.append(f"Required file missing: {name}")
-    except wire.WireError as error:
-        issues += error.faults
-    except ReadError as error:
-        issues.append(str(error))
+class _Files:
+    """What can be read of a session's files, and why the rest can't."""
+
+    def __init__(self, store: QuestionStore, fd: int, path: Path) -> None:
+        self.missing: set[str] = set()
+        self.remarks: list[str] = []
+        found = {name: self._read(store, fd, path / name) for name in _READERS}
+        self.request: SessionRequest | None = found[REQUEST_FILE]
+        self.record: StatusRecord | None = found[STATUS_FILE]
+        self.answers: SessionAnswers | None = found[ANSWERS_FILE]
+
+    def _read(self, store: QuestionStore, fd: int, path: Path) -> Any:
+        try:
+            data = store.read_file(fd, path)
+            if data is not None:
+                return _READERS[path.name](data)
+            self.missing.add(path.name)
+        except wire.WireError as error:
+            self.remarks += error.faults
+        except ReadError as error:
+            self.remarks.append(str(error))
+        return None
 
 
-def _status_issues(request: SessionRequest, record: StatusRecord) -> list[str]:
-    issues = []
-    count = len(request.questions)
-    if record.total_questions != count:
-        issues.append(
-            f"Question count mismatch: {record.total_questions} in status.json, "
-            f"{count} in request.json"
-        )
-    if record.call_id != request.call_id:
-        issues.append("Call ID mismatch between status.json and request.json")
-    if record.last_modified < record.created_at:
-        issues.append("status.json: lastModified is before createdAt")
+def _issues(files: _Files, session_id: str) -> list[str]:
+    required = (REQUEST_FILE, STATUS_FILE)
+    issues = [f"Required file missing: {name}" for name in required if name in files.missing]
+    request, record = files.request, files.record
+    unreadable = (request is None and REQUEST_FILE not in files.missing) or (
+        record is None and STATUS_FILE not in files.missing
+    )
+    if unreadable:
+        issues.append(_UNREADABLE)
+    if record is not None and record.session_id != session_id:
+        issues.append("Session ID mismatch in status file")
+    if request is not None and request.session_id != session_id:
+        issues.append("Session ID mismatch in request file")
+    if (
+        request is not None
+        and record is not None
+        and record.total_questions != len(request.questions)
+    ):
+        issues.append("Question count mismatch between status and request")
     return issues
 
 
-def _answer_issues(request: SessionRequest, answers: SessionAnswers) -> list[str]:
-    faults = answer_faults(answers.answers, request.questions)
-    issues = [f"answers.json: {one}" for one in faults]
-    if answers.call_id != request.call_id:
-        issues.append("Call ID mismatch between answers.json and request.json")
-    return issues
+def _remarks(files: _Files, session_id: str) -> list[str]:
+    request, record, answers = files.request, files.record, files.answers
+    remarks = []
+    if record is not None and record.last_modified < record.created_at:
+        remarks.append("status.json: lastModified is before createdAt")
+    if answers is not None:
+        if answers.session_id != session_id:
+            remarks.append(f"answers.json.sessionId: it is {answers.session_id!r}")
+        if request is not None:
+            faults = answer_faults(answers.answers, request.questions)
+            remarks += [f"answers.json: {one}" for one in faults]
+    if record is None or record.status is SessionStatus.PENDING:
+        return remarks
+    if record.status is not SessionStatus.COMPLETED and ANSWERS_FILE not in files.missing:
+        remarks.append(f"The status is {record.status.value} and answers.json is there")
+    if record.status is SessionStatus.COMPLETED and ANSWERS_FILE in files.missing:
+        remarks.append("The status is completed and answers.json is missing")
+    return remarks

@@ -32,26 +32,29 @@ OnTimeout = Literal["leave", "end"]
 def outcome(session: QuestionSession, expected_call_id: str | None) -> SessionAnswers | None:
     """Return the answers if the session is completed, None if it still waits.
 
+    Answers without a call id are taken, those of another call are not: the wait goes on.
+
     Args:
         session: The session as it was read.
         expected_call_id: The call that its answers must belong to, or None for any.
 
     Raises:
-        CallIdMismatch: It belongs to another call.
+        CallIdMismatch: The session belongs to another call, so that no answer to it can be meant.
         SessionRejected: It was rejected.
         SessionEnded: It was abandoned or timed out.
     """
     session_id, status = session.session_id, session.status
-    if expected_call_id is not None and session.call_id != expected_call_id:
-        raise CallIdMismatch(session_id, expected=expected_call_id, actual=session.call_id)
+    ours = None if expected_call_id is None else {None, expected_call_id}
+    if ours is not None and session.call_id not in ours:
+        raise CallIdMismatch(session_id, expected=str(expected_call_id), actual=session.call_id)
     if status is SessionStatus.PENDING:
         return None
     if status is SessionStatus.REJECTED:
         raise SessionRejected(session_id, status=status, reason=session.rejection_reason)
     if session.answers is None:
         raise SessionEnded(session_id, status=status, operation="wait for")
-    if expected_call_id is not None and session.answers.call_id != expected_call_id:
-        raise CallIdMismatch(session_id, expected=expected_call_id, actual=session.answers.call_id)
+    if ours is not None and session.answers.call_id not in ours:
+        return None  # another call's answers: nobody has answered this one
     return session.answers
 
 

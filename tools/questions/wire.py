@@ -1,8 +1,9 @@
 """The JSON of question sessions: written in one form, read leniently, never guessed.
 
-Writing gives camelCase keys in a fixed order, UTF-8, times as `2026-03-01T09:30:00.000Z`. Reading
-takes any order, any ISO 8601 time (without a zone: UTC) and ignores keys that it does not know;
-everything that is wrong is told at once.
+Writing gives camelCase keys in a fixed order, UTF-8, times as `2026-03-01T09:30:00.000Z`, and no
+newline at the end: the bytes that `JSON.stringify(value, null, 2)` gives. Reading takes any order,
+any ISO 8601 time (without a zone: UTC), ignores keys that it does not know and reads a status that
+it does not know as pending; everything that is wrong is told at once.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
+from tools.questions.askers import asker_document, parse_asker
 from tools.questions.domain import (
     Option,
     Question,
@@ -58,78 +60,90 @@ def option_document(option: Option) -> dict[str, Any]:
     """Return an option as JSON has it."""
     if option.description is None:
         return {"label": option.label}
-    return {"label": option.label, "description": option.description}
+    return {"description": option.description, "label": option.label}
 
 
 def question_document(question: Question) -> dict[str, Any]:
     """Return a question as JSON has it."""
     return {
+        "options": [option_document(one) for one in question.options],
         "prompt": question.prompt,
         "title": question.title,
-        "options": [option_document(one) for one in question.options],
         "multiSelect": question.multi_select,
     }
 
 
 def answer_document(answer: UserAnswer) -> dict[str, Any]:
     """Return an answer as JSON has it; what was not given is left out."""
-    document: dict[str, Any] = {"questionIndex": answer.question_index}
-    if answer.selected_option is not None:
-        document["selectedOption"] = answer.selected_option
-    if answer.selected_options is not None:
-        document["selectedOptions"] = list(answer.selected_options)
-    if answer.custom_text is not None:
-        document["customText"] = answer.custom_text
-    return document
+    return _without_none(
+        {
+            "questionIndex": answer.question_index,
+            "selectedOption": answer.selected_option,
+            "selectedOptions": None
+            if answer.selected_options is None
+            else list(answer.selected_options),
+            "customText": answer.custom_text,
+            "timestamp": None if answer.timestamp is None else format_time(answer.timestamp),
+        }
+    )
 
 
 def request_document(request: SessionRequest) -> dict[str, Any]:
     """Return request.json."""
-    return _with_call_id(
+    return _without_none(
         {
-            "sessionId": request.session_id,
             "questions": [question_document(one) for one in request.questions],
+            "sessionId": request.session_id,
             "status": request.status.value,
             "timestamp": format_time(request.timestamp),
-        },
-        request.call_id,
+            "workingDirectory": request.working_directory,
+            "callId": request.call_id,
+            "asker": None if request.asker is None else asker_document(request.asker),
+        }
     )
 
 
 def status_document(record: StatusRecord) -> dict[str, Any]:
-    """Return status.json."""
-    document = {
-        "sessionId": record.session_id,
-        "status": record.status.value,
-        "createdAt": format_time(record.created_at),
-        "lastModified": format_time(record.last_modified),
-        "totalQuestions": record.total_questions,
-        "rejectionReason": record.rejection_reason,
-    }
+    """Return status.json; only a rejected session has a reason for it, which may be null."""
+    document = _without_none(
+        {
+            "createdAt": format_time(record.created_at),
+            "lastModified": format_time(record.last_modified),
+            "sessionId": record.session_id,
+            "status": record.status.value,
+            "totalQuestions": record.total_questions,
+            "workingDirectory": record.working_directory,
+            "callId": record.call_id,
+        }
+    )
+    if record.status is SessionStatus.REJECTED:
+        document["rejectionReason"] = record.rejection_reason
     if record.end_reason is not None:
         document["endReason"] = record.end_reason
-    return _with_call_id(document, record.call_id)
+    return document
 
 
 def answers_document(answers: SessionAnswers) -> dict[str, Any]:
     """Return answers.json."""
-    return _with_call_id(
+    read_at = answers.last_read_at
+    return _without_none(
         {
-            "sessionId": answers.session_id,
             "answers": [answer_document(one) for one in answers.answers],
+            "sessionId": answers.session_id,
             "timestamp": format_time(answers.timestamp),
-        },
-        answers.call_id,
+            "callId": answers.call_id,
+            "lastReadAt": None if read_at is None else format_time(read_at),
+        }
     )
 
 
-def _with_call_id(document: dict[str, Any], call_id: str | None) -> dict[str, Any]:
-    return document if call_id is None else {**document, "callId": call_id}
+def _without_none(document: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in document.items() if value is not None}
 
 
 def encode(document: Mapping[str, Any]) -> bytes:
-    """Write a document as the files hold it."""
-    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
+    """Write a document as the files hold it: indented by two, and no newline at the end."""
+    return json.dumps(document, indent=2, ensure_ascii=False).encode()
 
 
 # ------------------------------------------------------------------------------------- reading
@@ -195,8 +209,13 @@ class _Reader:
     def text(self, key: str, *, optional: bool = False) -> str | None:
         return self.take(key, "text", _text, optional=optional)
 
-    def time(self, key: str) -> datetime | None:
-        return self.take(key, "an ISO 8601 time", _time)
+    def time(self, key: str, *, optional: bool = False) -> datetime | None:
+        return self.take(key, "an ISO 8601 time", _time, optional=optional)
+
+    def courtesy(self, key: str, read: Callable[[Any], _Value | None]) -> _Value | None:
+        """Take what no decision depends on; what is wrong with it is no fault."""
+        value = self._document.get(key)
+        return None if value is None else read(value)
 
     def list(self, key: str, *, optional: bool = False) -> list[Any] | None:
         return self.take(
@@ -218,10 +237,13 @@ def _time(value: object) -> datetime | None:
 
 
 def _status(value: object) -> SessionStatus | None:
-    try:
-        return SessionStatus(str(value))
-    except ValueError:
+    """Read a status; one that another program knows and we don't ("in-progress") still waits."""
+    if not isinstance(value, str):
         return None
+    try:
+        return SessionStatus(value)
+    except ValueError:
+        return SessionStatus.PENDING
 
 
 def _count(value: object) -> int | None:
@@ -287,6 +309,7 @@ def parse_answer(document: object, where: str, faults: list[str]) -> UserAnswer 
     option = reader.text("selectedOption", optional=True)
     options = reader.take("selectedOptions", "a list of texts", _labels, optional=True)
     custom = reader.text("customText", optional=True)
+    timestamp = reader.courtesy("timestamp", _time)
     if len(faults) > before or index is None:
         return None
     try:
@@ -295,6 +318,7 @@ def parse_answer(document: object, where: str, faults: list[str]) -> UserAnswer 
             selected_option=option,
             selected_options=options,
             custom_text=custom,
+            timestamp=timestamp,
         )
     except InvalidAnswers as error:
         faults += [f"{where}: {fault}" for fault in error.faults]
@@ -340,6 +364,8 @@ def read_request(data: bytes) -> SessionRequest:
         status=status,
         timestamp=timestamp,
         call_id=call_id,
+        working_directory=reader.courtesy("workingDirectory", _text),
+        asker=reader.courtesy("asker", parse_asker),
     )
 
 
@@ -376,6 +402,7 @@ def read_status(data: bytes) -> StatusRecord:
         call_id=call_id,
         rejection_reason=rejection,
         end_reason=end_reason,
+        working_directory=reader.courtesy("workingDirectory", _text),
     )
 
 
@@ -400,4 +427,5 @@ def read_answers(data: bytes) -> SessionAnswers:
         answers=[one for one in answers if one is not None],
         timestamp=timestamp,
         call_id=call_id,
+        last_read_at=reader.courtesy("lastReadAt", _time),
     )

@@ -101,7 +101,7 @@ def test_a_status_is_read_as_it_was_written(
         created_at=wire.to_millis(created),
         last_modified=wire.to_millis(modified),
         total_questions=2,
-        rejection_reason=rejection,
+        rejection_reason=rejection if status is SessionStatus.REJECTED else None,
         end_reason=reason,
     )
     assert wire.read_status(wire.encode(wire.status_document(record))) == record

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.clock import FakeClock
-from tests.support.questions import ANSWERS, DATABASE, QUESTIONS, build
+from tests.support.questions import ANSWERS, DATABASE, QUESTIONS, FakeTime, build
 from tools.questions import (
     AnswersTimeout,
     InvalidQuestions,
@@ -113,20 +113,72 @@ def test_scenario_timed_out_state_when_the_answer_comes_too_late(
     ],
     ids=["no JSON", "no object", "another session", "no text", "does not validate"],
 )
+@pytest.mark.parametrize("said", ["pending", "completed"])
 def test_scenario_abandoned_state(
-    sessions: QuestionSessions, questions_dir: Path, content: bytes
+    questions_dir: Path, clock: FakeClock, content: bytes, said: str
 ) -> None:
+    time = FakeTime()
+    sessions = build(questions_dir, clock=clock, sleep=time.sleep)
     session_id = sessions.create_session(QUESTIONS)
-    (questions_dir / session_id / "answers.json").write_bytes(
-        content.replace(b"%s", session_id.encode())
-    )
+    path = questions_dir / session_id
+    status = (path / "status.json").read_text().replace("pending", said)
+    (path / "status.json").write_text(status)
+    (path / "answers.json").write_bytes(content.replace(b"%s", session_id.encode()))
     with pytest.raises(SessionCorrupted) as caught:
         sessions.wait_for_answers(session_id, 5)
+    assert time.now - 1000 >= 0.5  # so long a program may take to write the file in place
     assert caught.value.abandoned
     status = document(questions_dir, session_id, "status.json")
     assert status["status"] == "abandoned"
     assert status["endReason"].startswith("answers.json")
     assert sessions.get(session_id).status is SessionStatus.ABANDONED
+
+
+def test_scenario_abandoned_state_when_the_status_itself_can_not_be_parsed(
+    questions_dir: Path, clock: FakeClock
+) -> None:
+    sessions = build(questions_dir, clock=clock, sleep=FakeTime().sleep)
+    session_id = sessions.create_session(QUESTIONS, call_id="c", working_directory="/srv/work")
+    (questions_dir / session_id / "status.json").write_text("{ half")
+    with pytest.raises(SessionCorrupted) as caught:
+        sessions.wait_for_answers(session_id, 5)
+    assert caught.value.abandoned
+    status = document(questions_dir, session_id, "status.json")
+    assert status.pop("endReason").startswith("status.json: it is no JSON")
+    assert status == {
+        "createdAt": "2026-03-01T09:30:00.000Z",
+        "lastModified": "2026-03-01T09:30:00.000Z",
+        "sessionId": session_id,
+        "status": "abandoned",
+        "totalQuestions": 2,
+        "workingDirectory": "/srv/work",
+        "callId": "c",
+    }
+
+
+def test_scenario_abandoned_state_is_not_for_what_another_program_is_still_writing(
+    questions_dir: Path,
+) -> None:
+    time = FakeTime()
+    sessions = build(questions_dir, sleep=time.sleep, monotonic=time.monotonic)
+    session_id = sessions.create_session([DATABASE])
+    path = questions_dir / session_id
+    status = (path / "status.json").read_text().replace("pending", "completed")
+    (path / "status.json").write_text(status)
+    whole = json.dumps(
+        {
+            "sessionId": session_id,
+            "answers": [{"questionIndex": 0, "customText": "x"}],
+            "timestamp": "2026-03-01T09:30:00.000Z",
+        }
+    )
+    (path / "answers.json").write_text("")
+
+    def write_on(now: float) -> None:
+        (path / "answers.json").write_text(whole[: int((now - 1000) / 0.5 * len(whole))])
+
+    time.meanwhile = write_on
+    assert sessions.wait_for_answers(session_id, 5).answers[0].custom_text == "x"
 
 
 def test_scenario_request_file(sessions: QuestionSessions, questions_dir: Path) -> None:
@@ -171,7 +223,6 @@ def test_scenario_status_file(
         "lastModified": "2026-03-01T09:30:00.000Z",
         "totalQuestions": 2,
         "callId": "call-1",
-        "rejectionReason": None,
     }
     assert document(questions_dir, session_id, "status.json") == expected
     clock.advance(1.5)
@@ -189,11 +240,16 @@ def test_scenario_answers_file(sessions: QuestionSessions, questions_dir: Path) 
     assert document(questions_dir, session_id, "answers.json") == {
         "sessionId": session_id,
         "answers": [
-            {"questionIndex": 0, "selectedOption": "PostgreSQL"},
+            {
+                "questionIndex": 0,
+                "selectedOption": "PostgreSQL",
+                "timestamp": "2026-03-01T09:30:00.000Z",
+            },
             {
                 "questionIndex": 1,
                 "selectedOptions": ["Search", "Auth"],
                 "customText": "it's late",
+                "timestamp": "2026-03-01T09:30:00.000Z",
             },
         ],
         "timestamp": "2026-03-01T09:30:00.000Z",

@@ -9,16 +9,20 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
+from tests.support.clock import FakeClock
 from tests.support.filesystem import FaultyFileSystem, nth_of
+from tests.support.promptness import when
 from tests.support.questions import ANSWERS, MISSING, QUESTIONS, FakeTime, build
 from tools.questions import (
     AnswersTimeout,
     AtomicWriteError,
     CallIdMismatch,
+    NoAnswers,
     QuestionSessions,
     SessionCorrupted,
     SessionNotFound,
@@ -75,7 +79,7 @@ def test_scenario_file_locking(questions_dir: Path) -> None:
     def look(call: object) -> None:
         lock = questions_dir / session_id / "status.json.lock"
         if lock.exists():
-            seen.append(json.loads(lock.read_text())["pid"])
+            seen.append(int(lock.read_text().splitlines()[0]))
 
     sessions = build(questions_dir)
     session_id = sessions.create_session(QUESTIONS)
@@ -121,26 +125,26 @@ def test_scenario_write_failure_recovery(questions_dir: Path) -> None:
 
 
 def test_scenario_atomic_read_with_retry(questions_dir: Path) -> None:
-    time = FakeTime()
-    sessions = build(questions_dir, sleep=time.sleep, monotonic=time.monotonic)
+    fake = FakeTime()
+    sessions = build(questions_dir, sleep=fake.sleep, monotonic=fake.monotonic)
     session_id = sessions.create_session(QUESTIONS)
     status = questions_dir / session_id / "status.json"
     whole = status.read_bytes()
     status.write_bytes(whole[:40])
 
     def mend(_: float) -> None:
-        if len(time.pauses) == 2:
+        if len(fake.pauses) == 2:
             status.write_bytes(whole)
 
-    time.meanwhile = mend
+    fake.meanwhile = mend
     assert sessions.get(session_id).status is SessionStatus.PENDING
-    assert time.pauses == [0.01, 0.02]  # exponential
-    time.pauses.clear()
-    time.meanwhile = lambda _: None
+    assert fake.pauses == [0.08, 0.16]  # exponential
+    fake.pauses.clear()
+    fake.meanwhile = lambda _: None
     status.write_bytes(whole[:40])
     with pytest.raises(SessionCorrupted):
         sessions.get(session_id)
-    assert time.pauses == [0.01, 0.02]  # three attempts
+    assert fake.pauses == [0.08, 0.16, 0.32]  # three times, for more than half a second
 
 
 def test_scenario_valid_answers(sessions: QuestionSessions, questions_dir: Path) -> None:
@@ -220,9 +224,38 @@ def test_scenario_call_id_verification_of_the_answers_themselves(
     sessions.save_session_answers(session_id, ANSWERS)
     path = questions_dir / session_id / "answers.json"
     path.write_text(path.read_text().replace("call-1", "call-2"))
-    with pytest.raises(CallIdMismatch) as caught:
-        sessions.wait_for_answers(session_id, 5, "call-1")
-    assert caught.value.actual == "call-2"
+    with pytest.raises(AnswersTimeout):  # another call's answers are ignored
+        sessions.wait_for_answers(session_id, 0, "call-1")
+    path.write_text(path.read_text().replace(',\n  "callId": "call-2"', ""))
+    assert sessions.wait_for_answers(session_id, 5, "call-1").call_id is None
+
+
+def test_scenario_call_id_verification_of_answers_that_come_before_their_status(
+    sessions: QuestionSessions, questions_dir: Path
+) -> None:
+    session_id = sessions.create_session(QUESTIONS, call_id="call-1")
+    other = sessions.create_session(QUESTIONS, call_id="call-2")
+    sessions.save_session_answers(other, ANSWERS)
+    answers = (questions_dir / other / "answers.json").read_text().replace(other, session_id)
+    (questions_dir / session_id / "answers.json").write_text(answers)
+    assert sessions.get(session_id).status is SessionStatus.PENDING
+    with pytest.raises(AnswersTimeout):
+        sessions.wait_for_answers(session_id, 0, "call-1")
+    sessions.save_session_answers(session_id, ANSWERS)  # and the person can still answer
+    assert sessions.wait_for_answers(session_id, 0, "call-1").call_id == "call-1"
+
+
+def test_scenario_call_id_verification_takes_a_call_id_that_is_added_after_the_asking(
+    sessions: QuestionSessions, questions_dir: Path
+) -> None:
+    session_id = sessions.create_session(QUESTIONS)
+    for name in ("request.json", "status.json"):
+        path = questions_dir / session_id / name
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"callId": "call-1"}))
+    sessions.save_session_answers(session_id, ANSWERS)
+    answers = json.loads((questions_dir / session_id / "answers.json").read_text())
+    assert answers["callId"] == "call-1"
+    assert sessions.wait_for_answers(session_id, 0, "call-1").answers == ANSWERS
 
 
 def test_scenario_rejection_detection(sessions: QuestionSessions) -> None:
@@ -232,3 +265,46 @@ def test_scenario_rejection_detection(sessions: QuestionSessions) -> None:
         sessions.wait_for_answers(session_id)
     assert str(caught.value) == "SESSION_REJECTED"
     assert caught.value.reason == "why ask?"
+
+
+def test_scenario_answers_that_were_fetched_say_when(
+    sessions: QuestionSessions, questions_dir: Path, clock: FakeClock
+) -> None:
+    session_id = sessions.create_session(QUESTIONS)
+    with pytest.raises(NoAnswers, match=f"^Session {session_id} has no answers to mark as read$"):
+        sessions.mark_answers_read(session_id)
+    sessions.save_session_answers(session_id, ANSWERS)
+    path = questions_dir / session_id / "answers.json"
+    before = json.loads(path.read_text())
+    assert "lastReadAt" not in before
+    path.write_text(json.dumps({"kept": 1, **before}, indent=2))
+    clock.advance(2)
+    marked = sessions.mark_answers_read(session_id)
+    assert json.loads(path.read_text()) == {
+        "kept": 1,
+        **before,
+        "lastReadAt": "2026-03-01T09:30:02.000Z",
+    }
+    assert list(json.loads(path.read_text()))[-1] == "lastReadAt"
+    assert sessions.get(session_id).answers == marked
+    assert marked.last_read_at == clock.now
+
+
+def test_scenario_a_status_that_is_written_in_place_ends_the_wait(
+    sessions: QuestionSessions, questions_dir: Path
+) -> None:
+    session_id = sessions.create_session(QUESTIONS)
+    path = questions_dir / session_id / "status.json"
+    with pytest.raises(AnswersTimeout):
+        sessions.wait_for_answers(session_id, 0)
+    rejected = path.read_text().replace("pending", "rejected")
+    looks = FaultyFileSystem()
+    later = build(questions_dir, fs=looks, watcher=NoWatcher(), wall=lambda: time.time() + 10)
+
+    def has_been_seen() -> bool:
+        return sum("answers.json" in step for step in looks.steps(questions_dir)) >= 1
+
+    writer = when(has_been_seen, lambda: path.write_text(rejected))
+    with pytest.raises(SessionRejected):
+        later.wait_for_answers(session_id, 60)
+    writer.join()

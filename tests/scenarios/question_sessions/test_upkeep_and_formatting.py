@@ -238,14 +238,43 @@ def test_scenario_validate_session(sessions: QuestionSessions, questions_dir: Pa
         json.dumps(status | {"sessionId": MISSING, "totalQuestions": 3})
     )
     assert sessions.validate_session(session_id).issues == (
-        f"Session ID mismatch in status.json: {MISSING}",
-        "Question count mismatch: 3 in status.json, 2 in request.json",
+        "Session ID mismatch in status file",
+        "Question count mismatch between status and request",
+    )
+    request = json.loads((path / "request.json").read_text())
+    (path / "request.json").write_text(json.dumps(request | {"sessionId": MISSING}))
+    assert "Session ID mismatch in request file" in sessions.validate_session(session_id).issues
+    (path / "request.json").write_text("null")
+    assert sessions.validate_session(session_id).issues == (
+        "Could not read session status or request",
+        "Session ID mismatch in status file",
+    )
+    assert sessions.validate_session(session_id).remarks == (
+        "request.json: expected an object, got nothing",
     )
     os.unlink(path / "request.json")
     os.unlink(path / "status.json")
     assert sessions.validate_session(session_id).issues == (
         "Required file missing: request.json",
         "Required file missing: status.json",
+    )
+
+
+def test_scenario_validate_session_remarks_on_answers_and_stays_valid(
+    sessions: QuestionSessions, questions_dir: Path
+) -> None:
+    session_id = sessions.create_session(QUESTIONS)
+    sessions.save_session_answers(session_id, ANSWERS)
+    path = questions_dir / session_id / "answers.json"
+    path.write_text(path.read_text().replace("PostgreSQL", "Oracle"))
+    report = sessions.validate_session(session_id)
+    assert report.is_valid
+    assert report.remarks == (
+        "answers.json: Answer for question 0 references non-existent option: Oracle",
+    )
+    path.unlink()
+    assert sessions.validate_session(session_id).remarks == (
+        "The status is completed and answers.json is missing",
     )
 
 
@@ -260,7 +289,6 @@ def test_scenario_validate_session(sessions: QuestionSessions, questions_dir: Pa
         f"{MISSING}/../{MISSING}",
         f"{MISSING}\n",
         f" {MISSING}",
-        MISSING.upper().replace("0", "A"),
         "00000000-0000-1000-8000-000000000000",
         "00000000-0000-4000-c000-000000000000",
         "00000000000040008000000000000000",
@@ -292,8 +320,7 @@ def test_scenario_invalid_session_id_format(tmp_path: Path, hostile: str) -> Non
 
 def test_scenario_session_configuration_defaults() -> None:
     config = QuestionsConfig()
-    assert config.max_questions == 4
-    assert config.max_options == 4
+    assert (config.max_questions, config.min_options, config.max_options) == (5, 2, 5)
     assert config.session_timeout_s == 0
     assert config.retention_s == 604_800
     assert config.max_sessions == 100

@@ -127,4 +127,4 @@ def test_limits_are_checked_together() -> None:
         QuestionsConfig(max_sessions=0, retention_s=float("nan"), max_options=True)
     assert len(caught.value.faults) == 3
     with pytest.raises(InvalidConfig, match="less than min_options"):
-        QuestionsConfig(min_options=5)
+        QuestionsConfig(min_options=6)

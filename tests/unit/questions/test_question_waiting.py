@@ -342,7 +342,7 @@ def test_a_partial_answer_that_another_program_is_writing_is_waited_out(base: Pa
 
     reader = build(base, sleep=finish)
     assert reader.wait_for_answers(session_id, 30).answers[0].custom_text == "x"
-    assert pauses == [0.01]
+    assert pauses == [0.08]
 
 
 # -------------------------------------------------------------------------------------- async
