@@ -19,10 +19,11 @@ from tools.mcp_server import arguments as takes
 from tools.mcp_server import results as gives
 from tools.mcp_server.calls import Call, Workers
 from tools.mcp_server.errors import InvalidArguments
-from tools.mcp_server.orphans import waiting_call_id, withdraw_orphans
+from tools.mcp_server.orphans import withdraw_orphans
 from tools.mcp_server.tool import Answer, Tool
 from tools.questions import (
     AnswersTimeout,
+    Asker,
     Option,
     Question,
     QuestionError,
@@ -32,6 +33,7 @@ from tools.questions import (
     SessionNotFound,
     SessionStatus,
     Teller,
+    current_directory,
     format_user_response,
 )
 
@@ -62,18 +64,21 @@ class QuestionTools:
             )
         questions = [_question(one) for one in given.questions]
         session_id = self.sessions.new_session_id()  # known before it exists, to withdraw it
-        call_id = waiting_call_id(call.call_id) if waits else call.call_id
         settled = False
         try:
             await self.workers.quick(
                 lambda: self.sessions.create_session(
-                    questions, call_id=call_id, session_id=session_id
+                    questions,
+                    call_id=call.call_id,
+                    session_id=session_id,
+                    working_directory=current_directory(),
+                    asker=Asker.current() if waits else None,
                 )
             )
             _log.info("mcp.questions_asked", session_id=session_id, waits=waits)
             await self.workers.quick(lambda: self._after_asking(session_id))
             if waits:
-                await self._wait(call, session_id, call_id, given.timeout_s)
+                await self._wait(call, session_id, call.call_id, given.timeout_s)
                 settled = True
             told = await self._told(session_id)
             settled = True

@@ -4,7 +4,7 @@
 (docs/questions.md); everything here may be used by any number of processes at once.
 """
 
-from tools.questions.askers import Asker
+from tools.questions.askers import Asker, current_directory
 from tools.questions.config import Config, NotifyConfig, load_config, open_sessions
 from tools.questions.domain import (
     CleanupResult,
@@ -95,6 +95,7 @@ __all__ = [
     "UserAnswer",
     "ValidationReport",
     "check_questions",
+    "current_directory",
     "format_elaborate_request",
     "format_inactive",
     "format_pending",

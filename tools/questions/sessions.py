@@ -19,7 +19,7 @@ from tools.clock import utc_now
 from tools.durable import FileSystem
 from tools.event_log import get_logger
 from tools.prune import Outside
-from tools.questions.askers import Asker
+from tools.questions.askers import Asker, SessionEnd, end_of
 from tools.questions.changes import follow_changes, follow_changes_async
 from tools.questions.cleanup import cleanup
 from tools.questions.domain import (
@@ -51,7 +51,7 @@ from tools.questions.errors import (
     TooManySessions,
 )
 from tools.questions.formatting import SHORT_ID_CHARS
-from tools.questions.owners import Processes
+from tools.questions.owners import OsProcesses, Processes
 from tools.questions.rules import question_faults, submission_faults
 from tools.questions.settings import QuestionsConfig
 from tools.questions.store import READ_PAUSES_S, LockedSession, QuestionStore, Signature
@@ -112,6 +112,7 @@ class QuestionSessions:
         token: Callable[[], str] | None = None,
         watcher: Watcher | None = None,
         processes: Processes | None = None,
+        session_end: SessionEnd | None = None,
         lock_timeout_s: float = 10.0,
         lock_grace_s: float = 2.0,
     ) -> None:
@@ -129,7 +130,9 @@ class QuestionSessions:
             new_id: Gives version 4 UUIDs.
             token: Gives random texts for hidden names.
             watcher: Tells of changes to those who wait; one for the whole process by default.
-            processes: The machine's processes, for lock files.
+            processes: The machine's processes, for lock files and askers.
+            session_end: Judges whether anybody can go on with the agent session that asked; without
+                it, questions of agent sessions wait without end.
             lock_timeout_s: How long a change waits for another one of the same session, in
                 seconds.
             lock_grace_s: How long a lock file whose owner can't be judged is respected, in
@@ -147,6 +150,8 @@ class QuestionSessions:
             sleep=sleep,
             wall=wall,
         )
+        self._processes = processes if processes is not None else OsProcesses()
+        self._session_end = session_end
         self._clock = clock
         self._monotonic = monotonic
         self._sleep = sleep
@@ -235,7 +240,9 @@ class QuestionSessions:
         names = self.store.names()
         if len(names) < self.config.max_sessions:
             return
-        waiting = sum(1 for name in names if self._waits(name))
+        if sum(1 for name in names if self._waits(name)) < self.config.max_sessions:
+            return
+        waiting = len(self.pending())  # without those that nobody waits for any more
         if waiting >= self.config.max_sessions:
             raise TooManySessions(waiting=waiting, max_sessions=self.config.max_sessions)
 
@@ -601,7 +608,9 @@ class QuestionSessions:
     ) -> list[QuestionSession]:
         """Return the sessions, oldest first; one that can't be read hides none of the others.
 
-        What did not change since the last call is not read again.
+        What did not change since the last call is not read again. A session that waits for an
+        answer which nobody can take any more (its asker was killed, or the agent session that it
+        was asked for has ended or was deleted) is ended as abandoned first.
 
         Args:
             status: Only those that stand so.
@@ -615,8 +624,9 @@ class QuestionSessions:
         found = []
         for name, read in self._read_all(names).items():
             if isinstance(read, QuestionSession):
-                if status is None or read.status is status:
-                    found.append(read)
+                attended = self._attended(read)
+                if status is None or attended.status is status:
+                    found.append(attended)
             elif on_unreadable is not None:
                 on_unreadable(UnreadableQuestion(name, read))
         there = set(names)
@@ -627,6 +637,21 @@ class QuestionSessions:
             self._complained &= there
         found.sort(key=lambda one: (one.created_at, one.session_id))
         return found
+
+    def _attended(self, session: QuestionSession) -> QuestionSession:
+        """Return a session as it stands, ended if nobody can take its answer any more."""
+        if session.status is not SessionStatus.PENDING:
+            return session
+        reason = end_of(session.asker, processes=self._processes, session_end=self._session_end)
+        if reason is None:
+            return session
+        try:
+            with suppress(SessionEnded):  # somebody was faster
+                self.abandon_session(session.session_id, reason)
+            return self.store.read(session.session_id)
+        except QuestionError as error:
+            _log.warning("question.not_withdrawn", session_id=session.session_id, error=str(error))
+            return session
 
     def _read_all(self, names: Sequence[str]) -> dict[str, QuestionSession | QuestionError]:
         """Read sessions. What is torn is read again after a pause, all of it together."""

@@ -85,9 +85,9 @@ def add_to(app: typer.Typer) -> None:
 
 
 def _sessions(cli: Cli, directory: str | None) -> QuestionSessions:
-    from tools.questions import open_sessions
+    from tools.person import open_questions
 
-    return open_sessions(questions_directory(directory), clock=cli.outside.clock)
+    return open_questions(questions_directory(directory), clock=cli.outside.clock)
 
 
 # ---------------------------------------------------------------------------------------- ask
@@ -159,6 +159,8 @@ def ask(
     Ends with 0 when it was answered, 1 when it was rejected, 124 when nobody answered in time. If
     you press Ctrl-C or the time is over, the question is withdrawn, unless you say --keep.
     """
+    from tools.questions import Asker, current_directory
+
     cli = cli_of(context, json=as_json)
     if timeout is not None and not wait:
         raise typer.BadParameter(
@@ -177,7 +179,12 @@ def ask(
         session_id, keep = sessions.resolve_id(wait_for), True
     else:
         questions = _questions_of(prompt, option or [], title, multi=multi, file=file)
-        session_id = sessions.create_session(questions, call_id=call_id)
+        session_id = sessions.create_session(
+            questions,
+            call_id=call_id,
+            working_directory=current_directory(),
+            asker=Asker.current() if wait and not keep else None,
+        )
     try:
         if wait_for is None:
             _tell_person(sessions, session_id)
@@ -229,7 +236,12 @@ def _wait_and_tell(
 
 
 def _tell_person(sessions: QuestionSessions, session_id: str) -> None:
-    from tools.questions import Notifier, load_config
+    from contextlib import suppress
+
+    from tools.questions import Notifier, QuestionError, load_config
+
+    with suppress(QuestionError):
+        sessions.pending()  # ends what nobody waits for any more
 
     Notifier(load_config().notify, sessions.base_dir, terminal=sys.stderr).tell(
         sessions.get(session_id)
