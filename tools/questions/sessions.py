@@ -56,7 +56,7 @@ from tools.questions.rules import question_faults, submission_faults
 from tools.questions.settings import QuestionsConfig
 from tools.questions.store import READ_PAUSES_S, LockedSession, QuestionStore, Signature
 from tools.questions.validation import find_issues
-from tools.questions.waiting import Deadline, LoopBell, OnTimeout, Pace, Wait
+from tools.questions.waiting import Bell, Deadline, LoopBell, OnTimeout, ThreadBell, Wait
 from tools.questions.watching import Watcher, process_watcher
 from tools.questions.wire import to_millis
 
@@ -111,6 +111,7 @@ class QuestionSessions:
         new_id: Callable[[], str] = _new_uuid,
         token: Callable[[], str] | None = None,
         watcher: Watcher | None = None,
+        bell: Callable[[], Bell] = ThreadBell,
         processes: Processes | None = None,
         session_end: SessionEnd | None = None,
         lock_timeout_s: float = 10.0,
@@ -130,6 +131,7 @@ class QuestionSessions:
             new_id: Gives version 4 UUIDs.
             token: Gives random texts for hidden names.
             watcher: Tells of changes to those who wait; one for the whole process by default.
+            bell: Makes what wakes one wait that blocks its thread.
             processes: The machine's processes, for lock files and askers.
             session_end: Judges whether anybody can go on with the agent session that asked; without
                 it, questions of agent sessions wait without end.
@@ -152,6 +154,7 @@ class QuestionSessions:
         )
         self._processes = processes if processes is not None else OsProcesses()
         self._session_end = session_end
+        self._bell = bell
         self._clock = clock
         self._monotonic = monotonic
         self._sleep = sleep
@@ -474,8 +477,9 @@ class QuestionSessions:
     ) -> SessionAnswers:
         """Wait until a person answers; blocks the thread, and Ctrl-C ends it.
 
-        The file system tells (milliseconds); where it does not, the wait looks for itself every
-        200 ms. Any number of processes may wait for the same session.
+        The file system tells, at once; where it does not, the wait looks for itself every 200 ms,
+        which is all that it does while nothing happens. Any number of processes may wait for the
+        same session.
 
         Args:
             session_id: The session.
@@ -499,18 +503,17 @@ class QuestionSessions:
             ValueError: `timeout_s` is negative or no number.
         """
         wait = self._begin_wait(session_id, timeout_s, expected_call_id, on_timeout)
-        told, pace = threading.Event(), Pace()
-        with self._watcher.telling(self.store.path(session_id), told.set):
+        bell = self._bell()
+        with self._watcher.telling(self.store.path(session_id), bell.ring):
             while True:
-                told.clear()
+                bell.clear()
                 found = wait.look()
                 if found is not None:
                     return found
                 pause = wait.deadline.pause(self._monotonic())
                 if wait.deadline.is_over(self._monotonic()):
                     return wait.end()
-                if told.wait(min(pause, pace.pause())):
-                    pace.told()
+                bell.wait(pause)
 
     async def wait_for_answers_async(
         self,
@@ -533,7 +536,7 @@ class QuestionSessions:
         wait = await in_thread(
             self._begin_wait, session_id, timeout_s, expected_call_id, on_timeout
         )
-        bell, pace = LoopBell(), Pace()
+        bell = LoopBell()
         with self._watcher.telling(self.store.path(session_id), bell.ring):
             while True:
                 bell.clear()
@@ -544,8 +547,7 @@ class QuestionSessions:
                 pause = wait.deadline.pause(self._monotonic())
                 if wait.deadline.is_over(self._monotonic()):
                     return await in_thread(wait.end)
-                if await bell.wait(min(pause, pace.pause())):
-                    pace.told()
+                await bell.wait(pause)
 
     def _begin_wait(
         self,
