@@ -8,6 +8,7 @@ purpose.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 
 import anyio
@@ -24,6 +25,7 @@ from tools.mcp_server.tool import Answer, Tool
 from tools.questions import (
     AnswersTimeout,
     Asker,
+    NoAnswers,
     Option,
     Question,
     QuestionError,
@@ -34,6 +36,11 @@ from tools.questions import (
     SessionStatus,
     Teller,
     current_directory,
+    format_inactive,
+    format_pending,
+    format_rejected,
+    format_rejection,
+    format_submission,
     format_user_response,
 )
 
@@ -80,7 +87,7 @@ class QuestionTools:
             if waits:
                 await self._wait(call, session_id, call.call_id, given.timeout_s)
                 settled = True
-            told = await self._told(session_id)
+            told = await self._told(session_id, _asked_text)
             settled = True
             return told
         finally:
@@ -146,12 +153,26 @@ class QuestionTools:
                     await self.sessions.wait_for_answers_async(
                         session_id, timeout_s=given.timeout_s
                     )
-        return await self._told(session_id)
+        told = await self._told(session_id, _fetched_text)
+        await self.workers.quick(lambda: self._note_fetched(session_id))
+        return told
 
-    async def _told(self, session_id: str) -> Answer:
+    async def _told(
+        self, session_id: str, text: Callable[[QuestionSession, SessionStatus], str]
+    ) -> Answer:
         session = await self.workers.quick(lambda: self.sessions.get(session_id))
-        told = _result(session, self.sessions.standing(session))
+        status = self.sessions.standing(session)
+        told = _result(session, status, text(session, status))
         return Answer(told, told.text)
+
+    def _note_fetched(self, session_id: str) -> None:
+        """Note on disk that answers were fetched; what goes wrong with it hinders nobody."""
+        try:
+            self.sessions.mark_answers_read(session_id)
+        except NoAnswers:
+            return
+        except (QuestionError, DurableError, OSError) as error:
+            _log.warning("mcp.not_marked_read", session_id=session_id, error=str(error))
 
     def tools(self) -> tuple[Tool, ...]:
         """Both of them."""
@@ -203,7 +224,7 @@ def _question(given: takes.QuestionArgument) -> Question:
     )
 
 
-def _result(session: QuestionSession, status: SessionStatus) -> gives.QuestionsResult:
+def _result(session: QuestionSession, status: SessionStatus, text: str) -> gives.QuestionsResult:
     answers = None
     if session.answers is not None and status is SessionStatus.COMPLETED:
         answers = [
@@ -221,27 +242,34 @@ def _result(session: QuestionSession, status: SessionStatus) -> gives.QuestionsR
     return gives.QuestionsResult(
         session_id=session.session_id,
         status=status.value,
-        text=_text(session, status),
+        text=text,
         answers=answers,
         rejection_reason=session.rejection_reason,
     )
 
 
-def _text(session: QuestionSession, status: SessionStatus) -> str:
-    if status is SessionStatus.COMPLETED and session.answers is not None:
-        return format_user_response(session.answers, session.questions)
+def _asked_text(session: QuestionSession, status: SessionStatus) -> str:
+    """Write what the call that asked answers."""
+    count = len(session.questions)
     if status is SessionStatus.REJECTED:
-        reason = session.rejection_reason
-        return (
-            f"The person rejected the questions{f': {reason}' if reason else ' without a reason'}. "
-            "Don't ask the same again; go on without the answers, or ask differently."
+        return format_rejection(
+            session.rejection_reason, session_id=session.session_id, question_count=count
         )
     if status is SessionStatus.PENDING:
-        return (
-            f"The person has not answered yet. The questions stay open as {session.session_id}; "
-            "fetch the answers with get_answered_questions, later or with blocking true."
-        )
-    why = f" ({session.record.end_reason})" if session.record.end_reason else ""
-    return (
-        f"Question session {session.session_id} {status.told}{why}. Ask again if it still matters."
-    )
+        return format_submission(session.session_id, count)
+    return _ended_text(session, status)
+
+
+def _fetched_text(session: QuestionSession, status: SessionStatus) -> str:
+    """Write what a call that fetches answers answers."""
+    if status is SessionStatus.REJECTED:
+        return format_rejected(session.session_id, session.rejection_reason)
+    if status is SessionStatus.PENDING:
+        return format_pending(session.session_id)
+    return _ended_text(session, status)
+
+
+def _ended_text(session: QuestionSession, status: SessionStatus) -> str:
+    if status is SessionStatus.COMPLETED and session.answers is not None:
+        return format_user_response(session.answers, session.questions, session.session_id)
+    return format_inactive(session.session_id, status.value)

@@ -50,6 +50,7 @@ from tools.questions.formatting import (
     format_user_response,
 )
 from tools.questions.notify import Notifier, Teller
+from tools.questions.places import shared_directory
 from tools.questions.rules import check_questions, is_request_to_asker, validate_answers
 from tools.questions.sessions import QuestionSessions, UnreadableQuestion
 from tools.questions.settings import QuestionsConfig
@@ -110,5 +111,6 @@ __all__ = [
     "open_sessions",
     "parse_answers",
     "parse_questions",
+    "shared_directory",
     "validate_answers",
 ]

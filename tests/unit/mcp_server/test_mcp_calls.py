@@ -14,7 +14,8 @@ from mcp_types import CallToolResult, TextContent
 from pydantic import BaseModel
 
 from tests.support.executors import FAILED, TRAPPED, FakeExecutor
-from tests.support.questions import DATABASE
+from tests.support.questions import ANSWERS, DATABASE
+from tests.support.questions import MISSING as FIRST_ID
 from tools.durable import WriteError
 from tools.harness import PhaseResult, SessionConflict, SessionManager, SessionStore
 from tools.mcp_server.arguments import Arguments, AskUserQuestions
@@ -30,7 +31,14 @@ from tools.questions import (
     QuestionSessions,
     SessionEnded,
     SessionStatus,
+    current_directory,
+    format_inactive,
+    format_pending,
+    format_rejected,
+    format_submission,
+    format_user_response,
 )
+from tools.questions.wire import question_document
 from tools.sandbox import SandboxUnavailable
 
 pytestmark = pytest.mark.anyio
@@ -437,23 +445,55 @@ async def test_questions_that_cant_be_asked_leave_nothing_behind(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("end", "told"),
+    ("end", "text"),
     [
-        ("time_out_session", "has timed out: nobody answered in time (enough)"),
-        ("abandon_session", "was abandoned: nobody waits for the answer any more (enough)"),
+        (lambda s, one: s.time_out_session(one), format_inactive(FIRST_ID, "timed_out")),
+        (lambda s, one: s.abandon_session(one, "enough"), format_inactive(FIRST_ID, "abandoned")),
+        (lambda s, one: s.reject_session(one, "enough"), format_rejected(FIRST_ID, "enough")),
+        (lambda _, one: None, format_pending(FIRST_ID)),
     ],
+    ids=["timed out", "abandoned", "rejected", "pending"],
 )
-async def test_questions_that_ended_are_told_in_the_words_that_a_person_reads(
-    tmp_path: Path, end: str, told: str
+async def test_where_questions_stand_is_written_as_the_format_has_it(
+    tmp_path: Path, end: Callable[[QuestionSessions, str], object], text: str
 ) -> None:
     sessions = QuestionSessions(tmp_path)
-    session_id = sessions.create_session([DATABASE])
-    getattr(sessions, end)(session_id, "enough")
+    session_id = sessions.create_session([DATABASE], session_id=FIRST_ID)
+    end(sessions, session_id)
     tools = QuestionTools(sessions=sessions, workers=Workers())
     async with Client(build_server(tools.tools())) as client:
         result = await client.call_tool("get_answered_questions", {"session_id": session_id})
-    expected = f"Question session {session_id} {told}. Ask again if it still matters."
-    assert text_of(result) == expected
+    assert text_of(result) == text
+
+
+async def test_answers_that_are_fetched_are_headed_and_noted_as_read(tmp_path: Path) -> None:
+    sessions = QuestionSessions(tmp_path)
+    session_id = sessions.create_session([DATABASE])
+    sessions.save_session_answers(session_id, ANSWERS[:1])
+    tools = QuestionTools(sessions=sessions, workers=Workers())
+    async with Client(build_server(tools.tools())) as client:
+        result = await client.call_tool("get_answered_questions", {"session_id": session_id})
+    answers = sessions.get(session_id).answers
+    assert answers is not None
+    assert answers.last_read_at is not None
+    assert text_of(result) == format_user_response(answers, [DATABASE], session_id)
+    assert text_of(result).startswith(f"[Session: {session_id[:8]} | Questions: 1]\n\n")
+
+
+async def test_questions_that_are_not_waited_for_say_how_the_answers_are_fetched(
+    tmp_path: Path,
+) -> None:
+    sessions = QuestionSessions(tmp_path)
+    tools = QuestionTools(sessions=sessions, workers=Workers())
+    asked = [question_document(DATABASE)]
+    async with Client(build_server(tools.tools())) as client:
+        result = await client.call_tool(
+            "ask_user_questions", {"questions": asked, "non_blocking": True}
+        )
+    (session,) = sessions.list_sessions()
+    assert text_of(result) == format_submission(session.session_id, 1)
+    assert session.asker is None  # the questions outlive this server on purpose
+    assert session.working_directory == current_directory()
 
 
 async def test_questions_whose_time_is_over_have_timed_out_before_anybody_writes_it(
@@ -465,4 +505,4 @@ async def test_questions_whose_time_is_over_have_timed_out_before_anybody_writes
     async with Client(build_server(tools.tools())) as client:
         result = await client.call_tool("get_answered_questions", {"session_id": session_id})
     assert (result.structured_content or {})["status"] == "timed_out"
-    assert "nobody answered in time" in text_of(result)
+    assert text_of(result) == format_inactive(session_id, "timed_out")

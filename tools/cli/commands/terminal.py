@@ -15,6 +15,7 @@ from tools.cli.options import (
     AsJson,
     QuestionsCommand,
     QuestionsDirectory,
+    SharedQuestions,
     questions_directory,
 )
 
@@ -57,6 +58,7 @@ def questions(
         ),
     ] = None,
     directory: QuestionsDirectory = None,
+    shared: SharedQuestions = False,
     web: _Web = False,
     port: _Port = None,
     bell: Annotated[
@@ -79,7 +81,7 @@ def questions(
     from tools.questions import load_config
 
     cli = cli_of(context, json=json)
-    where = questions_directory(directory)
+    where = questions_directory(directory, shared=shared)
     if port is not None and not web:
         raise typer.BadParameter("it says where --web listens; add --web", param_hint="--port")
     if cli.output.json and not web:
