@@ -466,6 +466,20 @@ async def test_where_questions_stand_is_written_as_the_format_has_it(
     assert text_of(result) == text
 
 
+async def test_a_rejection_during_a_fetch_that_waits_is_a_result_and_no_error(
+    tmp_path: Path,
+) -> None:
+    sessions = QuestionSessions(tmp_path)
+    session_id = sessions.create_session([DATABASE])
+    sessions.reject_session(session_id, "no")
+    tools = QuestionTools(sessions=sessions, workers=Workers())
+    fetch = {"session_id": session_id, "blocking": True}
+    async with Client(build_server(tools.tools())) as client:
+        result = await client.call_tool("get_answered_questions", fetch)
+    assert not result.is_error
+    assert text_of(result) == format_rejected(session_id, "no")
+
+
 async def test_answers_that_are_fetched_are_headed_and_noted_as_read(tmp_path: Path) -> None:
     sessions = QuestionSessions(tmp_path)
     session_id = sessions.create_session([DATABASE])
