@@ -357,11 +357,11 @@ class _LateDesk:
     @property
     def _desk(self) -> PersonDesk:
         if self._made is None:
-            from tools.person import PersonDesk
-            from tools.questions import Notifier, load_config, open_sessions
+            from tools.person import PersonDesk, open_questions
+            from tools.questions import Notifier, load_config
 
             config = load_config()
-            sessions = open_sessions(self._directory, config=config)
+            sessions = open_questions(self._directory, config=config)
             teller = Notifier(config.notify, sessions.base_dir, terminal=sys.stderr)
             self._made = PersonDesk(sessions, teller)
         return self._made
@@ -373,9 +373,17 @@ class _LateDesk:
         self._desk.check(questions)
 
     def put(
-        self, question_id: str, questions: Sequence[PersonQuestion], *, call_id: str | None
+        self,
+        question_id: str,
+        questions: Sequence[PersonQuestion],
+        *,
+        call_id: str | None,
+        session: Path | None = None,
     ) -> None:
-        self._desk.put(question_id, questions, call_id=call_id)
+        self._desk.put(question_id, questions, call_id=call_id, session=session)
+
+    def withdraw(self, question_id: str, reason: str) -> None:
+        self._desk.withdraw(question_id, reason)
 
     def wait(self, question_id: str, timeout_s: float | None) -> PersonReply | None:
         return self._desk.wait(question_id, timeout_s)

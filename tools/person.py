@@ -7,16 +7,28 @@ What may be asked is the question sessions' configuration.
 from __future__ import annotations
 
 import hashlib
+import os
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from attrs import evolve
 
-from tools.harness import OfferedOption, PersonAnswer, PersonQuestion, PersonReply
+from tools.durable import DurableError
+from tools.harness import (
+    HarnessError,
+    OfferedOption,
+    PersonAnswer,
+    PersonQuestion,
+    PersonReply,
+    SessionStore,
+)
 from tools.questions import (
     AnswersTimeout,
+    Asker,
+    Config,
     InvalidAnswers,
     Option,
     Question,
@@ -30,9 +42,11 @@ from tools.questions import (
     Teller,
     UserAnswer,
     check_questions,
+    current_directory,
     format_user_response,
+    load_config,
+    open_sessions,
 )
-from tools.questions.config import load_config
 from tools.workflows.answers import MAX_OPTIONS, MAX_QUESTIONS
 
 
@@ -67,7 +81,12 @@ class PersonDesk:
         check_questions(_as_asked(questions), self.sessions.config)
 
     def put(
-        self, question_id: str, questions: Sequence[PersonQuestion], *, call_id: str | None
+        self,
+        question_id: str,
+        questions: Sequence[PersonQuestion],
+        *,
+        call_id: str | None,
+        session: Path | None = None,
     ) -> None:
         """Make the question session, if there is none of this id.
 
@@ -78,13 +97,27 @@ class PersonDesk:
             return
         try:
             self.sessions.create_session(
-                _as_asked(questions), call_id=call_id, session_id=question_id
+                _as_asked(questions),
+                call_id=call_id,
+                session_id=question_id,
+                working_directory=current_directory(),
+                asker=None if session is None else Asker.current(session=session),
             )
         except SessionExists:  # another worker was faster
             return
-        if self._teller is not None:
-            with suppress(QuestionError):  # it was asked; that is what counts
+        with suppress(QuestionError):  # it was asked; that is what counts
+            if self._teller is not None:
                 self._teller.tell(self.sessions.get(question_id))
+            self.sessions.pending()  # ends what nobody waits for any more
+
+    def withdraw(self, question_id: str, reason: str) -> None:
+        """End the question session as abandoned; does nothing if it has ended or is not there.
+
+        Raises:
+            QuestionError: It can't be ended, and still waits.
+        """
+        with suppress(SessionEnded, SessionNotFound):
+            self.sessions.abandon_session(question_id, reason)
 
     def wait(self, question_id: str, timeout_s: float | None) -> PersonReply | None:
         """Wait for the end of the question session; see `wait_for_answers()`.
@@ -243,7 +276,42 @@ def agents_questions(base_dir: Path | None = None) -> QuestionSessions:
             min_options=0,
             max_options=MAX_OPTIONS,
         ),
+        session_end=end_of_session,
     )
+
+
+def open_questions(
+    directory: Path | str | None = None, *, config: Config | None = None, **given: Any
+) -> QuestionSessions:
+    """Make the service as it is configured, so that it knows which agent sessions have ended.
+
+    Args:
+        directory: Where the question sessions are; as their configuration says if None.
+        config: The configuration; read if None.
+        **given: More for `QuestionSessions`, as a clock.
+
+    Raises:
+        InvalidConfig: The configuration can't be used.
+    """
+    return open_sessions(directory, config=config, session_end=end_of_session, **given)
+
+
+def end_of_session(directory: Path) -> str | None:
+    """Return why nobody can go on with the agent session in a directory; None if somebody may.
+
+    One that is paused, or whose worker died, goes on with its next worker. What can't be read is
+    not judged.
+    """
+    try:
+        session = SessionStore(directory.parent).load(directory.name)
+    except (HarnessError, DurableError, OSError):
+        return None
+    if session is None:
+        is_deleted = directory.parent.is_dir() and not os.path.lexists(directory)
+        return f"session {directory.name} was deleted" if is_deleted else None
+    if session.state.is_terminal:
+        return f"session {session.session_id} was {session.state.value}"
+    return None
 
 
 def _as_asked(questions: Sequence[PersonQuestion]) -> tuple[Question, ...]:

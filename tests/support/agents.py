@@ -171,6 +171,7 @@ class FakePerson:
     answers: list[tuple[str, ...] | PersonReply | None] = field(factory=list)
     asked: dict[str, Sequence[PersonQuestion]] = field(factory=dict)
     ids: dict[str, str] = field(factory=dict)
+    withdrawn: dict[str, str] = field(factory=dict)
 
     def id_for(self, key: str) -> str:
         return self.ids.setdefault(key, f"q-{len(self.ids) + 1}")
@@ -179,9 +180,17 @@ class FakePerson:
         pass
 
     def put(
-        self, question_id: str, questions: Sequence[PersonQuestion], *, call_id: str | None
+        self,
+        question_id: str,
+        questions: Sequence[PersonQuestion],
+        *,
+        call_id: str | None,
+        session: Path | None = None,
     ) -> None:
         self.asked.setdefault(question_id, questions)
+
+    def withdraw(self, question_id: str, reason: str) -> None:
+        self.withdrawn[question_id] = reason
 
     def wait(self, question_id: str, timeout_s: float | None) -> PersonReply | None:
         assert question_id in self.asked

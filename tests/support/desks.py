@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 from attrs import define, field
 
@@ -32,12 +33,26 @@ class MemoryDesk:
         if not questions:
             raise ValueError("no questions")
 
-    def put(self, question_id: str, questions: object, *, call_id: str | None) -> None:
+    def put(
+        self,
+        question_id: str,
+        questions: object,
+        *,
+        call_id: str | None,
+        session: Path | None = None,
+    ) -> None:
         self.before_put(question_id)
         if question_id not in self.questions:
             self.puts += 1
             self.questions[question_id] = tuple(questions)  # type: ignore[arg-type]
             self.after_put()
+
+    def withdraw(self, question_id: str, reason: str) -> None:
+        with self.changed:
+            if question_id in self.questions:
+                ended = PersonReply(question_id=question_id, outcome="abandoned", reason=reason)
+                self.replies.setdefault(question_id, ended)
+            self.changed.notify_all()
 
     def wait(self, question_id: str, timeout_s: float | None) -> PersonReply | None:
         if question_id not in self.questions:

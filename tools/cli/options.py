@@ -71,6 +71,17 @@ QuestionsDirectory = Annotated[
 ]
 
 
+SHARED_OPTION: Final = "--shared"
+SharedQuestions = Annotated[
+    bool,
+    typer.Option(
+        SHARED_OPTION,
+        help="Use the one queue that all projects and programs of yours share: AUQ_SESSION_DIR, "
+        "else auq/sessions in your data directory.",
+    ),
+]
+
+
 class QuestionsCommand(TyperCommand):
     """A command with `--questions`, which takes its former name `--dir` as well and hides it."""
 
@@ -84,14 +95,22 @@ class QuestionsCommand(TyperCommand):
         return parser
 
 
-def questions_directory(given: str | None) -> Path | None:
-    """Return the directory that `--questions` names, or None if it was not given.
+def questions_directory(given: str | None, *, shared: bool = False) -> Path | None:
+    """Return the directory that `--questions` or `--shared` names, or None if neither was given.
 
     Raises:
-        typer.BadParameter: It is empty.
+        typer.BadParameter: It is empty, or both were given.
     """
     from pathlib import Path
 
+    if shared:
+        from tools.questions import shared_directory
+
+        if given is not None:
+            raise typer.BadParameter(
+                f"{QUESTIONS_OPTION} names another place", param_hint=SHARED_OPTION
+            )
+        return shared_directory()
     if given == "":
         raise typer.BadParameter("the path is empty", param_hint=QUESTIONS_OPTION)
     return None if given is None else Path(given)

@@ -194,9 +194,29 @@ class QuestionDesk(Protocol):
         ...
 
     def put(
-        self, question_id: str, questions: Sequence[PersonQuestion], *, call_id: str | None
+        self,
+        question_id: str,
+        questions: Sequence[PersonQuestion],
+        *,
+        call_id: str | None,
+        session: Path | None = None,
     ) -> None:
-        """Show the questions to a person; do nothing if they were put under this id already."""
+        """Show the questions to a person; do nothing if they were put under this id already.
+
+        Args:
+            question_id: The id, from `id_for()`.
+            questions: What to ask, in its order.
+            call_id: Names the asker to the person, or None.
+            session: The directory of the session that asks, or None. The questions wait as long as
+                somebody may go on with it.
+        """
+        ...
+
+    def withdraw(self, question_id: str, reason: str) -> None:
+        """End a question that nobody can take the answer of any more.
+
+        Does nothing to one that has ended or was never put.
+        """
         ...
 
     def wait(self, question_id: str, timeout_s: float | None) -> PersonReply | None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tools.errors import AgentForgeError
 from tools.harness.asking import (
     ASKED,
     NOT_ASKED,
     OUTCOMES,
     asked_details,
+    asked_id,
     check_key,
     find_asked,
     find_reply,
@@ -23,6 +25,7 @@ from tools.harness.session_changes import SessionChanges
 from tools.harness.session_domain import SessionContext, SessionState
 from tools.harness.session_events import SessionEvents
 from tools.harness.session_spelling import storable
+from tools.harness.session_store import SessionStore
 
 
 class Questioner:
@@ -30,15 +33,23 @@ class Questioner:
 
     Args:
         desk: Where questions are put.
+        store: Where the sessions are.
         changes: Saves the sessions.
         events: Told of questions and replies.
         clock: The time.
     """
 
     def __init__(
-        self, desk: QuestionDesk, *, changes: SessionChanges, events: SessionEvents, clock: Clock
+        self,
+        desk: QuestionDesk,
+        *,
+        store: SessionStore,
+        changes: SessionChanges,
+        events: SessionEvents,
+        clock: Clock,
     ) -> None:
         self._desk = desk
+        self._store = store
         self._changes = changes
         self._events = events
         self._clock = clock
@@ -76,6 +87,21 @@ class Questioner:
             )
         self._record_reply(session, reply)
         return reply
+
+    def withdraw_all(self, session: SessionContext) -> None:
+        """End every question of a session that has ended itself; nobody can take the answers.
+
+        What can't be ended now is logged; who looks at the questions next ends it.
+        """
+        asked = {one for entry in session.history if (one := asked_id(entry)) is not None}
+        reason = f"session {session.session_id} was {session.state.value}"
+        for question_id in sorted(asked):
+            if find_reply(session, question_id) is not None:
+                continue
+            try:
+                self._desk.withdraw(question_id, reason)
+            except (AgentForgeError, OSError) as error:
+                self._events.question_not_withdrawn(session, question_id, error)
 
     def _asked(
         self,
@@ -127,7 +153,8 @@ class Questioner:
         questions: Sequence[PersonQuestion],
     ) -> None:
         try:
-            self._desk.put(question_id, questions, call_id=session.session_id)
+            place = self._store.session_path(session.session_id).parent
+            self._desk.put(question_id, questions, call_id=session.session_id, session=place)
         except Exception as error:
             with self._changes.changing(session):
                 session.add_history(

@@ -165,6 +165,17 @@ class SessionEvents:
             question_id=reply.question_id,
         )
 
+    def question_not_withdrawn(
+        self, session: SessionContext, question_id: str, error: Exception
+    ) -> None:
+        """A question of a session that has ended could not be ended with it."""
+        self.log.warning(
+            "question.not_withdrawn",
+            session_id=session.session_id,
+            question_id=question_id,
+            error=str(error),
+        )
+
     def conflict(self, session: SessionContext, error: SessionConflict) -> None:
         """Somebody else saved the session first."""
         self.log.warning(

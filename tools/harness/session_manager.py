@@ -113,7 +113,9 @@ class SessionManager:
         self._questioner = (
             None
             if desk is None
-            else Questioner(desk, changes=self._changes, events=self._events, clock=clock)
+            else Questioner(
+                desk, store=self._store, changes=self._changes, events=self._events, clock=clock
+            )
         )
 
     # ------------------------------------------------------------------------- the session itself
@@ -337,6 +339,8 @@ class SessionManager:
         with self._changes.changing(session):
             session.apply(operation, details=details, now=self._clock())
         self._events.state_changed(session, operation, came_from, details)
+        if self._questioner is not None and session.state.is_terminal:
+            self._questioner.withdraw_all(session)
         return session
 
     # ------------------------------------------------------------------------------------- phases

@@ -20,10 +20,12 @@ from tools.mcp_server import arguments as takes
 from tools.mcp_server import results as gives
 from tools.mcp_server.calls import Call, Workers
 from tools.mcp_server.errors import InvalidArguments
-from tools.mcp_server.orphans import waiting_call_id, withdraw_orphans
+from tools.mcp_server.orphans import withdraw_orphans
 from tools.mcp_server.tool import Answer, Tool
 from tools.questions import (
     AnswersTimeout,
+    Asker,
+    NoAnswers,
     Option,
     Question,
     QuestionError,
@@ -33,6 +35,7 @@ from tools.questions import (
     SessionNotFound,
     SessionStatus,
     Teller,
+    current_directory,
     format_inactive,
     format_pending,
     format_rejected,
@@ -68,18 +71,21 @@ class QuestionTools:
             )
         questions = [_question(one) for one in given.questions]
         session_id = self.sessions.new_session_id()  # known before it exists, to withdraw it
-        call_id = waiting_call_id(call.call_id) if waits else call.call_id
         settled = False
         try:
             await self.workers.quick(
                 lambda: self.sessions.create_session(
-                    questions, call_id=call_id, session_id=session_id
+                    questions,
+                    call_id=call.call_id,
+                    session_id=session_id,
+                    working_directory=current_directory(),
+                    asker=Asker.current() if waits else None,
                 )
             )
             _log.info("mcp.questions_asked", session_id=session_id, waits=waits)
             await self.workers.quick(lambda: self._after_asking(session_id))
             if waits:
-                await self._wait(call, session_id, call_id, given.timeout_s)
+                await self._wait(call, session_id, call.call_id, given.timeout_s)
                 settled = True
             told = await self._told(session_id, _asked_text)
             settled = True
@@ -147,15 +153,26 @@ class QuestionTools:
                     await self.sessions.wait_for_answers_async(
                         session_id, timeout_s=given.timeout_s
                     )
-        return await self._told(session_id, _fetched_text)
+        told = await self._told(session_id, _fetched_text)
+        await self.workers.quick(lambda: self._note_fetched(session_id))
+        return told
 
     async def _told(
-        self, session_id: str, write: Callable[[QuestionSession, SessionStatus], str]
+        self, session_id: str, text: Callable[[QuestionSession, SessionStatus], str]
     ) -> Answer:
         session = await self.workers.quick(lambda: self.sessions.get(session_id))
         status = self.sessions.standing(session)
-        told = _result(session, status, write(session, status))
+        told = _result(session, status, text(session, status))
         return Answer(told, told.text)
+
+    def _note_fetched(self, session_id: str) -> None:
+        """Note on disk that answers were fetched; what goes wrong with it hinders nobody."""
+        try:
+            self.sessions.mark_answers_read(session_id)
+        except NoAnswers:
+            return
+        except (QuestionError, DurableError, OSError) as error:
+            _log.warning("mcp.not_marked_read", session_id=session_id, error=str(error))
 
     def tools(self) -> tuple[Tool, ...]:
         """Both of them."""
@@ -234,24 +251,27 @@ def _result(session: QuestionSession, status: SessionStatus, text: str) -> gives
 
 
 def _asked_text(session: QuestionSession, status: SessionStatus) -> str:
-    """What a call reads that asked: it waited for the end, or asked without waiting."""
-    session_id, count = session.session_id, len(session.questions)
-    if status is SessionStatus.PENDING:
-        return format_submission(session_id, count)
+    """Write what the call that asked answers."""
+    count = len(session.questions)
     if status is SessionStatus.REJECTED:
         return format_rejection(
-            session.rejection_reason, session_id=session_id, question_count=count
+            session.rejection_reason, session_id=session.session_id, question_count=count
         )
-    return _fetched_text(session, status)
+    if status is SessionStatus.PENDING:
+        return format_submission(session.session_id, count)
+    return _ended_text(session, status)
 
 
 def _fetched_text(session: QuestionSession, status: SessionStatus) -> str:
-    """What a call reads that fetches the answers."""
-    session_id = session.session_id
-    if status is SessionStatus.COMPLETED and session.answers is not None:
-        return format_user_response(session.answers, session.questions, session_id)
-    if status is SessionStatus.PENDING:
-        return format_pending(session_id)
+    """Write what a call that fetches answers answers."""
     if status is SessionStatus.REJECTED:
-        return format_rejected(session_id, session.rejection_reason)
-    return format_inactive(session_id, status.value)
+        return format_rejected(session.session_id, session.rejection_reason)
+    if status is SessionStatus.PENDING:
+        return format_pending(session.session_id)
+    return _ended_text(session, status)
+
+
+def _ended_text(session: QuestionSession, status: SessionStatus) -> str:
+    if status is SessionStatus.COMPLETED and session.answers is not None:
+        return format_user_response(session.answers, session.questions, session.session_id)
+    return format_inactive(session.session_id, status.value)

@@ -37,13 +37,13 @@ from tools.mcp_server.server import CallsUnderWay, build_server
 from tools.mcp_server.session_tools import SessionTools
 from tools.mcp_server.stdio import stdio_streams
 from tools.mcp_server.tool import Tool
+from tools.person import open_questions
 from tools.questions import (
     DEFAULT_BASE_DIR,
     Notifier,
     QuestionSessions,
     Teller,
     load_config,
-    open_sessions,
 )
 
 _STOP_S: Final = 10.0
@@ -97,7 +97,7 @@ class Kept:
         config = load_config()
         base = places.sessions if places.sessions is not None else DEFAULT_BASE_PATH
         asked = places.questions or config.directory or DEFAULT_BASE_DIR
-        questions = open_sessions(asked.absolute(), config=config)
+        questions = open_questions(asked.absolute(), config=config)
         return cls(
             sessions=SessionStore(base.absolute()),
             questions=questions,

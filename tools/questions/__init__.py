@@ -4,7 +4,7 @@
 (docs/questions.md); everything here may be used by any number of processes at once.
 """
 
-from tools.questions.askers import Asker
+from tools.questions.askers import Asker, current_directory
 from tools.questions.config import Config, NotifyConfig, load_config, open_sessions
 from tools.questions.domain import (
     CleanupResult,
@@ -50,6 +50,7 @@ from tools.questions.formatting import (
     format_user_response,
 )
 from tools.questions.notify import Notifier, Teller
+from tools.questions.places import shared_directory
 from tools.questions.rules import check_questions, is_request_to_asker, validate_answers
 from tools.questions.sessions import QuestionSessions, UnreadableQuestion
 from tools.questions.settings import QuestionsConfig
@@ -95,6 +96,7 @@ __all__ = [
     "UserAnswer",
     "ValidationReport",
     "check_questions",
+    "current_directory",
     "format_elaborate_request",
     "format_inactive",
     "format_pending",
@@ -109,5 +111,6 @@ __all__ = [
     "open_sessions",
     "parse_answers",
     "parse_questions",
+    "shared_directory",
     "validate_answers",
 ]

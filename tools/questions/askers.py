@@ -6,6 +6,7 @@ can take the answer any more, the question is ended; what can't be judged from h
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -42,6 +43,14 @@ class Asker:
             process=Owner.current(known, ""),
             session=None if session is None else session.absolute(),
         )
+
+
+def current_directory() -> str | None:
+    """Return the folder that this process works in, or None if it was deleted."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return None
 
 
 def asker_document(asker: Asker) -> dict[str, Any]:

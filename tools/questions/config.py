@@ -2,6 +2,7 @@
 
     [questions]
     directory = ".agentforge/questions"   # relative to the working directory
+    shared = true                         # instead: one directory for all projects and programs
     max_sessions = 100                    # and the other values of QuestionsConfig, by their names
     [notify]
     bell = true
@@ -25,6 +26,7 @@ from attrs import evolve, field, fields, frozen
 
 from tools.durable import FileSystem, OsFileSystem, ReadError, read_regular_file
 from tools.questions.errors import InvalidConfig
+from tools.questions.places import shared_directory
 from tools.questions.sessions import QuestionSessions
 from tools.questions.settings import QuestionsConfig
 
@@ -109,12 +111,12 @@ def load_config(
         if named is not None:
             raise InvalidConfig(["there is no such file"], path=where)
         data = b""
-    config = _parse(data, where)
+    config = _parse(data, where, environment)
     directory = environment.get(DIRECTORY_VARIABLE)
     return evolve(config, directory=Path(directory)) if directory else config
 
 
-def _parse(data: bytes, path: Path) -> Config:
+def _parse(data: bytes, path: Path, environment: Mapping[str, str]) -> Config:
     try:
         document = tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:
@@ -131,7 +133,15 @@ def _parse(data: bytes, path: Path) -> Config:
     if directory is not None and not (isinstance(directory, str) and directory.strip()):
         faults.append(f"questions.directory: expected a path, got {directory!r}")
         directory = None
-    questions = _build("questions", QuestionsConfig, sections["questions"], faults, ["directory"])
+    shared = sections["questions"].pop("shared", False)
+    if not isinstance(shared, bool):
+        faults.append(f"questions.shared: expected true or false, got {shared!r}")
+    elif shared and directory is not None:
+        faults.append("questions.shared: it names another place than questions.directory")
+    elif shared:
+        directory = str(shared_directory(environment))
+    others = ["directory", "shared"]
+    questions = _build("questions", QuestionsConfig, sections["questions"], faults, others)
     notify = _build("notify", NotifyConfig, sections["notify"], faults, [])
     if faults or questions is None or notify is None:
         raise InvalidConfig(faults, path=path)

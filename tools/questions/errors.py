@@ -85,6 +85,13 @@ class InvalidSessionId(QuestionError, InvalidIdentifier):
             "lower case; nothing was read or written.",
             session_id=session_id if isinstance(session_id, str) else None,
         )
+        quoted = isinstance(session_id, str) and shown[-1] in "'\""
+        self._shown = shown[1:-1] if quoted else shown
+
+    @property
+    def user_message(self) -> str:
+        """The documented sentence."""
+        return f"Invalid session ID format: {self._shown}"
 
 
 class SessionNotFound(QuestionError, LookupError):
@@ -176,6 +183,8 @@ class AnswersTimeout(QuestionError, TimeoutError):
         ended: Whether the session was ended as timed out; if not, it still can be answered.
     """
 
+    retryable = True
+
     def __init__(self, session_id: str, *, timeout_s: float, ended: bool) -> None:
         became = (
             "the session has timed out"
@@ -189,6 +198,14 @@ class AnswersTimeout(QuestionError, TimeoutError):
         )
         self.timeout_s = timeout_s
         self.ended = ended
+
+    @property
+    def user_message(self) -> str:
+        """The documented sentence."""
+        return (
+            f"Session {self.session_id} timed out waiting for user response: "
+            "Timeout waiting for user response"
+        )
 
 
 class CallIdMismatch(QuestionError):
@@ -241,6 +258,21 @@ class SessionCorrupted(QuestionError):
         self.path = path
         self.abandoned = abandoned
 
+    @property
+    def user_message(self) -> str:
+        """The documented sentence: answers that don't fit, or a file that can't be read."""
+        answers = "answers.json: "
+        fault = self.faults[0] if self.faults else ""
+        if fault.startswith(f"{answers}it is no JSON") or not fault.startswith(answers):
+            did = "read" if fault.endswith("it is missing") else "parse JSON from"
+            name = fault.partition(".json")[0]
+            return (
+                f"Failed to {did} session file {name}.json for session {self.session_id}: {fault}"
+            )
+        return (
+            f"Answer validation failed for session {self.session_id}: {fault.removeprefix(answers)}"
+        )
+
 
 class TooManySessions(QuestionError):
     """As many sessions wait as are allowed to.
@@ -249,6 +281,8 @@ class TooManySessions(QuestionError):
         waiting: How many wait.
         max_sessions: How many may.
     """
+
+    retryable = True
 
     def __init__(self, *, waiting: int, max_sessions: int) -> None:
         super().__init__(
@@ -266,6 +300,8 @@ class SessionBusy(QuestionError):
         holder: Who holds it, as far as its lock file tells, or None.
         timeout_s: How long was waited, in seconds.
     """
+
+    retryable = True
 
     def __init__(self, session_id: str, *, holder: str | None, timeout_s: float) -> None:
         super().__init__(
@@ -286,6 +322,8 @@ class AtomicWriteError(QuestionError):
         cause: What the system answered.
         visible: Whether the new content is what a reader sees in spite of the failure.
     """
+
+    retryable = True
 
     def __init__(
         self,
@@ -311,6 +349,11 @@ class AtomicWriteError(QuestionError):
         self.cause = cause
         self.visible = visible
 
+    @property
+    def user_message(self) -> str:
+        """The documented sentence."""
+        return _file_failed("write", self.session_id, self.path)
+
 
 class AtomicReadError(QuestionError):
     """The system would not read a file or the directory.
@@ -319,6 +362,8 @@ class AtomicReadError(QuestionError):
         path: What could not be read.
         cause: What the system answered.
     """
+
+    retryable = True
 
     def __init__(
         self, *, path: Path, cause: BaseException | None, session_id: str | None = None
@@ -330,6 +375,20 @@ class AtomicReadError(QuestionError):
         )
         self.path = path
         self.cause = cause
+
+    @property
+    def user_message(self) -> str:
+        """The documented sentence."""
+        return _file_failed("read", self.session_id, self.path)
+
+
+def _file_failed(did: str, session_id: str | None, path: Path) -> str:
+    if session_id is None:
+        return f"Atomic {did} failed: {path}"
+    return (
+        f"Failed to {did} session file {path.name} for session {session_id}: "
+        f"Atomic {did} failed: {path}"
+    )
 
 
 class InvalidConfig(_Faulty, ValueError):

@@ -18,9 +18,8 @@ from attrs import evolve, frozen
 from tools.clock import utc_now
 from tools.durable import FileSystem
 from tools.event_log import get_logger
-from tools.identifiers import completions
 from tools.prune import Outside
-from tools.questions.askers import Asker
+from tools.questions.askers import Asker, SessionEnd, end_of
 from tools.questions.changes import follow_changes, follow_changes_async
 from tools.questions.cleanup import cleanup
 from tools.questions.domain import (
@@ -52,12 +51,12 @@ from tools.questions.errors import (
     TooManySessions,
 )
 from tools.questions.formatting import SHORT_ID_CHARS
-from tools.questions.owners import Processes
+from tools.questions.owners import OsProcesses, Processes
 from tools.questions.rules import question_faults, submission_faults
 from tools.questions.settings import QuestionsConfig
 from tools.questions.store import READ_PAUSES_S, LockedSession, QuestionStore, Signature
 from tools.questions.validation import find_issues
-from tools.questions.waiting import Deadline, LoopBell, OnTimeout, Pace, Wait
+from tools.questions.waiting import Bell, Deadline, LoopBell, OnTimeout, ThreadBell, Wait
 from tools.questions.watching import Watcher, process_watcher
 from tools.questions.wire import to_millis
 
@@ -112,7 +111,9 @@ class QuestionSessions:
         new_id: Callable[[], str] = _new_uuid,
         token: Callable[[], str] | None = None,
         watcher: Watcher | None = None,
+        bell: Callable[[], Bell] = ThreadBell,
         processes: Processes | None = None,
+        session_end: SessionEnd | None = None,
         lock_timeout_s: float = 10.0,
         lock_grace_s: float = 2.0,
     ) -> None:
@@ -130,7 +131,10 @@ class QuestionSessions:
             new_id: Gives version 4 UUIDs.
             token: Gives random texts for hidden names.
             watcher: Tells of changes to those who wait; one for the whole process by default.
-            processes: The machine's processes, for lock files.
+            bell: Makes what wakes one wait that blocks its thread.
+            processes: The machine's processes, for lock files and askers.
+            session_end: Judges whether anybody can go on with the agent session that asked; without
+                it, questions of agent sessions wait without end.
             lock_timeout_s: How long a change waits for another one of the same session, in
                 seconds.
             lock_grace_s: How long a lock file whose owner can't be judged is respected, in
@@ -148,6 +152,9 @@ class QuestionSessions:
             sleep=sleep,
             wall=wall,
         )
+        self._processes = processes if processes is not None else OsProcesses()
+        self._session_end = session_end
+        self._bell = bell
         self._clock = clock
         self._monotonic = monotonic
         self._sleep = sleep
@@ -236,7 +243,9 @@ class QuestionSessions:
         names = self.store.names()
         if len(names) < self.config.max_sessions:
             return
-        waiting = sum(1 for name in names if self._waits(name))
+        if sum(1 for name in names if self._waits(name)) < self.config.max_sessions:
+            return
+        waiting = len(self.pending())  # without those that nobody waits for any more
         if waiting >= self.config.max_sessions:
             raise TooManySessions(waiting=waiting, max_sessions=self.config.max_sessions)
 
@@ -468,8 +477,9 @@ class QuestionSessions:
     ) -> SessionAnswers:
         """Wait until a person answers; blocks the thread, and Ctrl-C ends it.
 
-        The file system tells (milliseconds); where it does not, the wait looks for itself every
-        200 ms. Any number of processes may wait for the same session.
+        The file system tells, at once; where it does not, the wait looks for itself every 200 ms,
+        which is all that it does while nothing happens. Any number of processes may wait for the
+        same session.
 
         Args:
             session_id: The session.
@@ -493,18 +503,17 @@ class QuestionSessions:
             ValueError: `timeout_s` is negative or no number.
         """
         wait = self._begin_wait(session_id, timeout_s, expected_call_id, on_timeout)
-        told, pace = threading.Event(), Pace()
-        with self._watcher.telling(self.store.path(session_id), told.set):
+        bell = self._bell()
+        with self._watcher.telling(self.store.path(session_id), bell.ring):
             while True:
-                told.clear()
+                bell.clear()
                 found = wait.look()
                 if found is not None:
                     return found
                 pause = wait.deadline.pause(self._monotonic())
                 if wait.deadline.is_over(self._monotonic()):
                     return wait.end()
-                if told.wait(min(pause, pace.pause())):
-                    pace.told()
+                bell.wait(pause)
 
     async def wait_for_answers_async(
         self,
@@ -527,7 +536,7 @@ class QuestionSessions:
         wait = await in_thread(
             self._begin_wait, session_id, timeout_s, expected_call_id, on_timeout
         )
-        bell, pace = LoopBell(), Pace()
+        bell = LoopBell()
         with self._watcher.telling(self.store.path(session_id), bell.ring):
             while True:
                 bell.clear()
@@ -538,8 +547,7 @@ class QuestionSessions:
                 pause = wait.deadline.pause(self._monotonic())
                 if wait.deadline.is_over(self._monotonic()):
                     return await in_thread(wait.end)
-                if await bell.wait(min(pause, pace.pause())):
-                    pace.told()
+                await bell.wait(pause)
 
     def _begin_wait(
         self,
@@ -602,7 +610,9 @@ class QuestionSessions:
     ) -> list[QuestionSession]:
         """Return the sessions, oldest first; one that can't be read hides none of the others.
 
-        What did not change since the last call is not read again.
+        What did not change since the last call is not read again. A session that waits for an
+        answer which nobody can take any more (its asker was killed, or the agent session that it
+        was asked for has ended or was deleted) is ended as abandoned first.
 
         Args:
             status: Only those that stand so.
@@ -616,8 +626,9 @@ class QuestionSessions:
         found = []
         for name, read in self._read_all(names).items():
             if isinstance(read, QuestionSession):
-                if status is None or read.status is status:
-                    found.append(read)
+                attended = self._attended(read)
+                if status is None or attended.status is status:
+                    found.append(attended)
             elif on_unreadable is not None:
                 on_unreadable(UnreadableQuestion(name, read))
         there = set(names)
@@ -628,6 +639,21 @@ class QuestionSessions:
             self._complained &= there
         found.sort(key=lambda one: (one.created_at, one.session_id))
         return found
+
+    def _attended(self, session: QuestionSession) -> QuestionSession:
+        """Return a session as it stands, ended if nobody can take its answer any more."""
+        if session.status is not SessionStatus.PENDING:
+            return session
+        reason = end_of(session.asker, processes=self._processes, session_end=self._session_end)
+        if reason is None:
+            return session
+        try:
+            with suppress(SessionEnded):  # somebody was faster
+                self.abandon_session(session.session_id, reason)
+            return self.store.read(session.session_id)
+        except QuestionError as error:
+            _log.warning("question.not_withdrawn", session_id=session.session_id, error=str(error))
+            return session
 
     def _read_all(self, names: Sequence[str]) -> dict[str, QuestionSession | QuestionError]:
         """Read sessions. What is torn is read again after a pause, all of it together."""
@@ -715,8 +741,7 @@ class QuestionSessions:
         text = shortened.strip().lower()
         if not text or len(text) > 36 or set(text) - set("0123456789abcdef-"):
             raise InvalidSessionId(shortened)
-        known = {name.lower(): name for name in self.store.names()}
-        found = [known[one] for one in completions(text, known)]
+        found = [name for name in self.store.names() if name.lower().startswith(text)]
         if not found:
             raise SessionNotFound(text, path=self.base_dir)
         if len(found) > 1:

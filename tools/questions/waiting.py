@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 from attrs import define
 
@@ -22,7 +23,6 @@ from tools.questions.store import QuestionStore, Signature
 POLL_S: Final = 0.2
 """How often a wait looks for itself, whatever the file system tells, in seconds."""
 
-_SOON_S: Final = (0.005, 0.01, 0.02, 0.04, 0.08)
 _REASON_CHARS: Final = 2_000
 
 OnTimeout = Literal["leave", "end"]
@@ -58,25 +58,34 @@ def outcome(session: QuestionSession, expected_call_id: str | None) -> SessionAn
     return session.answers
 
 
-class Pace:
-    """How long to wait for the next look, in seconds.
+class Bell(Protocol):
+    """What wakes a wait between two looks."""
 
-    Who was told and found nothing looks again soon, since somebody is at work there and the next
-    thing that is told could be lost (`watchfiles` forgets what happens while it hands over); who
-    was not told looks every 200 ms.
-    """
+    def ring(self) -> None:
+        """Wake it; from any thread."""
+        ...
+
+    def clear(self) -> None:
+        """Forget what was rung."""
+        ...
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until it rings, or for `timeout_s` seconds; return whether it rang."""
+        ...
+
+
+class ThreadBell:
+    """Wakes a thread."""
 
     def __init__(self) -> None:
-        """Begin without having been told."""
-        self._soon: Iterator[float] = iter(())
+        """Belong to the thread that will wait."""
+        self._event = threading.Event()
+        self.ring = self._event.set
+        self.clear = self._event.clear
 
-    def told(self) -> None:
-        """Look again soon, a few times."""
-        self._soon = iter(_SOON_S)
-
-    def pause(self) -> float:
-        """Return how long to wait for the next look."""
-        return min(next(self._soon, POLL_S), POLL_S)
+    def wait(self, timeout_s: float) -> bool:
+        """See `Bell`."""
+        return self._event.wait(timeout_s)
 
 
 @define

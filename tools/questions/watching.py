@@ -1,42 +1,47 @@
 """Being told by the file system that a directory changed.
 
 One thread of the process watches all directories that somebody waits for, so that a thousand waits
-cost one inotify instance. Whoever waits is told at once where the file system tells; where it does
-not (a network file system, no inotify instances left), nobody is told, and each wait looks for
-itself at its own interval.
+cost one inotify instance. On Linux it sleeps in the kernel until something happens; elsewhere
+`watchfiles` looks a few times a second. Where the file system tells nothing (a network file system,
+no inotify instances left), nobody is told, and each wait looks for itself at its own interval.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Final, Protocol
 
 from tools.event_log import get_logger
+from tools.questions.inotify import Change, Inotify, is_available
 
-STEP_MS: Final = 3
-"""How often the watching thread asks what was told, in ms. An event is passed on after one to two
-steps (`watchfiles` groups what comes together)."""
-_TIMEOUT_MS: Final = 20
+STEP_MS: Final = 25
+"""How often `watchfiles` asks what was told, in ms, where there is no inotify."""
+_TIMEOUT_MS: Final = 200
 _FIRST_REST_S: Final = 0.05
 _LONGEST_REST_S: Final = 1.0
-"""How long the thread rests after the file system refused to be watched, in seconds: as when this
-user's inotify instances (128 by default) are taken, which others may give back soon."""
+"""How long the thread rests after the file system refused to be watched, in seconds."""
+
+THREAD_NAME: Final = "agentforge-questions-watcher"
 
 _log = get_logger("agentforge.questions")
+
+Tell = Callable[[], None]
+"""Called after a change."""
 
 
 class Watcher(Protocol):
     """Tells that something in a directory changed."""
 
-    def telling(self, path: Path, tell: Callable[[], None]) -> AbstractContextManager[None]:
+    def telling(self, path: Path, tell: Tell) -> AbstractContextManager[None]:
         """Return a block; while it runs, `tell` is called after each change in `path`.
 
-        `tell` comes from another thread, may come for nothing, and comes once at the start, when
-        the directory is watched. A change may be missed.
+        `tell` comes from another thread and may come for nothing. A change may be missed. Hidden
+        names and lock files are no news.
         """
         ...
 
@@ -45,13 +50,161 @@ class NoWatcher:
     """Tells nothing: each wait looks for itself."""
 
     @contextmanager
-    def telling(self, path: Path, tell: Callable[[], None]) -> Iterator[None]:  # noqa: ARG002
+    def telling(self, path: Path, tell: Tell) -> Iterator[None]:  # noqa: ARG002
         """See `Watcher`."""
         yield
 
 
+def _is_news(name: str) -> bool:
+    return not name.startswith(".") and not name.endswith(".lock")
+
+
+def _until_readable(descriptors: Sequence[int]) -> list[int]:
+    """Sleep until one of some descriptors can be read; return which."""
+    poll = select.poll()
+    for fd in descriptors:
+        poll.register(fd, select.POLLIN)
+    return [fd for fd, _ in poll.poll()]
+
+
+class _Line:
+    """An inotify instance with the thread that passes on what it tells, until nobody listens."""
+
+    def __init__(self, wait: Callable[[Sequence[int]], list[int]]) -> None:
+        self._wait = wait
+        self._told: dict[int, list[Tell]] = {}
+        self._lock = threading.Lock()
+        self._end_fd = os.eventfd(0, os.EFD_CLOEXEC)
+        try:
+            self._inotify = Inotify()
+            try:
+                threading.Thread(target=self._run, name=THREAD_NAME, daemon=True).start()
+            except BaseException:
+                self._inotify.close()
+                raise
+        except BaseException:
+            os.close(self._end_fd)
+            raise
+
+    def add(self, path: str, tell: Tell) -> int:
+        """Tell of changes in a directory from now on; return its number."""
+        with self._lock:  # so that no event is looked up before its listener is there
+            watch = self._inotify.add(path)
+            self._told.setdefault(watch, []).append(tell)
+        return watch
+
+    def remove(self, watch: int, tell: Tell) -> None:
+        """Tell of changes no more."""
+        with self._lock:
+            tells = self._told.get(watch, [])
+            if tell in tells:
+                tells.remove(tell)
+            if not tells and self._told.pop(watch, None) is not None:
+                self._inotify.remove(watch)
+
+    def end(self) -> None:
+        """End the thread, which closes everything."""
+        os.eventfd_write(self._end_fd, 1)
+
+    def abandon(self) -> None:
+        """Close the copies that a forked child has, whose parent goes on using its own."""
+        self._inotify.close()
+        os.close(self._end_fd)
+
+    def _run(self) -> None:
+        try:
+            while self._end_fd not in self._wait([self._inotify.fd, self._end_fd]):
+                self._pass_on(self._inotify.read())
+        finally:
+            with self._lock:
+                self._inotify.close()
+                os.close(self._end_fd)
+
+    def _pass_on(self, changes: Iterable[Change]) -> None:
+        with self._lock:
+            watches = {one.watch for one in changes if _is_news(one.name)}
+            if -1 in watches:  # events were lost: it may be anything
+                watches = set(self._told)
+            tells = [tell for watch in watches for tell in self._told.get(watch, ())]
+        for tell in tells:
+            tell()
+
+
+class InotifyWatcher:
+    """Watches directories with inotify, all of them from one thread that sleeps meanwhile.
+
+    The thread lives while somebody is to be told. May be used from any thread; after a fork the
+    child starts with nobody to tell.
+    """
+
+    def __init__(self, *, wait: Callable[[Sequence[int]], list[int]] = _until_readable) -> None:
+        """Make a watcher; nothing is watched yet.
+
+        Args:
+            wait: Sleeps until one of some descriptors can be read, and returns which.
+        """
+        self._wait = wait
+        self._line: _Line | None = None
+        self._complained = False
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._lock = threading.Lock()
+        self._listeners = 0
+        self._line = None
+
+    def forget(self) -> None:
+        """Begin anew, with nobody to tell: what a forked child does, which has no such thread."""
+        if self._line is not None:
+            with suppress(OSError):
+                self._line.abandon()
+        self._begin_anew()
+
+    @contextmanager
+    def telling(self, path: Path, tell: Tell) -> Iterator[None]:
+        """See `Watcher`; what happens from the beginning of the block is not missed."""
+        added = self._add(path, tell)
+        try:
+            yield
+        finally:
+            if added is not None:
+                self._remove(*added, tell)
+
+    def _add(self, path: Path, tell: Tell) -> tuple[_Line, int] | None:
+        with self._lock:
+            try:
+                if self._line is None:
+                    self._line = _Line(self._wait)
+                watch = self._line.add(str(path), tell)
+            except (OSError, RuntimeError) as error:  # a thread may be refused, too
+                self._complain(path, error)
+                self._end_if_unused()
+                return None
+            self._listeners += 1
+            return self._line, watch
+
+    def _complain(self, path: Path, error: Exception) -> None:
+        if isinstance(error, FileNotFoundError | NotADirectoryError) or self._complained:
+            return  # the wait finds that out by itself
+        self._complained = True
+        _log.warning("questions.not_watched", path=str(path), error=str(error))
+
+    def _remove(self, line: _Line, watch: int, tell: Tell) -> None:
+        with self._lock:
+            if line is not self._line:
+                return  # of the process that this one was forked from
+            line.remove(watch, tell)
+            self._listeners -= 1
+            self._end_if_unused()
+
+    def _end_if_unused(self) -> None:
+        if self._line is not None and not self._listeners:
+            self._line.end()
+            self._line = None
+
+
 class FileWatcher:
-    """Watches directories with `watchfiles`, all of them from one thread.
+    """Watches directories with `watchfiles`, all from one thread; where there is no inotify.
 
     The thread lives while somebody is to be told. May be used from any thread; after a fork the
     child starts with nobody to tell.
@@ -69,21 +222,19 @@ class FileWatcher:
     def forget(self) -> None:
         """Begin anew, with nobody to tell: what a forked child does, which has no such thread."""
         self._lock = threading.Lock()
-        self._told: dict[str, list[Callable[[], None]]] = {}
+        self._told: dict[str, list[Tell]] = {}
         self._changed = threading.Event()
         self._thread: threading.Thread | None = None
 
     @contextmanager
-    def telling(self, path: Path, tell: Callable[[], None]) -> Iterator[None]:
+    def telling(self, path: Path, tell: Tell) -> Iterator[None]:
         """See `Watcher`."""
         name = os.path.realpath(path)
         with self._lock:
             self._told.setdefault(name, []).append(tell)
             self._changed.set()
             if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._run, name="agentforge-questions-watcher", daemon=True
-                )
+                self._thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
                 self._thread.start()
         try:
             yield
@@ -150,10 +301,10 @@ class FileWatcher:
             tell()
 
 
-_watcher = FileWatcher()
+_watcher: InotifyWatcher | FileWatcher = InotifyWatcher() if is_available() else FileWatcher()
 os.register_at_fork(after_in_child=_watcher.forget)
 
 
-def process_watcher() -> FileWatcher:
+def process_watcher() -> Watcher:
     """Return the watcher that all waits of this process share."""
     return _watcher

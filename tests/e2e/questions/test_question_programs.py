@@ -111,6 +111,41 @@ def test_one_process_asks_and_another_answers(
     assert [one["status"] for one in listed["sessions"]] == ["completed"]
 
 
+def test_an_asker_that_is_terminated_withdraws_its_question_and_ends_by_the_signal(
+    started: list[subprocess.Popen[str]], tmp_path: Path, sessions: QuestionSessions
+) -> None:
+    asker = start(started, tmp_path, "-m", "tools.cli", "ask", "Which?", "-o", "a", "-o", "b")
+    session_id = waiting(sessions)
+    assert asker.stderr is not None
+    assert "Waiting for an answer" in asker.stderr.readline()
+    asker.terminate()
+    asker.communicate(timeout=PATIENCE_S)
+    assert asker.returncode == -signal.SIGTERM
+    record = sessions.get(session_id).record
+    assert record.status is SessionStatus.ABANDONED
+    assert record.end_reason == "the one who asked was terminated"
+
+
+def test_the_question_of_an_asker_that_was_killed_is_ended_by_who_looks_next(
+    started: list[subprocess.Popen[str]], tmp_path: Path, sessions: QuestionSessions
+) -> None:
+    asker = start(started, tmp_path, "-m", "tools.cli", "ask", "Which?", "-o", "a", "-o", "b")
+    kept = start(
+        started, tmp_path, "-m", "tools.cli", "ask", "Kept?", "-o", "a", "-o", "b", "--keep"
+    )
+    for process in (asker, kept):
+        assert process.stderr is not None
+        assert "Waiting for an answer" in process.stderr.readline()
+        process.kill()
+        process.communicate(timeout=PATIENCE_S)
+    listed = json.loads(cli(tmp_path, "history", "--json").stdout)["sessions"]
+    assert {one["questions"][0]["prompt"]: one["status"] for one in listed} == {
+        "Which?": "abandoned",
+        "Kept?": "pending",
+    }
+    assert [one.questions[0].prompt for one in sessions.pending()] == ["Kept?"]
+
+
 def test_an_asker_that_is_interrupted_withdraws_its_question(
     started: list[subprocess.Popen[str]], tmp_path: Path, sessions: QuestionSessions
 ) -> None:

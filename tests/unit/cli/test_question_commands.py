@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import sys
 import threading
@@ -109,6 +110,52 @@ def test_ask_ends_with_1_when_it_is_rejected(cli: Run, sessions: QuestionSession
     person.join()
     assert code == 1
     assert json.loads(out)["error"]["reason"] == "no"
+
+
+@pytest.mark.parametrize(
+    ("reason", "line"),
+    [('only "big" ones', 'Rejection reason: "only "big" ones"'), (None, "No reason provided.")],
+)
+def test_the_reason_of_a_rejection_reaches_the_one_who_asked(
+    cli: Run, sessions: QuestionSessions, reason: str | None, line: str
+) -> None:
+    person = in_a_moment(sessions, lambda one: sessions.reject_session(one, reason))
+    code, out, _ = cli("ask", "Which?", "-o", "a", "-o", "b")
+    person.join()
+    assert (code, out) == (1, f"User rejected this question set.\n\n{line}\n")
+
+
+def test_ask_says_who_waits_and_where_and_not_if_the_question_is_kept(
+    cli: Run, sessions: QuestionSessions, tmp_path: Path
+) -> None:
+    person = in_a_moment(sessions, sessions.reject_session)
+    cli("ask", "Which?", "-o", "a", "-o", "b")
+    person.join()
+    found = only(sessions)
+    assert found.working_directory == str(tmp_path)
+    assert found.asker.process.pid == os.getpid()
+    for more in (["--no-wait"], ["--keep", "--timeout", "1s"]):
+        cli("ask", "Which?", "-o", "a", "-o", "b", *more)
+        assert sessions.pending()[-1].asker is None
+
+
+def test_one_queue_is_shared_when_it_is_asked_for(
+    cli: Run, sessions: QuestionSessions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AUQ_SESSION_DIR", str(tmp_path / "all"))
+    _, session_id, _ = cli("ask", "Which?", "-o", "a", "-o", "b", "--no-wait", "--shared")
+    assert sessions.list_sessions() == []
+    (found,) = QuestionSessions(tmp_path / "all").list_sessions()
+    assert session_id == f"{found.session_id}\n"
+    assert session_id[:8] in cli("history", "--shared")[1]
+    assert cli("answer", session_id[:8], "--shared", "-s", "a")[0] == 0
+    assert cli("ask", "--wait-for", session_id[:8], "--shared")[0] == 0
+    (found,) = QuestionSessions(tmp_path / "all").list_sessions()
+    assert found.answers is not None
+    assert found.answers.last_read_at is not None
+    code, _, err = cli("history", "--shared", "--questions", "x")
+    assert code == 2
+    assert "--questions names another place" in err
 
 
 @pytest.mark.parametrize(

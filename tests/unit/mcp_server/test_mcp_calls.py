@@ -16,7 +16,8 @@ from pydantic import BaseModel
 
 from tests.support.executors import FAILED, TRAPPED, FakeExecutor
 from tests.support.mcp_processes import ASKED
-from tests.support.questions import DATABASE
+from tests.support.questions import ANSWERS, DATABASE
+from tests.support.questions import MISSING as FIRST_ID
 from tools.durable import WriteError
 from tools.errors import AgentForgeError
 from tools.harness import PhaseResult, SessionConflict, SessionManager, SessionStore
@@ -34,12 +35,15 @@ from tools.questions import (
     QuestionSessions,
     SessionEnded,
     SessionStatus,
-    UserAnswer,
+    current_directory,
     format_inactive,
+    format_pending,
+    format_rejected,
     format_rejection,
     format_submission,
     format_user_response,
 )
+from tools.questions.wire import question_document
 from tools.sandbox import SandboxUnavailable
 
 pytestmark = pytest.mark.anyio
@@ -504,55 +508,69 @@ async def test_questions_that_cant_be_asked_leave_nothing_behind(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("end", "status"),
-    [("time_out_session", "timed_out"), ("abandon_session", "abandoned")],
+    ("end", "text"),
+    [
+        (lambda s, one: s.time_out_session(one), format_inactive(FIRST_ID, "timed_out")),
+        (lambda s, one: s.abandon_session(one, "enough"), format_inactive(FIRST_ID, "abandoned")),
+        (lambda s, one: s.reject_session(one, "enough"), format_rejected(FIRST_ID, "enough")),
+        (lambda _, one: None, format_pending(FIRST_ID)),
+    ],
+    ids=["timed out", "abandoned", "rejected", "pending"],
 )
-async def test_questions_that_ended_are_no_longer_active(
-    tmp_path: Path, end: str, status: str
+async def test_where_questions_stand_is_written_as_the_format_has_it(
+    tmp_path: Path, end: Callable[[QuestionSessions, str], object], text: str
 ) -> None:
     sessions = QuestionSessions(tmp_path)
-    session_id = sessions.create_session([DATABASE])
-    getattr(sessions, end)(session_id, "enough")
+    session_id = sessions.create_session([DATABASE], session_id=FIRST_ID)
+    end(sessions, session_id)
     tools = QuestionTools(sessions=sessions, workers=Workers())
     async with Client(build_server(tools.tools())) as client:
         result = await client.call_tool("get_answered_questions", {"session_id": session_id})
-    assert text_of(result) == format_inactive(session_id, status)
-    assert text_of(result) == (
-        f"[Session: {session_id[:8]} | Status: {status}]\n\nSession is no longer active."
-    )
-    assert (result.structured_content or {})["end_reason"] == "enough"
+    assert text_of(result) == text
 
 
-async def test_where_questions_stand_is_written_as_in_the_shared_format(tmp_path: Path) -> None:
+async def test_a_rejection_during_a_fetch_that_waits_is_a_result_and_no_error(
+    tmp_path: Path,
+) -> None:
     sessions = QuestionSessions(tmp_path)
+    session_id = sessions.create_session([DATABASE])
+    sessions.reject_session(session_id, "no")
+    tools = QuestionTools(sessions=sessions, workers=Workers())
+    fetch = {"session_id": session_id, "blocking": True}
+    async with Client(build_server(tools.tools())) as client:
+        result = await client.call_tool("get_answered_questions", fetch)
+    assert not result.is_error
+    assert text_of(result) == format_rejected(session_id, "no")
+
+
+async def test_answers_that_are_fetched_are_headed_and_noted_as_read(tmp_path: Path) -> None:
+    sessions = QuestionSessions(tmp_path)
+    session_id = sessions.create_session([DATABASE])
+    sessions.save_session_answers(session_id, ANSWERS[:1])
     tools = QuestionTools(sessions=sessions, workers=Workers())
     async with Client(build_server(tools.tools())) as client:
+        result = await client.call_tool("get_answered_questions", {"session_id": session_id})
+    answers = sessions.get(session_id).answers
+    assert answers is not None
+    assert answers.last_read_at is not None
+    assert text_of(result) == format_user_response(answers, [DATABASE], session_id)
+    assert text_of(result).startswith(f"[Session: {session_id[:8]} | Questions: 1]\n\n")
 
-        async def fetched(session_id: str) -> str:
-            given = {"session_id": session_id}
-            return text_of(await client.call_tool("get_answered_questions", given))
 
-        result = await client.call_tool("ask_user_questions", {**ASKED, "non_blocking": True})
-        session_id = str((result.structured_content or {})["session_id"])
-        short = session_id[:8]
-        assert text_of(result) == format_submission(session_id, 1)
-        assert text_of(result).startswith(
-            f"[Session: {short} | Questions: 1 | Status: pending]\n\nQuestions submitted"
+async def test_questions_that_are_not_waited_for_say_how_the_answers_are_fetched(
+    tmp_path: Path,
+) -> None:
+    sessions = QuestionSessions(tmp_path)
+    tools = QuestionTools(sessions=sessions, workers=Workers())
+    asked = [question_document(DATABASE)]
+    async with Client(build_server(tools.tools())) as client:
+        result = await client.call_tool(
+            "ask_user_questions", {"questions": asked, "non_blocking": True}
         )
-        assert await fetched(short) == (f"[Session: {short} | Status: pending]\n\nNo answers yet.")
-        sessions.reject_session(session_id, "no time")
-        assert await fetched(short) == (
-            f"[Session: {short} | Status: rejected]\n\n"
-            'User rejected this question set. Reason: "no time"'
-        )
-        answered = sessions.create_session([DATABASE])
-        given = [
-            UserAnswer(question_index=0, selected_option="SQLite"),
-            UserAnswer(question_index=0, custom_text="[ELABORATE_REQUEST] why?"),
-        ]
-        sessions.save_session_answers(answered, given)
-        assert await fetched(answered) == format_user_response(given, [DATABASE], answered)
-        assert "[ELABORATE_REQUEST] why?" in await fetched(answered)
+    (session,) = sessions.list_sessions()
+    assert text_of(result) == format_submission(session.session_id, 1)
+    assert session.asker is None  # the questions outlive this server on purpose
+    assert session.working_directory == current_directory()
 
 
 @pytest.mark.parametrize("reason", ["not now", None])

@@ -16,7 +16,14 @@ import pytest
 
 from tests.support.clock import FakeClock
 from tests.support.promptness import soonest
-from tests.support.questions import ANSWERS, MISSING, QUESTIONS, CountingWatcher, build
+from tests.support.questions import (
+    ANSWERS,
+    MISSING,
+    QUESTIONS,
+    CountingWatcher,
+    FakeTime,
+    build,
+)
 from tools.questions import (
     AnswersTimeout,
     QuestionSessions,
@@ -28,7 +35,7 @@ from tools.questions import (
     SessionStatus,
 )
 from tools.questions import waiting as waiting_module
-from tools.questions.waiting import Deadline, Pace
+from tools.questions.waiting import Deadline, ThreadBell
 from tools.questions.watching import FileWatcher, NoWatcher
 
 
@@ -295,11 +302,21 @@ def test_the_time_of_the_session_counts_from_its_creation(base: Path, clock: Fak
     assert caught.value.ended
 
 
-def test_who_is_told_for_nothing_looks_again_soon_and_then_as_ever() -> None:
-    pace = Pace()
-    assert [pace.pause() for _ in range(2)] == [0.2, 0.2]
-    pace.told()
-    assert [pace.pause() for _ in range(7)] == [0.005, 0.01, 0.02, 0.04, 0.08, 0.2, 0.2]
+def test_a_quiet_wait_looks_five_times_a_second_and_does_nothing_else(base: Path) -> None:
+    time, waits = FakeTime(), []
+
+    class CountingBell(ThreadBell):
+        def wait(self, timeout_s: float) -> bool:
+            waits.append(timeout_s)
+            time.now += timeout_s
+            return False
+
+    sessions = build(base, monotonic=time.monotonic, bell=CountingBell, watcher=NoWatcher())
+    session_id = sessions.create_session(QUESTIONS)
+    with pytest.raises(AnswersTimeout):
+        sessions.wait_for_answers(session_id, 60)
+    assert len(waits) <= 5 * 60 + 1
+    assert max(waits) <= waiting_module.POLL_S
 
 
 def test_a_deadline_is_the_nearer_of_two() -> None:

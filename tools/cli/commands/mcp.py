@@ -11,7 +11,7 @@ import typer
 
 from tools.cli.context import cli_of
 from tools.cli.errors import Interrupted
-from tools.cli.options import AsJson, QuestionsDirectory, questions_directory
+from tools.cli.options import AsJson, QuestionsDirectory, SharedQuestions, questions_directory
 
 _DEFAULT_HOST: Final = "127.0.0.1"
 _DEFAULT_PORT: Final = 8137
@@ -80,6 +80,7 @@ def mcp(
         ),
     ] = None,
     questions: QuestionsDirectory = None,
+    shared: SharedQuestions = False,
     as_json: AsJson = False,
 ) -> None:
     """Serve sessions, the sandbox and questions to AI clients (MCP)."""
@@ -98,7 +99,7 @@ def mcp(
         for option, given in only_http.items():
             if given:
                 raise typer.BadParameter("only --http has this", param_hint=option)
-    where = questions_directory(questions)
+    where = questions_directory(questions, shared=shared)
     require_sdk()
     from tools.mcp_server.http import HttpSettings, is_loopback, read_token
     from tools.mcp_server.serving import (

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -16,8 +18,10 @@ from tools.cli.options import (
     AsJson,
     QuestionsCommand,
     QuestionsDirectory,
+    SharedQuestions,
     questions_directory,
 )
+from tools.cli.question_signals import Terminated, end_by, ended_by_signals
 
 if TYPE_CHECKING:
     from tools.questions import (
@@ -53,7 +57,7 @@ def complete_question_ids(context: typer.Context, incomplete: str) -> list[tuple
     from tools.questions import open_sessions
 
     try:
-        sessions = open_sessions(context.params.get("directory"))
+        sessions = open_sessions(_directory_of(context))
         return [
             (one.session_id, one.status.value)
             for one in sessions.list_sessions()
@@ -61,6 +65,11 @@ def complete_question_ids(context: typer.Context, incomplete: str) -> list[tuple
         ]
     except Exception:  # noqa: BLE001 (a shell that is being typed in must see no error)
         return []
+
+
+def _directory_of(context: typer.Context) -> Path | None:
+    given = context.params
+    return questions_directory(given.get("directory"), shared=bool(given.get("shared")))
 
 
 QuestionId = Annotated[
@@ -84,10 +93,11 @@ def add_to(app: typer.Typer) -> None:
     )(history)
 
 
-def _sessions(cli: Cli, directory: str | None) -> QuestionSessions:
-    from tools.questions import open_sessions
+def _sessions(cli: Cli, directory: str | None, *, shared: bool) -> QuestionSessions:
+    from tools.person import open_questions
 
-    return open_sessions(questions_directory(directory), clock=cli.outside.clock)
+    where = questions_directory(directory, shared=shared)
+    return open_questions(where, clock=cli.outside.clock)
 
 
 # ---------------------------------------------------------------------------------------- ask
@@ -152,54 +162,77 @@ def ask(
         str | None, typer.Option("--call-id", help="A call id to keep with the session.")
     ] = None,
     directory: QuestionsDirectory = None,
+    shared: SharedQuestions = False,
     as_json: AsJson = False,
 ) -> None:
     """Ask a person and wait for the answer.
 
-    Ends with 0 when it was answered, 1 when it was rejected, 124 when nobody answered in time. If
-    you press Ctrl-C or the time is over, the question is withdrawn, unless you say --keep.
+    Ends with 0 when it was answered, 1 when it was rejected (the reason is on standard output), 124
+    when nobody answered in time. If you press Ctrl-C, the command is terminated or the time is
+    over, the question is withdrawn, unless you say --keep.
     """
+    from tools.questions import Asker, current_directory
+
     cli = cli_of(context, json=as_json)
     if timeout is not None and not wait:
         raise typer.BadParameter(
             "--no-wait waits for nothing, so nothing would end after this time",
             param_hint="--timeout",
         )
-    sessions = _sessions(cli, directory)
+    sessions = _sessions(cli, directory, shared=shared)
     if wait_for is not None:
-        about_a_question = (prompt, option, file, title, multi or None, call_id)
-        if any(given is not None for given in about_a_question):
-            raise typer.BadParameter(
-                "asks nothing, so it takes no question", param_hint="--wait-for"
-            )
-        if not wait:
-            raise typer.BadParameter("waits, so it takes no --no-wait", param_hint="--wait-for")
+        _check_asks_nothing((prompt, option, file, title, multi or None, call_id), wait=wait)
         session_id, keep = sessions.resolve_id(wait_for), True
     else:
         questions = _questions_of(prompt, option or [], title, multi=multi, file=file)
-        session_id = sessions.create_session(questions, call_id=call_id)
+        session_id = sessions.create_session(
+            questions,
+            call_id=call_id,
+            working_directory=current_directory(),
+            asker=Asker.current() if wait and not keep else None,
+        )
     try:
         if wait_for is None:
             _tell_person(sessions, session_id)
         if wait:
-            _wait_and_tell(cli, sessions, session_id, timeout, keep=keep)
+            with ended_by_signals():
+                _wait_and_tell(cli, sessions, session_id, timeout, keep=keep)
+            if wait_for is not None:
+                _note_fetched(sessions, session_id)
         elif cli.output.json:
             cli.output.document({"session_id": session_id, "status": "pending"})
         else:
             cli.output.line(session_id)
     except KeyboardInterrupt:
         if not keep:
-            _withdraw(sessions, session_id)
+            _withdraw(sessions, session_id, "the one who asked was interrupted")
         raise
+    except Terminated as ended:
+        if not keep:
+            _withdraw(sessions, session_id, "the one who asked was terminated")
+        end_by(ended.number)
 
 
-def _withdraw(sessions: QuestionSessions, session_id: str) -> None:
-    from contextlib import suppress
+def _check_asks_nothing(about_a_question: Iterable[object], *, wait: bool) -> None:
+    if any(given is not None for given in about_a_question):
+        raise typer.BadParameter("asks nothing, so it takes no question", param_hint="--wait-for")
+    if not wait:
+        raise typer.BadParameter("waits, so it takes no --no-wait", param_hint="--wait-for")
 
+
+def _note_fetched(sessions: QuestionSessions, session_id: str) -> None:
+    """Note on disk that answers were fetched; what goes wrong with it takes no answer away."""
+    from tools.questions import QuestionError
+
+    with suppress(QuestionError):
+        sessions.mark_answers_read(session_id)
+
+
+def _withdraw(sessions: QuestionSessions, session_id: str, why: str) -> None:
     from tools.questions import QuestionError
 
     with suppress(QuestionError):  # it ended meanwhile
-        sessions.abandon_session(session_id, "the one who asked was interrupted")
+        sessions.abandon_session(session_id, why)
 
 
 def _wait_and_tell(
@@ -210,16 +243,23 @@ def _wait_and_tell(
     *,
     keep: bool,
 ) -> None:
-    from tools.questions import format_user_response
+    from tools.cli.exit_codes import ExitCode
+    from tools.questions import SessionRejected, format_rejection, format_user_response
 
     if not cli.output.json:
         short = sessions.short_ids().get(session_id, session_id)
         cli.output.remark(f"Waiting for an answer to {session_id}: agentforge answer {short}")
-    answers = sessions.wait_for_answers(
-        session_id,
-        timeout.total_seconds() if timeout is not None else None,
-        on_timeout="leave" if keep else "end",
-    )
+    try:
+        answers = sessions.wait_for_answers(
+            session_id,
+            timeout.total_seconds() if timeout is not None else None,
+            on_timeout="leave" if keep else "end",
+        )
+    except SessionRejected as error:
+        if cli.output.json:
+            raise
+        cli.output.lines(format_rejection(error.reason).rstrip("\n"))
+        raise typer.Exit(ExitCode.NOT_DONE) from error
     session = sessions.get(session_id)
     text = format_user_response(answers, session.questions)
     if cli.output.json:
@@ -229,7 +269,10 @@ def _wait_and_tell(
 
 
 def _tell_person(sessions: QuestionSessions, session_id: str) -> None:
-    from tools.questions import Notifier, load_config
+    from tools.questions import Notifier, QuestionError, load_config
+
+    with suppress(QuestionError):
+        sessions.pending()  # ends what nobody waits for any more
 
     Notifier(load_config().notify, sessions.base_dir, terminal=sys.stderr).tell(
         sessions.get(session_id)
@@ -331,6 +374,7 @@ def answer(
         ),
     ] = None,
     directory: QuestionsDirectory = None,
+    shared: SharedQuestions = False,
     as_json: AsJson = False,
 ) -> None:
     """Answer a question session; without options it asks you here, question by question.
@@ -346,7 +390,7 @@ def answer(
     )
 
     cli = cli_of(context, json=as_json)
-    sessions = _sessions(cli, directory)
+    sessions = _sessions(cli, directory, shared=shared)
     session = sessions.get(sessions.resolve_id(session_id))
     standing = sessions.standing(session)
     if standing.is_terminal:
@@ -380,11 +424,12 @@ def reject(
         typer.Option("--reason", "-r", help="Why; the one who asked reads it.", show_default=False),
     ] = None,
     directory: QuestionsDirectory = None,
+    shared: SharedQuestions = False,
     as_json: AsJson = False,
 ) -> None:
     """Reject a question session: you will not answer it."""
     cli = cli_of(context, json=as_json)
-    sessions = _sessions(cli, directory)
+    sessions = _sessions(cli, directory, shared=shared)
     found = sessions.resolve_id(session_id)
     rejected = sessions.reject_session(found, reason)
     if cli.output.json:
@@ -420,12 +465,13 @@ def history(
         int | None, typer.Option(min=1, metavar="N", help="Only the last N.", show_default=False)
     ] = None,
     directory: QuestionsDirectory = None,
+    shared: SharedQuestions = False,
     as_json: AsJson = False,
 ) -> None:
     """List the question sessions, the last asked first, or show one with its answers."""
     cli = cli_of(context, json=as_json)
     wanted = None if status is None else _status_of(status)
-    sessions = _sessions(cli, directory)
+    sessions = _sessions(cli, directory, shared=shared)
     if session_id is not None:
         _show(cli, sessions, sessions.get(sessions.resolve_id(session_id)))
         return

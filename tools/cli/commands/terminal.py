@@ -15,6 +15,7 @@ from tools.cli.options import (
     AsJson,
     QuestionsCommand,
     QuestionsDirectory,
+    SharedQuestions,
     questions_directory,
 )
 
@@ -57,6 +58,7 @@ def questions(
         ),
     ] = None,
     directory: QuestionsDirectory = None,
+    shared: SharedQuestions = False,
     web: _Web = False,
     port: _Port = None,
     bell: Annotated[
@@ -75,10 +77,11 @@ def questions(
     With --web the same runs in a browser of this machine until Ctrl-C; --json then writes the
     address as JSON.
     """
-    from tools.questions import load_config, open_sessions
+    from tools.person import open_questions
+    from tools.questions import load_config
 
     cli = cli_of(context, json=json)
-    where = questions_directory(directory)
+    where = questions_directory(directory, shared=shared)
     if port is not None and not web:
         raise typer.BadParameter("it says where --web listens; add --web", param_hint="--port")
     if cli.output.json and not web:
@@ -86,7 +89,7 @@ def questions(
             "a terminal writes no JSON; `agentforge history --json` does", param_hint="--json"
         )
     config = load_config()
-    sessions = open_sessions(where, config=config, clock=cli.outside.clock)
+    sessions = open_questions(where, config=config, clock=cli.outside.clock)
     first = sessions.resolve_id(session) if session is not None else None
     rings = config.notify.bell if bell is None else bell
     if web:
