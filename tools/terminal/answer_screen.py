@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import ClassVar, Final
 
 from textual import on
@@ -21,18 +22,22 @@ from tools.terminal.draft import (
     Draft,
     Reply,
     ask_back,
+    confirm,
     pick,
+    preselect,
     take_recommended,
     take_text,
     write,
 )
 from tools.terminal.host import Host
 from tools.terminal.markdown import PromptView
+from tools.terminal.messages import MessageLines
 from tools.terminal.queue_view import SHORT_ID
-from tools.terminal.text import one_line, since
+from tools.terminal.text import folder_name, one_line, running
 
 _TITLE_WIDTH: Final = 16
 _LEAST_PROMPT: Final = 4
+_FOLDER_WIDTH: Final = 40
 
 _WISHES: Final = {
     Ask.ELABORATE: (
@@ -73,6 +78,28 @@ def steps_text(questions: tuple[Question, ...], draft: Draft, width: int) -> str
     return f"{sum(reply.answered for reply in draft.replies)} of {len(questions)} answered"
 
 
+def head_text(waiting: Waiting, start: str, *, now: datetime, others: int) -> str:
+    """Write the first line: which question of which session, since when, how much time is left."""
+    parts = [
+        start,
+        f"session {waiting.session_id[:SHORT_ID]}",
+        f"waiting {running((now - waiting.created_at).total_seconds())}",
+    ]
+    if waiting.ends_at is not None:
+        parts.append(f"{running((waiting.ends_at - now).total_seconds())} left")
+    if others:
+        parts.append(f"{others:,} more waiting")
+    return " · ".join(parts)
+
+
+def prompt_title(question: Question, waiting: Waiting) -> str:
+    """Write what stands above a prompt: its title, and from which folder it was asked."""
+    title = one_line(question.title) or "Question"
+    if not waiting.folder:
+        return title
+    return f"{title} · asked from {folder_name(waiting.folder, _FOLDER_WIDTH)}"
+
+
 class AnswerScreen(Screen[None]):
     """One session's questions."""
 
@@ -82,7 +109,7 @@ class AnswerScreen(Screen[None]):
         #head { text-style: bold; background: $panel; }
         #body { height: 1fr; }
         #body > Choices { height: 1fr; }
-        #note { text-style: italic; }
+        #note { text-style: italic; color: $quiet; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -91,8 +118,11 @@ class AnswerScreen(Screen[None]):
         Binding("v", "review", "Review"),
         Binding("e", "ask('elaborate')", "Detail"),
         Binding("d", "ask('rephrase')", "Rephrase", show=False),
-        Binding("a", "recommended", "Recommended", show=False),
+        Binding("r", "take_recommended", "Recommended", show=False),
+        Binding("a", "take_all_recommended", "All recommended", show=False),
         Binding("x", "reject", "Reject"),
+        Binding("right_square_bracket", "step_session(1)", "Next session", show=False),
+        Binding("left_square_bracket", "step_session(-1)", "Session before", show=False),
         Binding("escape", "leave", "Queue"),
         Binding("question_mark", "keys", "Keys", key_display="?"),
     ]
@@ -124,11 +154,12 @@ class AnswerScreen(Screen[None]):
         yield Static(id="steps")
         yield Vertical(id="body")
         yield Static(id="note")
+        yield MessageLines()
         yield Footer(compact=True, show_command_palette=False)
 
     async def on_mount(self) -> None:
         """Show the question that was last looked at."""
-        self.set_interval(30, self._write_head)
+        self.set_interval(1, self._write_head)
         await self.show_question()
 
     @property
@@ -142,9 +173,12 @@ class AnswerScreen(Screen[None]):
         return self.draft.replies[self.draft.position]
 
     async def show_question(self) -> None:
-        """Show the question at the draft's position."""
+        """Show the question at the draft's position; at the first time preselect what it should."""
+        shown = preselect(self.question, self.reply)
+        if shown != self.reply:
+            self._keep(self.draft.with_reply(self.draft.position, shown))
         body = self.query_one("#body", Vertical)
-        title = one_line(self.question.title) or "Question"
+        title = prompt_title(self.question, self.waiting)
         async with self.batch():
             await body.remove_children()
             choices = Choices(self.question, self.reply)
@@ -167,21 +201,26 @@ class AnswerScreen(Screen[None]):
         self.query_one("#note", Static).update(Content(note_of(self.question, self.reply)))
 
     def _write_head(self) -> None:
-        age = since((self._host.clock() - self.waiting.created_at).total_seconds())
-        parts = [
-            f"Question {self.draft.position + 1} of {len(self.questions)}",
-            f"session {self.waiting.session_id[:SHORT_ID]}",
-            f"waits {age}" if age != "now" else "just asked",
-        ]
         others = self._host.others_waiting(self.waiting.session_id)
-        if others:
-            parts.append(f"{others:,} more waiting")
-        self.query_one("#head", Static).update(Content(" · ".join(parts)))
+        text = head_text(
+            self.waiting,
+            f"Question {self.draft.position + 1} of {len(self.questions)}",
+            now=self._host.clock(),
+            others=others,
+        )
+        self.query_one("#head", Static).update(Content(text))
 
-    def queue_changed(self) -> None:
-        """Say how many others wait."""
+    def queue_changed(self, waiting: Waiting | None) -> None:
+        """Take over what the queue says of this session, and how many others wait.
+
+        Args:
+            waiting: This session in the queue; None if it is not there.
+        """
+        self.waiting = waiting or self.waiting
         if self.is_mounted:
             self._write_head()
+            for prompt in self.query(PromptView):
+                prompt.border_title = Content(prompt_title(self.question, self.waiting))
 
     def on_resize(self) -> None:
         """Fit the lines and the prompt into the new size."""
@@ -214,12 +253,18 @@ class AnswerScreen(Screen[None]):
     @on(Choices.Picked)
     async def _picked(self, event: Choices.Picked) -> None:
         held = event.keep and event.index in self.reply.picked and self.reply.ask is None
-        if not held:
+        if held:
+            self.change(confirm(self.reply))
+        else:
             self.change(pick(self.question, self.reply, event.index))
         if event.go_on:
             await self._go_on()
 
     @on(Choices.GoOn)
+    async def _take_and_go_on(self) -> None:
+        self.change(confirm(self.reply))
+        await self._go_on()
+
     async def _go_on(self) -> None:
         if self.draft.position + 1 < len(self.questions):
             await self.action_step(1)
@@ -272,15 +317,28 @@ class AnswerScreen(Screen[None]):
         self._keep(self.draft.at(position))
         await self.show_question()
 
+    def action_step_session(self, by: int) -> None:
+        """Go to another session in the queue; the draft is kept."""
+        self._host.step_session(self, by)
+
     def action_review(self) -> None:
         """Show all answers before they are sent."""
         self._host.review(self)
 
-    def action_recommended(self) -> None:
+    def action_take_recommended(self) -> None:
+        """Take what is recommended for this question."""
+        reply = take_recommended(self.question, self.reply)
+        if not reply.picked:
+            self._host.say("No option of this question is recommended.")
+            return
+        self.change(reply)
+
+    def action_take_all_recommended(self) -> None:
         """Take what is recommended where nothing was chosen, then review."""
         draft = self.draft
         for index, (question, reply) in enumerate(zip(self.questions, draft.replies, strict=True)):
-            draft = draft.with_reply(index, take_recommended(question, reply))
+            if reply.preselected or not reply.answered:
+                draft = draft.with_reply(index, take_recommended(question, reply))
         if draft == self.draft:
             self._host.say("Nothing to take: no open question has a recommended option.")
             return

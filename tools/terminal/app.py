@@ -30,10 +30,13 @@ from tools.terminal.draft import Draft, fits
 from tools.terminal.drafts import DraftStore, DraftUnreadable
 from tools.terminal.in_order import PATIENCE_S, InOrder
 from tools.terminal.keyboard import escape_first
+from tools.terminal.messages import Messages
 from tools.terminal.queue_screen import QueueScreen
 from tools.terminal.queue_view import SHORT_ID, now_utc
 from tools.terminal.review_screen import ReviewScreen, bare_text, review_text
 from tools.terminal.text import counted, harmless, one_line
+from tools.terminal.theme_name import ThemeName
+from tools.terminal.themes import THEMES, theme_after
 
 _log = get_logger("agentforge.terminal")
 
@@ -62,7 +65,7 @@ def ending_text(ending: Ending) -> str:
     return f"{text} ({reason})" if reason else text
 
 
-class QuestionsApp(InOrder[None]):
+class QuestionsApp(Messages, InOrder[None]):
     """Question sessions in a terminal.
 
     Guarantees: nothing is sent that was not reviewed; what was chosen and typed is on disk within
@@ -73,11 +76,9 @@ class QuestionsApp(InOrder[None]):
 
     TITLE = "Questions"
     ENABLE_COMMAND_PALETTE = False
-    CSS = """
-    Toast { max-width: 76; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+q", "quit", "Leave", show=False, priority=True),
+        Binding("t", "next_theme", "Colours", show=False),
     ]
 
     def __init__(
@@ -88,6 +89,7 @@ class QuestionsApp(InOrder[None]):
         clock: Callable[[], datetime] = now_utc,
         first: str | None = None,
         bell: bool = True,
+        theme: ThemeName = ThemeName.DARK,
         patience_s: float = PATIENCE_S,
     ) -> None:
         """Make the application; nothing happens before it runs.
@@ -98,9 +100,13 @@ class QuestionsApp(InOrder[None]):
             clock: The time now, aware.
             first: The session to show at once, or None for the queue.
             bell: Whether the terminal's bell rings when a session comes.
+            theme: The colours to begin with.
             patience_s: As `InOrder` has it.
         """
         super().__init__(patience_s=patience_s)
+        for one in THEMES.values():
+            self.register_theme(one)
+        self.theme = theme.value
         self._desk = desk
         self._store = drafts
         self._clock = clock
@@ -164,7 +170,7 @@ class QuestionsApp(InOrder[None]):
         if listing is not before and listing != before:
             self._show_queue()
             for answering in self._answering():
-                answering.queue_changed()
+                answering.queue_changed(self._listed(answering.waiting.session_id))
             self._tell_arrivals(before, listing)
         await self._settle_ended(listing)
 
@@ -194,11 +200,16 @@ class QuestionsApp(InOrder[None]):
 
     def say(self, message: str) -> None:
         """Show a message for some seconds."""
-        self.notify(message, timeout=_SAY_S, markup=False)
+        self.show_message(message, seconds=_SAY_S)
 
     def show_keys(self) -> None:
         """Show all keys."""
         self.push_screen(KeysDialog())
+
+    def action_next_theme(self) -> None:
+        """Change the colours, for this run."""
+        self.theme = theme_after(self.theme).value
+        self.say(f"Colours: {self.theme}. `--theme {self.theme}` begins with them.")
 
     # ------------------------------------------------------------------------------ answering
 
@@ -229,11 +240,13 @@ class QuestionsApp(InOrder[None]):
         waiting = self._waiting(session_id, questions)
         await self.push_screen(AnswerScreen(self, waiting, questions, draft))
 
-    def _waiting(self, session_id: str, questions: Sequence[Question]) -> Waiting:
+    def _listed(self, session_id: str) -> Waiting | None:
         listed = self._listing.waiting if self._listing is not None else ()
-        for one in listed:
-            if one.session_id == session_id:
-                return one
+        return next((one for one in listed if one.session_id == session_id), None)
+
+    def _waiting(self, session_id: str, questions: Sequence[Question]) -> Waiting:
+        if (listed := self._listed(session_id)) is not None:
+            return listed
         titles = tuple(question.title for question in questions)
         return Waiting(session_id=session_id, titles=titles, created_at=self.clock())
 
@@ -248,6 +261,21 @@ class QuestionsApp(InOrder[None]):
         if draft is None or not fits(draft, questions):
             return Draft.blank(session_id, questions)
         return draft
+
+    def step_session(self, answering: AnswerScreen, by: int) -> None:
+        """Show the questions of the session after this one in the queue, or before it."""
+        current = answering.waiting.session_id
+        listed = self._listing.waiting if self._listing is not None else ()
+        ids = [one.session_id for one in listed]
+        if not set(ids) - {current}:
+            self.say("No other session is waiting.")
+            return
+        place = ids.index(current) if current in ids else -1
+        self._close(answering)
+        self._show_queue()
+        following = ids[(place + by) % len(ids)]
+        self._queue.view.select(following)
+        self.open_session(following)
 
     def review(self, answering: AnswerScreen) -> None:
         """Show the answers before they are sent."""

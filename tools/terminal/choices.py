@@ -239,8 +239,8 @@ class OtherText(TextArea):
     OtherText {
         height: 5;
         margin: 0 1;
-        border: round $foreground 60%;
-        &:focus { border: round $foreground; }
+        border: round $quiet;
+        &:focus { border: round $primary; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -285,6 +285,9 @@ def note_of(question: Question, reply: Reply) -> str:
         return f"You ask back: {ASKS[reply.ask].removeprefix('asks ')}. Choosing takes it back."
     if question.multi_select:
         count = len(reply.picked) + reply.has_text
-        chosen = f" {count} chosen." if count else ""
+        how = "preselected as recommended" if reply.preselected else "chosen"
+        chosen = f" {count} {how}." if count else ""
         return f"Choose any number with Space; Enter goes on.{chosen}"
+    if reply.preselected:
+        return "The recommended option is preselected. Enter takes the one at the cursor."
     return "Choose one; Enter chooses and goes on."

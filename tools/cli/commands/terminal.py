@@ -17,6 +17,7 @@ from tools.cli.options import (
     QuestionsDirectory,
     questions_directory,
 )
+from tools.terminal.theme_name import ThemeName
 
 if TYPE_CHECKING:
     from tools.questions import QuestionSessions
@@ -67,6 +68,14 @@ def questions(
             show_default=False,
         ),
     ] = None,
+    theme: Annotated[
+        ThemeName,
+        typer.Option(
+            "--theme",
+            envvar="AGENTFORGE_THEME",
+            help="The colours to begin with; t changes them.",
+        ),
+    ] = ThemeName.DARK,
     json: AsJson = False,
 ) -> None:
     """Show the questions that wait, and answer them.
@@ -90,18 +99,20 @@ def questions(
     first = sessions.resolve_id(session) if session is not None else None
     rings = config.notify.bell if bell is None else bell
     if web:
-        _serve(cli, sessions, first=first, port=port, bell=rings)
+        _serve(cli, sessions, first=first, port=port, bell=rings, theme=theme)
     else:
-        _show(cli, sessions, first=first, bell=rings)
+        _show(cli, sessions, first=first, bell=rings, theme=theme)
 
 
-def _show(cli: Cli, sessions: QuestionSessions, *, first: str | None, bell: bool) -> None:
+def _show(
+    cli: Cli, sessions: QuestionSessions, *, first: str | None, bell: bool, theme: ThemeName
+) -> None:
     from tools.terminal import run_terminal
     from tools.terminal.launch import DRIVER_VARIABLE
 
     if not cli.output.color:
         os.environ["NO_COLOR"] = "1"  # what Textual looks at
-    ended = run_terminal(sessions, first=first, bell=bell)
+    ended = run_terminal(sessions, first=first, bell=bell, theme=theme)
     if DRIVER_VARIABLE in os.environ:  # standard output belongs to the page
         return
     if ended.drafts:
@@ -116,13 +127,19 @@ def _show(cli: Cli, sessions: QuestionSessions, *, first: str | None, bell: bool
 
 
 def _serve(
-    cli: Cli, sessions: QuestionSessions, *, first: str | None, port: int | None, bell: bool
+    cli: Cli,
+    sessions: QuestionSessions,
+    *,
+    first: str | None,
+    port: int | None,
+    bell: bool,
+    theme: ThemeName,
 ) -> None:
     from tools.terminal import DEFAULT_PORT, run_web
 
     words = [sys.executable, "-m", "tools.cli", "questions"]
     words += [QUESTIONS_OPTION, os.path.abspath(sessions.base_dir)]
-    words += ["--bell" if bell else "--no-bell"]
+    words += ["--bell" if bell else "--no-bell", "--theme", theme.value]
     words += [first] if first is not None else []
 
     def ready(url: str) -> None:
