@@ -78,8 +78,11 @@ def steps_text(questions: tuple[Question, ...], draft: Draft, width: int) -> str
     return f"{sum(reply.answered for reply in draft.replies)} of {len(questions)} answered"
 
 
-def head_text(waiting: Waiting, start: str, *, now: datetime, others: int) -> str:
-    """Write the first line: which question of which session, since when, how much time is left."""
+def head_text(waiting: Waiting, start: str, *, now: datetime, others: int, width: int) -> str:
+    """Write the first line: which question of which session, since when, how much time is left.
+
+    Where `width` is too little for all of it, how many others wait is said shorter, then not.
+    """
     parts = [
         start,
         f"session {waiting.session_id[:SHORT_ID]}",
@@ -87,8 +90,9 @@ def head_text(waiting: Waiting, start: str, *, now: datetime, others: int) -> st
     ]
     if waiting.ends_at is not None:
         parts.append(f"{running((waiting.ends_at - now).total_seconds())} left")
-    if others:
-        parts.append(f"{others:,} more waiting")
+    for more in (f"{others:,} more waiting", f"{others:,} more") if others else ():
+        if len(text := " · ".join([*parts, more])) <= width:
+            return text
     return " · ".join(parts)
 
 
@@ -207,6 +211,7 @@ class AnswerScreen(Screen[None]):
             f"Question {self.draft.position + 1} of {len(self.questions)}",
             now=self._host.clock(),
             others=others,
+            width=max(self.size.width - 2, 1),
         )
         self.query_one("#head", Static).update(Content(text))
 

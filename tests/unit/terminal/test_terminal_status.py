@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.question_desk import CHECKS, NAME, STORAGE, FakeDesk
 from tests.unit.terminal.conftest import Sitting
+from tools.terminal.answer_screen import head_text
 from tools.terminal.text import folder_name, running
 
 pytestmark = pytest.mark.anyio
@@ -68,6 +69,18 @@ async def test_the_folder_of_the_asker_is_told(sitting: Sitting, desk: FakeDesk)
         await person.waits_for("Asked from /srv/other")
         await person.press("up", "enter")
         assert "Storage · asked from /home/ada/shop" in person.sees()
+
+
+def test_the_first_line_fits_into_80_columns_with_all_that_there_may_be() -> None:
+    desk = FakeDesk()
+    desk.ask(STORAGE, waited_s=9000, limit_s=10800)
+    (waiting,) = desk.listing().waiting
+    lines = {
+        width: head_text(waiting, "Question 1 of 2", now=desk.now, others=2, width=width)
+        for width in (100, 78, 40)
+    }
+    whole = "Question 1 of 2 · session 00000001 · waiting 2:30:00 · 30:00 left"
+    assert lines == {100: f"{whole} · 2 more waiting", 78: f"{whole} · 2 more", 40: whole}
 
 
 async def test_messages_cover_nothing(sitting: Sitting, desk: FakeDesk) -> None:

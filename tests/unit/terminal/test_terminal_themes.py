@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from rich.color import Color as RichColor
 
@@ -120,6 +122,21 @@ async def test_one_key_changes_the_colours_in_a_circle(sitting: Sitting, desk: F
         await person.press("o")
         await person.write("text")
         assert person.app.theme == "dark", "in a text it is a letter"
+
+
+def test_every_colour_is_in_the_palette_of_256_so_that_none_is_replaced() -> None:
+    steps = (0, 95, 135, 175, 215, 255)
+    greys = {(8 + 10 * one,) * 3 for one in range(24)}
+    palette = greys | set(itertools.product(steps, steps, steps))
+    used = {
+        str(value)
+        for theme in THEMES.values()
+        for value in (*vars(theme).values(), *theme.variables.values())
+        if str(value).startswith("#")
+    }
+    assert used
+    for one in sorted(used):
+        assert tuple(RichColor.parse(one).get_truecolor()) in palette, one
 
 
 def test_every_name_has_its_colours() -> None:
