@@ -47,7 +47,7 @@ def faint_texts(person: Person, least: float) -> list[str]:
     """What is drawn with less contrast than it needs: text, place and figure."""
     found = []
     screen = person.app.screen
-    boxes = [one.region for one in screen.query("*")]  # behind a window all else is dimmed
+    boxes = [one.region for one in screen.children]  # behind a window all else is dimmed
     for line, strip in enumerate(screen._compositor.render_strips()):
         column = 0
         for part in strip:
@@ -102,7 +102,10 @@ async def test_all_text_of_all_screens_has_the_contrast_that_it_needs(
         await look("review")
         await person.press("s")
         await look("a yes")
-        await person.press("n", "question_mark")
+        await person.press("n", "escape", "]", "3", "o")
+        await person.write("my own")
+        await look("own words below options")
+        await person.press("escape", "question_mark")
         await look("the keys")
         await person.press("escape", "x")
         await look("a reason")
