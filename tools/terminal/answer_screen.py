@@ -41,14 +41,14 @@ _FOLDER_WIDTH: Final = 40
 
 _WISHES: Final = {
     Ask.ELABORATE: (
-        "Ask for more detailed options",
-        "The asker gets this wish in place of your answer to this question. What should it tell "
-        "you more about? It may stay empty.",
+        "Ask for more detail",
+        "The asker receives this request instead of your answer to this question. What should it "
+        "explain? You may leave this empty.",
     ),
     Ask.REPHRASE: (
-        "Ask to put the question differently",
-        "The asker gets this wish in place of your answer to this question. What is unclear? It "
-        "may stay empty.",
+        "Ask to rephrase the question",
+        "The asker receives this request instead of your answer to this question. What is "
+        "unclear? You may leave this empty.",
     ),
 }
 

@@ -47,13 +47,13 @@ _SAY_S: Final = 6.0
 _REFUSALS: Final = (QuestionError, DurableError, OSError)
 
 _BY_OTHERS: Final = frozenset({SessionStatus.COMPLETED, SessionStatus.REJECTED})
-"""How somebody else may have ended a session that this person was at."""
+"""How another person may have ended a session that was open here."""
 
 
 def ending_text(ending: Ending) -> str:
-    """Say how a session ended, as the end of a sentence that begins with it."""
+    """Return how a session ended, as the end of a sentence that begins with it."""
     if ending.status is None:
-        return "is gone: its files were deleted"
+        return "was deleted"
     text, _, meaning = ending.status.told.partition(": ")
     if ending.status in _BY_OTHERS:
         text += " elsewhere"
@@ -122,7 +122,7 @@ class QuestionsApp(Messages, InOrder[None]):
         self._busy: set[str] = set()
         self._settled: set[str] = set()
         self.lost: list[str] = []
-        """What could not be kept, to be told after the end."""
+        """What could not be kept, to be shown after the end."""
         self.fault: BaseException | None = None
         """What ended the application, if it was a fault in it."""
 
@@ -147,7 +147,7 @@ class QuestionsApp(Messages, InOrder[None]):
         return escape_first(super().get_driver_class())
 
     def _fatal_error(self) -> None:
-        """End because of a fault; whoever runs the application tells it, without the locals."""
+        """End because of a fault; `fault` has it, and no local variables are printed."""
         self.fault = sys.exc_info()[1] or self._exception
         self._close_messages_no_wait()
 
@@ -156,7 +156,7 @@ class QuestionsApp(Messages, InOrder[None]):
             await self.refresh_queue()
 
     async def refresh_queue(self) -> None:
-        """Look at the queue anew, and tell what came and what ended."""
+        """Read the queue again, and show what came and what ended."""
         try:
             listing = await asyncio.to_thread(self._desk.listing)
         except _REFUSALS as error:
@@ -234,7 +234,7 @@ class QuestionsApp(Messages, InOrder[None]):
             self.push_screen(TellDialog("This session can't be shown", harmless(str(error))))
             return
         if not questions:
-            self.say(f"Session {session_id[:SHORT_ID]} asks nothing; x rejects it.")
+            self.say(f"Session {session_id[:SHORT_ID]} has no questions; press x to reject it.")
             return
         draft = await self._draft_of(session_id, questions)
         waiting = self._waiting(session_id, questions)
@@ -291,7 +291,7 @@ class QuestionsApp(Messages, InOrder[None]):
     def leave_session(self, answering: AnswerScreen) -> None:
         """Go back to the queue."""
         if not answering.draft.empty:
-            self.say("What you chose and typed is kept as a draft.")
+            self.say("Your choices and text are kept as a draft.")
         self._close(answering)
         self._show_queue()
 
@@ -300,7 +300,7 @@ class QuestionsApp(Messages, InOrder[None]):
             self._queue.show(self._listing, self._with_draft)
 
     def _close(self, answering: AnswerScreen) -> None:
-        """Close a session's screen and whatever stands above it."""
+        """Close a session's screen and all screens above it."""
         while answering in self.screen_stack:
             self.pop_screen()
 
@@ -324,13 +324,13 @@ class QuestionsApp(Messages, InOrder[None]):
                 self._act(
                     session_id,
                     lambda: self._desk.reject(session_id, reason.strip() or None),
-                    done=f"Session {short} was rejected. The asker is told.",
+                    done=f"Session {short} was rejected.",
                     failed="Not rejected",
                 )
 
         explanation = (
-            "Why? The asker reads the reason; it may stay empty. The session ends by this, for "
-            "good, and what you chose is not sent."
+            "Why? The asker reads the reason; you may leave it empty. This ends the session, and "
+            "your choices are not sent."
         )
         self.push_screen(TextDialog(f"Reject session {short}", explanation, typed=typed), decided)
 
@@ -353,7 +353,7 @@ class QuestionsApp(Messages, InOrder[None]):
         except _REFUSALS as error:
             self._busy.discard(session_id)
             message = (
-                f"{harmless(str(error))}\n\nWhat you chose and typed is kept. Go on, and try again."
+                f"{harmless(str(error))}\n\nYour choices and text are kept. You can try again."
             )
             self.push_screen(TellDialog(failed, message))
             return
@@ -368,7 +368,7 @@ class QuestionsApp(Messages, InOrder[None]):
     # ------------------------------------------------------------------------------ endings
 
     async def _settle_ended(self, listing: Listing) -> None:
-        """Tell of sessions that ended elsewhere while something of this person's was in them."""
+        """Show which sessions ended elsewhere with a draft of this person's in them."""
         waiting = {one.session_id for one in listing.waiting}
         open_ids = {one.waiting.session_id for one in self._answering()}
         for session_id in sorted((open_ids | self._with_draft) - waiting):
@@ -394,9 +394,9 @@ class QuestionsApp(Messages, InOrder[None]):
                 self.say(f"Session {short} {ending_text(ending)}. Your draft {kept}.")
             return
         self._close(answering)
-        message = f"Session {short} {ending_text(ending)}. Nothing of yours was sent to it."
+        message = f"Session {short} {ending_text(ending)}. None of your answers was sent."
         if text:
-            message += f"\nWhat you had chosen and typed {kept}:"
+            message += f"\nWhat you chose and typed {kept}:"
         self.push_screen(TellDialog("This session has ended", message, text))
 
     async def _typed_text(self, session_id: str, answering: AnswerScreen | None) -> str:
@@ -481,7 +481,7 @@ class QuestionsApp(Messages, InOrder[None]):
     def save_all_drafts(self) -> tuple[str, ...]:
         """Put on disk what is not there yet, and say whose drafts there are.
 
-        To be called when the application has ended, whatever ended it.
+        To be called when the application has ended, also because of a fault.
         """
         for session_id in sorted(self._unsaved):
             draft = self._drafts.get(session_id)

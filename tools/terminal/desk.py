@@ -32,7 +32,7 @@ from tools.questions import (
 _log = get_logger("agentforge.terminal")
 
 POLL_S: Final = 1.0
-"""How long a change may go unseen where the file system tells nothing, in seconds."""
+"""How long a change may go unseen where the file system reports none, in seconds."""
 
 _SETTLED_NS: Final = 100_000_000
 """What changed less than this ago may change again under the same time: the kernel's clock for
@@ -82,8 +82,8 @@ class Ending:
     """How a session came to wait no more.
 
     Attributes:
-        status: Its status; None if the session is gone or can't be read.
-        reason: Why it was rejected or abandoned, as far as somebody said.
+        status: Its status; None if the session was deleted or can't be read.
+        reason: Why it was rejected or abandoned, if a reason was given.
         at: When.
     """
 
@@ -109,7 +109,7 @@ class QuestionDesk(Protocol):
         """Return a session's questions."""
 
     def ending(self, session_id: str) -> Ending | None:
-        """Say how a session ended; None if it still waits."""
+        """Return how a session ended; None if it still waits."""
 
     def submit(self, session_id: str, answers: Sequence[UserAnswer]) -> None:
         """Answer a session that waits."""
@@ -234,7 +234,7 @@ class StoredQuestions:
         return self._sessions.get(session_id).questions
 
     def ending(self, session_id: str) -> Ending | None:
-        """Say how a session ended; None if it still waits."""
+        """Return how a session ended; None if it still waits."""
         try:
             session = self._sessions.get(session_id)
         except SessionNotFound:
@@ -259,8 +259,7 @@ class StoredQuestions:
     async def changes(self) -> AsyncIterator[None]:
         """Yield at once, then whenever the queue may have changed, and each `POLL_S` anyway.
 
-        The file system is asked to tell (inotify); the poll is the guarantee, for file systems
-        and limits where nothing is told.
+        The file system reports changes (inotify); the poll is the guarantee where it does not.
         """
         import anyio
         from watchfiles import awatch
@@ -278,7 +277,7 @@ class StoredQuestions:
                     recursive=True,
                 ):
                     yield
-            except OSError as error:  # the directory is gone, or there are no watches left
+            except OSError as error:  # the directory was deleted, or there are no watches left
                 _log.debug("terminal.watch_lost", path=str(self.where), fault=str(error))
             await anyio.sleep(POLL_S)
             yield

@@ -51,7 +51,7 @@ class TextDialog(ModalScreen[str | None]):
             title: What it is about.
             explanation: What happens with the text.
             text: What is there to begin with.
-            typed: Is told the text at each change, so that it is not lost with the window.
+            typed: Receives the text at each change, so that it is not lost with the window.
         """
         super().__init__()
         self._title = title
@@ -119,11 +119,11 @@ class YesDialog(ModalScreen[bool]):
 
 
 class TellDialog(ModalScreen[None]):
-    """Tells something that must not be missed, with a text that can be scrolled."""
+    """Shows something that must not be missed, with a text that can be scrolled."""
 
     DEFAULT_CSS = f"TellDialog {{ {_BOX} }}"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "close", "Go on"),  # no key that ends a word that is being typed
+        Binding("escape", "close", "Close"),  # no key that ends a word that is being typed
         Binding("up", "scroll(-1)", "Up", show=False),
         Binding("down", "scroll(1)", "Down", show=False),
         Binding("pageup", "scroll(-10)", "Page up", show=False),
@@ -174,14 +174,14 @@ The queue
 A question
   up, down     move
   Space, 1-9   choose, or take the choice back
-  Enter        choose and go on (where several may be
-               chosen: go on)
-  o            answer in your own words; there, Tab
-               goes on and Esc leads back
+  Enter        choose and continue (where several may
+               be chosen: continue)
+  o            answer in your own words; there Tab
+               continues and Esc returns
   left, right  the question before, the one after
   PgUp, PgDn   scroll the prompt
-  e            ask for more detailed options instead
-  d            ask to put the question differently
+  e            ask for more detail instead
+  d            ask to rephrase the question
   r            take what is recommended here
   a            take what is recommended where you
                chose nothing, then review

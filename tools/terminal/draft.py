@@ -25,8 +25,8 @@ class Ask(StrEnum):
 
 
 ASKS: Final = {
-    Ask.ELABORATE: "asks for more detailed options",
-    Ask.REPHRASE: "asks to put the question differently",
+    Ask.ELABORATE: "asks for more detail",
+    Ask.REPHRASE: "asks to rephrase the question",
 }
 
 
@@ -45,7 +45,7 @@ class Reply:
         ask: What is asked back, which takes the answer's place; None for nothing.
         guidance: What was typed with `ask`; kept also when `ask` is taken back.
         seen: Whether the question was shown, so that nothing is chosen beforehand any more.
-        preselected: Whether the options are chosen as recommended, and by nobody yet.
+        preselected: Whether the options are chosen as recommended, and not confirmed yet.
     """
 
     picked: tuple[int, ...] = field(default=(), converter=_ascending)
@@ -245,7 +245,7 @@ def from_fields(fields: object, *, session_id: str) -> Draft:
     """Read the draft of a session.
 
     Raises:
-        ValueError: It is none; the message says why.
+        ValueError: It is not one; the message says why.
     """
     if not isinstance(fields, dict) or fields.get("version") != _VERSION:
         raise ValueError(f"it is not a draft of version {_VERSION}")

@@ -97,7 +97,7 @@ def run_web(
     Args:
         command: The command of one application, as a list of words.
         port: Where to listen on 127.0.0.1; 0 for any port that is free.
-        ready: Is told the address to open, when it can be opened.
+        ready: Receives the address to open, when it can be opened.
 
     Raises:
         ExtraMissing: textual-serve is not installed.

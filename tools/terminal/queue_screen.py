@@ -18,7 +18,7 @@ from tools.terminal.messages import MessageLines
 from tools.terminal.queue_view import QueueView, heading_text
 from tools.terminal.text import counted, folder_name, one_line
 
-_NOTHING = "Nothing waits for you. Questions appear here as soon as they are asked."
+_NOTHING = "No questions are waiting. New ones appear here as soon as they are asked."
 
 
 class QueueScreen(Screen[None]):
@@ -56,7 +56,7 @@ class QueueScreen(Screen[None]):
         yield Static(id="head")
         yield Static(id="columns")
         yield QueueView(clock=self._host.clock)
-        yield Static(Content("Looking …"), id="nothing")
+        yield Static(Content("Loading …"), id="nothing")
         yield Static(id="note")
         yield MessageLines()
         yield Footer(compact=True, show_command_palette=False)

@@ -83,12 +83,12 @@ def heading_text(width: int, *, limited: bool = False) -> str:
     """Write the line above the sessions, exactly `width` cells wide."""
     parts = [
         "  id      ",
-        "waits".rjust(_AGE_WIDTH),
+        "waiting".rjust(_AGE_WIDTH),
         *(["time left".rjust(_LEFT_WIDTH)] if limited else []),
-        "asks".ljust(_COUNT_WIDTH),
+        "questions".ljust(_COUNT_WIDTH),
         " " * (_NOTE_WIDTH - 2),
     ]
-    return set_cell_size("  ".join(parts) + "about", width)
+    return set_cell_size("  ".join(parts) + "titles", width)
 
 
 class QueueView(ScrollView, can_focus=True):

@@ -31,7 +31,7 @@ def reply_lines(question: Question, reply: Reply) -> list[str]:
         wish = f"? {ASKS[reply.ask]}"
         lines = [f"{wish}: {guidance}" if guidance else wish]
         if (reply.picked and not reply.preselected) or reply.has_text:
-            lines.append("  (what you chose before is not sent)")
+            lines.append("  (your choice is not sent)")
         return lines
     note = "  (preselected)" if reply.preselected else ""
     lines = [f"→ {one_line(question.options[index].label)}{note}" for index in reply.picked]
@@ -136,12 +136,12 @@ class ReviewScreen(Screen[int | None]):
     def _verdict(self) -> str:
         missing = len(self._draft.unanswered)
         if missing == len(self._draft.replies):
-            return "Nothing is answered yet. Enter answers, x rejects."
+            return "Nothing is answered yet. Enter opens a question, x rejects."
         if missing:
-            return f"{counted(missing, 'question')} without an answer. s sends all the same."
+            return f"{counted(missing, 'question')} without an answer. s sends anyway."
         preselected = sum(reply.preselected for reply in self._draft.replies)
         if preselected:
-            return f"All answered, {preselected} as recommended and preselected. s sends."
+            return f"All answered, {preselected} of them preselected. s sends."
         return "All answered. s sends."
 
     @on(OptionList.OptionHighlighted)
@@ -181,10 +181,10 @@ class ReviewScreen(Screen[int | None]):
                 self._send()
 
         question = (
-            f"{counted(missing, 'question')} without an answer. Send the others? The session is "
-            "answered by that, for good."
+            f"{counted(missing, 'question')} without an answer. Send the other answers? Nothing "
+            "can be added to them later."
         )
-        self.app.push_screen(YesDialog("Send what is there?", question), decided)
+        self.app.push_screen(YesDialog("Send incomplete answers?", question), decided)
 
     def _send(self) -> None:
         answers = answers_of(self._answering.questions, self._draft)

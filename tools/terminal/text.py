@@ -1,7 +1,7 @@
 """Text that an agent wrote, made harmless to the terminal it is shown in.
 
 A prompt, a title or a label can hold anything: escape sequences that set the clipboard or rename
-the window, marks that reorder what is read, letters that nobody sees. All of it is taken out, so
+the window, marks that reorder what is read, invisible letters. All of it is taken out, so
 that what a person reads is what there is.
 """
 
@@ -68,7 +68,7 @@ def one_line(text: str, limit: int | None = None) -> str:
 
 
 CURSOR: Final = "▸"
-"""Stands before the line one is at, beside whatever colour that line has."""
+"""Stands before the line at the cursor, in addition to its colour."""
 
 _MINUTE: Final = 60
 _HOUR: Final = 60 * _MINUTE

@@ -119,7 +119,11 @@ class Tmux:
             )
             return
         console = Console(width=80, record=True, file=io.StringIO(), force_terminal=True)
-        until(lambda: " New: " not in self.sees(), lambda: "a message never passed")
+        # the keys at the foot come last, and passing messages pass
+        until(
+            lambda: lines_of(self.sees().splitlines()[-1]) and " New: " not in self.sees(),
+            lambda: f"the screen was never whole:\n{self.sees()}",
+        )
         shown = Text.from_ansi(self("capture-pane", "-p", "-e", "-N").rstrip("\n"))
         console.print(shown, overflow="crop", no_wrap=True)
         svg = console.export_svg(title="agentforge questions", unique_id="terminal")

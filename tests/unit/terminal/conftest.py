@@ -114,7 +114,7 @@ def sitting(desk: FakeDesk, drafts: DraftStore, monkeypatch: pytest.MonkeyPatch)
         )
         async with app.run_test(size=size) as pilot:
             person = Person(app, pilot, desk, drafts)
-            await person.waits_for(lambda seen: "waiting" in seen and "Looking" not in seen)
+            await person.waits_for(lambda seen: "waiting" in seen and "Loading" not in seen)
             asked = () if first else desk.listing().waiting
             if asked:
                 await person.waits_for(asked[0].session_id[:8])

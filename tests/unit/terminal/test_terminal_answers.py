@@ -83,7 +83,7 @@ async def test_recommended_options_are_marked_under_the_cursor_and_preselected_w
         assert "[ ] 2 Lint" in seen
         assert "[x] 3 Tests  ★ recommended" in seen
         await person.press("v")
-        assert "All answered, 2 as recommended and preselected" in person.sees()
+        assert "All answered, 2 of them preselected" in person.sees()
         await person.press("escape", "escape")
         assert "draft" not in await person.waits_for("1 waiting"), (
             "nothing of the person's is in it"
@@ -277,7 +277,7 @@ async def test_more_detail_or_other_words_are_asked_for_in_place_of_an_answer(
         await person.press("3", "v")
         seen = person.sees()
         assert "what of backups" in seen
-        assert "what you chose before is not sent" in seen
+        assert "your choice is not sent" in seen
         await person.press("s")
         await person.waits_for("0 waiting")
     request = {
@@ -298,9 +298,9 @@ async def test_a_wish_without_words_is_the_request_to_the_letter_and_can_be_take
     async with sitting() as person:
         await person.press("enter", "e", "enter")
         await person.press("escape")
-        assert "You ask back" in person.sees()
+        assert "Instead of an answer you ask" in person.sees()
         await person.press("e")
-        assert "You ask back" not in person.sees()
+        assert "Instead of an answer you ask" not in person.sees()
         await person.press("e", "enter", "s")
         await person.waits_for("0 waiting")
     assert desk.sessions[which].answers == (
@@ -353,7 +353,7 @@ async def test_the_keys_are_at_the_foot_of_every_screen_in_80_columns(
             *("Next", "Choose", "Other", "Back", "Review", "Detail", "Reject", "Queue", "? Keys"),
         )
         await person.press("o")
-        await foot_has(person, "tab Go on")
+        await foot_has(person, "tab Continue")
         await person.press("escape", "v")
         await foot_has(person, "Send", "Change", "Reject", "Back", "Keys")
 

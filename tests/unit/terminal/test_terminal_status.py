@@ -98,6 +98,16 @@ async def test_messages_cover_nothing(sitting: Sitting, desk: FakeDesk) -> None:
         assert "Everything works without a mouse." in seen
 
 
+async def test_at_most_three_messages_are_shown_each_once(sitting: Sitting, desk: FakeDesk) -> None:
+    desk.ask(STORAGE)
+    async with sitting() as person:
+        for text in ("one", "two", "two", "three", "four"):
+            person.app.say(f"Message {text}")
+        await person.waits_for("Message four")
+        lines = [one.strip() for one in person.sees().splitlines() if "Message" in one]
+    assert lines == ["Message two", "Message three", "Message four"]
+
+
 async def test_one_key_leads_to_the_next_session_and_one_back(
     sitting: Sitting, desk: FakeDesk
 ) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _Web = Annotated[
     bool,
     typer.Option(
-        "--web", help="Show them in a browser of this machine instead.", show_default=False
+        "--web", help="Show them in a browser on this machine instead.", show_default=False
     ),
 ]
 _Port = Annotated[
@@ -35,7 +35,7 @@ _Port = Annotated[
         metavar="N",
         min=0,
         max=65535,
-        help="With --web: where to listen on 127.0.0.1, 0 for any free port; 8765 by default.",
+        help="With --web: the port on 127.0.0.1, 0 for any free one; 8765 by default.",
         show_default=False,
     ),
 ]
@@ -52,7 +52,7 @@ def questions(
         str | None,
         typer.Argument(
             metavar="ID",
-            help="The question session to show at once, or the beginning of its id.",
+            help="The question session to open, or the beginning of its id.",
             autocompletion=complete_question_ids,
             show_default=False,
         ),
@@ -64,7 +64,7 @@ def questions(
         bool | None,
         typer.Option(
             "--bell/--no-bell",
-            help="Ring the bell when a question comes; as [notify] says by default.",
+            help="Ring the bell for a new question; the default is `bell` in [notify].",
             show_default=False,
         ),
     ] = None,
@@ -78,21 +78,21 @@ def questions(
     ] = ThemeName.DARK,
     json: AsJson = False,
 ) -> None:
-    """Show the questions that wait, and answer them.
+    """Show waiting questions and answer them.
 
-    Needs a terminal and the extra `terminal`. Keys are at the foot of each screen; ? shows all.
-    With --web the same runs in a browser of this machine until Ctrl-C; --json then writes the
-    address as JSON.
+    Needs a terminal and the extra `terminal`. The foot of each screen shows its keys, ? shows all.
+    With --web it runs in a browser on this machine until Ctrl-C; with --json the address is
+    written as JSON.
     """
     from tools.questions import load_config, open_sessions
 
     cli = cli_of(context, json=json)
     where = questions_directory(directory)
     if port is not None and not web:
-        raise typer.BadParameter("it says where --web listens; add --web", param_hint="--port")
+        raise typer.BadParameter("it is the port of --web; add --web", param_hint="--port")
     if cli.output.json and not web:
         raise typer.BadParameter(
-            "a terminal writes no JSON; `agentforge history --json` does", param_hint="--json"
+            "a terminal writes no JSON; use `agentforge history --json`", param_hint="--json"
         )
     config = load_config()
     sessions = open_sessions(where, config=config, clock=cli.outside.clock)
@@ -120,7 +120,7 @@ def _show(
         noun = "session" if count == 1 else "sessions"
         cli.output.line(
             f"What you typed for {count} {noun} is kept in {ended.where}; "
-            "`agentforge questions` goes on with it."
+            "`agentforge questions` continues with it."
         )
     for text in ended.lost:
         cli.output.lines(f"Not kept: {text}")
