@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.question_desk import CHECKS, NAME, STORAGE, FakeDesk
 from tests.unit.terminal.conftest import Sitting
-from tools.terminal.answer_screen import head_text
+from tools.terminal.answer_lines import head_text
 from tools.terminal.text import folder_name, running
 
 pytestmark = pytest.mark.anyio
