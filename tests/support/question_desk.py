@@ -56,6 +56,8 @@ def session_id(number: int) -> str:
 class _Session:
     questions: tuple[Question, ...]
     created_at: datetime
+    folder: str | None = None
+    ends_at: datetime | None = None
     ending: Ending | None = None
     answers: tuple[UserAnswer, ...] = ()
 
@@ -68,7 +70,7 @@ def _set() -> threading.Event:
 
 @define
 class FakeDesk:
-    """Question sessions in memory; whoever changes them rings."""
+    """Question sessions in memory; each change rings."""
 
     where: Path = Path("/questions")
     now: datetime = START
@@ -87,10 +89,17 @@ class FakeDesk:
 
     # ------------------------------------------------------------------- what others do
 
-    def ask(self, *questions: Question, waited_s: float = 0) -> str:
+    def ask(
+        self,
+        *questions: Question,
+        waited_s: float = 0,
+        limit_s: float | None = None,
+        folder: str | None = None,
+    ) -> str:
         new = session_id(len(self.sessions) + 1)
         created_at = self.now - timedelta(seconds=waited_s)
-        self.sessions[new] = _Session(questions or (STORAGE,), created_at)
+        ends_at = created_at + timedelta(seconds=limit_s) if limit_s is not None else None
+        self.sessions[new] = _Session(questions or (STORAGE,), created_at, folder, ends_at)
         self._bell.set()
         return new
 
@@ -110,6 +119,8 @@ class FakeDesk:
                 session_id=one,
                 titles=tuple(question.title for question in session.questions),
                 created_at=session.created_at,
+                folder=session.folder,
+                ends_at=session.ends_at,
             )
             for one, session in self.sessions.items()
             if session.ending is None

@@ -13,6 +13,7 @@ from textual.screen import Screen
 from textual.widgets import Footer, Static, TextArea
 
 from tools.questions import Question
+from tools.terminal.answer_lines import head_text, prompt_title, steps_text
 from tools.terminal.choices import Choices, OtherText, note_of
 from tools.terminal.desk import Waiting
 from tools.terminal.dialogs import TextDialog
@@ -21,56 +22,31 @@ from tools.terminal.draft import (
     Draft,
     Reply,
     ask_back,
+    confirm,
     pick,
+    preselect,
     take_recommended,
     take_text,
     write,
 )
 from tools.terminal.host import Host
 from tools.terminal.markdown import PromptView
-from tools.terminal.queue_view import SHORT_ID
-from tools.terminal.text import one_line, since
+from tools.terminal.messages import MessageLines
 
-_TITLE_WIDTH: Final = 16
 _LEAST_PROMPT: Final = 4
 
 _WISHES: Final = {
     Ask.ELABORATE: (
-        "Ask for more detailed options",
-        "The asker gets this wish in place of your answer to this question. What should it tell "
-        "you more about? It may stay empty.",
+        "Ask for more detail",
+        "The asker receives this request instead of your answer to this question. What should it "
+        "explain? You may leave this empty.",
     ),
     Ask.REPHRASE: (
-        "Ask to put the question differently",
-        "The asker gets this wish in place of your answer to this question. What is unclear? It "
-        "may stay empty.",
+        "Ask to rephrase the question",
+        "The asker receives this request instead of your answer to this question. What is "
+        "unclear? You may leave this empty.",
     ),
 }
-
-
-def step_of(reply: Reply, *, here: bool) -> str:
-    """Draw a question's sign: where you are, answered, asked back, or open."""
-    if here:
-        return "▸"
-    if reply.ask is not None:
-        return "?"
-    return "✓" if reply.answered else "·"
-
-
-def steps_text(questions: tuple[Question, ...], draft: Draft, width: int) -> str:
-    """Write the line of all questions: with their titles if they fit, else with numbers."""
-    signs = [step_of(reply, here=i == draft.position) for i, reply in enumerate(draft.replies)]
-    titled = [
-        f"{sign} {i + 1} {one_line(question.title, _TITLE_WIDTH)}"
-        for i, (sign, question) in enumerate(zip(signs, questions, strict=True))
-    ]
-    text = "   ".join(titled)
-    if len(text) <= width:
-        return text
-    text = "  ".join(f"{sign} {i + 1}" for i, sign in enumerate(signs))
-    if len(text) <= width:
-        return text
-    return f"{sum(reply.answered for reply in draft.replies)} of {len(questions)} answered"
 
 
 class AnswerScreen(Screen[None]):
@@ -82,7 +58,7 @@ class AnswerScreen(Screen[None]):
         #head { text-style: bold; background: $panel; }
         #body { height: 1fr; }
         #body > Choices { height: 1fr; }
-        #note { text-style: italic; }
+        #note { text-style: italic; color: $quiet; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -91,8 +67,11 @@ class AnswerScreen(Screen[None]):
         Binding("v", "review", "Review"),
         Binding("e", "ask('elaborate')", "Detail"),
         Binding("d", "ask('rephrase')", "Rephrase", show=False),
-        Binding("a", "recommended", "Recommended", show=False),
+        Binding("r", "take_recommended", "Recommended", show=False),
+        Binding("a", "take_all_recommended", "All recommended", show=False),
         Binding("x", "reject", "Reject"),
+        Binding("right_square_bracket", "step_session(1)", "Next session", show=False),
+        Binding("left_square_bracket", "step_session(-1)", "Session before", show=False),
         Binding("escape", "leave", "Queue"),
         Binding("question_mark", "keys", "Keys", key_display="?"),
     ]
@@ -124,11 +103,12 @@ class AnswerScreen(Screen[None]):
         yield Static(id="steps")
         yield Vertical(id="body")
         yield Static(id="note")
+        yield MessageLines()
         yield Footer(compact=True, show_command_palette=False)
 
     async def on_mount(self) -> None:
         """Show the question that was last looked at."""
-        self.set_interval(30, self._write_head)
+        self.set_interval(1, self._write_head)
         await self.show_question()
 
     @property
@@ -142,9 +122,12 @@ class AnswerScreen(Screen[None]):
         return self.draft.replies[self.draft.position]
 
     async def show_question(self) -> None:
-        """Show the question at the draft's position."""
+        """Show the question at the draft's position; at the first time preselect what it should."""
+        shown = preselect(self.question, self.reply)
+        if shown != self.reply:
+            self._keep(self.draft.with_reply(self.draft.position, shown))
         body = self.query_one("#body", Vertical)
-        title = one_line(self.question.title) or "Question"
+        title = prompt_title(self.question, self.waiting)
         async with self.batch():
             await body.remove_children()
             choices = Choices(self.question, self.reply)
@@ -167,21 +150,27 @@ class AnswerScreen(Screen[None]):
         self.query_one("#note", Static).update(Content(note_of(self.question, self.reply)))
 
     def _write_head(self) -> None:
-        age = since((self._host.clock() - self.waiting.created_at).total_seconds())
-        parts = [
-            f"Question {self.draft.position + 1} of {len(self.questions)}",
-            f"session {self.waiting.session_id[:SHORT_ID]}",
-            f"waits {age}" if age != "now" else "just asked",
-        ]
         others = self._host.others_waiting(self.waiting.session_id)
-        if others:
-            parts.append(f"{others:,} more waiting")
-        self.query_one("#head", Static).update(Content(" · ".join(parts)))
+        text = head_text(
+            self.waiting,
+            f"Question {self.draft.position + 1} of {len(self.questions)}",
+            now=self._host.clock(),
+            others=others,
+            width=max(self.size.width - 2, 1),
+        )
+        self.query_one("#head", Static).update(Content(text))
 
-    def queue_changed(self) -> None:
-        """Say how many others wait."""
+    def queue_changed(self, waiting: Waiting | None) -> None:
+        """Take over what the queue says of this session, and how many others wait.
+
+        Args:
+            waiting: This session in the queue; None if it is not there.
+        """
+        self.waiting = waiting or self.waiting
         if self.is_mounted:
             self._write_head()
+            for prompt in self.query(PromptView):
+                prompt.border_title = Content(prompt_title(self.question, self.waiting))
 
     def on_resize(self) -> None:
         """Fit the lines and the prompt into the new size."""
@@ -214,12 +203,18 @@ class AnswerScreen(Screen[None]):
     @on(Choices.Picked)
     async def _picked(self, event: Choices.Picked) -> None:
         held = event.keep and event.index in self.reply.picked and self.reply.ask is None
-        if not held:
+        if held:
+            self.change(confirm(self.reply))
+        else:
             self.change(pick(self.question, self.reply, event.index))
         if event.go_on:
             await self._go_on()
 
     @on(Choices.GoOn)
+    async def _take_and_go_on(self) -> None:
+        self.change(confirm(self.reply))
+        await self._go_on()
+
     async def _go_on(self) -> None:
         if self.draft.position + 1 < len(self.questions):
             await self.action_step(1)
@@ -272,15 +267,28 @@ class AnswerScreen(Screen[None]):
         self._keep(self.draft.at(position))
         await self.show_question()
 
+    def action_step_session(self, by: int) -> None:
+        """Go to another session in the queue; the draft is kept."""
+        self._host.step_session(self, by)
+
     def action_review(self) -> None:
         """Show all answers before they are sent."""
         self._host.review(self)
 
-    def action_recommended(self) -> None:
+    def action_take_recommended(self) -> None:
+        """Take what is recommended for this question."""
+        reply = take_recommended(self.question, self.reply)
+        if not reply.picked:
+            self._host.say("No option of this question is recommended.")
+            return
+        self.change(reply)
+
+    def action_take_all_recommended(self) -> None:
         """Take what is recommended where nothing was chosen, then review."""
         draft = self.draft
         for index, (question, reply) in enumerate(zip(self.questions, draft.replies, strict=True)):
-            draft = draft.with_reply(index, take_recommended(question, reply))
+            if reply.preselected or not reply.answered:
+                draft = draft.with_reply(index, take_recommended(question, reply))
         if draft == self.draft:
             self._host.say("Nothing to take: no open question has a recommended option.")
             return

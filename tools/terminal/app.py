@@ -30,10 +30,13 @@ from tools.terminal.draft import Draft, fits
 from tools.terminal.drafts import DraftStore, DraftUnreadable
 from tools.terminal.in_order import PATIENCE_S, InOrder
 from tools.terminal.keyboard import escape_first
+from tools.terminal.messages import Messages
 from tools.terminal.queue_screen import QueueScreen
 from tools.terminal.queue_view import SHORT_ID, now_utc
 from tools.terminal.review_screen import ReviewScreen, bare_text, review_text
 from tools.terminal.text import counted, harmless, one_line
+from tools.terminal.theme_name import ThemeName
+from tools.terminal.themes import THEMES, theme_after
 
 _log = get_logger("agentforge.terminal")
 
@@ -44,13 +47,13 @@ _SAY_S: Final = 6.0
 _REFUSALS: Final = (QuestionError, DurableError, OSError)
 
 _BY_OTHERS: Final = frozenset({SessionStatus.COMPLETED, SessionStatus.REJECTED})
-"""How somebody else may have ended a session that this person was at."""
+"""How another person may have ended a session that was open here."""
 
 
 def ending_text(ending: Ending) -> str:
-    """Say how a session ended, as the end of a sentence that begins with it."""
+    """Return how a session ended, as the end of a sentence that begins with it."""
     if ending.status is None:
-        return "is gone: its files were deleted"
+        return "was deleted"
     text, _, meaning = ending.status.told.partition(": ")
     if ending.status in _BY_OTHERS:
         text += " elsewhere"
@@ -62,7 +65,7 @@ def ending_text(ending: Ending) -> str:
     return f"{text} ({reason})" if reason else text
 
 
-class QuestionsApp(InOrder[None]):
+class QuestionsApp(Messages, InOrder[None]):
     """Question sessions in a terminal.
 
     Guarantees: nothing is sent that was not reviewed; what was chosen and typed is on disk within
@@ -73,11 +76,9 @@ class QuestionsApp(InOrder[None]):
 
     TITLE = "Questions"
     ENABLE_COMMAND_PALETTE = False
-    CSS = """
-    Toast { max-width: 76; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+q", "quit", "Leave", show=False, priority=True),
+        Binding("t", "next_theme", "Colours", show=False),
     ]
 
     def __init__(
@@ -88,6 +89,7 @@ class QuestionsApp(InOrder[None]):
         clock: Callable[[], datetime] = now_utc,
         first: str | None = None,
         bell: bool = True,
+        theme: ThemeName = ThemeName.DARK,
         patience_s: float = PATIENCE_S,
     ) -> None:
         """Make the application; nothing happens before it runs.
@@ -98,9 +100,13 @@ class QuestionsApp(InOrder[None]):
             clock: The time now, aware.
             first: The session to show at once, or None for the queue.
             bell: Whether the terminal's bell rings when a session comes.
+            theme: The colours to begin with.
             patience_s: As `InOrder` has it.
         """
         super().__init__(patience_s=patience_s)
+        for one in THEMES.values():
+            self.register_theme(one)
+        self.theme = theme.value
         self._desk = desk
         self._store = drafts
         self._clock = clock
@@ -116,7 +122,7 @@ class QuestionsApp(InOrder[None]):
         self._busy: set[str] = set()
         self._settled: set[str] = set()
         self.lost: list[str] = []
-        """What could not be kept, to be told after the end."""
+        """What could not be kept, to be shown after the end."""
         self.fault: BaseException | None = None
         """What ended the application, if it was a fault in it."""
 
@@ -141,7 +147,7 @@ class QuestionsApp(InOrder[None]):
         return escape_first(super().get_driver_class())
 
     def _fatal_error(self) -> None:
-        """End because of a fault; whoever runs the application tells it, without the locals."""
+        """End because of a fault; `fault` has it, and no local variables are printed."""
         self.fault = sys.exc_info()[1] or self._exception
         self._close_messages_no_wait()
 
@@ -150,7 +156,7 @@ class QuestionsApp(InOrder[None]):
             await self.refresh_queue()
 
     async def refresh_queue(self) -> None:
-        """Look at the queue anew, and tell what came and what ended."""
+        """Read the queue again, and show what came and what ended."""
         try:
             listing = await asyncio.to_thread(self._desk.listing)
         except _REFUSALS as error:
@@ -164,7 +170,7 @@ class QuestionsApp(InOrder[None]):
         if listing is not before and listing != before:
             self._show_queue()
             for answering in self._answering():
-                answering.queue_changed()
+                answering.queue_changed(self._listed(answering.waiting.session_id))
             self._tell_arrivals(before, listing)
         await self._settle_ended(listing)
 
@@ -194,11 +200,16 @@ class QuestionsApp(InOrder[None]):
 
     def say(self, message: str) -> None:
         """Show a message for some seconds."""
-        self.notify(message, timeout=_SAY_S, markup=False)
+        self.show_message(message, seconds=_SAY_S)
 
     def show_keys(self) -> None:
         """Show all keys."""
         self.push_screen(KeysDialog())
+
+    def action_next_theme(self) -> None:
+        """Change the colours, for this run."""
+        self.theme = theme_after(self.theme).value
+        self.say(f"Colours: {self.theme}. `--theme {self.theme}` begins with them.")
 
     # ------------------------------------------------------------------------------ answering
 
@@ -223,17 +234,19 @@ class QuestionsApp(InOrder[None]):
             self.push_screen(TellDialog("This session can't be shown", harmless(str(error))))
             return
         if not questions:
-            self.say(f"Session {session_id[:SHORT_ID]} asks nothing; x rejects it.")
+            self.say(f"Session {session_id[:SHORT_ID]} has no questions; press x to reject it.")
             return
         draft = await self._draft_of(session_id, questions)
         waiting = self._waiting(session_id, questions)
         await self.push_screen(AnswerScreen(self, waiting, questions, draft))
 
-    def _waiting(self, session_id: str, questions: Sequence[Question]) -> Waiting:
+    def _listed(self, session_id: str) -> Waiting | None:
         listed = self._listing.waiting if self._listing is not None else ()
-        for one in listed:
-            if one.session_id == session_id:
-                return one
+        return next((one for one in listed if one.session_id == session_id), None)
+
+    def _waiting(self, session_id: str, questions: Sequence[Question]) -> Waiting:
+        if (listed := self._listed(session_id)) is not None:
+            return listed
         titles = tuple(question.title for question in questions)
         return Waiting(session_id=session_id, titles=titles, created_at=self.clock())
 
@@ -249,6 +262,21 @@ class QuestionsApp(InOrder[None]):
             return Draft.blank(session_id, questions)
         return draft
 
+    def step_session(self, answering: AnswerScreen, by: int) -> None:
+        """Show the questions of the session after this one in the queue, or before it."""
+        current = answering.waiting.session_id
+        listed = self._listing.waiting if self._listing is not None else ()
+        ids = [one.session_id for one in listed]
+        if not set(ids) - {current}:
+            self.say("No other session is waiting.")
+            return
+        place = ids.index(current) if current in ids else -1
+        self._close(answering)
+        self._show_queue()
+        following = ids[(place + by) % len(ids)]
+        self._queue.view.select(following)
+        self.open_session(following)
+
     def review(self, answering: AnswerScreen) -> None:
         """Show the answers before they are sent."""
 
@@ -263,7 +291,7 @@ class QuestionsApp(InOrder[None]):
     def leave_session(self, answering: AnswerScreen) -> None:
         """Go back to the queue."""
         if not answering.draft.empty:
-            self.say("What you chose and typed is kept as a draft.")
+            self.say("Your choices and text are kept as a draft.")
         self._close(answering)
         self._show_queue()
 
@@ -272,7 +300,7 @@ class QuestionsApp(InOrder[None]):
             self._queue.show(self._listing, self._with_draft)
 
     def _close(self, answering: AnswerScreen) -> None:
-        """Close a session's screen and whatever stands above it."""
+        """Close a session's screen and all screens above it."""
         while answering in self.screen_stack:
             self.pop_screen()
 
@@ -296,13 +324,13 @@ class QuestionsApp(InOrder[None]):
                 self._act(
                     session_id,
                     lambda: self._desk.reject(session_id, reason.strip() or None),
-                    done=f"Session {short} was rejected. The asker is told.",
+                    done=f"Session {short} was rejected.",
                     failed="Not rejected",
                 )
 
         explanation = (
-            "Why? The asker reads the reason; it may stay empty. The session ends by this, for "
-            "good, and what you chose is not sent."
+            "Why? The asker reads the reason; you may leave it empty. This ends the session, and "
+            "your choices are not sent."
         )
         self.push_screen(TextDialog(f"Reject session {short}", explanation, typed=typed), decided)
 
@@ -325,7 +353,7 @@ class QuestionsApp(InOrder[None]):
         except _REFUSALS as error:
             self._busy.discard(session_id)
             message = (
-                f"{harmless(str(error))}\n\nWhat you chose and typed is kept. Go on, and try again."
+                f"{harmless(str(error))}\n\nYour choices and text are kept. You can try again."
             )
             self.push_screen(TellDialog(failed, message))
             return
@@ -340,7 +368,7 @@ class QuestionsApp(InOrder[None]):
     # ------------------------------------------------------------------------------ endings
 
     async def _settle_ended(self, listing: Listing) -> None:
-        """Tell of sessions that ended elsewhere while something of this person's was in them."""
+        """Show which sessions ended elsewhere with a draft of this person's in them."""
         waiting = {one.session_id for one in listing.waiting}
         open_ids = {one.waiting.session_id for one in self._answering()}
         for session_id in sorted((open_ids | self._with_draft) - waiting):
@@ -366,9 +394,9 @@ class QuestionsApp(InOrder[None]):
                 self.say(f"Session {short} {ending_text(ending)}. Your draft {kept}.")
             return
         self._close(answering)
-        message = f"Session {short} {ending_text(ending)}. Nothing of yours was sent to it."
+        message = f"Session {short} {ending_text(ending)}. None of your answers was sent."
         if text:
-            message += f"\nWhat you had chosen and typed {kept}:"
+            message += f"\nWhat you chose and typed {kept}:"
         self.push_screen(TellDialog("This session has ended", message, text))
 
     async def _typed_text(self, session_id: str, answering: AnswerScreen | None) -> str:
@@ -453,7 +481,7 @@ class QuestionsApp(InOrder[None]):
     def save_all_drafts(self) -> tuple[str, ...]:
         """Put on disk what is not there yet, and say whose drafts there are.
 
-        To be called when the application has ended, whatever ended it.
+        To be called when the application has ended, also because of a fault.
         """
         for session_id in sorted(self._unsaved):
             draft = self._drafts.get(session_id)

@@ -68,7 +68,7 @@ def other_row(question: Question, reply: Reply, *, cursor: bool, width: int) -> 
     first = f"{CURSOR if cursor else ' '} {mark} o "
     text = OTHER
     if reply.text.strip() and not picked:
-        text = f"{OTHER} (written below, not part of your answer)"
+        text = f"{OTHER} (kept below, not part of your answer)"
     return _hanging(first, Content(text), width)
 
 
@@ -239,13 +239,13 @@ class OtherText(TextArea):
     OtherText {
         height: 5;
         margin: 0 1;
-        border: round $foreground 60%;
-        &:focus { border: round $foreground; }
+        border: round $quiet;
+        &:focus { border: round $primary; }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "To the options"),
-        Binding("tab", "go_on", "Go on", priority=True),
+        Binding("tab", "go_on", "Continue", priority=True),
         Binding("shift+tab", "leave", "To the options", show=False, priority=True),
     ]
 
@@ -280,11 +280,15 @@ class OtherText(TextArea):
 
 
 def note_of(question: Question, reply: Reply) -> str:
-    """Say in one line what may be done with a question, and what was."""
+    """Return one line: what can be done with a question, and what was done."""
     if reply.ask is not None:
-        return f"You ask back: {ASKS[reply.ask].removeprefix('asks ')}. Choosing takes it back."
+        wish = ASKS[reply.ask].removeprefix("asks ")
+        return f"Instead of an answer you ask {wish}. Choosing an option takes that back."
     if question.multi_select:
         count = len(reply.picked) + reply.has_text
-        chosen = f" {count} chosen." if count else ""
-        return f"Choose any number with Space; Enter goes on.{chosen}"
-    return "Choose one; Enter chooses and goes on."
+        how = "preselected as recommended" if reply.preselected else "chosen"
+        chosen = f" {count} {how}." if count else ""
+        return f"Choose any number with Space. Enter continues.{chosen}"
+    if reply.preselected:
+        return "The recommended option is preselected. Enter takes the option at the cursor."
+    return "Choose one. Enter chooses and continues."

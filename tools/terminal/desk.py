@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -11,7 +12,13 @@ from typing import Final, Protocol
 
 from attrs import frozen
 
-from tools.durable import FileSystem, OsFileSystem, make_durable_directory
+from tools.durable import (
+    FileSystem,
+    OsFileSystem,
+    ReadError,
+    make_durable_directory,
+    read_regular_file,
+)
 from tools.event_log import get_logger
 from tools.questions import (
     Question,
@@ -25,7 +32,7 @@ from tools.questions import (
 _log = get_logger("agentforge.terminal")
 
 POLL_S: Final = 1.0
-"""How long a change may go unseen where the file system tells nothing, in seconds."""
+"""How long a change may go unseen where the file system reports none, in seconds."""
 
 _SETTLED_NS: Final = 100_000_000
 """What changed less than this ago may change again under the same time: the kernel's clock for
@@ -33,6 +40,7 @@ files moves in steps of up to 10 ms (HZ=100)."""
 
 _Marks = dict[str, tuple[int, int]]
 
+_MAX_REQUEST_BYTES: Final = 16 * 1024 * 1024
 _DEBOUNCE_MS: Final = 100
 _STEP_MS: Final = 50
 
@@ -45,11 +53,15 @@ class Waiting:
         session_id: Its id.
         titles: The titles of its questions.
         created_at: Since when it waits.
+        folder: The working directory of its asker, as far as the asker wrote it down.
+        ends_at: When its time is over; None if it has no limit.
     """
 
     session_id: str
     titles: tuple[str, ...]
     created_at: datetime
+    folder: str | None = None
+    ends_at: datetime | None = None
 
 
 @frozen(kw_only=True)
@@ -70,8 +82,8 @@ class Ending:
     """How a session came to wait no more.
 
     Attributes:
-        status: Its status; None if the session is gone or can't be read.
-        reason: Why it was rejected or abandoned, as far as somebody said.
+        status: Its status; None if the session was deleted or can't be read.
+        reason: Why it was rejected or abandoned, if a reason was given.
         at: When.
     """
 
@@ -97,7 +109,7 @@ class QuestionDesk(Protocol):
         """Return a session's questions."""
 
     def ending(self, session_id: str) -> Ending | None:
-        """Say how a session ended; None if it still waits."""
+        """Return how a session ended; None if it still waits."""
 
     def submit(self, session_id: str, answers: Sequence[UserAnswer]) -> None:
         """Answer a session that waits."""
@@ -137,6 +149,7 @@ class StoredQuestions:
         self._clock = clock
         self._now_ns = now_ns
         self._seen: tuple[_Marks, Listing] | None = None
+        self._folders: dict[str, str | None] = {}
 
     @property
     def where(self) -> Path:
@@ -166,7 +179,7 @@ class StoredQuestions:
         return listing
 
     def _marks(self) -> _Marks | None:
-        """Say by what a change of any session is seen; None if one might not be."""
+        """Return by what a change of any session is seen; None if one might not be."""
         if self._sessions.config.session_timeout_s:
             return None  # a session may end by the passing of time alone
         marks = {}
@@ -183,18 +196,45 @@ class StoredQuestions:
 
     def _read_listing(self) -> Listing:
         unreadable: list[UnreadableQuestion] = []
+        pending = self._sessions.pending(on_unreadable=unreadable.append)
+        known = self._folders
+        self._folders = {
+            one.session_id: known[one.session_id]
+            if one.session_id in known
+            else self._folder_of(one.session_id)
+            for one in pending
+        }
+        limit_s = self._sessions.config.session_timeout_s
         waiting = tuple(
-            Waiting(session_id=one.session_id, titles=one.titles, created_at=one.created_at)
-            for one in self._sessions.pending(on_unreadable=unreadable.append)
+            Waiting(
+                session_id=one.session_id,
+                titles=one.titles,
+                created_at=one.created_at,
+                folder=self._folders[one.session_id],
+                ends_at=one.created_at + timedelta(seconds=limit_s) if limit_s else None,
+            )
+            for one in pending
         )
         return Listing(waiting=waiting, unreadable=tuple(one.session_id for one in unreadable))
+
+    def _folder_of(self, session_id: str) -> str | None:
+        """Return the `workingDirectory` of a request, which never changes; None if it has none."""
+        path = self.where / session_id / "request.json"
+        try:
+            content = read_regular_file(
+                self._fs, str(path), path=path, max_bytes=_MAX_REQUEST_BYTES
+            )
+            found = json.loads(content or b"{}").get("workingDirectory")
+        except (ReadError, ValueError, AttributeError, RecursionError):
+            return None  # the listing says what can't be read
+        return found if isinstance(found, str) and found else None
 
     def questions(self, session_id: str) -> tuple[Question, ...]:
         """Return a session's questions."""
         return self._sessions.get(session_id).questions
 
     def ending(self, session_id: str) -> Ending | None:
-        """Say how a session ended; None if it still waits."""
+        """Return how a session ended; None if it still waits."""
         try:
             session = self._sessions.get(session_id)
         except SessionNotFound:
@@ -219,8 +259,7 @@ class StoredQuestions:
     async def changes(self) -> AsyncIterator[None]:
         """Yield at once, then whenever the queue may have changed, and each `POLL_S` anyway.
 
-        The file system is asked to tell (inotify); the poll is the guarantee, for file systems
-        and limits where nothing is told.
+        The file system reports changes (inotify); the poll is the guarantee where it does not.
         """
         import anyio
         from watchfiles import awatch
@@ -238,7 +277,7 @@ class StoredQuestions:
                     recursive=True,
                 ):
                     yield
-            except OSError as error:  # the directory is gone, or there are no watches left
+            except OSError as error:  # the directory was deleted, or there are no watches left
                 _log.debug("terminal.watch_lost", path=str(self.where), fault=str(error))
             await anyio.sleep(POLL_S)
             yield

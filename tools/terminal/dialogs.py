@@ -12,6 +12,8 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Footer, Static, TextArea
 
+from tools.terminal.messages import MessageLines
+
 _BOX: Final = """
     align: center middle;
     & > Vertical {
@@ -19,7 +21,7 @@ _BOX: Final = """
         max-width: 100%;
         height: auto;
         max-height: 100%;
-        border: round $foreground;
+        border: round $primary;
         border-title-style: bold;
         padding: 0 1;
         background: $surface;
@@ -49,7 +51,7 @@ class TextDialog(ModalScreen[str | None]):
             title: What it is about.
             explanation: What happens with the text.
             text: What is there to begin with.
-            typed: Is told the text at each change, so that it is not lost with the window.
+            typed: Receives the text at each change, so that it is not lost with the window.
         """
         super().__init__()
         self._title = title
@@ -63,6 +65,7 @@ class TextDialog(ModalScreen[str | None]):
             box.border_title = Content(self._title)
             yield Static(Content(self._explanation))
             yield TextArea(self._text, tab_behavior="focus", soft_wrap=True)
+        yield MessageLines()
         yield Footer(compact=True, show_command_palette=False)
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
@@ -107,6 +110,7 @@ class YesDialog(ModalScreen[bool]):
         with Vertical() as box:
             box.border_title = Content(self._title)
             yield Static(Content(self._question))
+        yield MessageLines()
         yield Footer(compact=True, show_command_palette=False)
 
     def action_answer(self, yes: bool) -> None:
@@ -115,11 +119,11 @@ class YesDialog(ModalScreen[bool]):
 
 
 class TellDialog(ModalScreen[None]):
-    """Tells something that must not be missed, with a text that can be scrolled."""
+    """Shows something that must not be missed, with a text that can be scrolled."""
 
     DEFAULT_CSS = f"TellDialog {{ {_BOX} }}"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "close", "Go on"),  # no key that ends a word that is being typed
+        Binding("escape", "close", "Close"),  # no key that ends a word that is being typed
         Binding("up", "scroll(-1)", "Up", show=False),
         Binding("down", "scroll(1)", "Down", show=False),
         Binding("pageup", "scroll(-10)", "Page up", show=False),
@@ -147,6 +151,7 @@ class TellDialog(ModalScreen[None]):
             if self._text:
                 with VerticalScroll(can_focus=False):
                     yield Static(Content(self._text), classes="text")
+        yield MessageLines()
         yield Footer(compact=True, show_command_palette=False)
 
     def action_scroll(self, lines: int) -> None:
@@ -169,17 +174,20 @@ The queue
 A question
   up, down     move
   Space, 1-9   choose, or take the choice back
-  Enter        choose and go on (where several may be
-               chosen: go on)
-  o            answer in your own words; there, Tab
-               goes on and Esc leads back
+  Enter        choose and continue (where several may
+               be chosen: continue)
+  o            answer in your own words; there Tab
+               continues and Esc returns
   left, right  the question before, the one after
   PgUp, PgDn   scroll the prompt
-  e            ask for more detailed options instead
-  d            ask to put the question differently
+  e            ask for more detail instead
+  d            ask to rephrase the question
+  r            take what is recommended here
   a            take what is recommended where you
                chose nothing, then review
   v            review all answers
+  ], [          the next session in the queue, the one
+               before
   x            reject the whole session
   Esc          back to the queue; what you chose and
                typed is kept
@@ -190,6 +198,7 @@ The review
   Esc          back to the questions
 
 Everywhere
+  t            other colours: dark, light, high contrast
   ?            these keys
   Ctrl+Q       leave
 """

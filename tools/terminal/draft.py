@@ -25,8 +25,8 @@ class Ask(StrEnum):
 
 
 ASKS: Final = {
-    Ask.ELABORATE: "asks for more detailed options",
-    Ask.REPHRASE: "asks to put the question differently",
+    Ask.ELABORATE: "asks for more detail",
+    Ask.REPHRASE: "asks to rephrase the question",
 }
 
 
@@ -44,6 +44,8 @@ class Reply:
         text: What was typed for "Other"; kept also while it is no part of the answer.
         ask: What is asked back, which takes the answer's place; None for nothing.
         guidance: What was typed with `ask`; kept also when `ask` is taken back.
+        seen: Whether the question was shown, so that nothing is chosen beforehand any more.
+        preselected: Whether the options are chosen as recommended, and not confirmed yet.
     """
 
     picked: tuple[int, ...] = field(default=(), converter=_ascending)
@@ -51,6 +53,8 @@ class Reply:
     text: str = ""
     ask: Ask | None = None
     guidance: str = ""
+    seen: bool = False
+    preselected: bool = False
 
     @property
     def has_text(self) -> bool:
@@ -65,26 +69,44 @@ class Reply:
     @property
     def empty(self) -> bool:
         """Whether there is nothing in it that a person would miss."""
-        return not (self.answered or self.text.strip() or self.guidance.strip())
+        chosen = self.answered and not self.preselected
+        return not (chosen or self.text.strip() or self.guidance.strip())
+
+
+def preselect(question: Question, reply: Reply) -> Reply:
+    """Choose what is recommended as a question is shown for the first time, if it is still open."""
+    if reply.seen:
+        return reply
+    found = () if reply.answered or reply.text.strip() else _recommended(question)
+    picked = found or reply.picked
+    return evolve(reply, picked=picked, preselected=bool(found), seen=True)
+
+
+def confirm(reply: Reply) -> Reply:
+    """Make what was preselected the person's own choice."""
+    return evolve(reply, preselected=False, seen=True)
 
 
 def pick(question: Question, reply: Reply, index: int) -> Reply:
     """Choose an option; choosing it again takes it back.
 
-    A question with one answer has the new option instead of the old one and instead of the text,
-    which is kept. What was asked back is taken back.
+    Where one option may be chosen, choosing the preselected one confirms it, and choosing another
+    replaces it and the text, which is kept. What was asked back is taken back.
     """
     if question.multi_select:
         picked = set(reply.picked) ^ {index}
-        return evolve(reply, picked=tuple(picked), ask=None)
-    taken_back = index in reply.picked
-    return evolve(reply, picked=() if taken_back else (index,), other=False, ask=None)
+        return confirm(evolve(reply, picked=tuple(picked), ask=None))
+    taken_back = index in reply.picked and not reply.preselected
+    picked_one = () if taken_back else (index,)
+    return confirm(evolve(reply, picked=picked_one, other=False, ask=None))
 
 
 def take_text(question: Question, reply: Reply, *, taken: bool) -> Reply:
     """Make the text part of the answer, or not; it is kept either way."""
     picked = reply.picked if question.multi_select or not taken else ()
-    return evolve(reply, other=taken, picked=picked, ask=None if taken else reply.ask)
+    ask = None if taken else reply.ask
+    preselected = reply.preselected and picked == reply.picked and not taken
+    return evolve(reply, other=taken, picked=picked, ask=ask, preselected=preselected)
 
 
 def write(question: Question, reply: Reply, text: str) -> Reply:
@@ -100,11 +122,21 @@ def ask_back(reply: Reply, ask: Ask | None, guidance: str | None = None) -> Repl
 
 
 def take_recommended(question: Question, reply: Reply) -> Reply:
-    """Choose what the asker recommends, if the question has no answer yet."""
-    if reply.answered:
+    """Choose what the asker recommends instead of what was chosen; nothing if it names nothing.
+
+    What was typed is kept, and is sent only where several may be chosen.
+    """
+    found = _recommended(question)
+    if not found:
         return reply
-    found = [index for index, option in enumerate(question.options) if is_recommended(option.label)]
-    return evolve(reply, picked=tuple(found if question.multi_select else found[:1]))
+    other = reply.other and question.multi_select
+    return confirm(evolve(reply, picked=found, other=other, ask=None))
+
+
+def _recommended(question: Question) -> tuple[int, ...]:
+    labels = [option.label for option in question.options]
+    found = [index for index, label in enumerate(labels) if is_recommended(label)]
+    return tuple(found if question.multi_select else found[:1])
 
 
 @frozen(kw_only=True)
@@ -201,6 +233,8 @@ def to_fields(draft: Draft) -> dict[str, Any]:
                 "text": reply.text,
                 "ask": reply.ask.value if reply.ask is not None else None,
                 "guidance": reply.guidance,
+                "seen": reply.seen,
+                "preselected": reply.preselected,
             }
             for reply in draft.replies
         ],
@@ -211,7 +245,7 @@ def from_fields(fields: object, *, session_id: str) -> Draft:
     """Read the draft of a session.
 
     Raises:
-        ValueError: It is none; the message says why.
+        ValueError: It is not one; the message says why.
     """
     if not isinstance(fields, dict) or fields.get("version") != _VERSION:
         raise ValueError(f"it is not a draft of version {_VERSION}")
@@ -231,6 +265,7 @@ def _reply_from(fields: object) -> Reply:
     picked, other, text, ask, guidance = (
         fields.get(name) for name in ("picked", "other", "text", "ask", "guidance")
     )
+    seen, preselected = (fields.get(name, False) for name in ("seen", "preselected"))
     if not (
         isinstance(picked, list)
         and all(type(one) is int and one >= 0 for one in picked)
@@ -238,6 +273,8 @@ def _reply_from(fields: object) -> Reply:
         and isinstance(text, str)
         and isinstance(guidance, str)
         and (ask is None or ask in set(Ask))
+        and isinstance(seen, bool)
+        and isinstance(preselected, bool)
     ):
         raise ValueError("a reply has a field that is not what it should be")
     return Reply(
@@ -246,11 +283,13 @@ def _reply_from(fields: object) -> Reply:
         text=text,
         ask=None if ask is None else Ask(ask),
         guidance=guidance,
+        seen=seen,
+        preselected=preselected,
     )
 
 
 def fits(draft: Draft, questions: Sequence[Question]) -> bool:
-    """Tell whether a draft can be one of these questions'."""
+    """Return whether a draft can be one of these questions'."""
     return len(draft.replies) == len(questions) and all(
         all(index < len(question.options) for index in reply.picked)
         and (question.multi_select or len(reply.picked) <= 1)

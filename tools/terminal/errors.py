@@ -30,13 +30,13 @@ class ExtraMissing(TerminalError):
 
 
 class NoTerminal(TerminalError):
-    """Standard input, output or error is no terminal that can be drawn in."""
+    """Standard input, output or error is not a terminal that can be drawn in."""
 
     def __init__(self) -> None:
         super().__init__(
-            "`agentforge questions` needs a terminal to show questions in, and this is none; "
-            "nothing was done. Programs use `agentforge history --json` and `agentforge answer`; "
-            "`agentforge questions --web` shows the questions in a browser."
+            "`agentforge questions` needs a terminal, and standard input, output or error is not "
+            "one; nothing was done. Programs use `agentforge history --json` and `agentforge "
+            "answer`; `agentforge questions --web` shows the questions in a browser."
         )
 
 
@@ -58,7 +58,7 @@ class AddressRefused(TerminalError):
 
 
 class TerminalFailed(TerminalError):
-    """The application ended because of a fault in it.
+    """The application stopped because of an internal error.
 
     Attributes:
         drafts: Where what was typed is kept.
@@ -66,8 +66,8 @@ class TerminalFailed(TerminalError):
 
     def __init__(self, cause: BaseException, *, drafts: Path) -> None:
         super().__init__(
-            f"the terminal ended because of a fault in it ({type(cause).__name__}: {cause}). No "
-            f"question was answered by that; what you had typed is kept in {drafts} and is there "
-            "when you start it again"
+            f"the terminal stopped because of an internal error ({type(cause).__name__}: {cause}). "
+            f"Nothing was sent; what you typed is kept in {drafts}, and is shown when you start "
+            "it again"
         )
         self.drafts = drafts

@@ -32,6 +32,9 @@ class Host(Protocol):
     def open_session(self, session_id: str) -> None:
         """Show a session's questions."""
 
+    def step_session(self, answering: AnswerScreen, by: int) -> None:
+        """Show the questions of the session after this one in the queue, or before it."""
+
     def review(self, answering: AnswerScreen) -> None:
         """Show the answers before they are sent."""
 

@@ -1,4 +1,4 @@
-"""Keys as they were pressed: Esc is Esc, whatever comes right after it.
+"""Keys as they were pressed: Esc is Esc, also when a key follows at once.
 
 A terminal sends Esc as the byte that also begins the sequences of arrows and of Alt with a letter.
 Textual reads Esc and what arrives within 100 ms of it as Alt with that key. Over a slow line or on

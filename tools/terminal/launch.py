@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from attrs import frozen
 
 from tools.terminal.errors import ExtraMissing, NoTerminal, TerminalFailed
+from tools.terminal.theme_name import ThemeName
 
 if TYPE_CHECKING:
     from tools.questions import QuestionSessions
@@ -46,7 +47,11 @@ def drafts_directory(base_dir: Path) -> Path:
 
 
 def run_terminal(
-    sessions: QuestionSessions, *, first: str | None = None, bell: bool = True
+    sessions: QuestionSessions,
+    *,
+    first: str | None = None,
+    bell: bool = True,
+    theme: ThemeName = ThemeName.DARK,
 ) -> Ended:
     """Show the questions in this terminal until the person leaves.
 
@@ -54,6 +59,7 @@ def run_terminal(
         sessions: The question sessions.
         first: The session to show at once, or None for the queue.
         bell: Whether the terminal's bell rings when a session comes.
+        theme: The colours to begin with.
 
     Raises:
         ExtraMissing: Textual is not installed.
@@ -73,7 +79,7 @@ def run_terminal(
     desk = StoredQuestions(sessions)
     desk.prepare()
     where = drafts_directory(desk.where)
-    app = QuestionsApp(desk, DraftStore(where), first=first, bell=bell)
+    app = QuestionsApp(desk, DraftStore(where), first=first, bell=bell, theme=theme)
     try:
         app.run()
     finally:
@@ -91,7 +97,7 @@ def run_web(
     Args:
         command: The command of one application, as a list of words.
         port: Where to listen on 127.0.0.1; 0 for any port that is free.
-        ready: Is told the address to open, when it can be opened.
+        ready: Receives the address to open, when it can be opened.
 
     Raises:
         ExtraMissing: textual-serve is not installed.
@@ -111,7 +117,7 @@ def _at_terminal() -> bool:
 
 
 def _missing(error: ModuleNotFoundError) -> Exception:
-    """Tell a package that is not installed from a module of ours that is not there."""
+    """Return the error to raise: a package that is not installed, or a module of ours."""
     package = (error.name or "").partition(".")[0]
     known = {"textual": "Textual", "textual_serve": "textual-serve", "aiohttp": "textual-serve"}
     if package in known:

@@ -7,6 +7,7 @@ its text, HTML is the text it is written in.
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar, Final
 
 from markdown_it import MarkdownIt
@@ -15,8 +16,10 @@ from markdown_it.token import Token
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
 from textual.content import Content
+from textual.highlight import HighlightTheme, highlight
 from textual.reactive import reactive
 from textual.widgets import Markdown, Static
+from textual.widgets.markdown import MarkdownFence
 
 from tools.terminal.text import counted, harmless
 
@@ -66,9 +69,33 @@ def _text(content: str) -> Token:
 
 
 def is_too_long_to_render(source: str) -> bool:
-    """Tell whether a prompt is so long that it is shown as it was written."""
+    """Return whether a prompt is so long that it is shown as it was written."""
     blocks = source.count("\n") + 1 - source.count("\n\n")
     return len(source) > _MAX_SOURCE or blocks > MAX_BLOCKS
+
+
+class _CodeColours(HighlightTheme):
+    """Textual's colours of code, none of them faded: fading takes away contrast."""
+
+    STYLES = {  # noqa: RUF012 (Textual's own annotation is that of an instance)
+        token: "$quiet" if style == "$text 60%" else re.sub(r" \d+%", "", style)
+        for token, style in HighlightTheme.STYLES.items()
+    }
+
+
+class _Fence(MarkdownFence):
+    """A block of code."""
+
+    @classmethod
+    def highlight(
+        cls,
+        code: str,
+        language: str,
+        ansi: bool = False,  # noqa: ARG003 (Textual's signature)
+        dark: bool = True,  # noqa: ARG003
+    ) -> Content:
+        """Return code in the theme's colours."""
+        return highlight(code, language=language or None, theme=_CodeColours)
 
 
 class HarmlessMarkdown(Markdown):
@@ -78,9 +105,12 @@ class HarmlessMarkdown(Markdown):
     HarmlessMarkdown {
         padding: 0 1;
         & > MarkdownBlock:last-child { margin-bottom: 0; }
+        & MarkdownTableContent { keyline: thin $quiet; }
         & > MarkdownH1, & > MarkdownH2 { margin: 0 0 1 0; content-align: left middle; }
     }
     """
+
+    BLOCKS = {**Markdown.BLOCKS, "fence": _Fence, "code_block": _Fence}  # noqa: RUF012
 
     def __init__(self, source: str) -> None:
         """Show a document.
@@ -98,7 +128,7 @@ class PromptView(VerticalScroll, can_focus=False):
     PromptView {
         height: auto;
         max-height: 50%;
-        border: round $foreground 60%;
+        border: round $quiet;
         border-title-style: bold;
         scrollbar-size-vertical: 1;
     }

@@ -14,10 +14,11 @@ from textual.widgets import Footer, Static
 
 from tools.terminal.desk import Listing
 from tools.terminal.host import Host
+from tools.terminal.messages import MessageLines
 from tools.terminal.queue_view import QueueView, heading_text
-from tools.terminal.text import counted, one_line
+from tools.terminal.text import counted, folder_name, one_line
 
-_NOTHING = "Nothing waits for you. Questions appear here as soon as they are asked."
+_NOTHING = "No questions are waiting. New ones appear here as soon as they are asked."
 
 
 class QueueScreen(Screen[None]):
@@ -27,7 +28,7 @@ class QueueScreen(Screen[None]):
     QueueScreen {
         #head, #columns, #note { height: 1; padding: 0 1; text-wrap: nowrap; }
         #head { text-style: bold; background: $panel; }
-        #columns { color: $foreground 70%; }
+        #columns, #note { color: $quiet; }
         #nothing { height: 1fr; padding: 1 1; }
         QueueView { margin: 0 1; }
     }
@@ -55,8 +56,9 @@ class QueueScreen(Screen[None]):
         yield Static(id="head")
         yield Static(id="columns")
         yield QueueView(clock=self._host.clock)
-        yield Static(Content("Looking …"), id="nothing")
+        yield Static(Content("Loading …"), id="nothing")
         yield Static(id="note")
+        yield MessageLines()
         yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
@@ -91,13 +93,21 @@ class QueueScreen(Screen[None]):
             self.view.focus()
         head = f"Questions · {len(listing.waiting):,} waiting · {one_line(str(self._where))}"
         self.query_one("#head", Static).update(Content(head))
-        columns = heading_text(max(self.size.width - 2, 1))
+        columns = heading_text(max(self.size.width - 2, 1), limited=self.view.limited)
         self.query_one("#columns", Static).update(Content(columns))
-        note = ""
+        self._write_note()
+
+    @on(QueueView.Moved)
+    def _write_note(self) -> None:
+        """Say from which folder the session at the cursor asks, and what can't be read."""
+        listing = self._listing or Listing()
+        parts = []
         if listing.unreadable:
             count = counted(len(listing.unreadable), "session")
-            note = f"! {count} can't be read; `agentforge history` says why."
-        self.query_one("#note", Static).update(Content(note))
+            parts.append(f"! {count} can't be read; `agentforge history` says why.")
+        if (one := self.view.selected) is not None and one.folder:
+            parts.append(f"Asked from {folder_name(one.folder, max(self.size.width - 14, 1))}")
+        self.query_one("#note", Static).update(Content("  ".join(parts)))
 
     @on(QueueView.Opened)
     def _opened(self, event: QueueView.Opened) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Final
 
 from rich.cells import cell_len, set_cell_size
@@ -17,18 +17,21 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tools.terminal.desk import Waiting
-from tools.terminal.text import CURSOR, counted, one_line, since
+from tools.terminal.text import CURSOR, counted, one_line, running, since
 
 SHORT_ID: Final = 8
 _AGE_WIDTH: Final = 7
 _COUNT_WIDTH: Final = 12
 _NOTE_WIDTH: Final = 8
+_LEFT_WIDTH: Final = 9
+_TICK_S: Final = 1.0
+_SLOW_TICK_S: Final = 30.0
 
 
 def cursor_after(before: Sequence[str], cursor: int, after: Sequence[str]) -> int:
-    """Say where the cursor goes when the list changes: it stays on its session.
+    """Return where the cursor goes when the list changes: it stays on its session.
 
-    If that is gone it goes to the next one that is still there, else to the last.
+    Where that session has ended it goes to the next one that still waits, else to the last.
 
     Args:
         before: The ids as they were.
@@ -42,18 +45,29 @@ def cursor_after(before: Sequence[str], cursor: int, after: Sequence[str]) -> in
     return max(0, len(after) - 1) if before else 0
 
 
-def row_text(waiting: Waiting, *, width: int, now: datetime, draft: bool, at_cursor: bool) -> str:
+def row_text(
+    waiting: Waiting,
+    *,
+    width: int,
+    now: datetime,
+    draft: bool,
+    at_cursor: bool,
+    limited: bool = False,
+) -> str:
     """Write a session's line, exactly `width` cells wide.
 
-    The columns: a mark at the cursor, the short id, how long it waits, how many questions, whether
-    there is a draft, the titles.
+    The columns: a mark at the cursor, the short id, how long it waits, with `limited` how much time
+    is left, how many questions, whether there is a draft, the titles.
     """
+    ends_at = waiting.ends_at
+    left = running((ends_at - now).total_seconds()) if ends_at is not None else ""
     age = since((now - waiting.created_at).total_seconds())
     count = counted(len(waiting.titles), "question")
     start = "  ".join(
         [
             f"{CURSOR if at_cursor else ' '} {waiting.session_id[:SHORT_ID]}",
             age.rjust(_AGE_WIDTH),
+            *([left.rjust(_LEFT_WIDTH)] if limited else []),
             count.ljust(_COUNT_WIDTH),
             ("draft" if draft else "").ljust(_NOTE_WIDTH - 2),
         ]
@@ -65,15 +79,16 @@ def row_text(waiting: Waiting, *, width: int, now: datetime, draft: bool, at_cur
     return set_cell_size(text, width)
 
 
-def heading_text(width: int) -> str:
+def heading_text(width: int, *, limited: bool = False) -> str:
     """Write the line above the sessions, exactly `width` cells wide."""
     parts = [
         "  id      ",
-        "waits".rjust(_AGE_WIDTH),
-        "asks".ljust(_COUNT_WIDTH),
+        "waiting".rjust(_AGE_WIDTH),
+        *(["time left".rjust(_LEFT_WIDTH)] if limited else []),
+        "questions".ljust(_COUNT_WIDTH),
         " " * (_NOTE_WIDTH - 2),
     ]
-    return set_cell_size("  ".join(parts) + "about", width)
+    return set_cell_size("  ".join(parts) + "titles", width)
 
 
 class QueueView(ScrollView, can_focus=True):
@@ -115,6 +130,9 @@ class QueueView(ScrollView, can_focus=True):
             super().__init__()
             self.session_id = session_id
 
+    class Moved(Message):
+        """The cursor is at another session, or at none."""
+
     def __init__(self, *, clock: Callable[[], datetime], **kwargs: Any) -> None:
         """Show nothing yet.
 
@@ -127,10 +145,23 @@ class QueueView(ScrollView, can_focus=True):
         self._rows: tuple[Waiting, ...] = ()
         self._drafts: frozenset[str] = frozenset()
         self.cursor = 0
+        self._drawn_at: datetime | None = None
+
+    @property
+    def limited(self) -> bool:
+        """Whether any of the sessions has a limit in time."""
+        return any(one.ends_at is not None for one in self._rows)
 
     def on_mount(self) -> None:
-        """Have the ages grow."""
-        self.set_interval(30, self.refresh)
+        """Have the ages grow, and the time that is left run."""
+        self.set_interval(_TICK_S, self._tick)
+
+    def _tick(self) -> None:
+        now = self._clock()
+        slow = timedelta(seconds=_SLOW_TICK_S)
+        if self.limited or self._drawn_at is None or abs(now - self._drawn_at) >= slow:
+            self._drawn_at = now
+            self.refresh()
 
     def show(self, rows: Sequence[Waiting], drafts: Collection[str]) -> None:
         """Show these sessions; the cursor stays on its session."""
@@ -142,6 +173,7 @@ class QueueView(ScrollView, can_focus=True):
         self.virtual_size = Size(self.scrollable_content_region.width, len(self._rows))
         self._keep_in_sight()
         self.refresh()
+        self.post_message(self.Moved())
 
     @property
     def selected(self) -> Waiting | None:
@@ -173,6 +205,7 @@ class QueueView(ScrollView, can_focus=True):
             now=self._clock(),
             draft=one.session_id in self._drafts,
             at_cursor=at_cursor,
+            limited=self.limited,
         )
         style = self.get_component_rich_style("queue--cursor" if at_cursor else "queue--row")
         return Strip([Segment(text, self._marked(style, index))], width)
@@ -214,6 +247,7 @@ class QueueView(ScrollView, can_focus=True):
         self.refresh_line(before)
         self.refresh_line(self.cursor)
         self._keep_in_sight()
+        self.post_message(self.Moved())
 
     def _keep_in_sight(self) -> None:
         if self._rows:

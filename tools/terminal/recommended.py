@@ -1,7 +1,7 @@
 """Which options the asker recommends.
 
-An agent says so in the label, as in "SQLite (recommended)". It is a hint to the eye: the option is
-marked and the cursor begins there. Nothing is chosen by it.
+An agent says so in the label, as in "SQLite (recommended)". The option is marked, the cursor begins
+there, and it is preselected when its question is shown for the first time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MARK: Final = re.compile(
 
 
 def is_recommended(label: str) -> bool:
-    """Tell whether a label ends with "(recommended)", "[recommended]" or "- recommended".
+    """Return whether a label ends with "(recommended)", "[recommended]" or "- recommended".
 
     The mark may also stand first, in brackets; some other languages' words for it count too.
     """

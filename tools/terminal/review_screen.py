@@ -16,6 +16,7 @@ from tools.questions import Question
 from tools.terminal.dialogs import YesDialog
 from tools.terminal.draft import ASKS, Draft, Reply, answers_of
 from tools.terminal.host import Host
+from tools.terminal.messages import MessageLines
 from tools.terminal.queue_view import SHORT_ID
 from tools.terminal.text import CURSOR, counted, harmless, one_line
 
@@ -29,10 +30,11 @@ def reply_lines(question: Question, reply: Reply) -> list[str]:
         guidance = harmless(reply.guidance).strip()
         wish = f"? {ASKS[reply.ask]}"
         lines = [f"{wish}: {guidance}" if guidance else wish]
-        if reply.picked or reply.has_text:
-            lines.append("  (what you chose before is not sent)")
+        if (reply.picked and not reply.preselected) or reply.has_text:
+            lines.append("  (your choice is not sent)")
         return lines
-    lines = [f"→ {one_line(question.options[index].label)}" for index in reply.picked]
+    note = "  (preselected)" if reply.preselected else ""
+    lines = [f"→ {one_line(question.options[index].label)}{note}" for index in reply.picked]
     text = harmless(reply.text).strip()
     if reply.has_text:
         first, *rest = text.splitlines()
@@ -115,6 +117,7 @@ class ReviewScreen(Screen[int | None]):
         yield Static(Content(head), id="head")
         yield OptionList(*[Row(self._row(index)) for index in range(len(questions))], markup=False)
         yield Static(Content(self._verdict()), id="verdict")
+        yield MessageLines()
         yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
@@ -133,9 +136,12 @@ class ReviewScreen(Screen[int | None]):
     def _verdict(self) -> str:
         missing = len(self._draft.unanswered)
         if missing == len(self._draft.replies):
-            return "Nothing is answered yet. Enter answers, x rejects."
+            return "Nothing is answered yet. Enter opens a question, x rejects."
         if missing:
-            return f"{counted(missing, 'question')} without an answer. s sends all the same."
+            return f"{counted(missing, 'question')} without an answer. s sends anyway."
+        preselected = sum(reply.preselected for reply in self._draft.replies)
+        if preselected:
+            return f"All answered, {preselected} of them preselected. s sends."
         return "All answered. s sends."
 
     @on(OptionList.OptionHighlighted)
@@ -175,10 +181,10 @@ class ReviewScreen(Screen[int | None]):
                 self._send()
 
         question = (
-            f"{counted(missing, 'question')} without an answer. Send the others? The session is "
-            "answered by that, for good."
+            f"{counted(missing, 'question')} without an answer. Send the other answers? Nothing "
+            "can be added to them later."
         )
-        self.app.push_screen(YesDialog("Send what is there?", question), decided)
+        self.app.push_screen(YesDialog("Send incomplete answers?", question), decided)
 
     def _send(self) -> None:
         answers = answers_of(self._answering.questions, self._draft)

@@ -1,7 +1,7 @@
 """Text that an agent wrote, made harmless to the terminal it is shown in.
 
 A prompt, a title or a label can hold anything: escape sequences that set the clipboard or rename
-the window, marks that reorder what is read, letters that nobody sees. All of it is taken out, so
+the window, marks that reorder what is read, invisible letters. All of it is taken out, so
 that what a person reads is what there is.
 """
 
@@ -68,7 +68,7 @@ def one_line(text: str, limit: int | None = None) -> str:
 
 
 CURSOR: Final = "▸"
-"""Stands before the line one is at, beside whatever colour that line has."""
+"""Stands before the line at the cursor, in addition to its colour."""
 
 _MINUTE: Final = 60
 _HOUR: Final = 60 * _MINUTE
@@ -76,7 +76,7 @@ _DAY: Final = 24 * _HOUR
 
 
 def since(seconds: float) -> str:
-    """Say how long something has waited, in one unit: "now", "3 min", "2 h", "5 d".
+    """Return how long something has waited, in one unit: "now", "3 min", "2 h", "5 d".
 
     Args:
         seconds: How long; a clock that went back gives "now".
@@ -88,6 +88,26 @@ def since(seconds: float) -> str:
     if seconds < 2 * _DAY:
         return f"{int(seconds // _HOUR)} h"
     return f"{int(seconds // _DAY)} d"
+
+
+def running(seconds: float) -> str:
+    """Return a time as a clock shows it: "0:07", "12:30", "2:05:00", from two days on "5 d".
+
+    Args:
+        seconds: How long; less than nothing is nothing.
+    """
+    if seconds >= 2 * _DAY:
+        return since(seconds)
+    whole = max(int(seconds), 0)
+    minutes, second = divmod(whole, _MINUTE)
+    hours, minute = divmod(minutes, _MINUTE)
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
+
+
+def folder_name(folder: str, limit: int) -> str:
+    """Return a folder's path on one line; past `limit` characters its beginning is left out."""
+    path = one_line(folder)
+    return path if len(path) <= limit else f"…{path[len(path) - max(limit - 1, 0) :]}"
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:

@@ -140,7 +140,7 @@ class LoopbackServer(Server):
         return guard
 
     def _refusal(self, request: web.Request) -> str | None:
-        """Say why a request is not served; None if it is."""
+        """Return why a request is not served; None if it is."""
         if _LOOPBACK.fullmatch(request.host) is None:
             return "This server answers to the names of this machine only."
         if request.path not in _OPEN_PATHS and not request.path.startswith("/static/"):
@@ -212,7 +212,7 @@ class LoopbackServer(Server):
         self._terminals.clear()
 
     async def on_startup(self, app: web.Application) -> None:
-        """Say nothing: the command says where it serves."""
+        """Print nothing: the command prints the address."""
 
 
 def _cells(request: web.Request, name: str, default: int) -> int:
@@ -242,7 +242,7 @@ def serve(command: Sequence[str], *, port: int, key: str, ready: Callable[[str],
         command: The command of one application, as a list of words.
         port: Where to listen on 127.0.0.1; 0 for any port that is free.
         key: What a page must show; hard to guess.
-        ready: Is told the address to open, when it can be opened.
+        ready: Receives the address to open, when it can be opened.
 
     Raises:
         AddressRefused: The port can't be had.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable
@@ -102,6 +103,24 @@ def test_what_waits_is_listed_the_oldest_first_and_read_whole(others: Others) ->
     assert titles[second] == ("Checks", "Storage")
     assert others.desk.questions(second) == (CHECKS, STORAGE)
     assert others.desk.ending(first) is None
+
+
+def test_the_folder_that_an_asker_wrote_down_is_listed_and_anything_else_is_none(
+    tmp_path: Path,
+) -> None:
+    sessions = QuestionSessions(tmp_path, config=QuestionsConfig(session_timeout_s=600))
+    folders = {}
+    for value in ("/home/ada/shop", "", 7, None, ["x"]):
+        which = sessions.create_session([STORAGE])
+        request = tmp_path / which / "request.json"
+        document = json.loads(request.read_bytes())
+        request.write_text(json.dumps({**document, "workingDirectory": value}))
+        folders[which] = value if value == "/home/ada/shop" else None
+    listed = StoredQuestions(sessions).listing().waiting
+    assert {one.session_id: one.folder for one in listed} == folders
+    assert {one.ends_at for one in listed} == {
+        one.created_at + timedelta(seconds=600) for one in listed
+    }
 
 
 def test_an_answered_session_waits_no_more_and_can_not_be_answered_again(others: Others) -> None:

@@ -46,8 +46,9 @@ def environment() -> dict[str, str]:
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines of a text that hold anything, without the spaces."""
-    lines = ["".join(line.split()) for line in text.splitlines()]
+    """Return the lines of a text that hold anything, without the spaces and without the time."""
+    still = re.sub(r"waiting \d+(:\d\d)+", "waiting", text.replace("\xa0", " "))
+    lines = ["".join(line.split()) for line in still.splitlines()]
     return [line for line in lines if line]
 
 
@@ -118,7 +119,11 @@ class Tmux:
             )
             return
         console = Console(width=80, record=True, file=io.StringIO(), force_terminal=True)
-        time.sleep(7)  # until passing messages have passed
+        # the keys at the foot come last, and passing messages pass
+        until(
+            lambda: lines_of(self.sees().splitlines()[-1]) and " New: " not in self.sees(),
+            lambda: f"the screen was never whole:\n{self.sees()}",
+        )
         shown = Text.from_ansi(self("capture-pane", "-p", "-e", "-N").rstrip("\n"))
         console.print(shown, overflow="crop", no_wrap=True)
         svg = console.export_svg(title="agentforge questions", unique_id="terminal")

@@ -75,7 +75,11 @@ async def test_a_person_answers_in_a_browser(
         answers = await asyncio.to_thread(questions.wait_for_answers, which, DEADLINE_S)
         assert answers.answers == (
             UserAnswer(question_index=0, selected_option="Redis"),
-            UserAnswer(question_index=1, selected_options=("Lint",), custom_text="docs"),
+            UserAnswer(
+                question_index=1,
+                selected_options=("Types (recommended)", "Lint", "Tests [recommended]"),
+                custom_text="docs",
+            ),
         )
         assert browser.complaints == []
         async with asyncio.timeout(DEADLINE_S):

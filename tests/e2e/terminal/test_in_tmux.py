@@ -29,11 +29,7 @@ def test_a_person_answers_at_a_keyboard_and_the_terminal_is_as_before(
     tmux.start()
     tmux.waits_for(f"▸ {which[:8]}")
     # all in one go, as over a slow line
-    tmux.types("Enter", "3", "Enter", "o", "f", "i", "x", "e", "d", "Escape")
-    tmux.waits_for("Question 2 of 2")
-    tmux.types("1")
-    tmux.waits_for("[x] 1 Types")
-    tmux.types("v")
+    tmux.types("Enter", "3", "Enter", "3", "o", "f", "i", "x", "e", "d", "Escape", "v")
     tmux.waits_for("Review of 2 answers", "→ Redis", "→ Other: fixed")
     tmux.picture("terminal-review.svg")
     tmux.types("s")
@@ -59,7 +55,7 @@ def test_questions_of_others_come_and_go_while_one_watches(
     tmux.waits_for("2 waiting", late[:8])
     tmux.picture("terminal-queue.svg")
     tmux.types("Enter")
-    tmux.waits_for("★ recommended", "1 more waiting")
+    tmux.waits_for("(•) 2 SQLite  ★ recommended", "1 more waiting")
     tmux.types("1")
     tmux.waits_for("(•) 1 PostgreSQL")
     tmux.picture("terminal-question.svg")
@@ -67,6 +63,19 @@ def test_questions_of_others_come_and_go_while_one_watches(
     tmux.waits_for("2 waiting")
     questions.reject_session(late, "changed my mind")
     tmux.waits_for("1 waiting")
+
+
+def test_escape_and_the_key_after_it_are_two_keys(tmux: Tmux, questions: QuestionSessions) -> None:
+    """In one write, as tmux sends them; together they would be Alt with the key, or Enter alone."""
+    which = only(questions)
+    tmux.start()
+    tmux.waits_for(f"▸ {which[:8]}")
+    tmux.types("Enter", "x", "n", "o", "Escape", "Enter", "3", "Escape", "q")
+    tmux.waits_for("ended with 0")
+    assert questions.get(which).status is SessionStatus.PENDING, "the rejection was called off"
+    tmux("kill-session")
+    tmux.start()
+    tmux.waits_for(f"▸ {which[:8]}", "draft")
 
 
 def test_a_session_that_another_answers_meanwhile_says_so_and_keeps_what_was_typed(

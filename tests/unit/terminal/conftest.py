@@ -16,6 +16,7 @@ from textual.pilot import Pilot
 from tests.support.question_desk import FakeDesk
 from tools.terminal.app import QuestionsApp
 from tools.terminal.drafts import DraftStore
+from tools.terminal.theme_name import ThemeName
 
 PATIENCE_S = 30.0
 _NAMED = {" ": ("space", " "), "\n": ("enter", "\r"), "'": ("apostrophe", "'"), ",": ("comma", ",")}
@@ -106,11 +107,14 @@ def sitting(desk: FakeDesk, drafts: DraftStore, monkeypatch: pytest.MonkeyPatch)
         size: tuple[int, int] = (80, 24),
         first: str | None = None,
         patience_s: float = PATIENCE_S,
+        theme: ThemeName = ThemeName.DARK,
     ) -> AsyncIterator[Person]:
-        app = QuestionsApp(desk, drafts, clock=desk.clock, first=first, patience_s=patience_s)
-        async with app.run_test(size=size, notifications=True) as pilot:
+        app = QuestionsApp(
+            desk, drafts, clock=desk.clock, first=first, patience_s=patience_s, theme=theme
+        )
+        async with app.run_test(size=size) as pilot:
             person = Person(app, pilot, desk, drafts)
-            await person.waits_for(lambda seen: "waiting" in seen and "Looking" not in seen)
+            await person.waits_for(lambda seen: "waiting" in seen and "Loading" not in seen)
             asked = () if first else desk.listing().waiting
             if asked:
                 await person.waits_for(asked[0].session_id[:8])

@@ -50,7 +50,7 @@ async def test_several_options_are_chosen_in_any_order_and_sent_in_that_of_the_q
 ) -> None:
     which = desk.ask(CHECKS)
     async with sitting() as person:
-        await person.press("enter", "3", "1", "2", "2")
+        await person.press("enter", "3", "1", "2", "3", "1", "2")
         seen = person.sees()
         assert "[x] 1 Types" in seen
         assert "[ ] 2 Lint" in seen
@@ -64,20 +64,76 @@ async def test_several_options_are_chosen_in_any_order_and_sent_in_that_of_the_q
     )
 
 
-async def test_a_recommended_option_is_marked_and_under_the_cursor_but_not_chosen(
-    sitting: Sitting, desk: FakeDesk
+async def test_recommended_options_are_marked_under_the_cursor_and_preselected_when_shown(
+    sitting: Sitting, desk: FakeDesk, drafts: DraftStore
 ) -> None:
-    desk.ask(STORAGE, CHECKS)
+    which = desk.ask(STORAGE, CHECKS)
     async with sitting() as person:
         await person.press("enter")
         seen = person.sees()
-        assert "▸ ( ) 2 SQLite  ★ recommended" in seen
-        await person.press("right")
-        seen = person.sees()
-        assert "▸ [ ] 1 Types  ★ recommended" in seen
-        assert "[ ] 3 Tests  ★ recommended" in seen
+        assert "▸ (•) 2 SQLite  ★ recommended" in seen
+        assert "recommended option is preselected" in seen
         await person.press("v")
-        assert "Nothing is answered yet" in person.sees()
+        seen = person.sees()
+        assert "→ SQLite (recommended)  (preselected)" in seen
+        assert "1 question without an answer" in seen, "what was not shown is not chosen"
+        await person.press("escape", "right")
+        seen = person.sees()
+        assert "▸ [x] 1 Types  ★ recommended" in seen
+        assert "[ ] 2 Lint" in seen
+        assert "[x] 3 Tests  ★ recommended" in seen
+        await person.press("v")
+        assert "All answered, 2 of them preselected" in person.sees()
+        await person.press("escape", "escape")
+        assert "draft" not in await person.waits_for("1 waiting"), (
+            "nothing of the person's is in it"
+        )
+    assert drafts.load(which) is None
+
+
+async def test_what_was_preselected_and_taken_back_stays_so(
+    sitting: Sitting, desk: FakeDesk
+) -> None:
+    desk.ask(CHECKS, STORAGE)
+    async with sitting() as person:
+        await person.press("enter", "1", "3", "right", "left")
+        assert "[x]" not in person.sees()
+        await person.press("v")
+        assert "! no answer" in person.sees()
+
+
+@pytest.mark.parametrize("keys", [["2"], ["space"], ["enter", "left"]])
+async def test_choosing_the_preselected_option_confirms_it(
+    sitting: Sitting, desk: FakeDesk, keys: list[str]
+) -> None:
+    desk.ask(STORAGE, STORAGE)
+    async with sitting() as person:
+        await person.press("enter", *keys)
+        assert "(•) 2 SQLite" in person.sees()
+        assert "preselected" not in person.sees()
+        await person.press("v")
+        assert "→ SQLite (recommended)\n" in person.sees()
+
+
+async def test_one_key_takes_what_is_recommended_for_this_question(
+    sitting: Sitting, desk: FakeDesk
+) -> None:
+    which = desk.ask(CHECKS, NAME)
+    async with sitting() as person:
+        await person.press("enter", "1", "2", "r")
+        seen = person.sees()
+        assert "[x] 1 Types" in seen
+        assert "[ ] 2 Lint" in seen
+        assert "2 chosen." in seen
+        await person.press("right", "escape", "r")
+        await person.waits_for("No option of this question is recommended.")
+        await person.press("v", "s", "y")
+        await person.waits_for("0 waiting")
+    assert desk.sessions[which].answers == (
+        UserAnswer(
+            question_index=0, selected_options=("Types (recommended)", "Tests [recommended]")
+        ),
+    )
 
 
 async def test_what_is_recommended_is_taken_when_asked_for_and_leaves_choices_alone(
@@ -118,7 +174,7 @@ async def test_free_text_answers_in_place_of_an_option(sitting: Sitting, desk: F
 async def test_free_text_stands_beside_several_options(sitting: Sitting, desk: FakeDesk) -> None:
     which = desk.ask(CHECKS)
     async with sitting() as person:
-        await person.press("enter", "2", "o")
+        await person.press("enter", "1", "2", "3", "o")
         await person.write("docs")
         await person.press("tab", "s")
         await person.waits_for("0 waiting")
@@ -203,7 +259,7 @@ async def test_an_answer_with_gaps_is_sent_after_a_yes_and_leaves_them_out(
 async def test_with_no_answer_at_all_nothing_is_sent(sitting: Sitting, desk: FakeDesk) -> None:
     which = desk.ask(CHECKS)
     async with sitting() as person:
-        await person.press("enter", "v", "s")
+        await person.press("enter", "1", "3", "v", "s")
         await person.waits_for("Nothing is answered yet, so nothing was sent.")
         assert desk.sessions[which].ending is None
 
@@ -218,10 +274,10 @@ async def test_more_detail_or_other_words_are_asked_for_in_place_of_an_answer(
         await person.write("what of backups")
         await person.press("enter")
         assert "? 1 Storage   ▸ 2 Checks" in await person.waits_for("Question 2 of 2")
-        await person.press("1", "v")
+        await person.press("3", "v")
         seen = person.sees()
         assert "what of backups" in seen
-        assert "what you chose before is not sent" in seen
+        assert "your choice is not sent" in seen
         await person.press("s")
         await person.waits_for("0 waiting")
     request = {
@@ -242,9 +298,9 @@ async def test_a_wish_without_words_is_the_request_to_the_letter_and_can_be_take
     async with sitting() as person:
         await person.press("enter", "e", "enter")
         await person.press("escape")
-        assert "You ask back" in person.sees()
+        assert "Instead of an answer you ask" in person.sees()
         await person.press("e")
-        assert "You ask back" not in person.sees()
+        assert "Instead of an answer you ask" not in person.sees()
         await person.press("e", "enter", "s")
         await person.waits_for("0 waiting")
     assert desk.sessions[which].answers == (
@@ -297,7 +353,7 @@ async def test_the_keys_are_at_the_foot_of_every_screen_in_80_columns(
             *("Next", "Choose", "Other", "Back", "Review", "Detail", "Reject", "Queue", "? Keys"),
         )
         await person.press("o")
-        await foot_has(person, "tab Go on")
+        await foot_has(person, "tab Continue")
         await person.press("escape", "v")
         await foot_has(person, "Send", "Change", "Reject", "Back", "Keys")
 

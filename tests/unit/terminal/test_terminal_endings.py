@@ -17,7 +17,7 @@ HOW = [
     (SessionStatus.REJECTED, "was rejected elsewhere"),
     (SessionStatus.TIMED_OUT, "nobody answered in time"),
     (SessionStatus.ABANDONED, "nobody waits for the answer any more"),
-    (None, "is gone: its files were deleted"),
+    (None, "was deleted"),
 ]
 
 
@@ -41,7 +41,7 @@ async def test_the_end_is_told_with_what_was_typed_and_where_it_is_kept(
         desk.end(which, status, "because")
         seen = flat(await person.waits_for("This session has ended"))
         assert words in seen
-        assert "Nothing of yours was sent" in seen
+        assert "None of your answers was sent" in seen
         assert "→ Other: half a thought" in seen
         if status is not None:
             assert "(because)" in seen
@@ -113,7 +113,7 @@ async def test_an_answer_that_comes_too_late_is_told_as_not_sent(
         await person.press("s")
         seen = flat(await person.waits_for("This session has ended"))
         assert "was answered elsewhere" in seen
-        assert "Nothing of yours was sent" in seen
+        assert "None of your answers was sent" in seen
     assert desk.sessions[which].answers == ()
     assert "PostgreSQL" in drafts.unsent_path_of(which).read_text(encoding="utf-8")
 
@@ -163,9 +163,9 @@ async def test_if_even_that_cannot_be_kept_it_is_told_after_the_end(
     sitting: Sitting, desk: FakeDesk, drafts: DraftStore
 ) -> None:
     which = desk.ask(STORAGE)
+    drafts.directory.write_text("in the way")
     async with sitting() as person:
         await person.press("enter", "1")
-        drafts.directory.write_text("in the way")
         desk.end(which, SessionStatus.COMPLETED)
         seen = flat(await person.waits_for("This session has ended"))
         assert "could not be kept" in seen

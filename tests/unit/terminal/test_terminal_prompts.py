@@ -161,6 +161,6 @@ async def test_a_terminal_that_changes_its_size_keeps_what_is_seen(
 async def test_states_are_told_without_colour(sitting: Sitting, desk: FakeDesk) -> None:
     desk.ask(STORAGE, CHECKS, STORAGE, STORAGE)
     async with sitting() as person:
-        await person.press("enter", "1", "enter", "right", "e", "enter")
+        await person.press("enter", "1", "enter", "1", "3", "right", "e", "enter")
         seen = person.sees()
     assert "✓ 1 Storage   · 2 Checks   ? 3 Storage   ▸ 4 Storage" in seen, "each has its own sign"

@@ -19,7 +19,7 @@ async def test_an_empty_queue_says_so_and_says_what_will_come(sitting: Sitting) 
     async with sitting() as person:
         seen = person.sees()
     assert "0 waiting" in seen
-    assert "Questions appear here as soon as they are asked." in seen
+    assert "New ones appear here as soon as they are asked." in seen
 
 
 async def test_the_queue_shows_the_oldest_first_with_age_and_titles(

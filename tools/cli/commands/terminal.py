@@ -18,6 +18,7 @@ from tools.cli.options import (
     SharedQuestions,
     questions_directory,
 )
+from tools.terminal.theme_name import ThemeName
 
 if TYPE_CHECKING:
     from tools.questions import QuestionSessions
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 _Web = Annotated[
     bool,
     typer.Option(
-        "--web", help="Show them in a browser of this machine instead.", show_default=False
+        "--web", help="Show them in a browser on this machine instead.", show_default=False
     ),
 ]
 _Port = Annotated[
@@ -35,7 +36,7 @@ _Port = Annotated[
         metavar="N",
         min=0,
         max=65535,
-        help="With --web: where to listen on 127.0.0.1, 0 for any free port; 8765 by default.",
+        help="With --web: the port on 127.0.0.1, 0 for any free one; 8765 by default.",
         show_default=False,
     ),
 ]
@@ -52,7 +53,7 @@ def questions(
         str | None,
         typer.Argument(
             metavar="ID",
-            help="The question session to show at once, or the beginning of its id.",
+            help="The question session to open, or the beginning of its id.",
             autocompletion=complete_question_ids,
             show_default=False,
         ),
@@ -65,17 +66,25 @@ def questions(
         bool | None,
         typer.Option(
             "--bell/--no-bell",
-            help="Ring the bell when a question comes; as [notify] says by default.",
+            help="Ring the bell for a new question; the default is `bell` in [notify].",
             show_default=False,
         ),
     ] = None,
+    theme: Annotated[
+        ThemeName,
+        typer.Option(
+            "--theme",
+            envvar="AGENTFORGE_THEME",
+            help="The colours to begin with; t changes them.",
+        ),
+    ] = ThemeName.DARK,
     json: AsJson = False,
 ) -> None:
-    """Show the questions that wait, and answer them.
+    """Show waiting questions and answer them.
 
-    Needs a terminal and the extra `terminal`. Keys are at the foot of each screen; ? shows all.
-    With --web the same runs in a browser of this machine until Ctrl-C; --json then writes the
-    address as JSON.
+    Needs a terminal and the extra `terminal`. The foot of each screen shows its keys, ? shows all.
+    With --web it runs in a browser on this machine until Ctrl-C; with --json the address is
+    written as JSON.
     """
     from tools.person import open_questions
     from tools.questions import load_config
@@ -83,28 +92,30 @@ def questions(
     cli = cli_of(context, json=json)
     where = questions_directory(directory, shared=shared)
     if port is not None and not web:
-        raise typer.BadParameter("it says where --web listens; add --web", param_hint="--port")
+        raise typer.BadParameter("it is the port of --web; add --web", param_hint="--port")
     if cli.output.json and not web:
         raise typer.BadParameter(
-            "a terminal writes no JSON; `agentforge history --json` does", param_hint="--json"
+            "a terminal writes no JSON; use `agentforge history --json`", param_hint="--json"
         )
     config = load_config()
     sessions = open_questions(where, config=config, clock=cli.outside.clock)
     first = sessions.resolve_id(session) if session is not None else None
     rings = config.notify.bell if bell is None else bell
     if web:
-        _serve(cli, sessions, first=first, port=port, bell=rings)
+        _serve(cli, sessions, first=first, port=port, bell=rings, theme=theme)
     else:
-        _show(cli, sessions, first=first, bell=rings)
+        _show(cli, sessions, first=first, bell=rings, theme=theme)
 
 
-def _show(cli: Cli, sessions: QuestionSessions, *, first: str | None, bell: bool) -> None:
+def _show(
+    cli: Cli, sessions: QuestionSessions, *, first: str | None, bell: bool, theme: ThemeName
+) -> None:
     from tools.terminal import run_terminal
     from tools.terminal.launch import DRIVER_VARIABLE
 
     if not cli.output.color:
         os.environ["NO_COLOR"] = "1"  # what Textual looks at
-    ended = run_terminal(sessions, first=first, bell=bell)
+    ended = run_terminal(sessions, first=first, bell=bell, theme=theme)
     if DRIVER_VARIABLE in os.environ:  # standard output belongs to the page
         return
     if ended.drafts:
@@ -112,20 +123,26 @@ def _show(cli: Cli, sessions: QuestionSessions, *, first: str | None, bell: bool
         noun = "session" if count == 1 else "sessions"
         cli.output.line(
             f"What you typed for {count} {noun} is kept in {ended.where}; "
-            "`agentforge questions` goes on with it."
+            "`agentforge questions` continues with it."
         )
     for text in ended.lost:
         cli.output.lines(f"Not kept: {text}")
 
 
 def _serve(
-    cli: Cli, sessions: QuestionSessions, *, first: str | None, port: int | None, bell: bool
+    cli: Cli,
+    sessions: QuestionSessions,
+    *,
+    first: str | None,
+    port: int | None,
+    bell: bool,
+    theme: ThemeName,
 ) -> None:
     from tools.terminal import DEFAULT_PORT, run_web
 
     words = [sys.executable, "-m", "tools.cli", "questions"]
     words += [QUESTIONS_OPTION, os.path.abspath(sessions.base_dir)]
-    words += ["--bell" if bell else "--no-bell"]
+    words += ["--bell" if bell else "--no-bell", "--theme", theme.value]
     words += [first] if first is not None else []
 
     def ready(url: str) -> None:

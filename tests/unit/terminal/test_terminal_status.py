@@ -1,0 +1,142 @@
+"""What stands around the questions: who asks, the clock, messages, the way to the next session."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from tests.support.question_desk import CHECKS, NAME, STORAGE, FakeDesk
+from tests.unit.terminal.conftest import Sitting
+from tools.terminal.answer_lines import head_text
+from tools.terminal.text import folder_name, running
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-5, "0:00"),
+        (0, "0:00"),
+        (59.9, "0:59"),
+        (61, "1:01"),
+        (3599, "59:59"),
+        (3600, "1:00:00"),
+        (9005, "2:30:05"),
+        (172_799, "47:59:59"),
+        (172_800, "2 d"),
+    ],
+)
+def test_a_running_time_is_written_as_a_clock_shows_it(seconds: float, text: str) -> None:
+    assert running(seconds) == text
+
+
+def test_a_long_folder_loses_its_beginning_and_whatever_is_no_text() -> None:
+    assert folder_name("/home/ada/shop", 20) == "/home/ada/shop"
+    assert folder_name("/home/ada/shop", 9) == "…ada/shop"
+    assert folder_name("/a\x1b[31m\n/b", 20) == "/a /b"
+
+
+async def test_the_clock_runs_and_the_time_left_runs_out(sitting: Sitting, desk: FakeDesk) -> None:
+    desk.ask(STORAGE, waited_s=65, limit_s=600)
+    async with sitting() as person:
+        assert "time left" in person.sees()
+        assert "8:55" in person.sees()
+        desk.now += timedelta(seconds=5)
+        await person.waits_for("8:50")
+        await person.press("enter")
+        assert "waiting 1:10 · 8:50 left" in person.sees()
+        desk.now += timedelta(seconds=55)
+        await person.waits_for("waiting 2:05 · 7:55 left")
+
+
+async def test_without_a_limit_there_is_no_time_left(sitting: Sitting, desk: FakeDesk) -> None:
+    desk.ask(STORAGE, waited_s=65)
+    async with sitting() as person:
+        assert "left" not in person.sees()
+        await person.press("enter")
+        assert "waiting 1:05" in person.sees()
+        assert "left" not in person.sees()
+
+
+async def test_the_folder_of_the_asker_is_told(sitting: Sitting, desk: FakeDesk) -> None:
+    desk.ask(STORAGE, waited_s=9, folder="/home/ada/shop")
+    desk.ask(STORAGE, folder="/srv/\x1b[31mother")
+    async with sitting() as person:
+        await person.waits_for("Asked from /home/ada/shop")
+        await person.press("down")
+        await person.waits_for("Asked from /srv/other")
+        await person.press("up", "enter")
+        assert "Storage · asked from /home/ada/shop" in person.sees()
+
+
+def test_the_first_line_fits_into_80_columns_with_all_that_there_may_be() -> None:
+    desk = FakeDesk()
+    desk.ask(STORAGE, waited_s=9000, limit_s=10800)
+    (waiting,) = desk.listing().waiting
+    lines = {
+        width: head_text(waiting, "Question 1 of 2", now=desk.now, others=2, width=width)
+        for width in (100, 78, 40)
+    }
+    whole = "Question 1 of 2 · session 00000001 · waiting 2:30:00 · 30:00 left"
+    assert lines == {100: f"{whole} · 2 more waiting", 78: f"{whole} · 2 more", 40: whole}
+
+
+async def test_messages_cover_nothing(sitting: Sitting, desk: FakeDesk) -> None:
+    desk.ask(STORAGE)
+    async with sitting() as person:
+        await person.press("enter", "1")
+        before = person.sees().splitlines()
+        desk.ask(CHECKS)
+        await person.waits_for("New: Checks")
+        after = [line for line in person.sees().splitlines() if not line.startswith(" New: ")]
+        assert {line for line in before if line.strip()} - {before[0]} <= set(after)
+        await person.press("question_mark")
+        desk.ask(STORAGE)
+        seen = await person.waits_for("New: Storage")
+        assert "Everything works without a mouse." in seen
+
+
+async def test_at_most_three_messages_are_shown_each_once(sitting: Sitting, desk: FakeDesk) -> None:
+    desk.ask(STORAGE)
+    async with sitting() as person:
+        for text in ("one", "two", "two", "three", "four"):
+            person.app.say(f"Message {text}")
+        await person.waits_for("Message four")
+        lines = [one.strip() for one in person.sees().splitlines() if "Message" in one]
+    assert lines == ["Message two", "Message three", "Message four"]
+
+
+async def test_one_key_leads_to_the_next_session_and_one_back(
+    sitting: Sitting, desk: FakeDesk
+) -> None:
+    first, second, third = (desk.ask(one) for one in (STORAGE, CHECKS, NAME))
+    async with sitting() as person:
+        await person.press("enter", "3", "]")
+        assert f"session {second[:8]}" in await person.waits_for("1 Checks")
+        await person.press("]")
+        await person.waits_for(f"session {third[:8]}")
+        await person.press("escape", "]")
+        assert "(•) 3 Redis" in await person.waits_for(f"session {first[:8]}")
+        await person.press("[")
+        await person.waits_for(f"session {third[:8]}")
+        await person.press("escape", "escape")
+        assert f"▸ {third[:8]}" in await person.waits_for("3 waiting")
+
+
+async def test_with_no_other_session_it_stays(sitting: Sitting, desk: FakeDesk) -> None:
+    which = desk.ask(STORAGE)
+    async with sitting() as person:
+        await person.press("enter", "3", "]")
+        assert f"session {which[:8]}" in await person.waits_for("No other session is waiting.")
+        assert "(•) 3 Redis" in person.sees()
+
+
+async def test_a_session_that_is_opened_before_the_queue_is_read_shows_its_true_age(
+    sitting: Sitting, desk: FakeDesk
+) -> None:
+    which = desk.ask(STORAGE, waited_s=300, folder="/home/ada/shop")
+    async with sitting(first=which) as person:
+        await person.waits_for("waiting 5:00")
+        await person.waits_for("asked from /home/ada/shop")

@@ -1,0 +1,55 @@
+"""Passing messages in a line of their own above the keys: they cover nothing."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from textual.app import App
+from textual.content import Content
+from textual.reactive import reactive
+from textual.widgets import Static
+
+MOST: Final = 3
+"""How many messages are shown at once; a new one takes the place of the oldest."""
+
+
+class Messages(App[Any]):
+    """An application that shows messages for a while, on whichever screen is open."""
+
+    messages: reactive[tuple[tuple[int, str], ...]] = reactive(())
+    _shown: int = 0
+
+    def show_message(self, message: str, *, seconds: float) -> None:
+        """Show a message for some seconds; one that is shown already is shown for longer."""
+        self._shown += 1
+        entry = (self._shown, message)
+        kept = [one for one in self.messages if one[1] != message]
+        self.messages = (*kept, entry)[-MOST:]
+
+        def remove() -> None:
+            self.messages = tuple(one for one in self.messages if one != entry)
+
+        self.set_timer(seconds, remove)
+
+
+class MessageLines(Static):
+    """The messages; it takes no room while there are none."""
+
+    DEFAULT_CSS = """
+    MessageLines {
+        height: auto;
+        max-height: 6;
+        padding: 0 1;
+        color: $message-foreground;
+        background: $message-background;
+        display: none;
+    }
+    """
+
+    def on_mount(self) -> None:
+        """Follow the application's messages."""
+        self.watch(self.app, "messages", self._show)
+
+    def _show(self, messages: tuple[tuple[int, str], ...]) -> None:
+        self.update(Content("\n".join(text for _, text in messages)))
+        self.display = bool(messages)
