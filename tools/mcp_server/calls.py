@@ -7,12 +7,14 @@ call whose client cancelled, disconnected or died is cancelled where it stands.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final, TypeVar
 
 import anyio
 import anyio.to_thread
 from attrs import field, frozen
+
+from tools.mcp_server.turns import SessionTurns
 
 _Result = TypeVar("_Result")
 
@@ -52,13 +54,17 @@ class Call:
 class Workers:
     """Threads for what blocks: many for short work, few for code.
 
+    The tools of one server share one of these, and with it the turns at each session.
+
     Attributes:
-        interval_s: How often a call that waits tells of it, in seconds.
+        interval_s: How often a call that waits reports it, in seconds.
         sleep: Waits for so many seconds.
+        turns: The queue of each session.
     """
 
     interval_s: float = PROGRESS_INTERVAL_S
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep
+    turns: SessionTurns = field(factory=SessionTurns)
     _quick: anyio.CapacityLimiter = field(factory=lambda: anyio.CapacityLimiter(QUICK_THREADS))
     _code: anyio.CapacityLimiter = field(factory=lambda: anyio.CapacityLimiter(CODE_THREADS))
 
@@ -101,6 +107,19 @@ class Workers:
         if failure:
             raise failure[0]
         return outcome[0]
+
+    def turn(self, call: Call, session_id: str) -> AbstractAsyncContextManager[None]:
+        """Return a block that runs when all earlier calls that change the session have ended.
+
+        The client is told that the call waits. A call that is cancelled before its turn has done
+        nothing.
+
+        Args:
+            call: The call that waits.
+            session_id: The session that it changes.
+        """
+        waiting = self.telling(call, f"waiting for earlier calls on session {session_id}")
+        return self.turns.turn(session_id, meanwhile=waiting)
 
     @asynccontextmanager
     async def telling(self, call: Call, what: str) -> AsyncIterator[None]:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from attrs import frozen
+from attrs import define, frozen
 
 from tools.bootstrap import SandboxPhaseExecutor
 from tools.clock import utc_now
+from tools.durable import WriteError
+from tools.errors import AgentForgeError
+from tools.event_log import get_logger
 from tools.harness import (
     PhaseExecutor,
     PhaseResult,
+    SessionConflict,
     SessionContext,
     SessionManager,
     SessionNotFound,
@@ -22,17 +26,65 @@ from tools.mcp_server import arguments as takes
 from tools.mcp_server import results as gives
 from tools.mcp_server.calls import Call, Workers
 from tools.mcp_server.tool import Answer, Tool
+from tools.result import Failure, Success, attempt
 from tools.sandbox import CancelToken
 
 _FILES_LISTED: Final = 100
+
+_log = get_logger("agentforge.mcp")
 
 MakeExecutor = Callable[[CancelToken], PhaseExecutor]
 """Makes what runs the code of one call, and stops it when the token is cancelled."""
 
 
+@define
+class _Remembering:
+    """An executor that remembers its result, so that it outlives a record that fails."""
+
+    executor: PhaseExecutor
+    result: PhaseResult | None = None
+
+    def execute(
+        self,
+        code: str,
+        *,
+        session_id: str,
+        deadline_s: float | None = None,
+        fuel: int | None = None,
+    ) -> PhaseResult:
+        self.result = self.executor.execute(
+            code, session_id=session_id, deadline_s=deadline_s, fuel=fuel
+        )
+        return self.result
+
+
+@frozen(kw_only=True)
+class _Run:
+    """One run of code.
+
+    Attributes:
+        session: The session after it.
+        result: How the code ended.
+        problem: Why the result could not be recorded, or None.
+    """
+
+    session: SessionContext
+    result: PhaseResult
+    problem: AgentForgeError | None = None
+
+    @property
+    def is_recorded(self) -> bool:
+        return self.problem is None or (
+            isinstance(self.problem, WriteError) and self.problem.visible
+        )
+
+
 @frozen(kw_only=True)
 class CodeTool:
     """Runs code in the workspaces of one store's sessions.
+
+    Calls for one session run one after the other, in the order in which they came, so that each
+    finds the session as the one before left it and its result is recorded.
 
     Attributes:
         store: Where the sessions are.
@@ -49,35 +101,55 @@ class CodeTool:
     async def run(self, call: Call, given: takes.RunCode) -> Answer:
         """Run code; a call that is cancelled stops it, and records that it was stopped."""
         token = CancelToken()
+        async with (
+            self.workers.turn(call, given.session_id),
+            self.workers.telling(call, "running the code"),
+        ):
+            run = await self.workers.code(lambda: self._run(given, token), stop=token.cancel)
+        told = self._result(run, given.output_chars)
+        return Answer(told, _text(told, run.result))
 
-        def work() -> tuple[SessionContext, PhaseResult]:
-            manager = SessionManager(self.store, executor=self._executor(token), clock=self.clock)
-            session = manager.load(given.session_id)
-            if session is None:
-                raise SessionNotFound(given.session_id, path=self.store.base_path)
-            result = manager.run_phase(
-                given.code, tokens=given.tokens, deadline_s=given.deadline_s, fuel=given.fuel
-            )
-            return session, result
-
-        async with self.workers.telling(call, "running the code"):
-            session, result = await self.workers.code(work, stop=token.cancel)
-        told = self._result(session, result, given.output_chars)
-        return Answer(told, _text(told, result))
+    def _run(self, given: takes.RunCode, token: CancelToken) -> _Run:
+        """Run the code, and return its result even if it can't be recorded."""
+        executor = _Remembering(self._executor(token))
+        manager = SessionManager(self.store, executor=executor, clock=self.clock)
+        session = manager.load(given.session_id)
+        if session is None:
+            raise SessionNotFound(given.session_id, path=self.store.base_path)
+        outcome = attempt(
+            manager.run_phase,
+            given.code,
+            tokens=given.tokens,
+            deadline_s=given.deadline_s,
+            fuel=given.fuel,
+        )
+        if isinstance(outcome, Success):
+            return _Run(session=session, result=outcome.value)
+        if executor.result is None:
+            raise outcome.error
+        _log.warning("mcp.result_not_recorded", session_id=given.session_id, error=outcome.code)
+        found = attempt(self.store.load, given.session_id)
+        on_disk = None if isinstance(found, Failure) else found.value
+        return _Run(
+            session=on_disk if on_disk is not None else session,
+            result=executor.result,
+            problem=outcome.error,
+        )
 
     def _executor(self, token: CancelToken) -> PhaseExecutor:
         if self.make_executor is not None:
             return self.make_executor(token)
         return SandboxPhaseExecutor(self.store, kept=0, cancel=token)
 
-    def _result(
-        self, session: SessionContext, result: PhaseResult, limit: int
-    ) -> gives.RunCodeResult:
+    def _result(self, run: _Run, limit: int) -> gives.RunCodeResult:
+        result = run.result
         stdout, out_cut = gives.cut(result.stdout, limit)
         stderr, err_cut = gives.cut(result.stderr, limit)
         lists = (result.files_created, result.files_modified, result.files_deleted)
         return gives.RunCodeResult(
-            session=gives.SessionStateResult.of(session, self.store),
+            session=gives.SessionStateResult.of(run.session, self.store),
+            recorded=run.is_recorded,
+            record_problem=_problem(run.problem) if run.problem is not None else None,
             success=result.success,
             exit_code=result.exit_code,
             trapped=result.trapped,
@@ -115,8 +187,32 @@ class CodeTool:
         )
 
 
+def _problem(error: AgentForgeError) -> str:
+    """Say why a result is not recorded; a conflict's own words advise to repeat the call."""
+    reason = str(error)
+    if isinstance(error, SessionConflict):
+        found = (
+            "deleted it"
+            if error.actual_revision is None
+            else f"saved revision {error.actual_revision} of it, where this call began with "
+            f"revision {error.expected_revision}"
+        )
+        reason = f"while the code ran, another process ended or changed the session: it {found}."
+    return f"{type(error).__name__}: {reason}"
+
+
 def _text(told: gives.RunCodeResult, result: PhaseResult) -> str:
-    lines = [f"{'Succeeded' if told.success else 'Failed'}: {gives.outcome_line(result)}."]
+    lines = []
+    if not told.recorded:
+        lines.append(
+            f"The code ran, but its result is NOT recorded in the session: {told.record_problem} "
+            "Its files are in the workspace; its tokens, artifacts and output are in this result "
+            "alone. Look at the session with session_show, then record what matters with "
+            "session_record. Do not run the code again for the record's sake."
+        )
+    elif told.record_problem is not None:
+        lines.append(f"The result is recorded, but: {told.record_problem}")
+    lines.append(f"{'Succeeded' if told.success else 'Failed'}: {gives.outcome_line(result)}.")
     for word, paths in (
         ("Created", told.files_created),
         ("Modified", told.files_modified),

@@ -203,6 +203,13 @@ class RunCodeResult(BaseModel):
     """What code did, as it was recorded in the session."""
 
     session: SessionStateResult
+    recorded: Annotated[
+        bool,
+        Field(description="False: the code ran, but the session knows nothing of it."),
+    ]
+    record_problem: Annotated[
+        str | None, Field(description="Why the result is not recorded, or not safely.")
+    ]
     success: Annotated[bool, Field(description="It ran to its end with exit code 0.")]
     exit_code: Annotated[int | None, Field(description="None when a limit ended it.")]
     trapped: Annotated[

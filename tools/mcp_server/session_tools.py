@@ -43,8 +43,8 @@ class SessionTools:
     """Tools over the sessions of one store.
 
     Each call leads its session with a manager of its own, so that calls and clients never share
-    one; what a call says explicitly holds for the session as it is then, so it is repeated when
-    somebody else was faster.
+    one. Calls that change one session run one after the other; what a call says explicitly holds
+    for the session as it is then, so it is repeated when another process was faster.
 
     Attributes:
         store: Where the sessions are.
@@ -72,7 +72,7 @@ class SessionTools:
         return manager
 
     async def _change(
-        self, session_id: str, act: Callable[[SessionManager], _Result]
+        self, call: Call, session_id: str, act: Callable[[SessionManager], _Result]
     ) -> tuple[SessionContext, _Result]:
         def work() -> tuple[SessionContext, _Result]:
             longest_s = _FIRST_PAUSE_S
@@ -91,12 +91,13 @@ class SessionTools:
                     return session, result
             raise AssertionError("unreachable")  # pragma: no cover
 
-        return await self.workers.quick(work)
+        async with self.workers.turn(call, session_id):
+            return await self.workers.quick(work)
 
     async def _state_after(
-        self, session_id: str, act: Callable[[SessionManager], object]
+        self, call: Call, session_id: str, act: Callable[[SessionManager], object]
     ) -> Answer:
-        session, _ = await self._change(session_id, act)
+        session, _ = await self._change(call, session_id, act)
         state = gives.SessionStateResult.of(session, self.store)
         return Answer(state, state.line())
 
@@ -187,47 +188,47 @@ class SessionTools:
         told = await self.workers.quick(work)
         return Answer(told, told.briefing)
 
-    async def advance(self, _: Call, given: takes.SessionAdvance) -> Answer:
+    async def advance(self, call: Call, given: takes.SessionAdvance) -> Answer:
         """Go on to another phase."""
         return await self._state_after(
-            given.session_id, lambda manager: manager.advance_phase(given.phase)
+            call, given.session_id, lambda manager: manager.advance_phase(given.phase)
         )
 
-    async def retry(self, _: Call, given: takes.SessionAndReason) -> Answer:
+    async def retry(self, call: Call, given: takes.SessionAndReason) -> Answer:
         """Begin another attempt at the phase."""
         return await self._state_after(
-            given.session_id, lambda manager: manager.retry_phase(given.reason)
+            call, given.session_id, lambda manager: manager.retry_phase(given.reason)
         )
 
-    async def record_tokens(self, _: Call, given: takes.SessionRecordTokens) -> Answer:
+    async def record_tokens(self, call: Call, given: takes.SessionRecordTokens) -> Answer:
         """Record tokens spent."""
 
         def act(manager: SessionManager) -> bool:
             manager.record_tokens(given.tokens)
             return manager.can_continue()
 
-        session, goes_on = await self._change(given.session_id, act)
+        session, goes_on = await self._change(call, given.session_id, act)
         state = gives.SessionStateResult.of(session, self.store)
         return Answer(gives.TokensResult(session=state, can_continue=goes_on), state.line())
 
-    async def pause(self, _: Call, given: takes.SessionAndReason) -> Answer:
+    async def pause(self, call: Call, given: takes.SessionAndReason) -> Answer:
         """Stop until resumed."""
         return await self._state_after(
-            given.session_id, lambda manager: manager.pause(given.reason)
+            call, given.session_id, lambda manager: manager.pause(given.reason)
         )
 
-    async def resume(self, _: Call, given: takes.SessionOnly) -> Answer:
+    async def resume(self, call: Call, given: takes.SessionOnly) -> Answer:
         """Go on with a paused session."""
-        return await self._state_after(given.session_id, lambda manager: manager.resume())
+        return await self._state_after(call, given.session_id, lambda manager: manager.resume())
 
-    async def complete(self, _: Call, given: takes.SessionOnly) -> Answer:
+    async def complete(self, call: Call, given: takes.SessionOnly) -> Answer:
         """End well."""
-        return await self._state_after(given.session_id, lambda manager: manager.complete())
+        return await self._state_after(call, given.session_id, lambda manager: manager.complete())
 
-    async def abort(self, _: Call, given: takes.SessionAndReason) -> Answer:
+    async def abort(self, call: Call, given: takes.SessionAndReason) -> Answer:
         """End badly."""
         return await self._state_after(
-            given.session_id, lambda manager: manager.abort(given.reason)
+            call, given.session_id, lambda manager: manager.abort(given.reason)
         )
 
     def _load(self, session_id: str) -> SessionContext:

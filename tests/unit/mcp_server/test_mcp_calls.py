@@ -290,7 +290,7 @@ async def test_a_change_is_repeated_after_a_pause_when_somebody_else_was_faster(
             interfere(store, session_id)
         manager.advance_phase("green")
 
-    session, _ = await sessions._change(session_id, act)
+    session, _ = await sessions._change(Call(call_id="c"), session_id, act)
     assert (session.current_phase, session.token_budget.tokens_used) == ("green", overtaken)
     assert slept == [0.002, 0.004, 0.008, 0.016, 0.032, 0.064, *[0.1] * 6][:overtaken]
 
@@ -305,7 +305,7 @@ async def test_somebody_who_is_always_faster_is_told_of(
         manager.advance_phase("green")
 
     with pytest.raises(SessionConflict):
-        await sessions._change(session_id, act)
+        await sessions._change(Call(call_id="c"), session_id, act)
 
 
 async def test_a_session_that_cant_be_read_is_listed_and_hides_none(
