@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    Strict,
+    ValidationError,
+)
 
 from tools.harness.briefing import DEFAULT_MAX_TOKENS
 from tools.harness.session_domain import (
@@ -17,8 +25,10 @@ from tools.harness.session_domain import (
     MAX_COUNT,
     MAX_GOAL_CHARS,
     MAX_NAME_CHARS,
+    MAX_PATH_CHARS,
 )
 from tools.mcp_server.errors import InvalidArguments
+from tools.questions import QuestionsConfig
 
 MAX_CODE_CHARS: Final = 1_000_000
 """Longest code that `run_code` takes."""
@@ -36,9 +46,19 @@ MAX_TITLE_CHARS: Final = 200
 MAX_LABEL_CHARS: Final = 500
 MAX_DESCRIPTION_CHARS: Final = 2_000
 MAX_QUESTIONS: Final = 50
-"""Most questions that a message may carry; the questions' own configuration allows fewer."""
+"""Most questions that are looked at; the schema names the configured limit, which asking checks."""
 MAX_OPTIONS: Final = 50
+MAX_DETAILS_CHARS: Final = 20_000
+"""Longest details of a record."""
+MAX_ARTIFACTS: Final = 500
+"""Most files of one record."""
 
+RESULT_ACTIONS: Final = ("phase_succeeded", "phase_failed")
+"""Actions that say how an attempt at a phase ended."""
+_RESERVED_ACTIONS: Final = (
+    *("agent_", "budget_", "checkpoint", "inputs_placed", "phase_"),
+    *("question_", "questions_", "retry_reason", "session_"),
+)
 _SHOWN_FAULTS: Final = 12
 
 
@@ -48,9 +68,21 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+Whole = Annotated[int, Strict()]
+"""A whole number as JSON writes one: not `true`, not "5", not 5.0."""
+Seconds = Annotated[float, Strict()]
+Flag = Annotated[bool, Strict()]
 SessionId = Annotated[
     str,
     Field(min_length=1, max_length=128, description="The whole id of the session."),
+]
+Tokens = Annotated[
+    Whole | None,
+    Field(
+        ge=1,
+        le=MAX_COUNT,
+        description="Tokens to charge the session's budget with for this step; none if left out.",
+    ),
 ]
 Reason = Annotated[
     str | None,
@@ -81,7 +113,7 @@ class SessionCreate(Arguments):
         Field(max_length=MAX_NAME_CHARS, description="The phase the work begins in."),
     ] = None
     token_budget: Annotated[
-        int, Field(ge=0, le=MAX_COUNT, description="Tokens that the work may cost.")
+        Whole, Field(ge=1, le=MAX_COUNT, description="Tokens that the work may cost.")
     ] = DEFAULT_TOKEN_BUDGET
 
 
@@ -93,7 +125,7 @@ class SessionList(Arguments):
         Field(description="Only sessions in this state."),
     ] = None
     limit: Annotated[
-        int, Field(ge=1, le=MAX_LISTED, description="The most sessions that are listed.")
+        Whole, Field(ge=1, le=MAX_LISTED, description="The most sessions that are listed.")
     ] = 20
 
 
@@ -102,11 +134,11 @@ class SessionShow(Arguments):
 
     session_id: SessionId
     history_limit: Annotated[
-        int,
+        Whole,
         Field(ge=0, le=MAX_LISTED, description="How many entries of the history, the last ones."),
     ] = 20
     artifacts_limit: Annotated[
-        int, Field(ge=0, le=MAX_LISTED, description="How many files made, the last ones.")
+        Whole, Field(ge=0, le=MAX_LISTED, description="How many files made, the last ones.")
     ] = 50
 
 
@@ -115,7 +147,7 @@ class SessionBrief(Arguments):
 
     session_id: SessionId
     max_tokens: Annotated[
-        int,
+        Whole,
         Field(ge=1, le=100_000, description="The most tokens that the briefing may count."),
     ] = DEFAULT_MAX_TOKENS
 
@@ -147,7 +179,65 @@ class SessionRecordTokens(Arguments):
     """Arguments of `session_record_tokens`."""
 
     session_id: SessionId
-    tokens: Annotated[int, Field(ge=0, le=MAX_COUNT, description="Tokens spent since last told.")]
+    tokens: Annotated[
+        Whole,
+        Field(ge=1, le=MAX_COUNT, description="Tokens spent that are not recorded yet."),
+    ]
+
+
+class ArtifactArgument(Arguments):
+    """A file that work outside the sandbox made."""
+
+    path: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=MAX_PATH_CHARS,
+            description="The file, relative to the folder of the work, without '..'.",
+        ),
+    ]
+    artifact_type: Annotated[
+        Literal["created", "modified"], Field(description="Whether the file is new.")
+    ] = "modified"
+
+
+def _own_action(action: str) -> str:
+    """Refuse the actions that the harness and its runners write, and read, themselves."""
+    if action not in RESULT_ACTIONS and action.startswith(_RESERVED_ACTIONS):
+        raise ValueError(
+            f"{action!r} is an action that the harness writes itself; name another one, or use "
+            "the tool that does it"
+        )
+    return action
+
+
+class SessionRecord(Arguments):
+    """Arguments of `session_record`."""
+
+    session_id: SessionId
+    action: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=MAX_NAME_CHARS,
+            description="What was done, as a short name such as files_edited or tests_run. "
+            "phase_succeeded or phase_failed records how the current attempt at the phase ended. "
+            f"Other names that begin with {', '.join(_RESERVED_ACTIONS)} are refused.",
+        ),
+        AfterValidator(_own_action),
+    ]
+    details: Annotated[
+        str | None,
+        Field(
+            max_length=MAX_DETAILS_CHARS,
+            description="What the next worker must know of it; briefings quote it.",
+        ),
+    ] = None
+    artifacts: Annotated[
+        tuple[ArtifactArgument, ...],
+        Field(max_length=MAX_ARTIFACTS, description="The files that it created or modified."),
+    ] = ()
+    tokens: Tokens = None
 
 
 class RunCode(Arguments):
@@ -163,7 +253,7 @@ class RunCode(Arguments):
         ),
     ]
     deadline_s: Annotated[
-        float | None,
+        Seconds | None,
         Field(
             gt=0,
             le=MAX_DEADLINE_S,
@@ -171,15 +261,12 @@ class RunCode(Arguments):
         ),
     ] = None
     fuel: Annotated[
-        int | None,
+        Whole | None,
         Field(ge=1, le=MAX_COUNT, description="WebAssembly instructions it may execute."),
     ] = None
-    tokens: Annotated[
-        int,
-        Field(ge=0, le=MAX_COUNT, description="Tokens to charge the session with for this step."),
-    ] = 0
+    tokens: Tokens = None
     output_chars: Annotated[
-        int,
+        Whole,
         Field(
             ge=100,
             le=MAX_OUTPUT_CHARS,
@@ -231,7 +318,7 @@ class QuestionArgument(Arguments):
         ),
     ]
     multi_select: Annotated[
-        bool,
+        Flag,
         Field(
             validation_alias=AliasChoices("multiSelect", "multi_select"),
             description="Whether several options may be chosen.",
@@ -247,7 +334,7 @@ class AskUserQuestions(Arguments):
         Field(max_length=MAX_QUESTIONS, description="The questions, asked together."),
     ]
     non_blocking: Annotated[
-        bool,
+        Flag,
         Field(
             validation_alias=AliasChoices("non_blocking", "nonBlocking"),
             description="False: wait for the answers. True: return the id at once; the question "
@@ -255,7 +342,7 @@ class AskUserQuestions(Arguments):
         ),
     ] = False
     timeout_s: Annotated[
-        float | None,
+        Seconds | None,
         Field(
             gt=0,
             le=MAX_WAIT_S,
@@ -263,6 +350,23 @@ class AskUserQuestions(Arguments):
             "given. Not with non_blocking.",
         ),
     ] = None
+
+
+def asking_schema(config: QuestionsConfig) -> dict[str, Any]:
+    """Return the input schema of `ask_user_questions` with the configured limits in it.
+
+    The limits are checked where questions are created, which reports all faults of all questions.
+    """
+    schema = AskUserQuestions.model_json_schema()
+    schema["properties"]["questions"] |= {"minItems": 1, "maxItems": config.max_questions}
+    question = schema["$defs"][QuestionArgument.__name__]["properties"]
+    question["options"] |= {"minItems": config.min_options, "maxItems": config.max_options}
+    for place in (
+        question["prompt"],
+        schema["$defs"][OptionArgument.__name__]["properties"]["label"],
+    ):
+        place["maxLength"] = min(place["maxLength"], config.max_text_chars)
+    return schema
 
 
 class GetAnsweredQuestions(Arguments):
@@ -277,11 +381,11 @@ class GetAnsweredQuestions(Arguments):
         ),
     ]
     blocking: Annotated[
-        bool,
+        Flag,
         Field(description="Whether to wait until the person has answered or rejected."),
     ] = False
     timeout_s: Annotated[
-        float | None,
+        Seconds | None,
         Field(
             gt=0,
             le=MAX_WAIT_S,
@@ -320,7 +424,7 @@ def _fault(location: tuple[int | str, ...], kind: str, message: str) -> str:
         return f"{where}: is no argument"
     if kind == "missing":
         return f"{where}: is missing"
-    told = message.replace("tuple", "list")  # as JSON calls it
+    told = message.removeprefix("Value error, ").replace("tuple", "list")  # as JSON calls it
     return f"{where or 'arguments'}: {told[:1].lower()}{told[1:]}"
 
 

@@ -119,7 +119,7 @@ class CodeTool:
         outcome = attempt(
             manager.run_phase,
             given.code,
-            tokens=given.tokens,
+            tokens=given.tokens or 0,
             deadline_s=given.deadline_s,
             fuel=given.fuel,
         )

@@ -19,6 +19,9 @@ from tools.harness import (
 DETAILS_CHARS = 1_000
 """How many characters of a history entry's details are returned."""
 
+GOAL_CHARS = 300
+"""How many characters of a goal a listing shows."""
+
 
 class Budget(BaseModel):
     """A token budget."""
@@ -28,7 +31,8 @@ class Budget(BaseModel):
     tokens_remaining: Annotated[int, Field(description="Negative when overspent.")]
     utilization_percent: float
     is_warning: Annotated[bool, Field(description="80 % or more is spent.")]
-    is_exhausted: bool
+    is_exhausted: Annotated[bool, Field(description="Nothing is left.")]
+    is_over_budget: Annotated[bool, Field(description="More was spent than allotted.")]
 
     @classmethod
     def of(cls, budget: TokenBudget) -> Budget:
@@ -40,6 +44,7 @@ class Budget(BaseModel):
             utilization_percent=round(budget.utilization_percent, 2),
             is_warning=budget.is_warning,
             is_exhausted=budget.is_exhausted,
+            is_over_budget=budget.tokens_used > budget.total_budget,
         )
 
 
@@ -86,7 +91,8 @@ class SessionStateResult(BaseModel):
             f"Session {self.session_id} is {self.state}; {phase}, attempt {self.attempt_number}; "
             f"{budget.tokens_remaining:,} of {budget.total_budget:,} tokens are left"
             f"{' (nearly spent)' if budget.is_warning and not budget.is_exhausted else ''}"
-            f"{' (spent)' if budget.is_exhausted else ''}."
+            f"{' (over budget)' if budget.is_over_budget else ''}"
+            f"{' (spent)' if budget.is_exhausted and not budget.is_over_budget else ''}."
         )
 
 
@@ -95,6 +101,10 @@ class ListedSession(BaseModel):
 
     session_id: str
     state: Literal["active", "paused", "completed", "aborted"]
+    goal: Annotated[
+        str | None,
+        Field(description="What the work is for; shortened in its middle when long."),
+    ]
     workflow_type: str | None
     current_phase: str | None
     attempt_number: int
@@ -103,12 +113,13 @@ class ListedSession(BaseModel):
     updated_at: str
 
     @classmethod
-    def of(cls, summary: SessionSummary) -> ListedSession:
+    def of(cls, summary: SessionSummary, goal: str | None) -> ListedSession:
         """Describe a session."""
         head = summary.head
         return cls(
             session_id=head.session_id,
             state=head.state.value,
+            goal=cut(goal, GOAL_CHARS)[0] if goal is not None else None,
             workflow_type=head.workflow_type,
             current_phase=head.current_phase,
             attempt_number=head.attempt_number,
@@ -248,6 +259,10 @@ class QuestionsResult(BaseModel):
     text: Annotated[str, Field(description="The answers in words, or where the questions stand.")]
     answers: Annotated[list[AnswerResult] | None, Field(description="None until answered.")]
     rejection_reason: str | None
+    end_reason: Annotated[
+        str | None,
+        Field(description="Why they timed out or were abandoned, as far as it is known."),
+    ]
 
 
 def cut(text: str, limit: int) -> tuple[str, bool]:

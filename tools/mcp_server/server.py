@@ -31,19 +31,22 @@ NAME: Final = "agentforge"
 INSTRUCTIONS: Final = """\
 AgentForge keeps long-running work alive beyond this context.
 
-Begin with session_list: if a session of this work is there, read session_brief and go on where it \
-stands; else begin one with session_create and keep its id. Go on to a phase with session_advance, \
-tell what you spend with session_record_tokens, run Python in the session's sealed sandbox with \
-run_code (its result is recorded in the session), and end with session_complete. Everything is on \
-disk when a call returns: after a crash or a context reset, session_brief tells you what matters.
+Begin with session_list: if a session of this work is there, read session_brief and go on where \
+it stands; else begin one with session_create and keep its id. Move to the next phase with \
+session_advance. Run Python in the session's sealed sandbox with run_code (its result is recorded \
+in the session); record what you do outside the sandbox with session_record, and tokens that \
+neither of them was given with session_record_tokens. End with session_complete. When a call \
+returns, its change is on disk: after a crash or a context reset, session_brief has what matters. \
+Calls that change one session run one after the other, so you may send several at once.
 
 Ask the person with ask_user_questions whenever a decision is theirs; put questions that belong \
 together into one call. It waits for the answers; if your client cancels the call or leaves, the \
 questions are withdrawn. With non_blocking it returns an id at once and the questions stay, also \
-when you are gone: fetch the answers with get_answered_questions. A person may reject the \
+after your client has left: fetch the answers with get_answered_questions. A person may reject the \
 questions, or ask you to elaborate or rephrase: do that and ask again.
 
-Errors say what happened, what was kept and what to do; nothing is ever half done.
+An error says what happened, what was kept and what to do. Code that ran but could not be \
+recorded is no error: its result says so (recorded: false).
 """
 
 _log = get_logger("agentforge.mcp")

@@ -32,6 +32,7 @@ from tools.mcp_server.http import (
 )
 from tools.mcp_server.orphans import withdraw_orphans
 from tools.mcp_server.question_tools import QuestionTools
+from tools.mcp_server.recording_tools import RecordingTools
 from tools.mcp_server.server import CallsUnderWay, build_server
 from tools.mcp_server.session_tools import SessionTools
 from tools.mcp_server.stdio import stdio_streams
@@ -109,8 +110,10 @@ def all_tools(
 ) -> tuple[Tool, ...]:
     """Make the tools over what is kept."""
     threads = workers if workers is not None else Workers()
+    sessions = SessionTools(store=kept.sessions, workers=threads, clock=clock)
     return (
-        *SessionTools(store=kept.sessions, workers=threads, clock=clock).tools(),
+        *sessions.tools(),
+        *RecordingTools(sessions).tools(),
         *CodeTool(store=kept.sessions, workers=threads, clock=clock).tools(),
         *QuestionTools(sessions=kept.questions, workers=threads, teller=kept.teller).tools(),
     )

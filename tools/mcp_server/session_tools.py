@@ -24,6 +24,7 @@ from tools.mcp_server import arguments as takes
 from tools.mcp_server import results as gives
 from tools.mcp_server.calls import Call, Workers
 from tools.mcp_server.tool import Answer, Tool
+from tools.result import Failure, attempt
 
 _Result = TypeVar("_Result")
 
@@ -71,9 +72,21 @@ class SessionTools:
             raise SessionNotFound(session_id, path=self.store.base_path)
         return manager
 
-    async def _change(
+    async def change(
         self, call: Call, session_id: str, act: Callable[[SessionManager], _Result]
     ) -> tuple[SessionContext, _Result]:
+        """Change a session when it is this call's turn; again if another process was faster.
+
+        Args:
+            call: Whose turn it is.
+            session_id: The session; no other one is touched.
+            act: Makes the change with a manager that leads the session.
+
+        Raises:
+            SessionNotFound: There is none of this id.
+            SessionConflict: Other processes were faster each time; nothing was written.
+        """
+
         def work() -> tuple[SessionContext, _Result]:
             longest_s = _FIRST_PAUSE_S
             for remaining in range(_REPEATS, -1, -1):
@@ -94,10 +107,11 @@ class SessionTools:
         async with self.workers.turn(call, session_id):
             return await self.workers.quick(work)
 
-    async def _state_after(
+    async def state_after(
         self, call: Call, session_id: str, act: Callable[[SessionManager], object]
     ) -> Answer:
-        session, _ = await self._change(call, session_id, act)
+        """Change a session as `change` does, and answer with its state."""
+        session, _ = await self.change(call, session_id, act)
         state = gives.SessionStateResult.of(session, self.store)
         return Answer(state, state.line())
 
@@ -123,26 +137,28 @@ class SessionTools:
             manager = SessionManager(self.store, clock=self.clock)
             state = SessionState(given.state) if given.state is not None else None
             found = manager.list(state=state, on_unreadable=unreadable.append)
+            listed, problems = [], [(one.session_id, str(one.error)) for one in unreadable]
+            for one in found[: given.limit]:
+                # its goal stands behind the head, which is all that a listing reads
+                loaded = attempt(self.store.load, one.session_id)
+                if isinstance(loaded, Failure):
+                    problems.append((one.session_id, str(loaded.error)))
+                elif loaded.value is not None:  # else it was deleted meanwhile
+                    listed.append(gives.ListedSession.of(one, loaded.value.goal))
             return gives.SessionListResult(
-                sessions=[gives.ListedSession.of(one) for one in found[: given.limit]],
+                sessions=listed,
                 total=len(found),
                 unreadable=[
-                    gives.UnreadableResult(
-                        session_id=one.session_id, problem=gives.cut(str(one.error), 500)[0]
-                    )
-                    for one in unreadable[: given.limit]
+                    gives.UnreadableResult(session_id=name, problem=gives.cut(problem, 500)[0])
+                    for name, problem in problems[: given.limit]
                 ],
             )
 
         listed = await self.workers.quick(work)
-        lines = [
-            f"{one.session_id}: {one.state}; "
-            f"{f'phase {one.current_phase}' if one.current_phase else 'no phase'}, attempt "
-            f"{one.attempt_number}; {one.tokens_remaining:,} tokens left; changed {one.updated_at}"
-            for one in listed.sessions
-        ]
-        if listed.total > len(listed.sessions):
-            lines.append(f"({listed.total - len(listed.sessions)} more)")
+        lines = [_listed_line(one) for one in listed.sessions]
+        more = listed.total - given.limit
+        if more > 0:
+            lines.append(f"({more} more; give a larger limit or a state)")
         lines += [f"{one.session_id}: can't be read: {one.problem}" for one in listed.unreadable]
         return Answer(listed, "\n".join(lines) or "There are no such sessions.")
 
@@ -190,44 +206,33 @@ class SessionTools:
 
     async def advance(self, call: Call, given: takes.SessionAdvance) -> Answer:
         """Go on to another phase."""
-        return await self._state_after(
+        return await self.state_after(
             call, given.session_id, lambda manager: manager.advance_phase(given.phase)
         )
 
     async def retry(self, call: Call, given: takes.SessionAndReason) -> Answer:
         """Begin another attempt at the phase."""
-        return await self._state_after(
+        return await self.state_after(
             call, given.session_id, lambda manager: manager.retry_phase(given.reason)
         )
 
-    async def record_tokens(self, call: Call, given: takes.SessionRecordTokens) -> Answer:
-        """Record tokens spent."""
-
-        def act(manager: SessionManager) -> bool:
-            manager.record_tokens(given.tokens)
-            return manager.can_continue()
-
-        session, goes_on = await self._change(call, given.session_id, act)
-        state = gives.SessionStateResult.of(session, self.store)
-        return Answer(gives.TokensResult(session=state, can_continue=goes_on), state.line())
-
     async def pause(self, call: Call, given: takes.SessionAndReason) -> Answer:
         """Stop until resumed."""
-        return await self._state_after(
+        return await self.state_after(
             call, given.session_id, lambda manager: manager.pause(given.reason)
         )
 
     async def resume(self, call: Call, given: takes.SessionOnly) -> Answer:
         """Go on with a paused session."""
-        return await self._state_after(call, given.session_id, lambda manager: manager.resume())
+        return await self.state_after(call, given.session_id, lambda manager: manager.resume())
 
     async def complete(self, call: Call, given: takes.SessionOnly) -> Answer:
         """End well."""
-        return await self._state_after(call, given.session_id, lambda manager: manager.complete())
+        return await self.state_after(call, given.session_id, lambda manager: manager.complete())
 
     async def abort(self, call: Call, given: takes.SessionAndReason) -> Answer:
         """End badly."""
-        return await self._state_after(
+        return await self.state_after(
             call, given.session_id, lambda manager: manager.abort(given.reason)
         )
 
@@ -305,17 +310,6 @@ class SessionTools:
                 run=self.retry,
             ),
             Tool(
-                name="session_record_tokens",
-                title="Record tokens",
-                description=(
-                    "Add tokens that you spent to the session's budget. Tells whether the work can "
-                    "go on."
-                ),
-                arguments=takes.SessionRecordTokens,
-                result=gives.TokensResult,
-                run=self.record_tokens,
-            ),
-            Tool(
                 name="session_pause",
                 title="Pause a session",
                 description="Stop an active session until it is resumed; say why in the reason.",
@@ -356,6 +350,15 @@ class SessionTools:
 
 def _last(items: list[_Result], limit: int) -> list[_Result]:
     return items[-limit:] if limit else []
+
+
+def _listed_line(one: gives.ListedSession) -> str:
+    phase = f"phase {one.current_phase}" if one.current_phase else "no phase"
+    goal = f": {' '.join(one.goal.split())}" if one.goal else ""
+    return (
+        f"{one.session_id}{goal} ({one.state}; {phase}, attempt {one.attempt_number}; "
+        f"{one.tokens_remaining:,} tokens left; changed {one.updated_at})"
+    )
 
 
 def _entry_line(entry: gives.HistoryResult) -> str:

@@ -1,4 +1,4 @@
-"""What a tool is, and how what went wrong in one is told to the model that called it."""
+"""What a tool is, and what the model that called it reads of an error."""
 
 from __future__ import annotations
 
@@ -10,22 +10,19 @@ from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from mcp_types import Tool as ToolListing
 from pydantic import BaseModel
 
-from tools.durable import DurableError
+from tools.errors import AgentForgeError
 from tools.event_log import get_logger
-from tools.harness import HarnessError, SessionNotFound
+from tools.harness import SessionNotFound
 from tools.mcp_server.arguments import Arguments, checked
 from tools.mcp_server.calls import Call
-from tools.mcp_server.errors import McpServerError
-from tools.questions import QuestionError
 from tools.questions import SessionNotFound as QuestionsNotFound
-from tools.sandbox.errors import SandboxError
+from tools.result import Failure, attempt_async
 
 ERROR_META_KEY: Final = "agentforge/error"
 """Where a failed call's result carries the error's type and fields, for programs."""
 _MAX_ERROR_CHARS: Final = 4_000
-
-_TYPED: Final = (HarnessError, DurableError, SandboxError, QuestionError, McpServerError)
-"""Errors that say of themselves what happened, what was kept and what to do."""
+_MAX_FIELD_CHARS: Final = 500
+_MAX_ITEMS: Final = 50
 
 _log = get_logger("agentforge.mcp")
 
@@ -58,6 +55,7 @@ class Tool:
         destructive: It may end or overwrite something; else it only adds.
         idempotent: Doing it twice is the same as doing it once.
         open_world: It reaches beyond this machine's files, as to a person.
+        schema: The schema of its arguments; that of `arguments` if None.
     """
 
     name: str
@@ -70,14 +68,16 @@ class Tool:
     destructive: bool = False
     idempotent: bool = False
     open_world: bool = False
+    schema: Mapping[str, Any] | None = None
 
     def listing(self) -> ToolListing:
         """Describe the tool to clients."""
+        schema = self.schema if self.schema is not None else self.arguments.model_json_schema()
         return ToolListing(
             name=self.name,
             title=self.title,
             description=self.description,
-            input_schema=self.arguments.model_json_schema(),
+            input_schema=dict(schema),
             output_schema=self.result.model_json_schema(mode="serialization"),
             annotations=ToolAnnotations(
                 title=self.title,
@@ -89,29 +89,31 @@ class Tool:
         )
 
     async def call(self, call: Call, arguments: Mapping[str, Any] | None) -> CallToolResult:
-        """Check the arguments, do it, and tell what came of it; what goes wrong is told too."""
+        """Check the arguments, do it, and return what came of it; errors become results, too."""
         try:
-            answer = await self.run(call, checked(self.name, self.arguments, arguments))
-        except _TYPED as error:
-            _log.info(
-                "mcp.call_refused", tool=self.name, error=type(error).__name__, call_id=call.call_id
-            )
-            return failed(error, message=advised(error))
+            outcome = await attempt_async(self._answer(call, arguments))
         except OSError as error:
             _log.warning("mcp.call_failed", tool=self.name, error=str(error), call_id=call.call_id)
             return failed(error, message=advised(error))
         except Exception as error:  # noqa: BLE001 (the boundary: no traceback reaches a model)
             _log.exception("mcp.call_crashed", tool=self.name, call_id=call.call_id)
             return failed(error, message=advised(error))
+        if isinstance(outcome, Failure):
+            _log.info("mcp.call_refused", tool=self.name, error=outcome.code, call_id=call.call_id)
+            return failed(outcome.error, message=advised(outcome.error))
+        answer = outcome.value
         _log.info("mcp.call_done", tool=self.name, call_id=call.call_id)
         return CallToolResult(
             content=[TextContent(type="text", text=answer.text)],
             structured_content=answer.structured.model_dump(mode="json"),
         )
 
+    async def _answer(self, call: Call, arguments: Mapping[str, Any] | None) -> Answer:
+        return await self.run(call, checked(self.name, self.arguments, arguments))
+
 
 def advised(error: Exception) -> str:
-    """Tell an error: what happened, what was kept, and what to do, in the words of these tools."""
+    """Say what happened, what was kept, and what to do, in the words of these tools."""
     if isinstance(error, SessionNotFound):
         return f"{error} As a tool: session_list."
     if isinstance(error, QuestionsNotFound):
@@ -119,7 +121,7 @@ def advised(error: Exception) -> str:
             f"{error}. It may have been cleaned up after its retention period, or belong to "
             "another directory; nothing was changed. Ask again with ask_user_questions."
         )
-    if isinstance(error, _TYPED):
+    if isinstance(error, AgentForgeError):
         return str(error)
     if isinstance(error, OSError):
         return f"{error}. Free the disk or fix its permissions, then try again."
@@ -129,32 +131,43 @@ def advised(error: Exception) -> str:
     )
 
 
-def failed(error: BaseException, *, message: str) -> CallToolResult:
+def failed(error: Exception, *, message: str) -> CallToolResult:
     """Make the result of a call that failed.
 
-    The fields go into `_meta`: clients check structured content against the output schema, which
-    an error does not have.
+    For programs, its `_meta` has the error's type, its sentence for people, whether the same call
+    may succeed later, and its fields; clients check structured content against the output schema,
+    which an error does not have.
     """
+    told: dict[str, Any] = {"type": type(error).__name__}
+    if isinstance(error, AgentForgeError):
+        told["user_message"] = _short(error.user_message)
+        told["retryable"] = error.retryable
+        told["fields"] = _fields(error.fields)
+    else:
+        told["user_message"] = _short(message)
+        told["retryable"] = isinstance(error, OSError)
+        told["fields"] = {}
     return CallToolResult(
         content=[TextContent(type="text", text=_sound(message)[:_MAX_ERROR_CHARS])],
         is_error=True,
-        _meta={ERROR_META_KEY: {"type": type(error).__name__, **_fields(error)}},
+        _meta={ERROR_META_KEY: told},
     )
 
 
-def _fields(error: BaseException) -> dict[str, Any]:
-    """The fields of an error that a program can use, each of bounded size."""
-    found: dict[str, Any] = {}
-    for name, value in vars(error).items():
-        if name.startswith("_") or name in {"type", "cause"}:
-            continue
-        if value is None or isinstance(value, bool | int | float):
-            found[name] = value
-        elif isinstance(value, list | tuple):
-            found[name] = [_sound(str(item))[:500] for item in value[:50]]
-        else:
-            found[name] = _sound(str(getattr(value, "value", value)))[:500]
-    return found
+def _fields(fields: Mapping[str, object]) -> dict[str, Any]:
+    """The fields of an error as JSON, each of bounded size."""
+    return {
+        name: [_short(item) for item in value[:_MAX_ITEMS]]
+        if isinstance(value, list | tuple)
+        else value
+        if value is None or isinstance(value, bool | int | float)
+        else _short(getattr(value, "value", value))
+        for name, value in fields.items()
+    }
+
+
+def _short(value: object) -> str:
+    return _sound(str(value))[:_MAX_FIELD_CHARS]
 
 
 def _sound(text: str) -> str:

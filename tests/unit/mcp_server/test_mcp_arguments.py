@@ -9,8 +9,13 @@ from hypothesis import strategies as st
 from tools.mcp_server import InvalidArguments
 from tools.mcp_server.arguments import (
     AskUserQuestions,
+    GetAnsweredQuestions,
     RunCode,
+    SessionBrief,
     SessionCreate,
+    SessionList,
+    SessionRecord,
+    SessionRecordTokens,
     SessionShow,
     checked,
 )
@@ -86,3 +91,86 @@ def test_cut_text_keeps_its_beginning_and_its_end(text: str, limit: int) -> None
     assert shown.startswith(text[: limit // 3])
     assert shown.endswith(text[-(limit - limit // 3) :])
     assert f"{len(text) - limit} characters left out" in shown
+
+
+MODELS = {
+    "session_create": (SessionCreate, {"goal": "g"}),
+    "session_list": (SessionList, {}),
+    "session_show": (SessionShow, {"session_id": "s"}),
+    "session_brief": (SessionBrief, {"session_id": "s"}),
+    "session_record_tokens": (SessionRecordTokens, {"session_id": "s", "tokens": 1}),
+    "session_record": (SessionRecord, {"session_id": "s", "action": "files_edited"}),
+    "run_code": (RunCode, {"session_id": "s", "code": ""}),
+    "ask_user_questions": (AskUserQuestions, {"questions": []}),
+    "get_answered_questions": (GetAnsweredQuestions, {"session_id": "s"}),
+}
+
+
+def arguments_of(kind: str) -> list[tuple[str, str]]:
+    """Every argument of every tool whose schema says that it is of a kind."""
+    return [
+        (tool, name)
+        for tool, (model, _) in MODELS.items()
+        for name, schema in model.model_json_schema()["properties"].items()
+        if kind in [one.get("type") for one in (schema, *schema.get("anyOf", []))]
+    ]
+
+
+@pytest.mark.parametrize("value", [True, False, "5", 5.0, 5.5, [5], {}])
+@pytest.mark.parametrize(("tool", "name"), arguments_of("integer"))
+def test_a_whole_number_is_nothing_else(tool: str, name: str, value: object) -> None:
+    model, given = MODELS[tool]
+    checked(tool, model, {**given, name: 100})
+    with pytest.raises(InvalidArguments, match=f"{name}: "):
+        checked(tool, model, {**given, name: value})
+
+
+@pytest.mark.parametrize("value", [True, "5", [5]])
+@pytest.mark.parametrize(("tool", "name"), arguments_of("number"))
+def test_a_number_of_seconds_is_nothing_else(tool: str, name: str, value: object) -> None:
+    model, given = MODELS[tool]
+    checked(tool, model, {**given, name: 5})
+    checked(tool, model, {**given, name: 0.5})
+    with pytest.raises(InvalidArguments, match=f"{name}: "):
+        checked(tool, model, {**given, name: value})
+
+
+@pytest.mark.parametrize("value", [1, 0, "true", "no", None])
+@pytest.mark.parametrize(("tool", "name"), arguments_of("boolean"))
+def test_a_yes_or_no_is_nothing_else(tool: str, name: str, value: object) -> None:
+    model, given = MODELS[tool]
+    with pytest.raises(InvalidArguments, match="boolean"):
+        checked(tool, model, {**given, name: value})
+
+
+@pytest.mark.parametrize("tool", ["session_record_tokens", "session_record", "run_code"])
+@pytest.mark.parametrize("tokens", [0, -1, 2**63])
+def test_tokens_are_counted_from_one(tool: str, tokens: int) -> None:
+    model, given = MODELS[tool]
+    with pytest.raises(InvalidArguments, match="tokens: input should be"):
+        checked(tool, model, {**given, "tokens": tokens})
+
+
+@pytest.mark.parametrize("budget", [0, -1, True, 1000.0])
+def test_a_budget_is_positive(budget: object) -> None:
+    with pytest.raises(InvalidArguments, match="token_budget: "):
+        checked("session_create", SessionCreate, {"goal": "g", "token_budget": budget})
+    assert SessionCreate.model_json_schema()["properties"]["token_budget"]["minimum"] == 1
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        *("session_created", "session_completed", "phase_advanced", "checkpoint", "inputs_placed"),
+        *("question_asked", "questions_answered", "agent_answered", "budget_extended"),
+    ],
+)
+def test_what_the_harness_writes_itself_cant_be_recorded_by_a_client(action: str) -> None:
+    with pytest.raises(InvalidArguments, match=f"action: '{action}' is an action that the harness"):
+        checked("session_record", SessionRecord, {"session_id": "s", "action": action})
+
+
+@pytest.mark.parametrize("action", ["files_edited", "phase_failed", "phase_succeeded", "noted"])
+def test_work_and_its_outcome_can_be_recorded(action: str) -> None:
+    given = {"session_id": "s", "action": action}
+    assert checked("session_record", SessionRecord, given).action == action

@@ -9,14 +9,18 @@ from typing import Any
 
 import anyio
 import pytest
+from attrs import frozen
 from mcp import Client
 from mcp_types import CallToolResult, TextContent
 from pydantic import BaseModel
 
 from tests.support.executors import FAILED, TRAPPED, FakeExecutor
+from tests.support.mcp_processes import ASKED
 from tests.support.questions import DATABASE
 from tools.durable import WriteError
+from tools.errors import AgentForgeError
 from tools.harness import PhaseResult, SessionConflict, SessionManager, SessionStore
+from tools.mcp_server import McpServerError
 from tools.mcp_server.arguments import Arguments, AskUserQuestions
 from tools.mcp_server.calls import CODE_THREADS, Call, Workers
 from tools.mcp_server.code_tool import CodeTool
@@ -30,6 +34,11 @@ from tools.questions import (
     QuestionSessions,
     SessionEnded,
     SessionStatus,
+    UserAnswer,
+    format_inactive,
+    format_rejection,
+    format_submission,
+    format_user_response,
 )
 from tools.sandbox import SandboxUnavailable
 
@@ -109,13 +118,71 @@ async def test_a_typed_error_is_told_in_its_own_words(error: Exception, words: s
 async def test_the_fields_of_an_error_are_told_to_programs() -> None:
     result = await called(raising(SessionConflict("s", path=Path("/p"), expected=1, actual=None)))
     assert result.meta is not None
+    told = result.meta["agentforge/error"]
+    assert set(told) == {"type", "user_message", "retryable", "fields"}
+    assert told["type"] == "SessionConflict"
+    assert (
+        told["fields"]
+        | {
+            "session_id": "s",
+            "path": "/p",
+            "expected_revision": 1,
+            "actual_revision": None,
+        }
+        == told["fields"]
+    )
+
+
+class Hostile(McpServerError):
+    """An error whose fields are of every kind."""
+
+    retryable = True
+
+    def __init__(self) -> None:
+        super().__init__("the long text, for models")
+        self.path = Path("/\udcff")
+        self.names = ["x" * 1_000] * 100
+        self.state = SessionStatus.PENDING
+        self.count = 3
+        self.cause = OSError(28, "full")
+        self._private = "secret"
+
+    @property
+    def user_message(self) -> str:
+        return "One sentence."
+
+
+async def test_programs_read_of_an_error_what_people_and_they_need() -> None:
+    result = await called(raising(Hostile()))
+    assert text_of(result) == "the long text, for models"
+    assert result.meta is not None
     assert result.meta["agentforge/error"] == {
-        "type": "SessionConflict",
-        "session_id": "s",
-        "path": "/p",
-        "expected_revision": 1,
-        "actual_revision": None,
+        "type": "Hostile",
+        "user_message": "One sentence.",
+        "retryable": True,
+        "fields": {
+            "path": "/\\udcff",
+            "names": ["x" * 500] * 50,
+            "state": "pending",
+            "count": 3,
+            "cause": "[Errno 28] full",
+        },
     }
+
+
+async def test_any_error_of_the_library_is_told_in_its_own_words() -> None:
+    class Unheard(AgentForgeError):
+        """Of no package that the server knows."""
+
+    assert text_of(await called(raising(Unheard("what to do")))) == "what to do"
+
+
+async def test_a_fault_of_ours_is_no_error_that_a_repetition_mends() -> None:
+    result = await called(raising(ZeroDivisionError("secret")))
+    assert result.meta is not None
+    told = result.meta["agentforge/error"]
+    assert (told["type"], told["retryable"], told["fields"]) == ("ZeroDivisionError", False, {})
+    assert "secret" not in str(told)
 
 
 async def test_a_fault_of_ours_is_told_without_what_it_says() -> None:
@@ -290,7 +357,7 @@ async def test_a_change_is_repeated_after_a_pause_when_somebody_else_was_faster(
             interfere(store, session_id)
         manager.advance_phase("green")
 
-    session, _ = await sessions._change(Call(call_id="c"), session_id, act)
+    session, _ = await sessions.change(Call(call_id="c"), session_id, act)
     assert (session.current_phase, session.token_budget.tokens_used) == ("green", overtaken)
     assert slept == [0.002, 0.004, 0.008, 0.016, 0.032, 0.064, *[0.1] * 6][:overtaken]
 
@@ -305,7 +372,7 @@ async def test_somebody_who_is_always_faster_is_told_of(
         manager.advance_phase("green")
 
     with pytest.raises(SessionConflict):
-        await sessions._change(Call(call_id="c"), session_id, act)
+        await sessions.change(Call(call_id="c"), session_id, act)
 
 
 async def test_a_session_that_cant_be_read_is_listed_and_hides_none(
@@ -437,14 +504,11 @@ async def test_questions_that_cant_be_asked_leave_nothing_behind(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("end", "told"),
-    [
-        ("time_out_session", "has timed out: nobody answered in time (enough)"),
-        ("abandon_session", "was abandoned: nobody waits for the answer any more (enough)"),
-    ],
+    ("end", "status"),
+    [("time_out_session", "timed_out"), ("abandon_session", "abandoned")],
 )
-async def test_questions_that_ended_are_told_in_the_words_that_a_person_reads(
-    tmp_path: Path, end: str, told: str
+async def test_questions_that_ended_are_no_longer_active(
+    tmp_path: Path, end: str, status: str
 ) -> None:
     sessions = QuestionSessions(tmp_path)
     session_id = sessions.create_session([DATABASE])
@@ -452,8 +516,85 @@ async def test_questions_that_ended_are_told_in_the_words_that_a_person_reads(
     tools = QuestionTools(sessions=sessions, workers=Workers())
     async with Client(build_server(tools.tools())) as client:
         result = await client.call_tool("get_answered_questions", {"session_id": session_id})
-    expected = f"Question session {session_id} {told}. Ask again if it still matters."
-    assert text_of(result) == expected
+    assert text_of(result) == format_inactive(session_id, status)
+    assert text_of(result) == (
+        f"[Session: {session_id[:8]} | Status: {status}]\n\nSession is no longer active."
+    )
+    assert (result.structured_content or {})["end_reason"] == "enough"
+
+
+async def test_where_questions_stand_is_written_as_in_the_shared_format(tmp_path: Path) -> None:
+    sessions = QuestionSessions(tmp_path)
+    tools = QuestionTools(sessions=sessions, workers=Workers())
+    async with Client(build_server(tools.tools())) as client:
+
+        async def fetched(session_id: str) -> str:
+            given = {"session_id": session_id}
+            return text_of(await client.call_tool("get_answered_questions", given))
+
+        result = await client.call_tool("ask_user_questions", {**ASKED, "non_blocking": True})
+        session_id = str((result.structured_content or {})["session_id"])
+        short = session_id[:8]
+        assert text_of(result) == format_submission(session_id, 1)
+        assert text_of(result).startswith(
+            f"[Session: {short} | Questions: 1 | Status: pending]\n\nQuestions submitted"
+        )
+        assert await fetched(short) == (f"[Session: {short} | Status: pending]\n\nNo answers yet.")
+        sessions.reject_session(session_id, "no time")
+        assert await fetched(short) == (
+            f"[Session: {short} | Status: rejected]\n\n"
+            'User rejected this question set. Reason: "no time"'
+        )
+        answered = sessions.create_session([DATABASE])
+        given = [
+            UserAnswer(question_index=0, selected_option="SQLite"),
+            UserAnswer(question_index=0, custom_text="[ELABORATE_REQUEST] why?"),
+        ]
+        sessions.save_session_answers(answered, given)
+        assert await fetched(answered) == format_user_response(given, [DATABASE], answered)
+        assert "[ELABORATE_REQUEST] why?" in await fetched(answered)
+
+
+@pytest.mark.parametrize("reason", ["not now", None])
+async def test_a_rejection_is_written_as_in_the_shared_format(
+    tmp_path: Path, reason: str | None
+) -> None:
+    sessions = QuestionSessions(tmp_path)
+    tools = QuestionTools(sessions=sessions, workers=Workers(), teller=Rejecting(sessions, reason))
+    async with Client(build_server(tools.tools())) as client:
+        result = await client.call_tool("ask_user_questions", ASKED)
+    session_id = str((result.structured_content or {})["session_id"])
+    assert text_of(result) == format_rejection(reason, session_id=session_id, question_count=1)
+    assert text_of(result).startswith(f"[Session: {session_id[:8]} | Questions: 1]\n\n")
+    assert (f'Rejection reason: "{reason}"' if reason else "No reason provided.") in text_of(result)
+
+
+@frozen
+class Rejecting:
+    """A person who rejects each question on sight."""
+
+    sessions: QuestionSessions
+    reason: str | None
+
+    def tell(self, session: QuestionSession) -> None:
+        self.sessions.reject_session(session.session_id, self.reason)
+
+
+async def test_the_schema_has_the_configured_limits(tmp_path: Path) -> None:
+    config = QuestionsConfig(max_questions=3, min_options=1, max_options=7, max_text_chars=100)
+    tools = QuestionTools(sessions=QuestionSessions(tmp_path, config=config), workers=Workers())
+    async with Client(build_server(tools.tools())) as client:
+        ask = next(
+            one for one in (await client.list_tools()).tools if one.name == "ask_user_questions"
+        )
+        questions = ask.input_schema["properties"]["questions"]
+        assert (questions["minItems"], questions["maxItems"]) == (1, 3)
+        question = ask.input_schema["$defs"]["QuestionArgument"]["properties"]
+        assert (question["options"]["minItems"], question["options"]["maxItems"]) == (1, 7)
+        assert question["prompt"]["maxLength"] == 100
+        (one,) = ASKED["questions"]
+        refused = await client.call_tool("ask_user_questions", {"questions": [one] * 4})
+    assert "max_questions (3)" in text_of(refused)
 
 
 async def test_questions_whose_time_is_over_have_timed_out_before_anybody_writes_it(
@@ -465,4 +606,4 @@ async def test_questions_whose_time_is_over_have_timed_out_before_anybody_writes
     async with Client(build_server(tools.tools())) as client:
         result = await client.call_tool("get_answered_questions", {"session_id": session_id})
     assert (result.structured_content or {})["status"] == "timed_out"
-    assert "nobody answered in time" in text_of(result)
+    assert text_of(result) == format_inactive(session_id, "timed_out")

@@ -1,0 +1,220 @@
+"""What clients record in a session, and that no call touches another session than its own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp_types import CallToolResult, TextContent
+
+from tests.support.executors import FakeExecutor
+from tools.harness import SessionManager, SessionStore
+from tools.mcp_server.calls import Workers
+from tools.mcp_server.code_tool import CodeTool
+from tools.mcp_server.recording_tools import RecordingTools
+from tools.mcp_server.server import build_server
+from tools.mcp_server.session_tools import SessionTools
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@asynccontextmanager
+async def client_of(store: SessionStore) -> AsyncIterator[Client]:
+    workers = Workers()
+    sessions = SessionTools(store=store, workers=workers)
+    code = CodeTool(store=store, workers=workers, make_executor=lambda _: FakeExecutor())
+    tools = [*sessions.tools(), *RecordingTools(sessions).tools(), *code.tools()]
+    async with Client(build_server(tools)) as client:
+        yield client
+
+
+def new(store: SessionStore, **options: Any) -> str:
+    return SessionManager(store).create(initial_phase="red", **{"goal": "g", **options}).session_id
+
+
+def text_of(result: CallToolResult) -> str:
+    (content,) = result.content
+    assert isinstance(content, TextContent)
+    return content.text
+
+
+def values_of(result: CallToolResult) -> dict[str, Any]:
+    assert not result.is_error, text_of(result)
+    assert isinstance(result.structured_content, dict)
+    return result.structured_content
+
+
+async def test_work_outside_the_sandbox_is_recorded_in_one_save(store: SessionStore) -> None:
+    session_id = new(store)
+    async with client_of(store) as client:
+        result = await client.call_tool(
+            "session_record",
+            {
+                "session_id": session_id,
+                "action": "files_edited",
+                "details": "split the parser\nfrom the reader",
+                "artifacts": [
+                    {"path": "src/parser.py", "artifact_type": "created"},
+                    {"path": "src/reader.py"},
+                ],
+                "tokens": 1_200,
+            },
+        )
+    state = values_of(result)
+    assert (state["revision"], state["token_budget"]["tokens_used"]) == (2, 1_200)
+    session = store.load(session_id)
+    assert session is not None
+    assert (session.history[-1].action, session.history[-1].details) == (
+        "files_edited",
+        "split the parser\nfrom the reader",
+    )
+    assert [(one.path, one.artifact_type, one.phase) for one in session.artifacts] == [
+        ("src/parser.py", "created", "red"),
+        ("src/reader.py", "modified", "red"),
+    ]
+
+
+@pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a/../../b"])
+async def test_a_record_with_a_fault_records_nothing(store: SessionStore, path: str) -> None:
+    session_id = new(store)
+    before = store.session_path(session_id).read_bytes()
+    async with client_of(store) as client:
+        result = await client.call_tool(
+            "session_record",
+            {
+                "session_id": session_id,
+                "action": "files_edited",
+                "artifacts": [{"path": "good"}, {"path": path}],
+                "tokens": 5,
+            },
+        )
+    assert result.is_error
+    assert store.session_path(session_id).read_bytes() == before
+
+
+async def test_a_failure_that_was_recorded_is_in_the_briefing(store: SessionStore) -> None:
+    session_id = new(store)
+    async with client_of(store) as client:
+        await client.call_tool(
+            "session_record",
+            {"session_id": session_id, "action": "phase_failed", "details": "3 tests fail"},
+        )
+        briefing = await client.call_tool("session_brief", {"session_id": session_id})
+    assert "3 tests fail" in text_of(briefing)
+
+
+async def test_a_checkpoint_is_in_the_history(store: SessionStore) -> None:
+    session_id = new(store)
+    async with client_of(store) as client:
+        result = await client.call_tool("session_checkpoint", {"session_id": session_id})
+    assert values_of(result)["session_id"] == session_id
+    session = store.load(session_id)
+    assert session is not None
+    assert session.history[-1].action == "checkpoint"
+
+
+async def test_nothing_is_recorded_in_a_session_that_has_ended(store: SessionStore) -> None:
+    manager = SessionManager(store)
+    session_id = manager.create(goal="g").session_id
+    manager.complete()
+    async with client_of(store) as client:
+        for tool, more in (("session_record", {"action": "noted"}), ("session_checkpoint", {})):
+            result = await client.call_tool(tool, {"session_id": session_id, **more})
+            assert result.is_error
+            assert "completed" in text_of(result)
+
+
+async def test_more_than_the_budget_is_recorded_and_told(store: SessionStore) -> None:
+    session_id = new(store, token_budget=100)
+    async with client_of(store) as client:
+        result = await client.call_tool(
+            "session_record_tokens", {"session_id": session_id, "tokens": 130}
+        )
+    told = values_of(result)
+    assert told["can_continue"] is False
+    assert told["session"]["token_budget"]["is_over_budget"] is True
+    assert "-30 of 100 tokens are left (over budget)" in text_of(result)
+
+
+async def test_a_listing_shows_what_each_session_is_for(store: SessionStore) -> None:
+    named = new(store, goal="An interval\nscheduler")
+    long, none = new(store, goal="x" * 1_000), new(store, goal=None)
+    async with client_of(store) as client:
+        result = await client.call_tool("session_list", {})
+    goals = {one["session_id"]: one["goal"] for one in values_of(result)["sessions"]}
+    assert goals[named] == "An interval\nscheduler"
+    assert goals[none] is None
+    assert "700 characters left out" in goals[long]
+    assert f"{named}: An interval scheduler (active; phase red, attempt 1;" in text_of(result)
+
+
+async def test_a_session_that_is_broken_behind_its_head_is_listed_as_unreadable(
+    store: SessionStore,
+) -> None:
+    broken, good = new(store), new(store)
+    path = store.session_path(broken)
+    path.write_bytes(path.read_bytes()[:-40])
+    async with client_of(store) as client:
+        listed = values_of(await client.call_tool("session_list", {}))
+    assert [one["session_id"] for one in listed["sessions"]] == [good]
+    assert [one["session_id"] for one in listed["unreadable"]] == [broken]
+
+
+CHANGES: dict[str, dict[str, object]] = {
+    "session_advance": {"phase": "green"},
+    "session_retry": {},
+    "session_record": {"action": "noted", "tokens": 5},
+    "session_record_tokens": {"tokens": 5},
+    "session_checkpoint": {},
+    "session_pause": {},
+    "session_resume": {},
+    "session_complete": {},
+    "session_abort": {},
+    "run_code": {"code": "x", "tokens": 5},
+}
+
+
+async def test_every_tool_that_changes_a_session_is_among_these(store: SessionStore) -> None:
+    async with client_of(store) as client:
+        tools = (await client.list_tools()).tools
+    changing = {
+        one.name for one in tools if not (one.annotations and one.annotations.read_only_hint)
+    }
+    assert changing - {"session_create"} == set(CHANGES)
+
+
+@pytest.mark.parametrize("tool", CHANGES)
+async def test_a_call_for_a_missing_session_changes_no_other_one(
+    store: SessionStore, tool: str
+) -> None:
+    other = new(store)
+    missing = new(store)
+    assert store.delete(missing)
+    before = store.session_path(other).read_bytes()
+    async with client_of(store) as client:
+        shown = await client.call_tool("session_show", {"session_id": other})
+        assert not shown.is_error
+        result = await client.call_tool(tool, {"session_id": missing, **CHANGES[tool]})
+    assert result.is_error
+    assert result.meta is not None
+    told = result.meta["agentforge/error"]
+    assert (told["type"], told["fields"]["session_id"]) == ("SessionNotFound", missing)
+    assert store.session_path(other).read_bytes() == before
+
+
+@pytest.mark.parametrize("tool", CHANGES)
+async def test_a_part_of_an_id_is_no_id(store: SessionStore, tool: str) -> None:
+    other = new(store)
+    before = store.session_path(other).read_bytes()
+    async with client_of(store) as client:
+        result = await client.call_tool(tool, {"session_id": other[:-1], **CHANGES[tool]})
+    assert result.is_error
+    assert store.session_path(other).read_bytes() == before
