@@ -33,12 +33,14 @@ from tools.questions import (
     SessionNotFound,
     SessionStatus,
     Teller,
+    format_user_response,
+)
+from tools.questions.formatting import (
     format_inactive,
     format_pending,
     format_rejected,
     format_rejection,
     format_submission,
-    format_user_response,
 )
 
 _log = get_logger("agentforge.mcp")
