@@ -176,8 +176,13 @@ class CodeTool:
                     "session's history. The standard library is there; the working directory is "
                     "the session's workspace, whose files last from call to call (variables do "
                     "not). No network, no subprocesses. Code that fails, or that a limit ends, is "
-                    "a result with success false, not an error. A failed run counts as a failed "
-                    "attempt in the history; go on with session_retry or simply run again."
+                    "a result with success false, not an error; it is recorded as phase_failed. "
+                    "Correct it and run again, or begin another attempt with session_retry. Calls "
+                    "for one session run one after the other. If this call is cancelled, the code "
+                    "is stopped and recorded as cancelled. recorded false means that the code ran, "
+                    "but another process changed the session meanwhile or the disk refused the "
+                    "record: read record_problem, and don't run the code again for that. An error "
+                    "means that no code ran, unless it says that the server is stopping."
                 ),
                 arguments=takes.RunCode,
                 result=gives.RunCodeResult,

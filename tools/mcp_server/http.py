@@ -66,7 +66,7 @@ def _lower(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether an address is reached from this machine alone."""
+    """Return whether an address is reached from this machine alone."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
