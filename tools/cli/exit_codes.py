@@ -98,6 +98,7 @@ ERRORS: Final[Mapping[str, ExitCode]] = MappingProxyType(
         "tools.mcp_server.errors.NotLoopback": ExitCode.USAGE,
         "tools.mcp_server.errors.AddressUnavailable": ExitCode.CONFLICT,
         "tools.mcp_server.errors.TokenRefused": ExitCode.USAGE,
+        "tools.mcp_server.errors.TokenRequired": ExitCode.USAGE,
         "tools.sandbox.errors.SandboxError": ExitCode.SANDBOX,
         "tools.sandbox.errors.InvalidPolicy": ExitCode.USAGE,
         "tools.sandbox.errors.InvalidExecution": ExitCode.USAGE,

@@ -16,6 +16,7 @@ from tools.mcp_server.errors import (
     McpUnavailable,
     NotLoopback,
     TokenRefused,
+    TokenRequired,
     require_sdk,
 )
 
@@ -26,5 +27,6 @@ __all__ = [
     "McpUnavailable",
     "NotLoopback",
     "TokenRefused",
+    "TokenRequired",
     "require_sdk",
 ]

@@ -106,11 +106,16 @@ class SessionCreate(Arguments):
     ]
     workflow_type: Annotated[
         str | None,
-        Field(max_length=MAX_NAME_CHARS, description="A short name of the kind of work."),
+        Field(
+            max_length=MAX_NAME_CHARS,
+            description="A short name of the kind of work, such as tdflow.",
+        ),
     ] = None
     initial_phase: Annotated[
         str | None,
-        Field(max_length=MAX_NAME_CHARS, description="The phase the work begins in."),
+        Field(
+            max_length=MAX_NAME_CHARS, description="The phase that the work begins in, such as red."
+        ),
     ] = None
     token_budget: Annotated[
         Whole, Field(ge=1, le=MAX_COUNT, description="Tokens that the work may cost.")
@@ -257,12 +262,17 @@ class RunCode(Arguments):
         Field(
             gt=0,
             le=MAX_DEADLINE_S,
-            description="Wall-clock seconds it may run; 60 if not given.",
+            description="Wall-clock seconds it may run; 60 if left out.",
         ),
     ] = None
     fuel: Annotated[
         Whole | None,
-        Field(ge=1, le=MAX_COUNT, description="WebAssembly instructions it may execute."),
+        Field(
+            ge=1,
+            le=MAX_COUNT,
+            description="WebAssembly instructions it may execute; the sandbox's default if left "
+            "out.",
+        ),
     ] = None
     tokens: Tokens = None
     output_chars: Annotated[
@@ -306,7 +316,7 @@ class QuestionArgument(Arguments):
         Field(
             min_length=1,
             max_length=MAX_TITLE_CHARS,
-            description="A word or two that tell this question from the others.",
+            description="A word or two that distinguish this question from the others.",
         ),
     ]
     options: Annotated[
@@ -346,8 +356,8 @@ class AskUserQuestions(Arguments):
         Field(
             gt=0,
             le=MAX_WAIT_S,
-            description="Seconds to wait before the questions are withdrawn; for ever if not "
-            "given. Not with non_blocking.",
+            description="Seconds to wait before the questions are withdrawn, which is an error; "
+            "without a limit if left out. Not with non_blocking.",
         ),
     ] = None
 
@@ -382,14 +392,15 @@ class GetAnsweredQuestions(Arguments):
     ]
     blocking: Annotated[
         Flag,
-        Field(description="Whether to wait until the person has answered or rejected."),
+        Field(description="True: wait until the person has answered or rejected."),
     ] = False
     timeout_s: Annotated[
         Seconds | None,
         Field(
             gt=0,
             le=MAX_WAIT_S,
-            description="Seconds to wait; the questions stay open when they are over.",
+            description="Seconds to wait, only with blocking; the questions stay open after them. "
+            "Without a limit if left out.",
         ),
     ] = None
 

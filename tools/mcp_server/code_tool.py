@@ -5,78 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from attrs import define, frozen
+from attrs import frozen
 
 from tools.bootstrap import SandboxPhaseExecutor
-from tools.clock import utc_now
-from tools.durable import WriteError
-from tools.errors import AgentForgeError
-from tools.event_log import get_logger
+from tools.clock import Clock, utc_now
 from tools.harness import (
     PhaseExecutor,
     PhaseResult,
-    SessionConflict,
-    SessionContext,
-    SessionManager,
-    SessionNotFound,
     SessionStore,
 )
-from tools.harness.ports import Clock
 from tools.mcp_server import arguments as takes
 from tools.mcp_server import results as gives
 from tools.mcp_server.calls import Call, Workers
+from tools.mcp_server.recorded_run import Run, run_recorded
 from tools.mcp_server.tool import Answer, Tool
-from tools.result import Failure, Success, attempt
 from tools.sandbox import CancelToken
 
 _FILES_LISTED: Final = 100
 
-_log = get_logger("agentforge.mcp")
-
 MakeExecutor = Callable[[CancelToken], PhaseExecutor]
 """Makes what runs the code of one call, and stops it when the token is cancelled."""
-
-
-@define
-class _Remembering:
-    """An executor that remembers its result, so that it outlives a record that fails."""
-
-    executor: PhaseExecutor
-    result: PhaseResult | None = None
-
-    def execute(
-        self,
-        code: str,
-        *,
-        session_id: str,
-        deadline_s: float | None = None,
-        fuel: int | None = None,
-    ) -> PhaseResult:
-        self.result = self.executor.execute(
-            code, session_id=session_id, deadline_s=deadline_s, fuel=fuel
-        )
-        return self.result
-
-
-@frozen(kw_only=True)
-class _Run:
-    """One run of code.
-
-    Attributes:
-        session: The session after it.
-        result: How the code ended.
-        problem: Why the result could not be recorded, or None.
-    """
-
-    session: SessionContext
-    result: PhaseResult
-    problem: AgentForgeError | None = None
-
-    @property
-    def is_recorded(self) -> bool:
-        return self.problem is None or (
-            isinstance(self.problem, WriteError) and self.problem.visible
-        )
 
 
 @frozen(kw_only=True)
@@ -105,43 +53,21 @@ class CodeTool:
             self.workers.turn(call, given.session_id),
             self.workers.telling(call, "running the code"),
         ):
-            run = await self.workers.code(lambda: self._run(given, token), stop=token.cancel)
+            run = await self.workers.code(
+                lambda: run_recorded(
+                    self.store, given, executor=self._executor(token), clock=self.clock
+                ),
+                stop=token.cancel,
+            )
         told = self._result(run, given.output_chars)
         return Answer(told, _text(told, run.result))
-
-    def _run(self, given: takes.RunCode, token: CancelToken) -> _Run:
-        """Run the code, and return its result even if it can't be recorded."""
-        executor = _Remembering(self._executor(token))
-        manager = SessionManager(self.store, executor=executor, clock=self.clock)
-        session = manager.load(given.session_id)
-        if session is None:
-            raise SessionNotFound(given.session_id, path=self.store.base_path)
-        outcome = attempt(
-            manager.run_phase,
-            given.code,
-            tokens=given.tokens or 0,
-            deadline_s=given.deadline_s,
-            fuel=given.fuel,
-        )
-        if isinstance(outcome, Success):
-            return _Run(session=session, result=outcome.value)
-        if executor.result is None:
-            raise outcome.error
-        _log.warning("mcp.result_not_recorded", session_id=given.session_id, error=outcome.code)
-        found = attempt(self.store.load, given.session_id)
-        on_disk = None if isinstance(found, Failure) else found.value
-        return _Run(
-            session=on_disk if on_disk is not None else session,
-            result=executor.result,
-            problem=outcome.error,
-        )
 
     def _executor(self, token: CancelToken) -> PhaseExecutor:
         if self.make_executor is not None:
             return self.make_executor(token)
         return SandboxPhaseExecutor(self.store, kept=0, cancel=token)
 
-    def _result(self, run: _Run, limit: int) -> gives.RunCodeResult:
+    def _result(self, run: Run, limit: int) -> gives.RunCodeResult:
         result = run.result
         stdout, out_cut = gives.cut(result.stdout, limit)
         stderr, err_cut = gives.cut(result.stderr, limit)
@@ -149,7 +75,7 @@ class CodeTool:
         return gives.RunCodeResult(
             session=gives.SessionStateResult.of(run.session, self.store),
             recorded=run.is_recorded,
-            record_problem=_problem(run.problem) if run.problem is not None else None,
+            record_problem=run.problem,
             success=result.success,
             exit_code=result.exit_code,
             trapped=result.trapped,
@@ -176,8 +102,13 @@ class CodeTool:
                     "session's history. The standard library is there; the working directory is "
                     "the session's workspace, whose files last from call to call (variables do "
                     "not). No network, no subprocesses. Code that fails, or that a limit ends, is "
-                    "a result with success false, not an error. A failed run counts as a failed "
-                    "attempt in the history; go on with session_retry or simply run again."
+                    "a result with success false, not an error; it is recorded as phase_failed. "
+                    "Correct it and run again, or begin another attempt with session_retry. Calls "
+                    "for one session run one after the other. If this call is cancelled, the code "
+                    "is stopped and recorded as cancelled. recorded false means that the code ran, "
+                    "but another process changed the session meanwhile or the disk refused the "
+                    "record: read record_problem, and don't run the code again for that. An error "
+                    "means that no code ran, unless it says that the server is stopping."
                 ),
                 arguments=takes.RunCode,
                 result=gives.RunCodeResult,
@@ -185,20 +116,6 @@ class CodeTool:
                 destructive=True,
             ),
         )
-
-
-def _problem(error: AgentForgeError) -> str:
-    """Say why a result is not recorded; a conflict's own words advise to repeat the call."""
-    reason = str(error)
-    if isinstance(error, SessionConflict):
-        found = (
-            "deleted it"
-            if error.actual_revision is None
-            else f"saved revision {error.actual_revision} of it, where this call began with "
-            f"revision {error.expected_revision}"
-        )
-        reason = f"while the code ran, another process ended or changed the session: it {found}."
-    return f"{type(error).__name__}: {reason}"
 
 
 def _text(told: gives.RunCodeResult, result: PhaseResult) -> str:

@@ -54,9 +54,26 @@ class NotLoopback(McpServerError):
 
     def __init__(self, host: str) -> None:
         super().__init__(
-            f"{host} is reachable from other machines, and whoever reaches this server can read "
+            f"{host} is reachable from other machines, and every client of this server can read "
             "the sessions and run code in the sandbox; nothing was started. Use 127.0.0.1, or "
-            "add --allow-remote, best with --token-file."
+            "add --allow-remote and --token-file."
+        )
+        self.host = host
+
+
+class TokenRequired(McpServerError):
+    """The server was allowed to listen where other machines can reach it, without a token.
+
+    Attributes:
+        host: The address.
+    """
+
+    def __init__(self, host: str) -> None:
+        super().__init__(
+            f"--allow-remote without --token-file would let every machine that reaches {host} read "
+            "the sessions and run code in the sandbox; nothing was started. Make a token with "
+            "(umask 077; openssl rand -hex 32 > token) and add --token-file token, or leave "
+            "--allow-remote out."
         )
         self.host = host
 

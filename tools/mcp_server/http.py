@@ -22,19 +22,33 @@ from typing import Any, Final
 import anyio
 import uvicorn
 from attrs import define, field, frozen
+from attrs.validators import ge, gt
 from mcp.server.lowlevel.server import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tools.event_log import get_logger
-from tools.mcp_server.errors import AddressUnavailable, NotLoopback, TokenRefused
+from tools.mcp_server.errors import (
+    AddressUnavailable,
+    NotLoopback,
+    TokenRefused,
+    TokenRequired,
+)
+from tools.mcp_server.http_sessions import HttpSessions
+from tools.mcp_server.http_times import (
+    BODY_TIMEOUT_S,
+    HEAD_TIMEOUT_S,
+    BodyTooSlow,
+    in_time,
+    protocol_with,
+)
 from tools.mcp_server.leaving import mark_exchange
 from tools.mcp_server.stdio import MAX_MESSAGE_BYTES
 
 PATH: Final = "/mcp"
 DEFAULT_PORT: Final = 8137
 MAX_SESSIONS: Final = 256
-"""How many clients may hold a session at once."""
+"""How many HTTP sessions there may be before idle ones end."""
 MAX_CONNECTIONS: Final = 512
 STOP_S: Final = 3
 """How long connections may take to end when the server stops, in seconds."""
@@ -52,7 +66,7 @@ def _lower(values: Iterable[str]) -> tuple[str, ...]:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether an address is reached from this machine alone."""
+    """Return whether an address is reached from this machine alone."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -70,9 +84,14 @@ class HttpSettings:
         allowed_hosts: Further names that `Host` may have, with or without a port.
         allowed_origins: Origins of web pages that may send requests, as "https://app.example".
         token: What clients must bring as a bearer token, or None.
+        max_sessions: How many HTTP sessions there may be before the least recently used idle one
+            ends.
+        head_timeout_s: How long the head of a request may take, in seconds.
+        body_timeout_s: How long the body of a request may take, in seconds.
 
     Raises:
         NotLoopback: The address is not loopback and `allow_remote` is False.
+        TokenRequired: `allow_remote` is True and there is no token.
     """
 
     host: str = "127.0.0.1"
@@ -81,8 +100,13 @@ class HttpSettings:
     allowed_hosts: tuple[str, ...] = field(default=(), converter=_lower)
     allowed_origins: tuple[str, ...] = field(default=(), converter=_lower)
     token: str | None = field(default=None, repr=False)
+    max_sessions: int = field(default=MAX_SESSIONS, validator=ge(1))
+    head_timeout_s: float = field(default=HEAD_TIMEOUT_S, validator=gt(0))
+    body_timeout_s: float = field(default=BODY_TIMEOUT_S, validator=gt(0))
 
     def __attrs_post_init__(self) -> None:
+        if self.allow_remote and not self.token:
+            raise TokenRequired(self.host)
         if not self.allow_remote and not is_loopback(self.host):
             raise NotLoopback(self.host)
 
@@ -235,16 +259,30 @@ def guarded(app: ASGIApp, guard: Guard, listeners: Listeners | None = None) -> A
             )
             await _refuse(refusal, send)
             return
+        scope = {**scope, "headers": _without_resumption(scope["headers"])}
+        receive = in_time(receive, guard.settings.body_timeout_s)
         over = mark_exchange(scope)
         try:
             if scope["method"] == "GET":
                 await open_streams.serve(app, scope, receive, send)
             else:
                 await app(scope, receive, send)
+        except BodyTooSlow as error:
+            _log.warning("mcp.request_refused", status=408, given="a body that came too slowly")
+            await _refuse(Refusal(408, str(error)), send)
         finally:
             over.set()
 
     return guarded_app
+
+
+def _without_resumption(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Leave out the request to send again what a broken stream lost.
+
+    No events are kept here, for which the SDK has no answer at all; without the header the client
+    gets a new stream.
+    """
+    return [(name, value) for name, value in headers if name != b"last-event-id"]
 
 
 async def _refuse(refusal: Refusal, send: Send) -> None:
@@ -332,21 +370,48 @@ def url_of(settings: HttpSettings, port: int) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
 
 
-def session_manager(server: Server[Any]) -> StreamableHTTPSessionManager:
-    """Make what keeps the SDK's HTTP sessions; this module's guard checks names and origins."""
+def session_manager(server: Server[Any], settings: HttpSettings) -> StreamableHTTPSessionManager:
+    """Make what keeps the SDK's HTTP sessions; this module's guard checks names and origins.
+
+    Its limit lies above ours: sessions in use are not ended for new ones, and each of them holds a
+    connection.
+    """
     return StreamableHTTPSessionManager(
-        app=server, max_request_body_size=MAX_MESSAGE_BYTES, max_sessions=MAX_SESSIONS
+        app=server,
+        max_request_body_size=MAX_MESSAGE_BYTES,
+        max_sessions=settings.max_sessions + MAX_CONNECTIONS,
     )
 
 
-class HttpServer(uvicorn.Server):
-    """A uvicorn server that leaves signals to whoever runs it."""
+def application(
+    app: ASGIApp, settings: HttpSettings, *, port: int, listeners: Listeners | None = None
+) -> ASGIApp:
+    """Put the guard, the time limits and the limit on sessions before the SDK's application.
 
-    def __init__(self, app: ASGIApp) -> None:
-        """Make a server of an application; nothing listens yet."""
+    Args:
+        app: The SDK's application.
+        settings: Whom the server answers, and the limits.
+        port: The port it listens at.
+        listeners: Keeps the streams that clients listen on.
+    """
+    guard = Guard(settings=settings, port=port)
+    return guarded(HttpSessions(app, settings.max_sessions), guard, listeners)
+
+
+class HttpServer(uvicorn.Server):
+    """A uvicorn server that leaves signals to its caller."""
+
+    def __init__(self, app: ASGIApp, *, head_timeout_s: float = HEAD_TIMEOUT_S) -> None:
+        """Make a server of an application; nothing listens yet.
+
+        Args:
+            app: The application.
+            head_timeout_s: How long the head of a request may take, in seconds.
+        """
         super().__init__(
             uvicorn.Config(
                 app,
+                http=protocol_with(head_timeout_s),
                 lifespan="off",
                 ws="none",
                 log_config=None,

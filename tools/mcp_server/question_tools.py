@@ -188,8 +188,10 @@ class QuestionTools:
                     "Waits for the answers; if this call is cancelled or its client goes away, "
                     "the questions are withdrawn. With non_blocking true it returns an id at "
                     "once, and the questions outlive this client: go on with other work and fetch "
-                    "the answers with get_answered_questions. If the person asks you to elaborate "
-                    "or rephrase, do so and ask again."
+                    "the answers with get_answered_questions. A rejection is a result, with the "
+                    "person's reason: don't ask the same again. If the person asks you to "
+                    "elaborate or rephrase, do so and ask again. Questions that break a limit are "
+                    "an error that names all faults; nobody was asked."
                 ),
                 arguments=takes.AskUserQuestions,
                 schema=takes.asking_schema(self.sessions.config),
@@ -201,9 +203,10 @@ class QuestionTools:
                 name="get_answered_questions",
                 title="Fetch answers",
                 description=(
-                    "Tell where questions stand that were asked with non_blocking, with the "
+                    "Return where questions stand that were asked with non_blocking, with the "
                     "answers if there are any. With blocking true it waits for them first; "
-                    "cancelling that does not withdraw the questions."
+                    "cancelling that does not withdraw the questions. Questions that timed out, "
+                    "were withdrawn or cleaned up have no answers: ask again if it matters."
                 ),
                 arguments=takes.GetAnsweredQuestions,
                 result=gives.QuestionsResult,

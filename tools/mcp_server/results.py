@@ -84,7 +84,7 @@ class SessionStateResult(BaseModel):
         )
 
     def line(self) -> str:
-        """Tell it in one line."""
+        """Describe it in one line."""
         phase = f"phase {self.current_phase}" if self.current_phase else "no phase"
         budget = self.token_budget
         return (
@@ -280,7 +280,7 @@ def cut(text: str, limit: int) -> tuple[str, bool]:
 
 
 def outcome_line(result: PhaseResult) -> str:
-    """Tell in one line how code ended."""
+    """Describe in one line how code ended."""
     facts = [*result.limit_problems()]
     if result.trapped is None:
         facts.insert(0, f"exit code {result.exit_code}")

@@ -21,11 +21,10 @@ from tools.harness.session_store import DEFAULT_BASE_PATH
 from tools.mcp_server.calls import Workers
 from tools.mcp_server.code_tool import CodeTool
 from tools.mcp_server.http import (
-    Guard,
     HttpServer,
     HttpSettings,
     Listeners,
-    guarded,
+    application,
     listening,
     session_manager,
     url_of,
@@ -178,10 +177,10 @@ async def _serve_http(
     server: Server[Any] = build_server(all_tools(kept), under_way=under_way)
     with listening(settings) as listener:
         port = int(listener.getsockname()[1])
-        manager = session_manager(server)
+        manager = session_manager(server, settings)
         listeners = Listeners()
-        guard = Guard(settings=settings, port=port)
-        http = HttpServer(guarded(manager.handle_request, guard, listeners))
+        app = application(manager.handle_request, settings, port=port, listeners=listeners)
+        http = HttpServer(app, head_timeout_s=settings.head_timeout_s)
 
         def stop() -> None:
             http.should_exit = True

@@ -249,7 +249,8 @@ class SessionTools:
                 title="Begin a session",
                 description=(
                     "Begin a durable session for a piece of work that may outlive this context. "
-                    "Returns its id; keep it, every other tool takes it."
+                    "Returns its id; keep it, every other session tool takes it. If it fails, "
+                    "there is no new session."
                 ),
                 arguments=takes.SessionCreate,
                 result=gives.SessionStateResult,
@@ -258,7 +259,11 @@ class SessionTools:
             Tool(
                 name="session_list",
                 title="List sessions",
-                description="List the sessions, the last changed first, to find one to go on with.",
+                description=(
+                    "List the sessions with their goals, the last changed first, to find one to "
+                    "go on with. Sessions whose files can't be read are listed apart, and left as "
+                    "they are."
+                ),
                 arguments=takes.SessionList,
                 result=gives.SessionListResult,
                 run=self.list,
@@ -268,7 +273,8 @@ class SessionTools:
                 name="session_show",
                 title="Show a session",
                 description=(
-                    "Show a session's state, budget, the last of its history and the files made."
+                    "Show a session's state and budget, the last entries of its history, and the "
+                    "last files that the work made."
                 ),
                 arguments=takes.SessionShow,
                 result=gives.SessionShowResult,
@@ -279,7 +285,7 @@ class SessionTools:
                 name="session_brief",
                 title="Brief on a session",
                 description=(
-                    "Write the text to read first when taking up a session after a context reset: "
+                    "Return the text to read first when taking up a session after a context reset: "
                     "goal, phase, budget, open problems, what was done. Never longer than "
                     "max_tokens."
                 ),
@@ -292,7 +298,9 @@ class SessionTools:
                 name="session_advance",
                 title="Advance to a phase",
                 description=(
-                    "Go on to another phase, at its first attempt. The session must be active."
+                    "Go on to another phase, at its first attempt. The session must be active; "
+                    "else this fails and changes nothing. It waits for run_code calls of the "
+                    "session that came before it."
                 ),
                 arguments=takes.SessionAdvance,
                 result=gives.SessionStateResult,
@@ -303,7 +311,7 @@ class SessionTools:
                 title="Retry the phase",
                 description=(
                     "Begin another attempt at the current phase; say in the reason what to do "
-                    "differently. The session must be active."
+                    "differently. The session must be active; else this fails and changes nothing."
                 ),
                 arguments=takes.SessionAndReason,
                 result=gives.SessionStateResult,
@@ -312,7 +320,10 @@ class SessionTools:
             Tool(
                 name="session_pause",
                 title="Pause a session",
-                description="Stop an active session until it is resumed; say why in the reason.",
+                description=(
+                    "Stop an active session until session_resume; say why in the reason. While it "
+                    "is paused, run_code, session_advance and session_retry are refused."
+                ),
                 arguments=takes.SessionAndReason,
                 result=gives.SessionStateResult,
                 run=self.pause,
@@ -320,7 +331,7 @@ class SessionTools:
             Tool(
                 name="session_resume",
                 title="Resume a session",
-                description="Go on with a paused session.",
+                description="Go on with a paused session. If it is not paused, this fails.",
                 arguments=takes.SessionOnly,
                 result=gives.SessionStateResult,
                 run=self.resume,
@@ -328,7 +339,10 @@ class SessionTools:
             Tool(
                 name="session_complete",
                 title="Complete a session",
-                description="End an active session well, for good. It can't be taken up again.",
+                description=(
+                    "End an active session well, for good: it can't be taken up again. A paused "
+                    "one must be resumed first. Its record and files are kept."
+                ),
                 arguments=takes.SessionOnly,
                 result=gives.SessionStateResult,
                 run=self.complete,
@@ -338,7 +352,8 @@ class SessionTools:
                 name="session_abort",
                 title="Abort a session",
                 description=(
-                    "End a session badly, for good; say why in the reason. Its files are kept."
+                    "End an active or paused session badly, for good; say why in the reason. Its "
+                    "record and files are kept."
                 ),
                 arguments=takes.SessionAndReason,
                 result=gives.SessionStateResult,

@@ -110,10 +110,7 @@ def test_only_loopback_is_listened_at(server: HttpProcess) -> None:
 
 
 def test_with_a_token_only_those_who_bring_it_are_answered(place: Place) -> None:
-    token = place.directory / "token"
-    token.write_text("0123456789abcdef\n")
-    token.chmod(0o600)
-    process = start_http(place, "--token-file", str(token))
+    process = start_http(place, "--token-file", token_in(place))
     try:
         refused = post(process, {})
         assert refused.status_code == 401
@@ -139,16 +136,48 @@ def test_an_address_that_others_reach_is_refused_without_an_explicit_yes(place: 
     assert "nothing was started" in ended.stderr
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])
+def test_other_machines_are_not_served_without_a_token(place: Place, host: str) -> None:
+    options = ("--http", "--host", host, "--port", "0", "--allow-remote")
+    ended = place.run("--json", "mcp", *options)
+    assert ended.returncode == 2
+    assert '"type": "TokenRequired"' in ended.stdout
+    assert "add --token-file" in ended.stdout
+    assert "nothing was started" in ended.stdout
+
+
+def token_in(place: Place) -> str:
+    token = place.directory / "token"
+    token.write_text("0123456789abcdef\n")
+    token.chmod(0o600)
+    return str(token)
+
+
 def test_an_address_that_others_reach_is_warned_of(place: Place) -> None:
-    process = start_http(place, "--host", "0.0.0.0", "--allow-remote")
+    process = start_http(
+        place, "--host", "0.0.0.0", "--allow-remote", "--token-file", token_in(place)
+    )
+    mine = {"authorization": "Bearer 0123456789abcdef"}
     try:
         assert process.url.startswith("http://127.0.0.1:")
-        assert post(process, {}).status_code == 200
-        assert post(process, {"host": "192.0.2.1"}).status_code == 421
+        assert post(process, mine).status_code == 200
+        assert post(process, {}).status_code == 401
+        assert post(process, {**mine, "host": "192.0.2.1"}).status_code == 421
     finally:
         assert process.stop() == 0
     log = (place.directory / "server.log").read_text()
-    assert "warning: other machines can reach this server at 0.0.0.0. Clients without a" in log
+    assert "warning: other machines can reach this server at 0.0.0.0. Clients that have" in log
+
+
+def test_a_client_that_asks_for_lost_events_gets_a_new_stream(server: HttpProcess) -> None:
+    opened = post(server, {}).headers["mcp-session-id"]
+    headers = {**ACCEPT, "mcp-session-id": opened, "last-event-id": "7"}
+    with (
+        httpx2.Client(timeout=60) as web,
+        web.stream("GET", server.url, headers=headers) as answer,
+    ):
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith("text/event-stream")
 
 
 def test_a_port_in_use_is_told(server: HttpProcess, place: Place) -> None:

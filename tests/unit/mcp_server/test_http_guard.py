@@ -12,7 +12,7 @@ import pytest
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
-from tools.mcp_server import AddressUnavailable, NotLoopback, TokenRefused
+from tools.mcp_server import AddressUnavailable, NotLoopback, TokenRefused, TokenRequired
 from tools.mcp_server.http import (
     Guard,
     HttpSettings,
@@ -153,7 +153,15 @@ def test_an_address_that_others_reach_needs_an_explicit_yes(host: str) -> None:
     with pytest.raises(NotLoopback, match="nothing was started") as caught:
         HttpSettings(host=host)
     assert caught.value.host == host
-    assert HttpSettings(host=host, allow_remote=True).host == host
+    assert HttpSettings(host=host, allow_remote=True, token=TOKEN).host == host
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.0.1", "box.lan", "127.0.0.1"])
+@pytest.mark.parametrize("token", [None, ""])
+def test_other_machines_are_served_with_a_token_alone(host: str, token: str | None) -> None:
+    with pytest.raises(TokenRequired, match="nothing was started") as caught:
+        HttpSettings(host=host, allow_remote=True, token=token)
+    assert caught.value.host == host
 
 
 @pytest.mark.parametrize(
@@ -165,7 +173,7 @@ def test_an_address_that_others_reach_needs_an_explicit_yes(host: str) -> None:
     ],
 )
 def test_the_address_told_can_be_connected_to(host: str, url: str) -> None:
-    assert url_of(HttpSettings(host=host, allow_remote=True), 1) == url
+    assert url_of(HttpSettings(host=host, allow_remote=True, token=TOKEN), 1) == url
 
 
 def test_a_port_in_use_is_told() -> None:
@@ -180,7 +188,7 @@ def test_a_port_in_use_is_told() -> None:
 
 
 def test_an_address_that_is_none_is_told() -> None:
-    settings = HttpSettings(host="no such host.", allow_remote=True)
+    settings = HttpSettings(host="no such host.", allow_remote=True, token=TOKEN)
     with pytest.raises(AddressUnavailable), listening(settings):
         pass
 

@@ -51,7 +51,7 @@ def mcp(
         bool,
         typer.Option(
             "--allow-remote",
-            help="Listen also where other machines can connect.",
+            help="Listen also where other machines can connect; needs --token-file.",
             show_default=False,
         ),
     ] = False,
@@ -129,10 +129,10 @@ def mcp(
             token=read_token(Path(token_file)) if token_file is not None else None,
         )
         if not is_loopback(settings.host):
-            who = "who have the token" if settings.token else "without a token"
             cli.output.remark(
-                f"warning: other machines can reach this server at {settings.host}. Clients {who} "
-                "can read the sessions and run code in the sandbox, and nothing is encrypted."
+                f"warning: other machines can reach this server at {settings.host}. Clients that "
+                "have the token can read the sessions and run code in the sandbox, and nothing is "
+                "encrypted."
             )
 
         def announce(url: str) -> None:
