@@ -162,7 +162,7 @@ def test_what_can_not_be_begun_is_told_and_leaves_nothing(
     assert cli("spec", "a", "--agent", agent, "--about", "x", "--about-file", spec).code == 2
     endless = cli("spec", "a", "--agent", agent, "--about-file", "/dev/zero")
     assert endless.code == 2
-    assert "more than 20,000 characters" in endless.err
+    assert "more than 200,000 characters" in endless.err
     assert not (tmp_path / "sessions").exists()
 
 
@@ -237,3 +237,24 @@ def test_report_is_written(cli: Cli, recordings: Path, tmp_path: Path) -> None:
         assert "is no regular file; nothing was written" in " ".join(done.err.split())
     assert stat.S_ISFIFO(fifo.stat().st_mode), "a device would be gone otherwise"
     assert cli("report", only(tmp_path), "--out", str(tmp_path / "no" / "x.html")).code == 8
+
+
+def test_tdflow_takes_the_requirement_document_as_it_stands(cli: Cli) -> None:
+    document = ROOT / "examples" / "specs" / "session-manager.yaml"
+    agent = f"recorded:{ROOT / 'examples' / 'recordings' / 'session_domain'}"
+    done = cli("tdflow", str(document), "-c", "session_domain", "--agent", agent, "--json")
+    assert done.code != ExitCode.INVALID_FILE
+    written = [one["path"] for one in done.document["artifacts"]]
+    assert written[0] == "tests/unit/harness/test_session_domain.py"
+
+
+def test_spec_begins_with_a_specification_that_is_there(cli: Cli, tmp_path: Path) -> None:
+    document = ROOT / "examples" / "specs" / "session-manager.yaml"
+    agent = f"recorded:{ROOT / 'examples' / 'recordings' / 'slugs'}"
+    arguments = ("spec", "manager", "--about-file", str(document), "--from", str(document))
+    done = cli(*arguments, "--agent", agent, "--no-wait", "--json")
+    assert done.code == ExitCode.PERSON
+    workspace = Path(str(done.document["workspace"]))
+    assert (workspace / "specs" / "manager.yaml").read_bytes() == document.read_bytes()
+    missing = cli("spec", "manager", "--from", str(tmp_path / "nothing"), "--agent", agent)
+    assert missing.code == ExitCode.USAGE

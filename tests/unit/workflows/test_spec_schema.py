@@ -46,14 +46,13 @@ def test_small_one_is_read() -> None:
 def test_example_is_this_projects_own_session_domain() -> None:
     from tools.harness import session_domain
 
-    (component,) = load_specification(EXAMPLE).components
+    component = load_specification(EXAMPLE).component("session_domain", path=EXAMPLE)
     for entity in (*component.entities, *component.errors):
         real = getattr(session_domain, entity.name)
         if entity.kind not in {"function", "constant"}:
             for member in (*entity.methods, *entity.fields):
-                slots = getattr(real, "__attrs_attrs__", ())
-                assert hasattr(real, member.name) or member.name in {one.name for one in slots}
-    assert len(component.criteria) == 16
+                assert hasattr(real, member.name) or member.name in real.__annotations__
+    assert len(component.entities) == 5
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tools.workflows.agent_runner import AgentRunner
     from tools.workflows.agent_work import AgentWork
     from tools.workflows.agents import PhaseAgent
+    from tools.workflows.workflow_file import Input
 
 _SHOWN_EVIDENCE = 12
 _WAIT_S = 86_400.0 * 365
@@ -99,6 +100,15 @@ def spec(
             "--about-file", metavar="FILE", help="What is wanted, in a file.", show_default=False
         ),
     ] = None,
+    begin_with: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="SPEC",
+            help="A specification that is there already, as the first draft.",
+            show_default=False,
+        ),
+    ] = None,
     budget: Tokens = None,
     agent_timeout: AgentTimeout = None,
     record: Record = None,
@@ -118,6 +128,7 @@ def spec(
         name=name,
         subject=subject or name,
         agent=_chosen(parse_agent, agent, agent_timeout),
+        inputs=[] if begin_with is None else [_draft(begin_with, name)],
     )
     _start(cli, work, budget=budget, record=record, wait=not no_wait)
 
@@ -213,6 +224,25 @@ def _report_place(path: Path) -> Path:
             f"{place} is there and is no regular file; nothing was written", param_hint="--out"
         )
     return place
+
+
+def _draft(path: Path, name: str) -> Input:
+    """Read a specification to begin with, where SPEC has its own; a faulty one may be mended."""
+    from tools.workflows.spec_schema import MAX_SPEC_BYTES
+    from tools.workflows.workflow_file import Input
+
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_SPEC_BYTES + 1)
+    except OSError as error:
+        raise typer.BadParameter(
+            f"{path} can't be read: {error.strerror}", param_hint="--from"
+        ) from error
+    if len(data) > MAX_SPEC_BYTES:
+        raise typer.BadParameter(
+            f"{path} has more than {MAX_SPEC_BYTES:,} bytes, the limit", param_hint="--from"
+        )
+    return Input(target=f"specs/{name}.yaml", content=data)
 
 
 def _text(path: Path, option: str) -> str:
