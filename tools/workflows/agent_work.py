@@ -43,11 +43,13 @@ class AgentChoice:
         kind: "command", "recorded" or "http".
         value: The command line, the directory of recordings, or the model's address.
         timeout_s: How long an answer may take, in seconds, or None for the agent's default.
+        max_output: The most tokens of an endpoint's answer, or None for the default.
     """
 
     kind: str
     value: str
     timeout_s: float | None = None
+    max_output: int | None = None
 
 
 @frozen(kw_only=True)
@@ -102,6 +104,7 @@ class AgentWork:
                 "kind": self.agent.kind,
                 "value": self.agent.value,
                 "timeout_s": self.agent.timeout_s,
+                "max_output": self.agent.max_output,
             },
             "inputs": [
                 {"target": one.target, "base64": base64.b64encode(one.content).decode()}

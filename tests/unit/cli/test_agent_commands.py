@@ -137,9 +137,12 @@ def test_command_line_is_an_agent(cli: Cli, recordings: Path, tmp_path: Path) ->
 def test_missing_command_pauses_and_another_agent_goes_on(
     cli: Cli, recordings: Path, tmp_path: Path
 ) -> None:
-    done = cli("tdflow", str(tmp_path / "spec.yaml"), "--agent", "/nowhere/agent")
+    program = tmp_path / "agent.sh"
+    program.write_text('#!/bin/sh\nrm "$0"\n')  # is there when it is looked for, and gone then
+    program.chmod(0o700)
+    done = cli("tdflow", str(tmp_path / "spec.yaml"), "--agent", str(program))
     assert done.code == 1
-    assert "can't be asked: /nowhere/agent: No such file" in done.out
+    assert f"can't be asked: {program}: No such file" in done.out
     done = cli("resume", only(tmp_path), "--agent", f"recorded:{recordings}")
     assert done.code == 0, done.out
 
@@ -258,3 +261,76 @@ def test_spec_begins_with_a_specification_that_is_there(cli: Cli, tmp_path: Path
     assert (workspace / "specs" / "manager.yaml").read_bytes() == document.read_bytes()
     missing = cli("spec", "manager", "--from", str(tmp_path / "nothing"), "--agent", agent)
     assert missing.code == ExitCode.USAGE
+
+
+@pytest.mark.parametrize(
+    ("agent", "words"),
+    [
+        ("/nowhere/agent", "there is no program /nowhere/agent that can be run"),
+        ("no-such-agent-program -p", "there is no program no-such-agent-program"),
+        ("recorded:/nowhere", "/nowhere: No such file"),
+        (f"recorded:{ROOT}", "there is no recording red-1.md"),
+        ("openai:m@http://127.0.0.1:9/v1", "can't be reached"),
+    ],
+)
+def test_agent_that_can_not_be_asked_is_refused_before_a_session_is_begun(
+    cli: Cli, recordings: Path, tmp_path: Path, agent: str, words: str
+) -> None:
+    done = cli("tdflow", str(tmp_path / "spec.yaml"), "--agent", agent)
+    assert (done.code, done.out) == (ExitCode.USAGE, "")
+    assert words in done.err
+    assert "no session was begun or changed" in done.err
+    assert SessionStore(tmp_path / "sessions").list_sessions() == []
+    cli("tdflow", str(tmp_path / "spec.yaml"), "--agent", f"recorded:{recordings}", "--budget", "9")
+    before = SessionStore(tmp_path / "sessions").session_path(only(tmp_path)).read_bytes()
+    if agent != f"recorded:{ROOT}":
+        assert cli("resume", only(tmp_path), "--agent", agent).code == ExitCode.USAGE
+    after = SessionStore(tmp_path / "sessions").session_path(only(tmp_path)).read_bytes()
+    assert before == after
+
+
+def test_every_fault_of_a_file_stands_on_a_line_of_its_own(
+    cli: Cli, recordings: Path, tmp_path: Path
+) -> None:
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(SPEC.replace("status: approved", "status: done").replace("AC-01", "first"))
+    done = cli("tdflow", str(spec), "--agent", f"recorded:{recordings}")
+    assert done.code == ExitCode.INVALID_FILE
+    *faults, last = done.err.splitlines()
+    assert [one.split(": ", 1)[0] for one in faults] == [f"{spec}:2", f"{spec}:14"]
+    assert "metadata.status: 'done' is none of draft, approved" in faults[0]
+    assert last == f"error: 2 faults in {spec}; nothing was begun"
+    told = cli("tdflow", str(spec), "--agent", f"recorded:{recordings}", "--json").document
+    assert len(told["error"]["faults"]) == 2  # type: ignore[index]
+
+
+def test_report_goes_to_standard_output(cli: Cli, recordings: Path, tmp_path: Path) -> None:
+    cli("tdflow", str(tmp_path / "spec.yaml"), "--agent", f"recorded:{recordings}")
+    done = cli("report", only(tmp_path), "-o", "-")
+    assert done.code == 0
+    assert done.out.startswith("<!doctype html>")
+    assert not Path("-").exists()
+    assert cli("report", only(tmp_path), "-o", "-", "--json").code == ExitCode.USAGE
+
+
+def test_contested_test_is_written_again_with_retry_from(
+    cli: Cli, recordings: Path, tmp_path: Path
+) -> None:
+    contest = (
+        "```agentforge:contest\n- test: test_ac_01_two_numbers_are_added\n  reason: Wrong.\n```\n"
+    )
+    (recordings / "green-1.md").write_text(block("adder.py", WRONG) + contest)
+    (recordings / "red-2.md").write_text(GOOD["red"][0])
+    (recordings / "green-2.md").write_text(GOOD["green"][0])
+    done = cli("tdflow", str(tmp_path / "spec.yaml"), "--agent", f"recorded:{recordings}")
+    assert done.code == ExitCode.PERSON
+    assert "Contested: test_ac_01_two_numbers_are_added: Wrong." in done.out
+    assert f"retry {only(tmp_path)} --from red" in done.out
+    refused = cli("resume", only(tmp_path))
+    assert refused.code == ExitCode.PERSON
+    assert cli("retry", only(tmp_path), "--from", "verify").code == ExitCode.USAGE
+    again = cli("retry", only(tmp_path), "--from", "red")
+    assert again.code == 0, again.err
+    assert "[1/4] red: round 2, attempt 1 of 3" in again.out
+    assert "round 2, 1" in cli("show", only(tmp_path)).out
+    assert "red, round 2" in cli("report", only(tmp_path), "-o", "-").out
