@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -378,7 +379,12 @@ def run_agent(cli: Cli, act: Callable[[AgentRunner], RunOutcome], *, wait: bool)
     from tools.cli.agent_view import agent_view
 
     directory = _questions_of(cli.store())
-    manager = cli.manager(_desk(directory))
+    view: AgentView
+
+    def aside() -> AbstractContextManager[object]:
+        return view.aside()
+
+    manager = cli.manager(_desk(cli, directory, aside))
     view = agent_view(manager, cli.output)
     if cli.outside.gates is None:
         prepare_sandbox(cli)
@@ -412,14 +418,29 @@ def _questions_of(store: SessionStore) -> Path | None:
     return None if base == DEFAULT_BASE_PATH else base.parent / "questions"
 
 
-def _desk(directory: Path | None) -> QuestionSessionPerson:
-    """Return where agents' questions are put; the person is told of each as of any other."""
+def _desk(
+    cli: Cli, directory: Path | None, aside: Callable[[], AbstractContextManager[object]]
+) -> QuestionSessionPerson:
+    """Return where agents' questions are put; the person is told of each as of any other.
+
+    Where this command has a terminal, the person is asked at it besides.
+    """
     from tools.person import QuestionSessionPerson, agents_questions
     from tools.questions import Notifier, load_config
 
     sessions = agents_questions(directory)
     teller = Notifier(load_config().notify, sessions.base_dir, terminal=sys.stderr)
-    return QuestionSessionPerson(sessions=sessions, teller=teller)
+    if cli.output.json or sys.stdin is None or not sys.stdin.isatty():
+        return QuestionSessionPerson(sessions=sessions, teller=teller)
+    from tools.cli.asking_here import TerminalPerson
+
+    return TerminalPerson(
+        sessions=sessions,
+        teller=teller,
+        output=cli.output,
+        aside=aside,
+        terminal=sys.stdin.fileno(),
+    )
 
 
 def _next_command(cli: Cli, session: SessionContext, view: AgentView, outcome: RunOutcome) -> str:
