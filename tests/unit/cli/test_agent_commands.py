@@ -334,3 +334,13 @@ def test_contested_test_is_written_again_with_retry_from(
     assert "[1/4] red: round 2, attempt 1 of 3" in again.out
     assert "round 2, 1" in cli("show", only(tmp_path)).out
     assert "red, round 2" in cli("report", only(tmp_path), "-o", "-").out
+
+
+def test_time_is_split_into_agent_gate_and_person(
+    cli: Cli, recordings: Path, tmp_path: Path
+) -> None:
+    cli("tdflow", str(tmp_path / "spec.yaml"), "--agent", f"recorded:{recordings}")
+    told = cli("show", only(tmp_path), "--json").document["time_s"]
+    assert told == {"agent": 0.0, "gate": 1.0, "person": 0.0}, "four gates of 0.25 s"
+    assert "time       agent 0.00 s, gate 1.00 s, person 0.00 s" in cli("show", only(tmp_path)).out
+    assert "agent 0.0 s, gate 1.0 s, person 0.0 s" in cli("report", only(tmp_path), "-o", "-").out
