@@ -135,10 +135,7 @@ def _facts(session: SessionContext, attempts: Sequence[_Attempt]) -> str:
         ("Began", _moment(session.created_at)),
         ("Last change", f"{_moment(session.updated_at)} (after {str(took).split('.')[0]})"),
         ("Attempts", str(len(attempts))),
-        (
-            "Time",
-            f"agent {spent.agent:.1f} s, gate {spent.gate:.1f} s, person {spent.person:.1f} s",
-        ),
+        ("Time", ", ".join(f"{name} {seconds:.1f} s" for name, seconds in parts)),
         (
             "Tokens",
             f"{budget.tokens_used:,} of {budget.total_budget:,} "
