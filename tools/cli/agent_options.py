@@ -27,6 +27,16 @@ AgentTimeout = Annotated[
         show_default=False,
     ),
 ]
+MaxOutput = Annotated[
+    int | None,
+    typer.Option(
+        "--max-output",
+        metavar="TOKENS",
+        min=1,
+        help="The most tokens of an endpoint's answer; 16000 by default.",
+        show_default=False,
+    ),
+]
 Record = Annotated[
     Path | None,
     typer.Option(

@@ -132,6 +132,10 @@ class LiveAgentView(AgentView):
         """Draw the table until the context ends, which leaves its last state on the screen."""
         return self._drawing.live(self._draw)
 
+    def aside(self) -> AbstractContextManager[object]:
+        """Stop redrawing while the context lasts."""
+        return self._drawing.aside()
+
     def _draw(self) -> RenderableType:
         if self.work is None or self.session_id is None:
             return Text()

@@ -68,9 +68,21 @@ def session_document(
         "revision": session.revision,
         "path": store.session_path(session.session_id),
         "workspace": store.workspace_path(session.session_id),
+        "time_s": _time_document(session),
         "artifacts": [artifact_document(one) for one in session.artifacts],
         "history": [entry_document(index, one) for index, one in enumerate(session.history)],
     }
+
+
+def _time_document(session: SessionContext) -> dict[str, float] | None:
+    """Describe where an agent's session has spent its time; None for one of another kind."""
+    if not any(entry.action == "agent_answered" for entry in session.history):
+        return None
+    from tools.workflows.attempts import time_spent
+
+    spent = time_spent(session.history)
+    parts = (("agent", spent.agent), ("gate", spent.gate), ("person", spent.person))
+    return {name: round(seconds, 3) for name, seconds in parts}
 
 
 def state_document(session: SessionContext, store: SessionStore) -> dict[str, Any]:

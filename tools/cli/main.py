@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,6 +33,8 @@ from tools.cli.text import safe_lines
 from tools.result import Failure, Success, attempt
 
 _NAME = "agentforge"
+_FILES_OF_PEOPLE = frozenset({"InvalidWorkflow", "InvalidSpecification"})
+_LINE = re.compile(r"line (\d+): ")
 _DEBUG_VARIABLE = "AGENTFORGE_DEBUG"
 
 app = typer.Typer(
@@ -217,8 +220,25 @@ def _tell_error(error: BaseException, *, as_json: bool) -> ExitCode:
         }
         Output(json=True).document({"error": payload})
     else:
+        faults = () if usage else _fault_lines(error)
+        for line in faults:
+            remark(line)
+        if faults:
+            message = f"{len(faults)} faults in {getattr(error, 'path', '')}; nothing was begun"
         remark(f"error: {message}" if code is not ExitCode.INTERRUPTED else message)
     return code
+
+
+def _fault_lines(error: BaseException) -> list[str]:
+    """Write each fault of a person's own file as `file:line: …`, as compilers do."""
+    path, faults = getattr(error, "path", None), getattr(error, "faults", ())
+    if path is None or type(error).__name__ not in _FILES_OF_PEOPLE:
+        return []
+    found = []
+    for fault in faults:
+        line = _LINE.match(fault)
+        found.append(f"{path}:{line[1]}: {fault[line.end() :]}" if line else f"{path}: {fault}")
+    return found
 
 
 def _message(error: BaseException, code: ExitCode) -> str:

@@ -77,6 +77,10 @@ class Output:
         """Write text of several lines, made safe."""
         self._write(f"{safe_lines(text)}\n")
 
+    def page(self, text: str) -> None:
+        """Write a document for another program as it is."""
+        self._write(text)
+
     def show(self, *renderables: RenderableType) -> None:
         """Write something rich; its text was made safe by whoever built it.
 

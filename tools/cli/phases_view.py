@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final
 
 from rich.console import Group, RenderableType
@@ -40,6 +40,10 @@ class PhasesView:
 
     def shown(self) -> AbstractContextManager[object]:
         """Show the run while the context lasts."""
+        return nullcontext()
+
+    def aside(self) -> AbstractContextManager[object]:
+        """Keep off the terminal while the context lasts, for somebody is asked there."""
         return nullcontext()
 
     def take_up(self, session_id: str, phases: Sequence[str]) -> None:
@@ -107,6 +111,18 @@ class PhasesDrawing:
             vertical_overflow="visible",
         )
         return self._live
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Stop drawing while the context lasts, and go on below."""
+        live = self._live if self._live is not None and self._live.is_started else None
+        if live is not None:
+            live.stop()
+        try:
+            yield
+        finally:
+            if live is not None:
+                live.start()
 
     def draw_now(self) -> None:
         """Draw at once, where something is drawn: what is over before the next turn is seen."""

@@ -114,11 +114,16 @@ def from_person(output: Output, questions: Sequence[Question]) -> list[UserAnswe
     return [_ask(output, index, question) for index, question in enumerate(questions)]
 
 
-def _ask(output: Output, index: int, question: Question) -> UserAnswer:
+def show_question(output: Output, index: int, question: Question) -> None:
+    """Show a question with its options, numbered."""
     output.lines(f"{index + 1}. {question.prompt}")
     for number, option in enumerate(question.options, 1):
         more = f" — {option.description}" if option.description else ""
         output.line(f"   {number}) {option.label}{more}")
+
+
+def _ask(output: Output, index: int, question: Question) -> UserAnswer:
+    show_question(output, index, question)
     how = "numbers, as in 1,3" if question.multi_select else "a number"
     while True:
         sys.stderr.write(f"   {how}, or your own words: ")

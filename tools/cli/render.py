@@ -235,6 +235,7 @@ def session_view(
     parts += [
         field("phase", words(f"{session.current_phase or 'none'}{attempt}")),
         field("budget", budget_bar(session.token_budget)),
+        *_time_split(session),
         field("created", words(moment_text(session.created_at))),
         field("updated", words(f"{moment_text(session.updated_at)} ({age})")),
     ]
@@ -263,6 +264,18 @@ def _state_of(session: SessionContext, interrupted: str | None) -> Text:
     text = state_text("interrupted")
     text.append(f"  no worker is at it; go on with: {interrupted}", "default")
     return text
+
+
+def _time_split(session: SessionContext) -> list[RenderableType]:
+    """Say where an agent's session has spent its time; of others the phases say all."""
+    if not any(entry.action == "agent_answered" for entry in session.history):
+        return []
+    from tools.workflows.attempts import time_spent
+
+    spent = time_spent(session.history)
+    parts = (("agent", spent.agent), ("gate", spent.gate), ("person", spent.person))
+    told = ", ".join(f"{name} {tell_duration(seconds)}" for name, seconds in parts)
+    return [field("time", words(told))]
 
 
 def _title(name: str, shown: int, total: int) -> Text:

@@ -27,6 +27,7 @@ from tools.workflows.agent_workflow import AgentPhase
 from tools.workflows.agents.port import (
     AgentAnswer,
     AgentCrashed,
+    AgentCutOff,
     AgentFailed,
     AgentOption,
     AgentQuestion,
@@ -232,7 +233,7 @@ class PhaseRun:
                     passed=False,
                     summary=stored.failure,
                     evidence=[stored.failure],
-                    facts={"calls": call},
+                    facts={"calls": call, "may_recover": stored.may_recover},
                 )
             answer = parse_answer(
                 stored.answer.text, refuse=lambda path: self.ground.refusal(phase, path)
@@ -329,6 +330,7 @@ class PhaseRun:
                 duration_s=self.monotonic() - begun,
                 agent=self.agent.description,
                 failure=str(error),
+                may_recover=not isinstance(error, AgentCutOff),
             )
         duration_s = self.monotonic() - begun
         usage = answer.usage or parse_answer(answer.text).usage

@@ -363,7 +363,7 @@ class _Run:
             if reason:
                 self.manager.add_history("retry_reason", reason)
             self.manager.advance_phase(back_to)
-        elif standing.failed and retry:
+        elif standing.failed and (retry or self._hopeless(standing)):
             self._again(phase, reason)
 
     def _require_earlier(self, back_to: str) -> None:
@@ -376,6 +376,11 @@ class _Run:
         """Return the tests that the current attempt contests."""
         verdict = self.phases.last_verdict(standing) if standing.failed else None
         return () if verdict is None else tuple(verdict.facts.get("contested", ()))
+
+    def _hopeless(self, standing: Standing) -> bool:
+        """Whether the failed attempt would fail again if the agent were asked as before."""
+        verdict = self.phases.last_verdict(standing)
+        return verdict is not None and verdict.facts.get("may_recover") is False
 
     @property
     def _tests_phase(self) -> str:
@@ -390,7 +395,7 @@ class _Run:
             "keeps them"
         )
 
-    def go_on(self) -> RunOutcome:
+    def go_on(self) -> RunOutcome:  # noqa: PLR0911 (an end each)
         """Run what is left."""
         self._place_inputs()
         self.observer.budget(self.session.token_budget)
@@ -413,6 +418,8 @@ class _Run:
                     return self._pause(self._contest(phase, contested), StopCause.PERSON)
                 if self._exhausted(phase, standing):
                     return self._pause(self._failure(phase, standing), StopCause.FAILED)
+                if self._hopeless(standing):
+                    return self._pause(f"{self._last_summary()}, then resume", StopCause.AGENT)
                 self._again(phase, None)
             else:
                 names = [one.name for one in self.ground.work.workflow.phases]

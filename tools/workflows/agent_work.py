@@ -31,7 +31,7 @@ WORKFLOW_NAME: Final = "agent-workflow.yaml"
 """The name under which a session keeps its workflow; the run's lock is on it."""
 SPECIFICATION_NAME: Final = "specification.yaml"
 WORK_NAME: Final = "agent-work.json"
-MAX_SUBJECT_CHARS: Final = 20_000
+MAX_SUBJECT_CHARS: Final = 200_000
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
@@ -43,11 +43,13 @@ class AgentChoice:
         kind: "command", "recorded" or "http".
         value: The command line, the directory of recordings, or the model's address.
         timeout_s: How long an answer may take, in seconds, or None for the agent's default.
+        max_output: The most tokens of an endpoint's answer, or None for the default.
     """
 
     kind: str
     value: str
     timeout_s: float | None = None
+    max_output: int | None = None
 
 
 @frozen(kw_only=True)
@@ -60,7 +62,7 @@ class AgentWork:
             workflow's paths stands for it. 1 to 64 of `a-z 0-9 _ -`.
         subject: What is wanted, in the words of whoever began it, or None.
         specification: The specification's document, or None.
-        component_id: Which of its components; None: the only one.
+        component_id: Which of its components; None: the one that `name` names, or the only one.
         agent: Who does it, or None: whoever resumes has to say.
         inputs: Files that are in the workspace before the first phase.
     """
@@ -102,6 +104,7 @@ class AgentWork:
                 "kind": self.agent.kind,
                 "value": self.agent.value,
                 "timeout_s": self.agent.timeout_s,
+                "max_output": self.agent.max_output,
             },
             "inputs": [
                 {"target": one.target, "base64": base64.b64encode(one.content).decode()}
@@ -189,7 +192,10 @@ class Ground:
             return cls(work=work)
         path = Path(SPECIFICATION_NAME)
         specification = parse_specification(work.specification, path=path)
-        component = specification.component(work.component_id, path=path)
+        named = work.component_id
+        if named is None and any(one.component_id == work.name for one in specification.components):
+            named = work.name
+        component = specification.component(named, path=path)
         return cls(work=work, specification=specification, component=component)
 
     def writable(self, phase: AgentPhase) -> tuple[str, ...]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from typing import Final
 
 from attrs import frozen
 
 from tools.harness import SessionContext, SessionHistory
-from tools.harness.asking import waiting_question
+from tools.harness.asking import ASKED, OUTCOMES, waiting_question
 from tools.workflows.history import BEGINNINGS, attempt_label
 from tools.workflows.step_store import StepKey
 
@@ -21,6 +22,8 @@ RESULTS: Final = frozenset({"phase_succeeded", "phase_failed"})
 
 _CHARGED: Final = re.compile(r"; (\d{1,19}) tokens(?:;|$)")
 _EXTENDED: Final = re.compile(r"by (\d{1,19}) ")
+_SECONDS: Final = re.compile(r"; (\d{1,9}\.\d\d) s(?:;|$)")
+_ENDINGS: Final = frozenset(OUTCOMES.values())
 _SPENT: Final = re.compile(r"call \d{1,9}: (\d{1,19}) tokens")
 
 
@@ -102,6 +105,43 @@ def standing_of(session: SessionContext) -> Standing:
         ),
         waiting_for=None if succeeded or failed else waiting_question(since),
     )
+
+
+@frozen(kw_only=True)
+class TimeSpent:
+    """Where an agent's session has spent its time, as far as the history says, in seconds.
+
+    Attributes:
+        agent: While an agent was asked.
+        gate: While gates judged.
+        person: While a person was asked; a question that still waits is not in it.
+    """
+
+    agent: float = 0.0
+    gate: float = 0.0
+    person: float = 0.0
+
+
+def time_spent(history: Iterable[SessionHistory]) -> TimeSpent:
+    """Add up where the time went."""
+    agent = gate = person = 0.0
+    asked: datetime | None = None
+    for entry in history:
+        if entry.action == ANSWERED:
+            agent += _seconds_in(entry)
+        elif entry.action in RESULTS:
+            gate += _seconds_in(entry)
+        elif entry.action == ASKED:
+            asked = asked or entry.timestamp
+        elif entry.action in _ENDINGS and asked is not None:
+            person += (entry.timestamp - asked).total_seconds()
+            asked = None
+    return TimeSpent(agent=agent, gate=gate, person=max(0.0, person))
+
+
+def _seconds_in(entry: SessionHistory) -> float:
+    found = _SECONDS.search((entry.details or "").split("\n", 1)[0])
+    return 0.0 if found is None else float(found[1])
 
 
 def cost_of_attempt(session: SessionContext) -> int:

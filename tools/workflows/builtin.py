@@ -142,7 +142,9 @@ so, the edge cases, and the decisions you took with their reasons.""",
             mode="write the specification",
             prompt=f"""\
 Write the specification, whole, as specs/NAME.yaml of the file list. Under clarifications stands
-each question that the person answered, with the answer, word for word.
+each question that the person answered, with the answer, word for word. Where the file is there
+already, it is what the work begins with: keep its form and what nobody asked to change; in a
+document of requirements the answers stand under open_questions, as question and answer.
 
 {_SPEC_FORM}""",
             writes=["specification"],

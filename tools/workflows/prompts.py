@@ -12,7 +12,7 @@ from typing import Final
 
 from attrs import field, frozen
 
-from tools.workflows.agent_workflow import AgentPhase
+from tools.workflows.agent_workflow import TEST_GATES, AgentPhase
 from tools.workflows.converters import as_tuple
 from tools.workflows.specification import Component
 
@@ -29,6 +29,11 @@ _LANGUAGES: Final = {
     "json": "json",
     "toml": "toml",
 }
+_MACHINE: Final = """\
+The gate runs the tests with {framework} in a CPython that is compiled to WebAssembly, on the files
+of the workspace. It has no threads, no processes, no sockets and no event loop (`threading`,
+`subprocess`, `multiprocessing`, `asyncio.run` fail) and no plugins; files, temporary directories
+and the clock are there. A test or component that needs what is not there can't pass."""
 _FENCES: Final = re.compile(r"^[ \t]*(`{3,})", re.MULTILINE)
 
 
@@ -158,6 +163,8 @@ def _phase(given: PromptInput) -> str:
             f"Acceptance criteria: {criteria}"
         )
     lines.append((phase.prompt or "").strip())
+    if component is not None and phase.gate.kind in TEST_GATES:
+        lines.append(_MACHINE.format(framework=phase.gate.framework))
     return "\n\n".join(lines)
 
 

@@ -15,7 +15,7 @@ from attrs import define, field, frozen
 
 from tools.durable import OsFileSystem, ReadError
 from tools.harness import SessionContext, SessionHistory, SessionStore
-from tools.workflows.attempts import RESULTS, charges, extension_in
+from tools.workflows.attempts import RESULTS, charges, extension_in, time_spent
 from tools.workflows.history import BEGINNINGS, attempt_label
 from tools.workflows.step_store import StepStore
 
@@ -124,6 +124,8 @@ def _attempts(session: SessionContext) -> list[_Attempt]:
 
 def _facts(session: SessionContext, attempts: Sequence[_Attempt]) -> str:
     budget = session.token_budget
+    spent = time_spent(session.history)
+    parts = (("agent", spent.agent), ("gate", spent.gate), ("person", spent.person))
     latest = [one.label for one in attempts[-1:]]
     took = session.updated_at - session.created_at
     rows = [
@@ -133,6 +135,7 @@ def _facts(session: SessionContext, attempts: Sequence[_Attempt]) -> str:
         ("Began", _moment(session.created_at)),
         ("Last change", f"{_moment(session.updated_at)} (after {str(took).split('.')[0]})"),
         ("Attempts", str(len(attempts))),
+        ("Time", ", ".join(f"{name} {seconds:.1f} s" for name, seconds in parts)),
         (
             "Tokens",
             f"{budget.tokens_used:,} of {budget.total_budget:,} "

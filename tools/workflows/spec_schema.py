@@ -1,19 +1,27 @@
 """The component specification: what SPEC produces and TDFLOW builds from.
 
 One YAML document: metadata, and components with their location, entities (each with its fields and
-methods), errors and acceptance criteria. Everything that is wrong is told at once, with lines.
-docs/spec-format.md is the description for people.
+methods), errors and acceptance criteria; or a requirement document (`requirement_document`).
+Everything that is wrong is told at once, with lines. docs/spec-format.md is the description for
+people.
 """
 
 from __future__ import annotations
 
-import keyword
 import re
-import sys
 from pathlib import Path
 from typing import Final
 
 from tools.workflows.names import path_problem
+from tools.workflows.requirement_document import RequirementReader, is_requirement_document
+from tools.workflows.spec_rules import (
+    COMPONENT_ID,
+    CRITERION_ID,
+    location_problem,
+    named_once,
+    one_of,
+    path_of,
+)
 from tools.workflows.specification import (
     ENTITY_KINDS,
     STATUSES,
@@ -40,12 +48,7 @@ MAX_SPEC_BYTES: Final = 2 << 20
 _MAX_DEPTH: Final = 12
 
 _SPEC_ID: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
-_COMPONENT_ID: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
-_CRITERION: Final = re.compile(r"[A-Z][A-Z0-9]{0,11}-[0-9]{1,4}")
-_FRAMEWORKS: Final = frozenset(
-    {"pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments"}
-)
 _VERSION: Final = re.compile(r"[0-9]{1,6}\.[0-9]{1,6}\.[0-9]{1,6}")
 
 
@@ -94,11 +97,18 @@ def read_specification(data: bytes) -> tuple[Specification | None, list[str]]:
     found = read_document(
         text,
         faults,
-        _Reader(faults, text).specification,
+        lambda root: _reader(root, faults, text).specification(root),
         what="specification",
         max_depth=_MAX_DEPTH,
     )
     return (None, faults.sorted()) if faults else (found, [])
+
+
+def _reader(root: Mapping, faults: Faults, text: str) -> _Reader | RequirementReader:
+    """Choose the form: requirements, or what SPEC writes."""
+    if is_requirement_document(root):
+        return RequirementReader(faults, text)
+    return _Reader(faults, text)
 
 
 class _Reader:
@@ -118,7 +128,7 @@ class _Reader:
             spec_id = inner.name("spec_id", _SPEC_ID, "it has 1 to 64 of a-z 0-9 -")
             title = inner.text("title", required=True)
             version = inner.name("version", _VERSION, "it is three numbers, as 1.0.0; quote it")
-            status = self._one_of(inner, "status", STATUSES)
+            status = one_of(inner, "status", STATUSES)
             inner.text("description")
             inner.texts("authors")
             inner.done()
@@ -164,14 +174,6 @@ class _Reader:
             found.append((question or "", answer or ""))
         return found
 
-    def _one_of(self, fields: Fields, name: str, known: tuple[str, ...]) -> str | None:
-        node = fields.take(name, required=True)
-        text = None if node is None else fields.text_of(name, node)
-        if text is not None and text not in known:
-            fields.fault(name, f"{text[:60]!r} is none of {', '.join(known)}", node)
-            return None
-        return text
-
     # ------------------------------------------------------------------------------ components
 
     def _components(self, fields: Fields, root: Mapping) -> list[Component]:
@@ -190,22 +192,25 @@ class _Reader:
             one = self._component(node, f"components[{index}]", (node.line, starts[index + 1]))
             if one is None:
                 continue
-            self._once(taken, one.component_id, node.line, f"components[{index}].component_id")
-            self._once(places, one.location, node.line, f"components[{index}].location")
+            named_once(
+                self._faults,
+                taken,
+                one.component_id,
+                node.line,
+                f"components[{index}].component_id",
+            )
+            named_once(
+                self._faults, places, one.location, node.line, f"components[{index}].location"
+            )
             components.append(one)
         return components
-
-    def _once(self, taken: dict[str, int], value: str, line: int, where: str) -> None:
-        if value in taken:
-            self._faults.add(line, f"{where}: {value!r} stands on line {taken[value]} too")
-        taken.setdefault(value, line)
 
     def _component(self, node: Node, where: str, lines: tuple[int, int]) -> Component | None:
         fields = Fields(node, where, self._faults)
         component_id = fields.name(
-            "component_id", _COMPONENT_ID, "it has a-z 0-9 _ and begins with a letter"
+            "component_id", COMPONENT_ID, "it has a-z 0-9 _ and begins with a letter"
         )
-        location = self._path(fields, "location", python=True)
+        location = path_of(fields, "location")
         tests = self._tests(fields)
         fields.text("name")
         description = fields.text("description")
@@ -226,7 +231,7 @@ class _Reader:
         fields.done()
         if component_id is None or location is None or not tests:
             return None
-        problem = _location_problem(location, tests)
+        problem = location_problem(location, tests)
         if problem is not None:
             fields.fault("location", problem, node)
         return Component(
@@ -256,19 +261,6 @@ class _Reader:
                             f"{name!r}, which is neither among its errors nor built in",
                         )
 
-    def _path(self, fields: Fields, key: str, *, python: bool) -> str | None:
-        node = fields.take(key, required=True)
-        path = None if node is None else fields.text_of(key, node)
-        if path is None:
-            return None
-        problem = path_problem(path)
-        if problem is None and python and not path.endswith(".py"):
-            problem = f"{path!r} is no Python file"
-        if problem is not None:
-            fields.fault(key, problem, node)
-            return None
-        return path
-
     def _tests(self, fields: Fields) -> tuple[str, ...]:
         found = []
         for path in fields.texts("tests", required=True):
@@ -285,7 +277,7 @@ class _Reader:
     def _entity(self, node: Node, where: str, names: dict[str, int]) -> Entity | None:
         fields = Fields(node, where, self._faults)
         name = fields.name("name", _NAME, "it is a Python name")
-        kind = self._one_of(fields, "kind", ENTITY_KINDS)
+        kind = one_of(fields, "kind", ENTITY_KINDS)
         description = fields.text("description")
         fields.texts("bases")
         members = self._members(fields, where, "fields", typed="type")
@@ -293,7 +285,7 @@ class _Reader:
         fields.done()
         if name is None or kind is None:
             return None
-        self._once(names, name, node.line, f"{where}.name")
+        named_once(self._faults, names, name, node.line, f"{where}.name")
         return Entity(
             name=name, kind=kind, description=description, fields=members, methods=methods
         )
@@ -321,7 +313,7 @@ class _Reader:
                     "signature", f"{signature[:60]!r} is none; write it as (tokens: int) -> bool"
                 )
             if name is not None:
-                self._once(names, name, node.line, f"{label}.name")
+                named_once(self._faults, names, name, node.line, f"{label}.name")
                 found.append(member)
         return found
 
@@ -342,7 +334,7 @@ class _Reader:
         for index, node in enumerate(fields.items("acceptance_criteria", required=True)):
             label = f"{where}.acceptance_criteria[{index}]"
             inner = Fields(node, label, self._faults)
-            criterion_id = inner.name("id", _CRITERION, "it is as AC-01")
+            criterion_id = inner.name("id", CRITERION_ID, "it is as AC-01")
             text = inner.text("text")
             steps = [inner.text(word) for word in ("given", "when", "then")]
             inner.text("title")
@@ -350,27 +342,10 @@ class _Reader:
             if text is None and not all(steps) and inner.usable:
                 inner.fault("", "expected text, or given, when and then")
             if criterion_id is not None:
-                self._once(ids, criterion_id, node.line, f"{label}.id")
+                named_once(self._faults, ids, criterion_id, node.line, f"{label}.id")
                 told = text or " ".join(filter(None, steps))
                 found.append(Criterion(criterion_id=criterion_id, text=told))
         return found
-
-
-def _location_problem(location: str, tests: tuple[str, ...]) -> str | None:
-    """Say why tests could not import a component from its file, or why it is one of them."""
-    name = location.rsplit("/", 1)[-1]
-    parts = location.removesuffix(".py").split("/")
-    wrong = [part for part in parts if not part.isidentifier() or keyword.iskeyword(part)]
-    if wrong:
-        return f"{location!r} can't be imported: {wrong[0]!r} is no name of a module"
-    if parts[0] in sys.stdlib_module_names or parts[0] in _FRAMEWORKS:
-        return f"{location!r} can't be imported: {parts[0]!r} is a module that is there already"
-    if name == "conftest.py" or re.fullmatch(r"test_.*|.*_test\.py", name):
-        return f"{location!r} goes by the name of a test"
-    for place in tests:
-        if location == place or (place.endswith("/") and location.startswith(place)):
-            return f"{location!r} is the component's own file, and among its tests ({place})"
-    return None
 
 
 def _is_signature(text: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.unit.agents.test_command_agent import request
-from tools.workflows.agents import AgentFailed, AgentTimeout, AgentUnavailable
+from tools.workflows.agents import AgentCutOff, AgentFailed, AgentTimeout, AgentUnavailable
 from tools.workflows.agents.choice import parse_agent
 from tools.workflows.agents.http import DIALECTS, HttpAgent, agent_of
 
@@ -32,6 +32,15 @@ class Endpoint:
                 if status == 0:
                     endpoint.released.wait(30)
                     return
+                self.send_response(status)
+                for name, value in {"Content-Length": str(len(data)), **headers}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(data)
+
+            def do_GET(self) -> None:
+                endpoint.asked.append((self.path, dict(self.headers), None))
+                status, headers, data = endpoint.answers.pop(0)
                 self.send_response(status)
                 for name, value in {"Content-Length": str(len(data)), **headers}.items():
                     self.send_header(name, value)
@@ -171,9 +180,14 @@ def test_answer_of_another_kind_is_told(endpoint: Endpoint, answer: bytes) -> No
 
 def test_answer_that_was_cut_off_is_not_taken(endpoint: Endpoint) -> None:
     endpoint.will(200, {**ANTHROPIC, "stop_reason": "max_tokens"})
-    with pytest.raises(AgentFailed, match="cut off at its token limit") as caught:
+    with pytest.raises(AgentCutOff, match="998 tokens, what the budget has left") as caught:
         agent(endpoint, "anthropic").answer(request())
     assert caught.value.usage is not None
+    assert (caught.value.limit, caught.value.by_budget) == (998, True)
+    endpoint.will(200, {**ANTHROPIC, "stop_reason": "max_tokens"})
+    with pytest.raises(AgentCutOff, match="its limit; raise the limit with --max-output"):
+        agent(endpoint, "anthropic", max_output_tokens=20).answer(request())
+    assert endpoint.asked[1][2]["max_tokens"] == 20
     assert caught.value.usage.total == 12, "it is paid for all the same"
 
 
@@ -244,3 +258,98 @@ def test_what_is_no_address_is_refused_where_the_agent_is_named(address: str, wo
 def test_model_has_to_be_named() -> None:
     with pytest.raises(ValueError, match="is not openai:MODEL"):
         parse_agent("openai:")
+
+
+# -------------------------------------------------------------------------------- streamed replies
+
+
+def stream(*events: object) -> bytes:
+    told = [f"event: x\r\ndata: {json.dumps(one)}\r\n\r\n" for one in events]
+    return (": comment\r\n\r\n" + "".join(told)).encode()
+
+
+CHUNKS: list[object] = [
+    {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]},
+    {"choices": [{"index": 0, "delta": {"content": "hel"}}]},
+    {"choices": [{"index": 1, "delta": {"content": "another"}}]},
+    {"choices": [{"index": 0, "delta": {"content": "lo"}, "finish_reason": "stop"}]},
+    {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 5}},
+]
+EVENTS: list[object] = [
+    {"type": "message_start", "message": {"usage": {"input_tokens": 7, "output_tokens": 1}}},
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking"}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta"}},
+    {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}},
+    {"type": "ping"},
+    {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "hel"}},
+    {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "lo"}},
+    {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 5}},
+    {"type": "message_stop"},
+]
+STREAMED = {"openai": CHUNKS, "anthropic": EVENTS}
+
+
+@pytest.mark.parametrize("dialect", STREAMED)
+@pytest.mark.parametrize("typed", [True, False])
+def test_streamed_reply_is_put_together(endpoint: Endpoint, dialect: str, typed: bool) -> None:
+    data = stream(*STREAMED[dialect]) + (b"data: [DONE]\n\n" if dialect == "openai" else b"")
+    headers = {"Content-Type": "text/event-stream; charset=utf-8"} if typed else {}
+    endpoint.will(200, data if typed else data.partition(b"\r\n\r\n")[2], **headers)
+    answer = agent(endpoint, dialect).answer(request())
+    assert answer.text == "hello"
+    assert answer.usage is not None
+    assert (answer.usage.input_tokens, answer.usage.output_tokens) == (7, 5)
+
+
+@pytest.mark.parametrize("dialect", STREAMED)
+def test_streamed_reply_that_was_cut_off_is_told(endpoint: Endpoint, dialect: str) -> None:
+    data = stream(*STREAMED[dialect]).replace(b'"stop"', b'"length"')
+    data = data.replace(b'"end_turn"', b'"max_tokens"')
+    endpoint.will(200, data, **{"Content-Type": "text/event-stream"})
+    with pytest.raises(AgentCutOff):
+        agent(endpoint, dialect).answer(request())
+
+
+@pytest.mark.parametrize("dialect", STREAMED)
+@pytest.mark.parametrize(
+    ("events", "words"),
+    [
+        (slice(0, 2), "the stream ended before the answer did"),
+        ([{"type": "error", "error": {"message": "overloaded"}}], "told of an error: overloaded"),
+        ([[1]], "no object"),
+    ],
+)
+def test_stream_that_breaks_off_is_no_answer(
+    endpoint: Endpoint, dialect: str, events: Any, words: str
+) -> None:
+    given = STREAMED[dialect][events] if isinstance(events, slice) else events
+    endpoint.will(200, stream(*given), **{"Content-Type": "text/event-stream"})
+    with pytest.raises(AgentFailed, match=words):
+        agent(endpoint, dialect).answer(request())
+
+
+# ------------------------------------------------------------ whether it can be asked, beforehand
+
+
+@pytest.mark.parametrize("dialect", STREAMED)
+@pytest.mark.parametrize("status", [200, 404, 405])
+def test_endpoint_is_checked_without_asking_a_model(
+    endpoint: Endpoint, dialect: str, status: int
+) -> None:
+    endpoint.will(status, {"data": []})
+    agent(endpoint, dialect).check()
+    ((path, headers, _),) = endpoint.asked
+    assert path == "/v1/models"
+    assert "k" in headers.values() or "Bearer k" in headers.values()
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_key_that_is_refused_is_told_beforehand(endpoint: Endpoint, status: int) -> None:
+    endpoint.will(status, {"error": "bad key"})
+    with pytest.raises(AgentUnavailable, match=f"it answered {status}: .*bad key"):
+        agent(endpoint).check()
+
+
+def test_dead_address_is_told_beforehand() -> None:
+    with pytest.raises(AgentUnavailable, match="can't be reached"):
+        HttpAgent(DIALECTS["openai"], "m", base_url="http://127.0.0.1:9/v1").check()

@@ -137,9 +137,12 @@ def test_command_line_is_an_agent(cli: Cli, recordings: Path, tmp_path: Path) ->
 def test_missing_command_pauses_and_another_agent_goes_on(
     cli: Cli, recordings: Path, tmp_path: Path
 ) -> None:
-    done = cli("tdflow", str(tmp_path / "spec.yaml"), "--agent", "/nowhere/agent")
+    program = tmp_path / "agent.sh"
+    program.write_text('#!/bin/sh\nrm "$0"\n')  # is there when it is looked for, and gone then
+    program.chmod(0o700)
+    done = cli("tdflow", str(tmp_path / "spec.yaml"), "--agent", str(program))
     assert done.code == 1
-    assert "can't be asked: /nowhere/agent: No such file" in done.out
+    assert f"can't be asked: {program}: No such file" in done.out
     done = cli("resume", only(tmp_path), "--agent", f"recorded:{recordings}")
     assert done.code == 0, done.out
 
@@ -162,7 +165,7 @@ def test_what_can_not_be_begun_is_told_and_leaves_nothing(
     assert cli("spec", "a", "--agent", agent, "--about", "x", "--about-file", spec).code == 2
     endless = cli("spec", "a", "--agent", agent, "--about-file", "/dev/zero")
     assert endless.code == 2
-    assert "more than 20,000 characters" in endless.err
+    assert "more than 200,000 characters" in endless.err
     assert not (tmp_path / "sessions").exists()
 
 
@@ -237,3 +240,107 @@ def test_report_is_written(cli: Cli, recordings: Path, tmp_path: Path) -> None:
         assert "is no regular file; nothing was written" in " ".join(done.err.split())
     assert stat.S_ISFIFO(fifo.stat().st_mode), "a device would be gone otherwise"
     assert cli("report", only(tmp_path), "--out", str(tmp_path / "no" / "x.html")).code == 8
+
+
+def test_tdflow_takes_the_requirement_document_as_it_stands(cli: Cli) -> None:
+    document = ROOT / "examples" / "specs" / "session-manager.yaml"
+    agent = f"recorded:{ROOT / 'examples' / 'recordings' / 'session_domain'}"
+    done = cli("tdflow", str(document), "-c", "session_domain", "--agent", agent, "--json")
+    assert done.code != ExitCode.INVALID_FILE
+    written = [one["path"] for one in done.document["artifacts"]]
+    assert written[0] == "tests/unit/harness/test_session_domain.py"
+
+
+def test_spec_begins_with_a_specification_that_is_there(cli: Cli, tmp_path: Path) -> None:
+    document = ROOT / "examples" / "specs" / "session-manager.yaml"
+    agent = f"recorded:{ROOT / 'examples' / 'recordings' / 'slugs'}"
+    arguments = ("spec", "manager", "--about-file", str(document), "--from", str(document))
+    done = cli(*arguments, "--agent", agent, "--no-wait", "--json")
+    assert done.code == ExitCode.PERSON
+    workspace = Path(str(done.document["workspace"]))
+    assert (workspace / "specs" / "manager.yaml").read_bytes() == document.read_bytes()
+    missing = cli("spec", "manager", "--from", str(tmp_path / "nothing"), "--agent", agent)
+    assert missing.code == ExitCode.USAGE
+
+
+@pytest.mark.parametrize(
+    ("agent", "words"),
+    [
+        ("/nowhere/agent", "there is no program /nowhere/agent that can be run"),
+        ("no-such-agent-program -p", "there is no program no-such-agent-program"),
+        ("recorded:/nowhere", "/nowhere: No such file"),
+        (f"recorded:{ROOT}", "there is no recording red-1.md"),
+        ("openai:m@http://127.0.0.1:9/v1", "can't be reached"),
+    ],
+)
+def test_agent_that_can_not_be_asked_is_refused_before_a_session_is_begun(
+    cli: Cli, recordings: Path, tmp_path: Path, agent: str, words: str
+) -> None:
+    done = cli("tdflow", str(tmp_path / "spec.yaml"), "--agent", agent)
+    assert (done.code, done.out) == (ExitCode.USAGE, "")
+    assert words in done.err
+    assert "no session was begun or changed" in done.err
+    assert SessionStore(tmp_path / "sessions").list_sessions() == []
+    cli("tdflow", str(tmp_path / "spec.yaml"), "--agent", f"recorded:{recordings}", "--budget", "9")
+    before = SessionStore(tmp_path / "sessions").session_path(only(tmp_path)).read_bytes()
+    if agent != f"recorded:{ROOT}":
+        assert cli("resume", only(tmp_path), "--agent", agent).code == ExitCode.USAGE
+    after = SessionStore(tmp_path / "sessions").session_path(only(tmp_path)).read_bytes()
+    assert before == after
+
+
+def test_every_fault_of_a_file_stands_on_a_line_of_its_own(
+    cli: Cli, recordings: Path, tmp_path: Path
+) -> None:
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(SPEC.replace("status: approved", "status: done").replace("AC-01", "first"))
+    done = cli("tdflow", str(spec), "--agent", f"recorded:{recordings}")
+    assert done.code == ExitCode.INVALID_FILE
+    *faults, last = done.err.splitlines()
+    assert [one.split(": ", 1)[0] for one in faults] == [f"{spec}:2", f"{spec}:14"]
+    assert "metadata.status: 'done' is none of draft, approved" in faults[0]
+    assert last == f"error: 2 faults in {spec}; nothing was begun"
+    told = cli("tdflow", str(spec), "--agent", f"recorded:{recordings}", "--json").document
+    assert len(told["error"]["faults"]) == 2  # type: ignore[index]
+
+
+def test_report_goes_to_standard_output(cli: Cli, recordings: Path, tmp_path: Path) -> None:
+    cli("tdflow", str(tmp_path / "spec.yaml"), "--agent", f"recorded:{recordings}")
+    done = cli("report", only(tmp_path), "-o", "-")
+    assert done.code == 0
+    assert done.out.startswith("<!doctype html>")
+    assert not Path("-").exists()
+    assert cli("report", only(tmp_path), "-o", "-", "--json").code == ExitCode.USAGE
+
+
+def test_contested_test_is_written_again_with_retry_from(
+    cli: Cli, recordings: Path, tmp_path: Path
+) -> None:
+    contest = (
+        "```agentforge:contest\n- test: test_ac_01_two_numbers_are_added\n  reason: Wrong.\n```\n"
+    )
+    (recordings / "green-1.md").write_text(block("adder.py", WRONG) + contest)
+    (recordings / "red-2.md").write_text(GOOD["red"][0])
+    (recordings / "green-2.md").write_text(GOOD["green"][0])
+    done = cli("tdflow", str(tmp_path / "spec.yaml"), "--agent", f"recorded:{recordings}")
+    assert done.code == ExitCode.PERSON
+    assert "Contested: test_ac_01_two_numbers_are_added: Wrong." in done.out
+    assert f"retry {only(tmp_path)} --from red" in done.out
+    refused = cli("resume", only(tmp_path))
+    assert refused.code == ExitCode.PERSON
+    assert cli("retry", only(tmp_path), "--from", "verify").code == ExitCode.USAGE
+    again = cli("retry", only(tmp_path), "--from", "red")
+    assert again.code == 0, again.err
+    assert "[1/4] red: round 2, attempt 1 of 3" in again.out
+    assert "round 2, 1" in cli("show", only(tmp_path)).out
+    assert "red, round 2" in cli("report", only(tmp_path), "-o", "-").out
+
+
+def test_time_is_split_into_agent_gate_and_person(
+    cli: Cli, recordings: Path, tmp_path: Path
+) -> None:
+    cli("tdflow", str(tmp_path / "spec.yaml"), "--agent", f"recorded:{recordings}")
+    told = cli("show", only(tmp_path), "--json").document["time_s"]
+    assert told == {"agent": 0.0, "gate": 1.0, "person": 0.0}, "four gates of 0.25 s"
+    assert "time       agent 0.00 s, gate 1.00 s, person 0.00 s" in cli("show", only(tmp_path)).out
+    assert "agent 0.0 s, gate 1.0 s, person 0.0 s" in cli("report", only(tmp_path), "-o", "-").out

@@ -38,6 +38,7 @@ from tools.workflows.agent_workflow import AgentPhase, AgentWorkflow, FileGroup,
 from tools.workflows.agents import (
     AgentAnswer,
     AgentCrashed,
+    AgentCutOff,
     AgentFailed,
     AgentQuestion,
     AgentRequest,
@@ -271,6 +272,29 @@ def test_agent_that_ends_twice_without_a_word_can_not_be_asked(ground: AgentGrou
     assert ground.session.attempt_number == 1
     ground.agent = ScriptedAgent()
     assert ground.resume().state is SessionState.COMPLETED
+
+
+def test_answer_that_was_cut_off_is_charged_and_not_asked_for_again_unchanged(
+    ground: AgentGround,
+) -> None:
+    spent = TokenUsage(input_tokens=90, output_tokens=200)
+    cut = AgentCutOff(agent="scripted", limit=200, usage=spent)
+    ground.agent = say(red=[cut, RED])
+    outcome = ground.start()
+    assert (outcome.state, outcome.cause) == (SessionState.PAUSED, StopCause.AGENT)
+    assert "cut off at 200 tokens, its limit; raise the limit with --max-output" in outcome.reason
+    assert len(ground.agent.requests) == 1
+    assert ground.session.token_budget.tokens_used == 290
+    assert ground.resume().state is SessionState.COMPLETED
+    assert ground.agent.requests[1].attempt == 2
+    assert "cut off at 200 tokens" in ground.agent.requests[1].prompt
+
+
+def test_prompt_says_what_the_machine_of_the_gate_lacks(ground: AgentGround) -> None:
+    ground.start()
+    for request in ground.agent.requests:
+        for word in ("no threads", "no processes", "no sockets", "no event loop", "no plugins"):
+            assert word in " ".join(request.prompt.split())
 
 
 CONTEST = (

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
 from tests.support.agents import GOOD, GREEN, WRONG, AgentGround, ScriptedAgent, block
-from tools.harness import SessionManager, SessionStore
+from tools.harness import SessionHistory, SessionManager, SessionStore
 from tools.workflows.agents import AgentUnavailable
+from tools.workflows.attempts import TimeSpent, time_spent
 from tools.workflows.report import session_report
 
 HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=alert(1)>\x1b[31m\u202e"
@@ -120,3 +122,20 @@ def test_step_that_can_not_be_read_is_told(tmp_path: Path) -> None:
     (step,) = (ground.base / ground.session_id / "steps").glob("0001*.verdict.json")
     step.write_text("{")
     assert "It can't be read" in report(ground)
+
+
+def test_time_of_the_person_is_from_the_question_to_its_end() -> None:
+    def entry(second: int, action: str, details: str = "") -> SessionHistory:
+        moment = datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC)
+        return SessionHistory(timestamp=moment, action=action, phase="red", details=details)
+
+    history = [
+        entry(0, "session_created"),
+        entry(3, "agent_answered", "call 1: 9 tokens (4 in, 5 out); 2.50 s; someone; answer"),
+        entry(4, "question_asked", "q-1"),
+        entry(14, "question_answered", "q-1"),
+        entry(20, "agent_answered", "call 2: 9 tokens (4 in, 5 out); 1.25 s; someone; answer"),
+        entry(21, "phase_failed", "attempt 1; tests_fail: bad; 0.75 s; 18 tokens\n; 9.00 s;"),
+        entry(30, "question_asked", "q-2"),
+    ]
+    assert time_spent(history) == TimeSpent(agent=3.75, gate=0.75, person=10.0)

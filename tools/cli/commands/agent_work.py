@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,7 @@ from tools.cli.agent_options import (
     AgentName,
     AgentTimeout,
     Component,
+    MaxOutput,
     NoWait,
     Record,
     Tokens,
@@ -29,8 +31,9 @@ if TYPE_CHECKING:
     from tools.person import QuestionSessionPerson
     from tools.workflows import RunOutcome
     from tools.workflows.agent_runner import AgentRunner
-    from tools.workflows.agent_work import AgentWork
+    from tools.workflows.agent_work import AgentChoice, AgentWork
     from tools.workflows.agents import PhaseAgent
+    from tools.workflows.workflow_file import Input
 
 _SHOWN_EVIDENCE = 12
 _WAIT_S = 86_400.0 * 365
@@ -58,6 +61,7 @@ def tdflow(
     ] = False,
     budget: Tokens = None,
     agent_timeout: AgentTimeout = None,
+    max_output: MaxOutput = None,
     record: Record = None,
     no_wait: NoWait = False,
     as_json: AsJson = False,
@@ -77,7 +81,8 @@ def tdflow(
                 for phase in workflow.phases
             ],
         )
-    work = _component_work(workflow, specification, component, agent, agent_timeout)
+    chosen = _chosen(agent, agent_timeout, max_output)
+    work = _component_work(workflow, specification, component, chosen)
     _start(cli, work, budget=budget, record=record, wait=not no_wait)
 
 
@@ -99,14 +104,23 @@ def spec(
             "--about-file", metavar="FILE", help="What is wanted, in a file.", show_default=False
         ),
     ] = None,
+    begin_with: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="SPEC",
+            help="A specification that is there already, as the first draft.",
+            show_default=False,
+        ),
+    ] = None,
     budget: Tokens = None,
     agent_timeout: AgentTimeout = None,
+    max_output: MaxOutput = None,
     record: Record = None,
     no_wait: NoWait = False,
     as_json: AsJson = False,
 ) -> None:
     """Have an agent write a component specification, with you: intake to approval."""
-    from tools.workflows.agents.choice import parse_agent
     from tools.workflows.builtin import SPEC
 
     cli = cli_of(context, json=as_json)
@@ -117,7 +131,8 @@ def spec(
         workflow=SPEC,
         name=name,
         subject=subject or name,
-        agent=_chosen(parse_agent, agent, agent_timeout),
+        agent=_chosen(agent, agent_timeout, max_output),
+        inputs=[] if begin_with is None else [_draft(begin_with, name)],
     )
     _start(cli, work, budget=budget, record=record, wait=not no_wait)
 
@@ -141,13 +156,13 @@ def drive(
     about: About = None,
     budget: Tokens = None,
     agent_timeout: AgentTimeout = None,
+    max_output: MaxOutput = None,
     record: Record = None,
     no_wait: NoWait = False,
     as_json: AsJson = False,
 ) -> None:
     """Have an agent work through a workflow of your own."""
     from tools.workflows.agent_workflow import load_agent_workflow
-    from tools.workflows.agents.choice import parse_agent
 
     cli = cli_of(context, json=as_json)
     if component is not None and specification is None:
@@ -156,13 +171,14 @@ def drive(
         )
     loaded = load_agent_workflow(workflow)
     if specification is not None:
-        work = _component_work(loaded, specification, component, agent, agent_timeout, about)
+        chosen = _chosen(agent, agent_timeout, max_output)
+        work = _component_work(loaded, specification, component, chosen, about)
     else:
         work = _work(
             workflow=loaded,
             name=loaded.name,
             subject=about,
-            agent=_chosen(parse_agent, agent, agent_timeout),
+            agent=_chosen(agent, agent_timeout, max_output),
         )
     _start(cli, work, budget=budget, record=record, wait=not no_wait)
 
@@ -176,7 +192,7 @@ def report(
             "--out",
             "-o",
             metavar="FILE",
-            help="Where to write it; to ID.html here by default.",
+            help="Where to write it; to ID.html here by default, - is standard output.",
             show_default=False,
         ),
     ] = None,
@@ -188,6 +204,11 @@ def report(
 
     cli = cli_of(context, json=as_json)
     manager, session = cli.load(session_id)
+    if out == Path("-"):
+        if cli.output.json:
+            raise typer.BadParameter("the page and --json can't share standard output")
+        cli.output.page(session_report(session, manager.store))
+        return
     place = _report_place(out if out is not None else Path(f"{session.session_id}.html"))
     page = session_report(session, manager.store)
     fs = OsFileSystem()
@@ -215,6 +236,25 @@ def _report_place(path: Path) -> Path:
     return place
 
 
+def _draft(path: Path, name: str) -> Input:
+    """Read a specification to begin with, where SPEC has its own; a faulty one may be mended."""
+    from tools.workflows.spec_schema import MAX_SPEC_BYTES
+    from tools.workflows.workflow_file import Input
+
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_SPEC_BYTES + 1)
+    except OSError as error:
+        raise typer.BadParameter(
+            f"{path} can't be read: {error.strerror}", param_hint="--from"
+        ) from error
+    if len(data) > MAX_SPEC_BYTES:
+        raise typer.BadParameter(
+            f"{path} has more than {MAX_SPEC_BYTES:,} bytes, the limit", param_hint="--from"
+        )
+    return Input(target=f"specs/{name}.yaml", content=data)
+
+
 def _text(path: Path, option: str) -> str:
     """Read a text; of one that is too long only as much as shows that it is."""
     from tools.workflows.agent_work import MAX_SUBJECT_CHARS
@@ -226,11 +266,28 @@ def _text(path: Path, option: str) -> str:
         raise typer.BadParameter(f"{path} can't be read: {error}", param_hint=option) from error
 
 
-def _chosen(parse: Callable[..., Any], agent: str, timeout_s: float | None) -> Any:
+def _chosen(agent: str, timeout_s: float | None, max_output: int | None) -> AgentChoice:
+    from tools.workflows.agents.choice import parse_agent
+
     try:
-        return parse(agent, timeout_s=timeout_s)
+        return parse_agent(agent, timeout_s=timeout_s, max_output=max_output)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--agent") from error
+
+
+def _made(choice: AgentChoice, *, first_phase: str | None = None) -> PhaseAgent:
+    """Make an agent that can be asked; one that can't is refused before anything is begun."""
+    from tools.workflows.agents import AgentUnavailable
+    from tools.workflows.agents.choice import check_agent, make_agent
+
+    try:
+        agent = make_agent(choice)
+        check_agent(agent, first_phase=first_phase)
+    except (AgentUnavailable, ValueError) as error:
+        raise typer.BadParameter(
+            f"{error}; no session was begun or changed", param_hint="--agent"
+        ) from error
+    return agent
 
 
 def _work(**given: Any) -> AgentWork:
@@ -248,12 +305,10 @@ def _component_work(
     workflow: Any,
     specification: Path,
     component: str | None,
-    agent: str,
-    timeout_s: float | None,
+    agent: AgentChoice,
     about: str | None = None,
 ) -> AgentWork:
     """Read the specification first: what is wrong with it is told before a session is begun."""
-    from tools.workflows.agents.choice import parse_agent
     from tools.workflows.spec_schema import load_specification
 
     loaded = load_specification(specification)
@@ -264,7 +319,7 @@ def _component_work(
         subject=about,
         specification=loaded.text.encode(),
         component_id=chosen.component_id,
-        agent=_chosen(parse_agent, agent, timeout_s),
+        agent=agent,
     )
 
 
@@ -272,10 +327,10 @@ def _start(
     cli: Cli, work: AgentWork, *, budget: int | None, record: Path | None, wait: bool
 ) -> None:
     from tools.workflows.agents import Recorder
-    from tools.workflows.agents.choice import make_agent
 
     assert work.agent is not None  # noqa: S101 (each command asks for one)
-    agent: PhaseAgent = make_agent(work.agent)
+    asked = [phase.name for phase in work.workflow.phases if phase.prompt is not None]
+    agent = _made(work.agent, first_phase=asked[0] if asked else None)
     if record is not None:
         agent = Recorder(agent, record)
     run_agent(cli, lambda runner: runner.start(work, agent, token_budget=budget), wait=wait)
@@ -286,15 +341,14 @@ def go_on(
     session_id: str,
     *,
     agent: str | None,
+    max_output: int | None = None,
     wait: bool,
     retry: bool = False,
     reason: str | None = None,
     back_to: str | None = None,
 ) -> None:
     """Go on with an agent's session, for `resume` and `retry`; with another agent if named."""
-    from tools.workflows.agents.choice import make_agent, parse_agent
-
-    other = None if agent is None else make_agent(_chosen(parse_agent, agent, None))
+    other = _other_agent(cli, session_id, agent, max_output)
     if retry:
         run_agent(
             cli, lambda runner: runner.retry(session_id, reason, other, back_to=back_to), wait=wait
@@ -303,13 +357,34 @@ def go_on(
         run_agent(cli, lambda runner: runner.resume(session_id, other), wait=wait)
 
 
+def _other_agent(
+    cli: Cli, session_id: str, agent: str | None, max_output: int | None
+) -> PhaseAgent | None:
+    """Make the agent that is named now, or the session's own with another limit; else None."""
+    from attrs import evolve
+
+    from tools.workflows.agent_work import AgentWork
+
+    if agent is not None:
+        return _made(_chosen(agent, None, max_output))
+    if max_output is None:
+        return None
+    named = AgentWork.of_session(cli.store(), session_id).agent
+    return None if named is None else _made(evolve(named, max_output=max_output))
+
+
 def run_agent(cli: Cli, act: Callable[[AgentRunner], RunOutcome], *, wait: bool) -> None:
     """Run, show what happens, and tell how it ended."""
     from tools.bootstrap import build_agent_runner
     from tools.cli.agent_view import agent_view
 
     directory = _questions_of(cli.store())
-    manager = cli.manager(_desk(directory))
+    view: AgentView
+
+    def aside() -> AbstractContextManager[object]:
+        return view.aside()
+
+    manager = cli.manager(_desk(cli, directory, aside))
     view = agent_view(manager, cli.output)
     if cli.outside.gates is None:
         prepare_sandbox(cli)
@@ -343,23 +418,43 @@ def _questions_of(store: SessionStore) -> Path | None:
     return None if base == DEFAULT_BASE_PATH else base.parent / "questions"
 
 
-def _desk(directory: Path | None) -> QuestionSessionPerson:
-    """Return where agents' questions are put; the person is told of each as of any other."""
+def _desk(
+    cli: Cli, directory: Path | None, aside: Callable[[], AbstractContextManager[object]]
+) -> QuestionSessionPerson:
+    """Return where agents' questions are put; the person is told of each as of any other.
+
+    Where this command has a terminal, the person is asked at it besides.
+    """
     from tools.person import QuestionSessionPerson, agents_questions
     from tools.questions import Notifier, load_config
 
     sessions = agents_questions(directory)
     teller = Notifier(load_config().notify, sessions.base_dir, terminal=sys.stderr)
-    return QuestionSessionPerson(sessions=sessions, teller=teller)
+    if cli.output.json or sys.stdin is None or not sys.stdin.isatty():
+        return QuestionSessionPerson(sessions=sessions, teller=teller)
+    from tools.cli.asking_here import TerminalPerson
+
+    return TerminalPerson(
+        sessions=sessions,
+        teller=teller,
+        output=cli.output,
+        aside=aside,
+        terminal=sys.stdin.fileno(),
+    )
 
 
 def _next_command(cli: Cli, session: SessionContext, view: AgentView, outcome: RunOutcome) -> str:
+    from tools.workflows.run_outcome import StopCause
+
     session_id = session.session_id
     if session.state.is_terminal:
         return cli.command("report", session_id)
     if outcome.waiting_for is not None:
         return view.answer_command(outcome.waiting_for)
     reason = outcome.reason or ""
+    if outcome.cause is StopCause.PERSON and "retry --from " in reason:
+        back_to = reason.split("retry --from ", 1)[1].split(" ", 1)[0]
+        return cli.command("retry", session_id, "--from", back_to)
     if "extend the budget by " in reason:
         amount = reason.split("extend the budget by ", 1)[1].split(" ", 1)[0].replace(",", "")
         return cli.command("budget", session_id, "--extend", amount)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tools.cli.agent_options import NoWait, OtherAgent
+from tools.cli.agent_options import MaxOutput, NoWait, OtherAgent
 from tools.cli.commands.agent_work import go_on
 from tools.cli.context import Cli, cli_of
 from tools.cli.options import AsJson, SessionId
@@ -50,6 +50,7 @@ def resume(
     context: typer.Context,
     session_id: SessionId,
     agent: OtherAgent = None,
+    max_output: MaxOutput = None,
     no_wait: NoWait = False,
     as_json: AsJson = False,
 ) -> None:
@@ -57,7 +58,7 @@ def resume(
     cli = cli_of(context, json=as_json)
     whole = cli.store().resolve(session_id)
     if _is_agents(cli, whole):
-        go_on(cli, whole, agent=agent, wait=not no_wait)
+        go_on(cli, whole, agent=agent, max_output=max_output, wait=not no_wait)
     else:
         _require_no_agent(whole, agent)
         _work(cli, lambda runner: runner.resume(whole))
@@ -85,6 +86,7 @@ def retry(
         ),
     ] = None,
     agent: OtherAgent = None,
+    max_output: MaxOutput = None,
     no_wait: NoWait = False,
     as_json: AsJson = False,
 ) -> None:
@@ -92,7 +94,16 @@ def retry(
     cli = cli_of(context, json=as_json)
     whole = cli.store().resolve(session_id)
     if _is_agents(cli, whole):
-        go_on(cli, whole, agent=agent, wait=not no_wait, retry=True, reason=reason, back_to=back_to)
+        go_on(
+            cli,
+            whole,
+            agent=agent,
+            max_output=max_output,
+            wait=not no_wait,
+            retry=True,
+            reason=reason,
+            back_to=back_to,
+        )
     else:
         _require_no_agent(whole, agent)
         if back_to is not None:

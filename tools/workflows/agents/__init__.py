@@ -10,6 +10,7 @@ from tools.workflows.agents.command import CommandAgent
 from tools.workflows.agents.port import (
     AgentAnswer,
     AgentCrashed,
+    AgentCutOff,
     AgentFailed,
     AgentOption,
     AgentQuestion,
@@ -24,6 +25,7 @@ from tools.workflows.agents.recorded import RecordedAgent, Recorder
 __all__ = [
     "AgentAnswer",
     "AgentCrashed",
+    "AgentCutOff",
     "AgentFailed",
     "AgentOption",
     "AgentQuestion",

@@ -14,13 +14,16 @@ RECORDED: Final = "recorded:"
 HTTP: Final = ("openai:", "anthropic:")
 
 
-def parse_agent(text: str, *, timeout_s: float | None = None) -> AgentChoice:
+def parse_agent(
+    text: str, *, timeout_s: float | None = None, max_output: int | None = None
+) -> AgentChoice:
     """Read how an agent is named on a command line.
 
     Args:
         text: `recorded:DIR`; `openai:MODEL`, `anthropic:MODEL`, each with `@URL` for another
             endpoint; anything else is a command line.
         timeout_s: How long an answer may take, in seconds.
+        max_output: The most tokens of an endpoint's answer.
 
     Raises:
         ValueError: It names nothing, a command whose quotes are not closed, or an address that is
@@ -35,9 +38,27 @@ def parse_agent(text: str, *, timeout_s: float | None = None) -> AgentChoice:
         from tools.workflows.agents.http import agent_of
 
         agent_of(text)  # says what is wrong with it
-        return AgentChoice(kind="http", value=text, timeout_s=timeout_s)
+        return AgentChoice(kind="http", value=text, timeout_s=timeout_s, max_output=max_output)
     CommandAgent(text)  # says what is wrong with it
     return AgentChoice(kind="command", value=text, timeout_s=timeout_s)
+
+
+def check_agent(agent: PhaseAgent, *, first_phase: str | None = None) -> None:
+    """See whether an agent can be asked, before anything is begun for it; it is not asked.
+
+    Args:
+        agent: The agent; one of another make than those of this package is taken as it is.
+        first_phase: The phase that it is asked for first, or None where that is not known.
+
+    Raises:
+        AgentUnavailable: It can't.
+    """
+    if isinstance(agent, RecordedAgent):
+        agent.check(first_phase)
+        return
+    check = getattr(agent, "check", None)
+    if callable(check):
+        check()
 
 
 def make_agent(choice: AgentChoice) -> PhaseAgent:
@@ -54,5 +75,5 @@ def make_agent(choice: AgentChoice) -> PhaseAgent:
     if choice.kind == "http":
         from tools.workflows.agents.http import agent_of
 
-        return agent_of(choice.value, timeout_s=choice.timeout_s)
+        return agent_of(choice.value, timeout_s=choice.timeout_s, max_output=choice.max_output)
     raise ValueError(f"agent: {choice.kind!r} is no kind of agent")

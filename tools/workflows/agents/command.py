@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import selectors
 import shlex
+import shutil
 import signal
 import subprocess
 import time
@@ -78,6 +79,19 @@ class CommandAgent:
     def description(self) -> str:
         """The program's name; its arguments may hold secrets and stay out."""
         return os.path.basename(self._words[0])
+
+    def check(self) -> None:
+        """See whether there is such a program; it is not run.
+
+        Raises:
+            AgentUnavailable: There is none, or it may not be run.
+        """
+        environment = os.environ if self._environment is None else self._environment
+        if shutil.which(self._words[0], path=environment.get("PATH")) is None:
+            raise AgentUnavailable(
+                agent=self.description,
+                problem=f"there is no program {self._words[0]} that can be run",
+            )
 
     def answer(self, request: AgentRequest) -> AgentAnswer:
         """Run the command and return what it printed.

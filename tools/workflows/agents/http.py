@@ -19,7 +19,7 @@ import random
 import re
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -28,18 +28,22 @@ from attrs import frozen
 from tools.harness.briefing import most_tokens
 from tools.workflows.agents.port import (
     AgentAnswer,
+    AgentCutOff,
     AgentFailed,
     AgentRequest,
     AgentTimeout,
     AgentUnavailable,
     TokenUsage,
 )
+from tools.workflows.agents.streams import anthropic_reply, events_of, is_stream, openai_reply
 
+CHECK_TIMEOUT_S: Final = 15.0
 DEFAULT_TIMEOUT_S: Final = 600.0
 DEFAULT_MAX_OUTPUT: Final = 16_000
 MAX_BODY_BYTES: Final = 32 << 20
 RETRIES: Final = 3
 _LONGEST_PAUSE_S: Final = 30.0
+_REFUSED_KEY: Final = frozenset({401, 403})
 _BUSY: Final = frozenset({408, 409, 425, 429})
 _SERVER_ERROR: Final = 500
 
@@ -55,7 +59,8 @@ class Dialect:
         key_variable: The environment variable of its key.
         headers: Makes the headers of a key (or of none).
         body: Makes the body of model, prompt and the most output tokens.
-        read: Takes text, usage and why it ended from an answer.
+        read: Takes text, usage and whether it was cut off from an answer.
+        join: Makes an answer of the events of a streamed one.
     """
 
     name: str
@@ -65,6 +70,7 @@ class Dialect:
     headers: Callable[[str | None], dict[str, str]]
     body: Callable[[str, str, int], dict[str, Any]]
     read: Callable[[Mapping[str, Any]], tuple[str, TokenUsage | None, bool]]
+    join: Callable[[Iterable[Mapping[str, Any]]], Mapping[str, Any]]
 
 
 def _openai_headers(key: str | None) -> dict[str, str]:
@@ -128,6 +134,7 @@ DIALECTS: Final = {
         headers=_openai_headers,
         body=_openai_body,
         read=_openai_read,
+        join=openai_reply,
     ),
     "anthropic": Dialect(
         name="anthropic",
@@ -137,11 +144,14 @@ DIALECTS: Final = {
         headers=_anthropic_headers,
         body=_anthropic_body,
         read=_anthropic_read,
+        join=anthropic_reply,
     ),
 }
 
 
-def agent_of(text: str, *, timeout_s: float | None = None) -> HttpAgent:
+def agent_of(
+    text: str, *, timeout_s: float | None = None, max_output: int | None = None
+) -> HttpAgent:
     """Make the agent that `DIALECT:MODEL[@URL]` names.
 
     Raises:
@@ -154,7 +164,11 @@ def agent_of(text: str, *, timeout_s: float | None = None) -> HttpAgent:
             f"agent: {text!r} is not openai:MODEL or anthropic:MODEL, with @URL or not"
         )
     return HttpAgent(
-        DIALECTS[name], model, base_url=url or None, timeout_s=timeout_s or DEFAULT_TIMEOUT_S
+        DIALECTS[name],
+        model,
+        base_url=url or None,
+        timeout_s=timeout_s or DEFAULT_TIMEOUT_S,
+        max_output_tokens=max_output or DEFAULT_MAX_OUTPUT,
     )
 
 
@@ -220,28 +234,54 @@ class HttpAgent:
         """The model and the host."""
         return f"{self._model} at {self._url.hostname}"
 
-    def answer(self, request: AgentRequest) -> AgentAnswer:
-        """Ask the model.
+    def check(self) -> None:
+        """See whether the endpoint is there and takes the key; no model is asked.
+
+        The list of its models is asked for; an endpoint that has none is taken as it is.
 
         Raises:
-            AgentUnavailable: There is no key, the endpoint refuses the request, or it was busy or
-                out of reach at every try.
-            AgentTimeout: It took too long.
-            AgentFailed: It answered with something else, or its answer was cut off.
+            AgentUnavailable: There is no key, nobody is reached, or the key is refused.
         """
+        headers = self._dialect.headers(self._key_or_none())
+        deadline = self._monotonic() + min(self._timeout_s, CHECK_TIMEOUT_S)
+        path = self._url.path.removesuffix(self._dialect.path) + "/models"
+        try:
+            status, _, data, _ = self._send("GET", path, None, headers, deadline)
+        except AgentFailed as error:
+            raise AgentUnavailable(agent=self.description, problem=str(error)) from error
+        told = " ".join(data[:600].decode("utf-8", "replace").split())
+        if status == 0:
+            raise AgentUnavailable(agent=self.description, problem=told)
+        if status in _REFUSED_KEY:
+            raise AgentUnavailable(agent=self.description, problem=f"it answered {status}: {told}")
+
+    def _key_or_none(self) -> str | None:
         key = self._key if self._key is not None else os.environ.get(self._dialect.key_variable)
         if key is None and self._own:
             raise AgentUnavailable(
                 agent=self.description, problem=f"{self._dialect.key_variable} is not set"
             )
+        return key
+
+    def answer(self, request: AgentRequest) -> AgentAnswer:
+        """Ask the model; a reply that is streamed is put together.
+
+        Raises:
+            AgentUnavailable: There is no key, the endpoint refuses the request, or it was busy or
+                out of reach at every try.
+            AgentTimeout: It took too long.
+            AgentCutOff: Its answer did not fit into the tokens that it may have.
+            AgentFailed: It answered with something else.
+        """
+        key = self._key_or_none()
         most = max(1, min(self._most, request.tokens_left - most_tokens(request.prompt)))
         body = json.dumps(self._dialect.body(self._model, request.prompt, most)).encode()
         headers = {"Content-Type": "application/json", **self._dialect.headers(key)}
         deadline = self._monotonic() + self._timeout_s
         for attempt in range(RETRIES + 1):
-            status, pause, data = self._post(body, headers, deadline)
+            status, pause, data, kind = self._send("POST", self._url.path, body, headers, deadline)
             if status == http.client.OK:
-                return self._read(data)
+                return self._read(data, kind, most)
             told = " ".join(data[:600].decode("utf-8", "replace").split())
             problem = told if status == 0 else f"it answered {status}: {told}"
             if 0 < status < _SERVER_ERROR and status not in _BUSY:
@@ -258,10 +298,15 @@ class HttpAgent:
             self._sleep(wait)
         raise AssertionError("unreachable")  # pragma: no cover
 
-    def _post(
-        self, body: bytes, headers: Mapping[str, str], deadline: float
-    ) -> tuple[int, float | None, bytes]:
-        """Return status, seconds to wait and body; status 0 and why, if nobody was reached."""
+    def _send(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        deadline: float,
+    ) -> tuple[int, float | None, bytes, str | None]:
+        """Return status, seconds to wait, body and its type; status 0 and why, if none is there."""
         left = deadline - self._monotonic()
         if left <= 0:
             raise AgentTimeout(agent=self.description, timeout_s=self._timeout_s)
@@ -277,11 +322,12 @@ class HttpAgent:
             try:
                 connection.connect()
             except OSError as error:
-                return 0, None, f"it can't be reached: {error}".encode("utf-8", "replace")
-            connection.request("POST", self._url.path, body=body, headers=dict(headers))
+                return 0, None, f"it can't be reached: {error}".encode("utf-8", "replace"), None
+            connection.request(method, path, body=body, headers=dict(headers))
             response = connection.getresponse()
             data = self._all(response, deadline)
-            return response.status, _seconds(response.getheader("Retry-After")), data
+            pause, kind = response.getheader("Retry-After"), response.getheader("Content-Type")
+            return response.status, _seconds(pause), data, kind
         except TimeoutError as error:
             raise AgentTimeout(agent=self.description, timeout_s=self._timeout_s) from error
         except (OSError, http.client.HTTPException) as error:
@@ -310,9 +356,13 @@ class HttpAgent:
             raise http.client.IncompleteRead(bytes(pieces), response.length)
         return bytes(pieces)
 
-    def _read(self, data: bytes) -> AgentAnswer:
+    def _read(self, data: bytes, kind: str | None, most: int) -> AgentAnswer:
         try:
-            text, usage, cut = self._dialect.read(json.loads(data))
+            if is_stream(kind, data):
+                answer = self._dialect.join(events_of(data))
+            else:
+                answer = json.loads(data)
+            text, usage, cut = self._dialect.read(answer)
             text.encode("utf-8", "surrogatepass")  # a text, and nothing else
         except (
             ValueError,
@@ -329,9 +379,10 @@ class HttpAgent:
                 output=data[:2000].decode("utf-8", "replace"),
             ) from error
         if cut:
-            raise AgentFailed(
-                f"the answer of the agent ({self.description}) was cut off at its token limit",
+            raise AgentCutOff(
                 agent=self.description,
+                limit=most,
+                by_budget=most < self._most,
                 output=text[-2000:],
                 usage=usage,
             )

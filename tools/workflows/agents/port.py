@@ -205,6 +205,35 @@ class AgentCrashed(AgentFailed):
         self.answered = answered
 
 
+class AgentCutOff(AgentFailed):
+    """An answer did not fit into the tokens that it may have; asked as before, it would not again.
+
+    Attributes:
+        limit: How many tokens it may have.
+        by_budget: Whether that is what the session's budget has left, and not the agent's limit.
+    """
+
+    def __init__(
+        self,
+        *,
+        agent: str,
+        limit: int,
+        by_budget: bool = False,
+        output: str = "",
+        usage: TokenUsage | None = None,
+    ) -> None:
+        whose = "what the budget has left" if by_budget else "its limit"
+        remedy = "extend the budget" if by_budget else "raise the limit with --max-output"
+        super().__init__(
+            f"the answer of the agent ({agent}) was cut off at {limit:,} tokens, {whose}; {remedy}",
+            agent=agent,
+            output=output,
+            usage=usage,
+        )
+        self.limit = limit
+        self.by_budget = by_budget
+
+
 class AgentUnavailable(AgentFailed):
     """An agent can't be asked at all; another try would end the same way."""
 

@@ -26,6 +26,7 @@ from tools.workflows.agents.port import (
 )
 
 MAX_RECORDING_BYTES: Final = 16 << 20
+_NAME_RE: Final = re.compile(r"[A-Za-z0-9_.-]+-\d+(?:-\d+)?\.md")
 _USAGE_RE: Final = re.compile(
     r"\A<!-- usage: input=(\d{1,15}) output=(\d{1,15})( estimated)? -->\r?\n"
 )
@@ -61,6 +62,31 @@ class RecordedAgent:
     def description(self) -> str:
         """What it is, and which recordings it plays."""
         return f"recorded answers of {self.directory.name}"
+
+    def check(self, first_phase: str | None = None) -> None:
+        """See whether there are recordings, and of the phase that comes first.
+
+        Args:
+            first_phase: The phase that is asked first, or None where that is not known.
+
+        Raises:
+            AgentUnavailable: The directory is not there or can't be read, or holds none.
+        """
+        try:
+            names = {path.name for path in self.directory.iterdir()}
+        except OSError as error:
+            raise AgentUnavailable(
+                agent=self.description, problem=f"{self.directory}: {error.strerror}"
+            ) from error
+        if first_phase is not None and f"{first_phase}-1.md" not in names:
+            raise AgentUnavailable(
+                agent=self.description,
+                problem=f"there is no recording {first_phase}-1.md in {self.directory}",
+            )
+        if not any(_NAME_RE.fullmatch(name) for name in names):
+            raise AgentUnavailable(
+                agent=self.description, problem=f"there is no recording in {self.directory}"
+            )
 
     def answer(self, request: AgentRequest) -> AgentAnswer:
         """Return the recorded answer.
