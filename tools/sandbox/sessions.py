@@ -19,7 +19,6 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from datetime import datetime, timedelta
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, TypedDict, Unpack
 
@@ -30,9 +29,9 @@ from tools.durable import DirectoryLock, DurableError, FileSystem, discard_tree,
 from tools.durable.filesystem import DIRECTORY_FLAGS
 from tools.durable.trees import DISCARDED_PREFIX
 from tools.sandbox.claims import claim
-from tools.sandbox.errors import SandboxError, WorkspaceError
+from tools.sandbox.errors import WorkspaceError
 from tools.sandbox.execution import Sandbox
-from tools.sandbox.factory import create_sandbox
+from tools.sandbox.factory import RuntimeType, create_sandbox, require_python
 from tools.sandbox.isolation import Isolation
 from tools.sandbox.metadata import (
     METADATA_NAME,
@@ -41,7 +40,7 @@ from tools.sandbox.metadata import (
     touch_session_metadata,
     utc_now,
 )
-from tools.sandbox.policy import ExecutionPolicy, shown
+from tools.sandbox.policy import ExecutionPolicy
 from tools.sandbox.request import Request
 from tools.sandbox.result import SandboxResult
 from tools.sandbox.sandbox_logging import EventLogger, SandboxLogger
@@ -64,22 +63,6 @@ ABANDONED_AFTER: Final = timedelta(days=1)
 _ATTEMPTS: Final = 8
 _GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 _TAKEN: Final = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR})
-
-
-class RuntimeType(StrEnum):
-    """The languages a session's code can be in."""
-
-    PYTHON = "python"
-
-
-class UnsupportedRuntime(SandboxError, ValueError):
-    """A session was asked to run a language the sandbox has no interpreter for."""
-
-    def __init__(self, runtime: object) -> None:
-        super().__init__(
-            f"the runtime {shown(runtime)} is not supported; nothing was made. "
-            f"Use one of {', '.join(repr(str(known)) for known in RuntimeType)}"
-        )
 
 
 class SandboxOptions(TypedDict, total=False):
@@ -198,7 +181,7 @@ def create_session_sandbox(
         WorkspaceError: The workspace cannot be made.
         SandboxError: An option is refused, as by `create_sandbox`; no session was made.
     """
-    _require_python(runtime)
+    require_python(runtime)
     log = SandboxLogger.of(logger)
     for _ in range(_ATTEMPTS):
         session_id = validate_session_id(new_id())
@@ -251,18 +234,13 @@ def get_session_sandbox(
         SandboxError: An option is refused, as by `create_sandbox`.
     """
     validate_session_id(session_id)
-    _require_python(runtime)
+    require_python(runtime)
     log = SandboxLogger.of(logger)
     root = _ensure_root(workspace_root)
     made = _make_workspace(root, session_id, clock=clock, token=token, fs=fs)
     sandbox = _sandbox_over(root, session_id, made, policy, log, fs, options)
     log.session_retrieved(session_id, workspace_path=str(sandbox.workspace))
     return SessionSandbox(sandbox, session_id, logger=log, clock=clock, token=token, fs=fs)
-
-
-def _require_python(runtime: object) -> None:
-    if runtime != RuntimeType.PYTHON:
-        raise UnsupportedRuntime(runtime)
 
 
 def _ensure_root(workspace_root: str | os.PathLike[str]) -> Path:
