@@ -20,6 +20,7 @@ _SHOWN_CHARS: Final = 80
 
 _SESSION_ID: Final = re.compile(r"session_[0-9]{8}_[0-9]{6}_[0-9]{6}")
 _FORMER_SESSION_ID: Final = re.compile(r"session_[0-9]{8}_[0-9]{6}_[0-9a-f]{8}")
+_WORKSPACE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _UUID4: Final = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.IGNORECASE
@@ -62,6 +63,14 @@ def next_session_id(session_id: str) -> str:
     """
     moment = datetime.strptime(session_id, "session_%Y%m%d_%H%M%S_%f")  # noqa: DTZ007 # in UTC
     return session_id_at(moment + timedelta(microseconds=1))
+
+
+def is_workspace_id(value: object) -> bool:
+    """Return whether `value` may name a sandbox session, and so a directory.
+
+    New ones are UUIDs; a caller may choose others, of 1 to 128 letters, digits, `-` and `_`.
+    """
+    return isinstance(value, str) and _WORKSPACE_ID.fullmatch(value) is not None
 
 
 def is_uuid(value: object) -> bool:

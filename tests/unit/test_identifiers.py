@@ -9,6 +9,7 @@ from tools.identifiers import (
     is_session_id,
     is_uuid,
     is_uuid4,
+    is_workspace_id,
     new_uuid4,
     next_session_id,
     session_id_at,
@@ -54,6 +55,18 @@ def test_ids_of_former_releases_stay_ids() -> None:
 )
 def test_what_is_no_session_id_is_refused(text: object) -> None:
     assert not is_session_id(text)
+
+
+@pytest.mark.parametrize("text", [V4, "abc-123", "a", "0" * 128, "A_b"])
+def test_what_may_name_a_workspace(text: str) -> None:
+    assert is_workspace_id(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", ".", "..", "../x", "a/b", "-a", "_a", ".a", "a b", "a\n", "a\0", "é", "0" * 129, 7]
+)
+def test_what_may_not_name_a_workspace(text: object) -> None:
+    assert not is_workspace_id(text)
 
 
 def test_uuids_are_told_by_version_and_case() -> None:

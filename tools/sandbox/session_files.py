@@ -32,6 +32,7 @@ from tools.durable import (
 )
 from tools.durable.files import being_written, read_descriptor, write_all
 from tools.durable.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS
+from tools.identifiers import is_workspace_id
 from tools.sandbox.closer import close_later
 from tools.sandbox.errors import SandboxError
 from tools.sandbox.policy import shown
@@ -63,7 +64,6 @@ MAX_LISTED_DEPTH: Final = 100
 LOCK_TIMEOUT_S: Final = 30.0
 """How long a removal waits for another one in the same workspace root, in seconds."""
 
-_SESSION_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 _DRIVE: Final = re.compile(r"[A-Za-z]:(/|\Z)")
 _ROOT_FLAGS: Final = DIRECTORY_FLAGS & ~os.O_NOFOLLOW
 
@@ -187,7 +187,7 @@ def validate_session_id(session_id: object) -> str:
     Raises:
         InvalidSessionId: It cannot.
     """
-    if not isinstance(session_id, str) or _SESSION_ID.fullmatch(session_id) is None:
+    if not isinstance(session_id, str) or not is_workspace_id(session_id):
         raise InvalidSessionId(session_id)
     return session_id
 

@@ -15,7 +15,6 @@ import errno
 import os
 import stat
 import threading
-import uuid
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from datetime import datetime, timedelta
@@ -25,9 +24,11 @@ from typing import Any, Final, TypedDict, Unpack
 from attrs import evolve, frozen
 from structlog.contextvars import bound_contextvars
 
+from tools.clock import utc_now
 from tools.durable import DirectoryLock, DurableError, FileSystem, discard_tree, sweep_discarded
 from tools.durable.filesystem import DIRECTORY_FLAGS
 from tools.durable.trees import DISCARDED_PREFIX
+from tools.identifiers import new_uuid4
 from tools.sandbox.claims import claim
 from tools.sandbox.errors import WorkspaceError
 from tools.sandbox.execution import Sandbox
@@ -38,7 +39,6 @@ from tools.sandbox.metadata import (
     create_metadata,
     format_time,
     touch_session_metadata,
-    utc_now,
 )
 from tools.sandbox.policy import ExecutionPolicy
 from tools.sandbox.request import Request
@@ -138,18 +138,13 @@ class SessionSandbox(Sandbox):
         return result
 
 
-def new_session_id() -> str:
-    """A random session id, a UUID of version 4."""
-    return str(uuid.uuid4())
-
-
 def create_session_sandbox(
     runtime: RuntimeType | str = RuntimeType.PYTHON,
     policy: ExecutionPolicy | None = None,
     workspace_root: str | os.PathLike[str] = DEFAULT_ROOT,
     logger: SandboxLogger | EventLogger | None = None,
     *,
-    new_id: Callable[[], str] = new_session_id,
+    new_id: Callable[[], str] = new_uuid4,
     clock: Callable[[], datetime] = utc_now,
     token: Callable[[], str] = random_token,
     fs: SessionFileSystem = OS_FILES,
