@@ -23,7 +23,7 @@ def write_inside_and_outside(folder: Path, outside: str) -> None:
     for attempt in (
         lambda: (Path(outside) / "new").write_text("x"),
         lambda: (Path(outside) / "canary").write_text("dead"),
-        lambda: (Path(outside) / "canary").unlink(),
+        (Path(outside) / "canary").unlink,
         lambda: os.mkdir(Path(outside) / "directory"),
         lambda: os.rename(folder / "renamed", Path(outside) / "renamed"),
         lambda: shutil.rmtree(outside),

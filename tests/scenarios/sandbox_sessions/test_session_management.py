@@ -14,6 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 import tools.sandbox as public
+from tests.support.contained import contained
 from tools.sandbox import (
     BaseSandbox,
     ExecutionPolicy,
@@ -225,9 +226,14 @@ def test_scenario_delete_session_workspace(root: Path, abc: Path) -> None:
     assert list_session_files("abc-123", root) == []
 
 
-def test_scenario_prevent_path_traversal_in_deletion(root: Path, tmp_path: Path) -> None:
+def test_scenario_prevent_path_traversal_in_deletion(tmp_path: Path) -> None:
+    contained(delete_by_climbing, tmp_path)
+
+
+def delete_by_climbing(folder: Path) -> None:
+    root = folder / "d1" / "d2" / "d3" / "d4" / "workspace"
     root.mkdir(parents=True)
-    target = tmp_path / "d1" / "d2" / "tmp"  # where root/../../../tmp leads
+    target = folder / "d1" / "d2" / "tmp"  # where root/../../../tmp leads
     target.mkdir()
     (target / "precious").write_text("x")
     assert (root / "../../../tmp").resolve() == target
