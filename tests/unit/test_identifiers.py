@@ -58,6 +58,18 @@ def test_what_is_no_session_id_is_refused(text: object) -> None:
     assert not is_session_id(text)
 
 
+@pytest.mark.parametrize("text", [V4, "abc-123", "a", "0" * 128, "A_b"])
+def test_what_may_name_a_workspace(text: str) -> None:
+    assert is_workspace_name(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", ".", "..", "../x", "a/b", "-a", "_a", ".a", "a b", "a\n", "a\0", "é", "0" * 129, 7]
+)
+def test_what_may_not_name_a_workspace(text: object) -> None:
+    assert not is_workspace_name(text)
+
+
 def test_uuids_are_told_by_version_and_case() -> None:
     assert is_uuid(V4)
     assert is_uuid(V1)

@@ -41,6 +41,8 @@ class PhaseResult:
         files_deleted: Workspace-relative paths that are gone.
         workspace: The host directory that the code saw, or None.
         quota_exceeded: Names of the workspace's quotas that refused the code something.
+        lost_writes: The files that are not what the code wrote, each with the reason. Where there
+            are any, it is no success, whatever the exit code.
     """
 
     success: bool
@@ -56,6 +58,7 @@ class PhaseResult:
     files_deleted: tuple[str, ...] = field(default=(), converter=_as_tuple)
     workspace: Path | None = None
     quota_exceeded: tuple[str, ...] = field(default=(), converter=_as_tuple)
+    lost_writes: tuple[str, ...] = field(default=(), converter=_as_tuple)
 
     def limit_problems(self) -> list[str]:
         """Say which limits stood in the way, for the record of a result that is no success."""
@@ -66,7 +69,14 @@ class PhaseResult:
             )
         if self.quota_exceeded:
             problems.append(f"quota exceeded: {', '.join(self.quota_exceeded)}")
+        if self.lost_writes:
+            problems.append(f"not kept: {_first(self.lost_writes)}")
         return problems
+
+
+def _first(names: tuple[str, ...], most: int = 5) -> str:
+    left = len(names) - most
+    return ", ".join(names[:most]) + (f" and {left} more" if left > 0 else "")
 
 
 _TRAPS_IN_WORDS: Final[Mapping[str, str]] = {

@@ -24,8 +24,8 @@ from tools.sandbox.errors import (
     WorkspaceBusy,
     WorkspaceError,
 )
-from tools.sandbox.execution import Sandbox
-from tools.sandbox.factory import create_sandbox
+from tools.sandbox.execution import BaseSandbox, Sandbox
+from tools.sandbox.factory import RuntimeType, UnsupportedRuntime, create_sandbox
 from tools.sandbox.metadata import (
     CorruptedMetadata,
     RepairResult,
@@ -41,7 +41,7 @@ from tools.sandbox.pruning import (
     prune_sessions,
     restore_session,
 )
-from tools.sandbox.result import SandboxResult, ToolCallRecord, Trap
+from tools.sandbox.result import LostWrite, SandboxResult, ToolCallRecord, Trap
 from tools.sandbox.runtime import RuntimeInfo, prepare, runtime_info
 from tools.sandbox.sandbox_logging import SandboxLogger
 from tools.sandbox.session_files import (
@@ -56,9 +56,7 @@ from tools.sandbox.session_files import (
     write_session_file,
 )
 from tools.sandbox.sessions import (
-    RuntimeType,
     SessionSandbox,
-    UnsupportedRuntime,
     create_session_sandbox,
     delete_session_workspace,
     get_session_sandbox,
@@ -67,6 +65,7 @@ from tools.sandbox.usage import forget_usage
 from tools.sandbox.workspace import open_workspace_file
 
 __all__ = [
+    "BaseSandbox",
     "CancelToken",
     "CorruptedMetadata",
     "ExecutionPolicy",
@@ -74,6 +73,7 @@ __all__ = [
     "InvalidExecution",
     "InvalidPolicy",
     "InvalidSessionId",
+    "LostWrite",
     "PathEscapesWorkspace",
     "PoolStats",
     "PruneResult",

@@ -60,6 +60,7 @@ class Sandbox:
         tools: Sequence[Tool] = (),
         gate: Callable[..., Any] | None = None,
         isolation: Isolation | None = None,
+        logger: EventLogger | None = None,
     ) -> None:
         self._workspace = workspace
         self._policy = policy
@@ -75,7 +76,7 @@ class Sandbox:
         )
         self._apart = ExecutionsApart(workspace, policy, stateful=stateful, idle_s=idle_s)
         self._closed = False
-        self._events: EventLogger = _log
+        self._events: EventLogger = _log if logger is None else logger
 
     @property
     def workspace(self) -> Path:
@@ -296,9 +297,14 @@ class Sandbox:
             changes_complete=result.metadata["changes_complete"],
             truncated=result.truncated,
             quota_exceeded=result.metadata["quota_exceeded"],
+            lost_writes=len(result.lost_writes),
             tool_calls=len(result.tool_calls),
         )
         return result
+
+
+BaseSandbox = Sandbox
+"""What every sandbox is, that of a session too: for type hints and `isinstance`."""
 
 
 def _watching(

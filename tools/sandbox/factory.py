@@ -4,19 +4,48 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from tools.sandbox.errors import InvalidPolicy
+from tools.sandbox.errors import InvalidPolicy, SandboxError
 from tools.sandbox.execution import DEFAULT_IDLE_S, Sandbox
 from tools.sandbox.host_functions import check_tools
 from tools.sandbox.isolation import Isolation
 from tools.sandbox.policy import ExecutionPolicy, seconds_fault, shown
+from tools.sandbox.sandbox_logging import EventLogger, SandboxLogger
 from tools.sandbox.workspace import ensure_workspace
+
+
+class RuntimeType(StrEnum):
+    """The languages that code can be in."""
+
+    PYTHON = "python"
+
+
+class UnsupportedRuntime(SandboxError, ValueError):
+    """A sandbox was asked to run a language that it has no interpreter for."""
+
+    def __init__(self, runtime: object) -> None:
+        super().__init__(
+            f"the runtime {shown(runtime)} is not supported; nothing was made. "
+            f"Use one of {', '.join(repr(str(known)) for known in RuntimeType)}"
+        )
+
+
+def require_python(runtime: object) -> None:
+    """Refuse every other language.
+
+    Raises:
+        UnsupportedRuntime: The runtime is not Python.
+    """
+    if runtime != RuntimeType.PYTHON:
+        raise UnsupportedRuntime(runtime)
 
 
 def create_sandbox(
     *,
+    runtime: RuntimeType | str = RuntimeType.PYTHON,
     workspace: str | os.PathLike[str] = Path("workspace"),
     policy: ExecutionPolicy | None = None,
     stateful: bool = False,
@@ -25,10 +54,12 @@ def create_sandbox(
     tools: Sequence[Any] = (),
     gate: Callable[..., Any] | None = None,
     isolation: Isolation | None = None,
+    logger: SandboxLogger | EventLogger | None = None,
 ) -> Sandbox:
     """Make a sandbox over a workspace directory; nothing runs yet.
 
     Args:
+        runtime: The language of the code.
         workspace: The directory the guest will see as `/app`; made with mode 0700 if missing,
             taken as it is if there.
         policy: Limits and environment; the default policy if None.
@@ -42,12 +73,15 @@ def create_sandbox(
         gate: Called with each call before it is made; refuses it by returning False.
         isolation: "process" runs executions in a process apart, which is kept until
             `Sandbox.close`; not with `tools`.
+        logger: Told the events of executions; the library's own log if None.
 
     Raises:
+        UnsupportedRuntime: The runtime is not Python.
         WorkspaceError: The workspace is a symbolic link, no directory, or cannot be made.
         InvalidPolicy: A number of seconds or the isolation is refused; `.faults` names each.
         InvalidExecution: A tool cannot be offered; `.faults` names each.
     """
+    require_python(runtime)
     found = [
         seconds_fault("idle_s", idle_s),
         None if busy_timeout_s is None else seconds_fault("busy_timeout_s", busy_timeout_s),
@@ -69,4 +103,5 @@ def create_sandbox(
         tools=offered,
         gate=gate,
         isolation=isolation,
+        logger=None if logger is None else SandboxLogger.of(logger),
     )

@@ -21,7 +21,13 @@ SCRIPT_NAME: Final = f"{GUEST_WORKSPACE}/<script>"
 """The name of the executed code in tracebacks and `__file__`; no such file exists."""
 
 STREAM_MOUNT: Final = "/run/agentforge"
-"""Where the guest finds its standard input, and hands on its output as it comes."""
+"""Where the guest hands on its output as it comes."""
+
+TEMPORARY: Final = "/tmp"  # noqa: S108 (the guest's)
+"""Where the guest finds room for what does not outlive its execution."""
+
+LIBRARY: Final = "/usr/local/lib"
+"""Where the guest finds the standard library."""
 
 RESERVE_BYTES: Final = 5 << 19
 """What is kept of the guest's memory for telling that it is used up."""
@@ -36,7 +42,7 @@ import _io, atexit, gc, linecache, marshal, os, sys
 # Room to print a traceback in; never written to, so it costs no memory of the host.
 reserve = [_io.BufferedReader(_io.BytesIO(), RESERVE)]
 
-def start(source, argv, inject, stdin, streams, keep):
+def start(source, argv, inject, streams, keep):
     main = sys.modules['__main__']
     names = vars(main)
     names.pop(ENTRY, None)
@@ -56,8 +62,6 @@ def start(source, argv, inject, stdin, streams, keep):
         names.update(json.loads(inject))
         if not keep:
             del json
-    if stdin:
-        take_input(stdin)
     if streams:
         settings = dict(globals())
         exec(marshal.loads(streams[1]), settings)
@@ -118,34 +122,22 @@ def end(main, run_exit_handlers=atexit._run_exitfuncs, gc=gc, known=frozenset(sy
                 pass
     gc.collect()
 
-def take_input(pieces):
-    # A descriptor cannot be put in another's place here, but its number is free once it is closed,
-    # and a new one gets a free number, some other's perhaps before this one's.
-    os.close(0)
-    path = '/tmp/.agentforge-stdin'
-    others = []
-    while (new := os.open(path, os.O_RDWR | os.O_CREAT)) != 0:
-        others.append(new)
-    for other in others:
-        os.close(other)
-    for _ in range(pieces):
-        given = os.open(INPUT, os.O_RDONLY)
-        while chunk := os.read(given, 1 << 20):
-            while chunk:
-                chunk = chunk[os.write(0, chunk):]
-        os.close(given)
-    os.lseek(0, 0, 0)
-    os.unlink(path)
-
 def prepare():
     os.chdir(WORKSPACE)
     vars(sys.modules['__main__'])[ENTRY] = start
     # A number that was in use once is given anew before one that never was. So that an execution
     # changes nothing in that, the few that it may need were all in use before.
-    numbers = [os.open('/', os.O_RDONLY) for _ in range(DESCRIPTORS)]
+    numbers = [os.open(LIBRARY, os.O_RDONLY) for _ in range(DESCRIPTORS)]
     for number in numbers:
         os.close(number)
     print(*numbers)
+    # The first traceback imports what prints it.
+    told, sys.stderr = sys.stderr, _io.StringIO()
+    try:
+        raise RuntimeError
+    except RuntimeError as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+    sys.stderr = told
     gc.freeze()
 
 todo, arguments = globals().pop('TODO')
@@ -215,7 +207,7 @@ _SETTINGS: Final = {
     "WORKSPACE": GUEST_WORKSPACE,
     "NAME": SCRIPT_NAME,
     "MOUNT": STREAM_MOUNT,
-    "INPUT": f"{STREAM_MOUNT}/stdin",
+    "LIBRARY": LIBRARY,
     "ENTRY": _ENTRY,
     "RESERVE": RESERVE_BYTES,
     "DESCRIPTORS": _DESCRIPTORS,
@@ -275,14 +267,12 @@ class Script:
         source: The code.
         argv: Its arguments.
         inject: Variables as one JSON object, or None.
-        stdin: In how many pieces its standard input waits for it.
         streams: Which of "stdout" and "stderr" are handed on as they come.
     """
 
     source: str
     argv: Sequence[str] = ()
     inject: str | None = None
-    stdin: int = 0
     streams: tuple[str, ...] = ()
 
     def turn(self, code: GuestCode, *, keep: bool) -> str:
@@ -296,7 +286,6 @@ class Script:
             self.source.removeprefix("\ufeff"),
             list(self.argv),
             self.inject,
-            self.stdin,
             (self.streams, code.tee) if self.streams else None,
             keep,
         )

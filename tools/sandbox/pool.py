@@ -12,14 +12,17 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+import time
+from collections.abc import Callable
 from typing import Final
 
 from attrs import frozen
 
 from tools.event_log import get_logger
 from tools.sandbox.errors import SandboxError
-from tools.sandbox.interpreter import Interpreter, InterpreterClass, open_interpreter
-from tools.sandbox.policy import shown
+from tools.sandbox.interpreter import Interpreter, InterpreterClass, class_of, open_interpreter
+from tools.sandbox.policy import ExecutionPolicy, shown
+from tools.sandbox.runtime import ensure_ready
 
 POOL_VARIABLE: Final = "AGENTFORGE_SANDBOX_POOL"
 """The environment variable that sets the pool's size before anything else does."""
@@ -31,8 +34,8 @@ DEFAULT_POOL_SIZE: Final = 2
 MAX_POOL_SIZE: Final = 64
 
 _JOIN_SECONDS: Final = 10.0
-RESTORE_SECONDS: Final = 0.01
-"""How long an execution waits for a used interpreter that is being restored."""
+RESTORE_SECONDS: Final = 0.1
+"""How long an execution waits for an interpreter that is in use or being restored."""
 
 RETURN_SECONDS: Final = 0.05
 """How long an interpreter in use is expected back before another is opened in its place."""
@@ -73,9 +76,11 @@ class InterpreterPool:
     Args:
         size: How many it keeps ready; 0 switches it off.
         restore: Whether used interpreters are made what they were and used again.
-        restoring_s: The longest that `take` waits for one that is being restored, in seconds.
+        restoring_s: The longest that `take` waits for one that is in use or being restored, in
+            seconds.
         return_s: How long one in use is expected back before another is opened in its place, in
             seconds.
+        clock: Gives the time, in seconds.
     """
 
     def __init__(
@@ -85,6 +90,7 @@ class InterpreterPool:
         restore: bool = True,
         restoring_s: float = RESTORE_SECONDS,
         return_s: float = RETURN_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._restoring_s = restoring_s
         self._return_s = return_s
@@ -98,6 +104,9 @@ class InterpreterPool:
         self._left: list[Interpreter] = []
         self._coming = 0
         self._out = 0
+        self._running = 0
+        self._clock = clock
+        self._moved = float("-inf")
         self._busy = False
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -114,16 +123,19 @@ class InterpreterPool:
         with self._condition:
             self._out += 1
             if self._closed or self._size == 0:
+                self._running += 1
                 return None
             if self._wanted != kind:
                 self._wanted = kind
+                self._moved = float("-inf")  # those in use are of another class
                 stale, self._ready = self._ready, []
                 self._counts["discarded"] += len(stale)
-            # One that is being restored is ready sooner than another is opened.
-            self._condition.wait_for(
-                lambda: self._ready or not (self._spent or self._coming), self._restoring_s
-            )
+            # One that is in use or being restored is ready sooner than another is opened: with
+            # several threads at it, each opening holds all of them up.
+            self._wait_for_one()
             taken = self._next()
+            self._running += 1
+            self._moved = self._clock()
             self._counts["missed" if taken is None else "used"] += 1
             self._resting = 0
             if not self._ready:
@@ -131,6 +143,20 @@ class InterpreterPool:
         for interpreter in stale:
             interpreter.close()
         return taken
+
+    def _wait_for_one(self) -> None:
+        """Wait as long as one is expected soon, and none is ready."""
+        until = self._clock() + self._restoring_s
+        while not self._ready and (self._spent or self._coming or self._is_one_expected()):
+            left = until - self._clock()
+            if left <= 0:
+                return
+            self._condition.wait(min(left, self._return_s))
+
+    def _is_one_expected(self) -> bool:
+        """Whether one that is in use will soon be back: those that come and go are quick."""
+        moving = self._clock() - self._moved < self._return_s
+        return self._restore and self._running > 0 and moving
 
     def _next(self) -> Interpreter | None:
         while self._ready:
@@ -149,22 +175,50 @@ class InterpreterPool:
         """
         with self._condition:
             self._out -= 1
+            self._running -= 1
+            self._moved = self._clock()
             idle = self._closed or self._size == 0 or self._wanted is None
             if not idle:
                 if used is not None:
                     self._spent.append(used)
-                if self._thread is None:
-                    self._thread = threading.Thread(
-                        target=self._work, name="sandbox-pool", daemon=True
-                    )
-                    self._thread.start()
-                    # The runner's own hooks for the end of the process take away what an opening
-                    # needs; the last registered is called first.
-                    atexit.unregister(_at_exit)
-                    atexit.register(_at_exit)
+                self._start()
                 self._condition.notify_all()
         if idle and used is not None:
             used.close()
+
+    def want(self, kind: InterpreterClass | None = None) -> bool:
+        """Begin to fill the pool, though no execution asked for an interpreter yet.
+
+        Args:
+            kind: The class to have ready from now on; None leaves the one last asked for.
+
+        Returns:
+            Whether it is known of which class they are to be.
+        """
+        stale: list[Interpreter] = []
+        with self._condition:
+            if kind is not None and self._wanted != kind:
+                self._wanted = kind
+                self._moved = float("-inf")  # those in use are of another class
+                stale, self._ready = self._ready, []
+                self._counts["discarded"] += len(stale)
+            known = self._wanted is not None
+            if known and not self._closed and self._size > 0:
+                self._start()
+                self._condition.notify_all()
+        for interpreter in stale:
+            interpreter.close()
+        return known
+
+    def _start(self) -> None:
+        """Start the thread, unless it runs; the lock is held."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="sandbox-pool", daemon=True)
+            self._thread.start()
+            # The runner's own hooks for the end of the process take away what an opening needs;
+            # the last registered is called first.
+            atexit.unregister(_at_exit)
+            atexit.register(_at_exit)
 
     def resize(self, size: int, *, restore: bool) -> None:
         """Keep this many ready from now on, used once only or restored."""
@@ -184,13 +238,17 @@ class InterpreterPool:
         Interpreters in use count as ready, but for the last one, if they are to be restored.
 
         Args:
-            timeout_s: The longest wait, in seconds; False is returned if it was too short.
+            timeout_s: The longest wait, in seconds.
+
+        Returns:
+            False if that was too short, or if interpreters can't be opened.
         """
         with self._condition:
-            return self._condition.wait_for(
+            settled = self._condition.wait_for(
                 lambda: self._settled() and not (self._busy or self._spent or self._left),
                 timeout_s,
             )
+            return settled and self._resting < _FAILURES_BEFORE_REST
 
     def close(self) -> None:
         """Close every interpreter that is ready and end the thread; `take` gives None then."""
@@ -402,9 +460,26 @@ def close_pool() -> None:
     the_pool().close()
 
 
-def warm_pool(timeout_s: float = 10.0) -> bool:
-    """Wait until the pool is full again; False if the time was too short for that."""
-    return the_pool().wait_ready(timeout_s)
+def warm_pool(timeout_s: float = 10.0, *, policy: ExecutionPolicy | None = None) -> bool:
+    """Fill the pool and wait until it is full; before the first execution, too.
+
+    Args:
+        timeout_s: The longest wait, in seconds; compiling the interpreter, once on a machine, is
+            not counted.
+        policy: Have interpreters for executions under this policy ready. None has those of the
+            last execution's, and before the first those of the default policy.
+
+    Returns:
+        Whether it is full; False if the time was too short for that, or if interpreters can't be
+        opened. A pool that is off or closed is as full as it gets.
+
+    Raises:
+        SandboxUnavailable: This process or machine cannot run guests now.
+    """
+    pool = the_pool()
+    if policy is not None or not pool.want():
+        pool.want(class_of(policy or ExecutionPolicy(), ensure_ready()))
+    return pool.wait_ready(timeout_s)
 
 
 def _at_exit() -> None:

@@ -15,10 +15,9 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from attrs import frozen
-
 from tools.sandbox.changes import ChangeLedger
-from tools.sandbox.usage import Usage, UsageBook
+from tools.sandbox.quota import Quota, Room
+from tools.sandbox.usage import UsageBook
 from tools.sandbox.workspace import list_files, take_snapshot
 
 if TYPE_CHECKING:
@@ -36,21 +35,6 @@ MAX_DEPTH: Final = 128
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _MAX_RENAMED: Final = 100_000
-
-
-@frozen(kw_only=True)
-class Quota:
-    """What a guest may fill.
-
-    Attributes:
-        workspace_bytes: The most bytes of all files together.
-        workspace_files: The most files and directories.
-        file_bytes: The largest file that may be opened or written.
-    """
-
-    workspace_bytes: int
-    workspace_files: int
-    file_bytes: int
 
 
 class FileService(Protocol):
@@ -80,6 +64,9 @@ class FileService(Protocol):
     def rename(self, src: str, dst: str) -> None:
         """Move a file or directory."""
 
+    def set_times(self, path: str, atime_ns: int | None, mtime_ns: int | None) -> None:
+        """Set a file's or directory's times, in nanoseconds; None leaves one as it is."""
+
 
 def is_hidden(name: str) -> bool:
     """Whether a name at a workspace's root is, in any spelling, the host's own file's."""
@@ -108,16 +95,9 @@ class WorkspaceProvider:
         """
         self._root = root
         self._quota = quota
-        self._book = book
         self._hide = hide
-        self._exceeded: set[str] = set()
-        self._recounted = False
+        self.room: Final = Room(root, quota, book)
         self.changes = ChangeLedger()
-
-    @property
-    def exceeded(self) -> tuple[str, ...]:
-        """The quotas that refused something: "workspace_bytes" and the like, sorted."""
-        return tuple(sorted(self._exceeded))
 
     # -------------------------------------------------------------- reading
 
@@ -165,8 +145,7 @@ class WorkspaceProvider:
             seen = _visible(name, parent)
             if stat.S_ISDIR(seen.st_mode):
                 raise _refusal(errno.EISDIR)
-            if seen.st_size > self._quota.file_bytes:
-                raise self._over("file_bytes", errno.EFBIG)
+            self.room.allow_size(seen.st_size)
             fd = _open_same(name, parent, os.O_RDONLY, seen)
         finally:
             self._leave(parent)
@@ -176,8 +155,7 @@ class WorkspaceProvider:
             want = seen.st_size + 1
             while chunk := file.read(min(want, limit + 1 - len(data))):
                 data += chunk
-                if len(data) > limit:  # it grew since it was looked at
-                    raise self._over("file_bytes", errno.EFBIG)
+                self.room.allow_size(len(data))  # it may have grown since it was looked at
                 want = 1 << 16
             return bytes(data)
 
@@ -187,32 +165,31 @@ class WorkspaceProvider:
         """Replace a file's content, or make the file."""
         if path == "/":
             raise _refusal(errno.EISDIR)
-        if len(data) > self._quota.file_bytes:
-            raise self._over("file_bytes", errno.EFBIG)
+        self.room.allow_size(len(data))
         parent, name = self._enter(path, making=True)
         try:
             seen = _look(name, parent)
             if seen is None:
-                self._afford(len(data), 1)
+                self.room.afford(len(data), 1)
                 fd = _create(name, parent)
-                self._spend(0, 1)
+                self.room.spend(0, 1)
                 self.changes.wrote(path, existed=False)
             else:
                 if stat.S_ISDIR(seen.st_mode):
                     raise _refusal(errno.EISDIR)
                 if not stat.S_ISREG(seen.st_mode):
                     raise _refusal(errno.EPERM)
-                self._afford(len(data) - seen.st_size, 0)
+                self.room.afford(len(data) - seen.st_size, 0)
                 fd = self._open_existing(name, parent, seen)
                 self.changes.wrote(path, existed=True)
             before = 0 if seen is None else seen.st_size
             try:
                 _replace_content(fd, data)
             except OSError:
-                self._spend(os.fstat(fd).st_size - before, 0)  # as far as it got
+                self.room.spend(os.fstat(fd).st_size - before, 0)  # as far as it got
                 raise
             else:
-                self._spend(len(data) - before, 0)
+                self.room.spend(len(data) - before, 0)
             finally:
                 os.close(fd)
         finally:
@@ -224,9 +201,9 @@ class WorkspaceProvider:
         try:
             if _look(name, parent) is not None:
                 raise _refusal(errno.EEXIST)
-            self._afford(0, 1)
+            self.room.afford(0, 1)
             os.mkdir(name, dir_fd=parent)
-            self._spend(0, 1)
+            self.room.spend(0, 1)
         finally:
             self._leave(parent)
 
@@ -239,7 +216,7 @@ class WorkspaceProvider:
                 raise _refusal(errno.EISDIR)
             os.unlink(name, dir_fd=parent)
             self.changes.removed(path)
-            self._spend(-seen.st_size, -1)
+            self.room.spend(-seen.st_size, -1)
         finally:
             self._leave(parent)
 
@@ -250,7 +227,7 @@ class WorkspaceProvider:
             if not stat.S_ISDIR(_visible(name, parent).st_mode):
                 raise _refusal(errno.ENOTDIR)
             os.rmdir(name, dir_fd=parent)
-            self._spend(0, -1)
+            self.room.spend(0, -1)
         finally:
             self._leave(parent)
 
@@ -299,7 +276,28 @@ class WorkspaceProvider:
             self.changes.wrote(f"{dst}/{below}", existed=False)
         if replaced is not None:
             freed = replaced.st_size if stat.S_ISREG(replaced.st_mode) else 0
-            self._spend(-freed, -1)
+            self.room.spend(-freed, -1)
+
+    def set_times(self, path: str, atime_ns: int | None, mtime_ns: int | None) -> None:
+        """Set the times of a file or directory; not of a file that has another name elsewhere."""
+        if path == "/":
+            _set_times(self._root, os.fstat(self._root), atime_ns, mtime_ns)
+            return
+        parent, name = self._enter(path)
+        try:
+            seen = _visible(name, parent)
+            if stat.S_ISDIR(seen.st_mode):
+                fd = _open_below(name, parent)
+            elif seen.st_nlink > 1:
+                raise _refusal(errno.EPERM)
+            else:
+                fd = _open_same(name, parent, os.O_RDONLY, seen)
+            try:
+                _set_times(fd, seen, atime_ns, mtime_ns)
+            finally:
+                os.close(fd)
+        finally:
+            self._leave(parent)
 
     def _open_existing(self, name: str, parent: int, seen: os.stat_result) -> int:
         """Open a file to rewrite it; one with another name elsewhere gets a file of its own."""
@@ -307,30 +305,6 @@ class WorkspaceProvider:
             return _open_same(name, parent, os.O_WRONLY, seen)
         os.unlink(name, dir_fd=parent)
         return _create(name, parent)
-
-    # -------------------------------------------------------------- the quota
-
-    def _afford(self, more_bytes: int, more_files: int) -> None:
-        """Refuse a growth past the quota; what shrinks is always allowed."""
-        if self._book is None or (more_bytes <= 0 and more_files <= 0):
-            return
-        limit = Usage(bytes=self._quota.workspace_bytes, entries=self._quota.workspace_files)
-        wrong = self._book.known(self._root, limit).refuses(more_bytes, more_files, limit)
-        if wrong is not None and not self._recounted:
-            # Others may have made room: count once more before the guest is told otherwise.
-            self._recounted = True
-            self._book.forget()
-            wrong = self._book.known(self._root, limit).refuses(more_bytes, more_files, limit)
-        if wrong is not None:
-            raise self._over(wrong, errno.ENOSPC)
-
-    def _spend(self, more_bytes: int, more_files: int) -> None:
-        if self._book is not None:
-            self._book.add(more_bytes, more_files)
-
-    def _over(self, quota: str, number: int) -> OSError:
-        self._exceeded.add(quota)
-        return _refusal(number)
 
     # -------------------------------------------------------------- paths
 
@@ -367,6 +341,17 @@ class WorkspaceProvider:
     def _leave(self, directory: int) -> None:
         if directory != self._root:
             os.close(directory)
+
+
+def _set_times(fd: int, seen: os.stat_result, atime_ns: int | None, mtime_ns: int | None) -> None:
+    times = (
+        seen.st_atime_ns if atime_ns is None else atime_ns,
+        seen.st_mtime_ns if mtime_ns is None else mtime_ns,
+    )
+    try:
+        os.utime(fd, ns=times)
+    except OverflowError as error:
+        raise _refusal(errno.EINVAL) from error
 
 
 class ProviderSwitch:
@@ -420,6 +405,15 @@ class ProviderSwitch:
     def rename(self, src: str, dst: str) -> None:
         """As the bound target answers."""
         self._bound().rename(src, dst)
+
+    def set_times(self, path: str, atime_ns: int | None, mtime_ns: int | None) -> None:
+        """As the bound target answers."""
+        self._bound().set_times(path, atime_ns, mtime_ns)
+
+    @property
+    def room(self) -> Room | None:
+        """The room of the bound target; None where nothing is kept that could fill it."""
+        return getattr(self._target, "room", None)
 
     def _bound(self) -> FileService:
         if self._target is None:

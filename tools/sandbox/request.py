@@ -21,7 +21,6 @@ from tools.sandbox.policy import (
     text_fault,
 )
 from tools.sandbox.provider import MAX_DEPTH, MAX_GUEST_PATH_BYTES, is_hidden
-from tools.sandbox.streams import input_pieces
 
 MAX_CODE_BYTES: Final = 256 << 20
 """The longest code, and the longest injected variables, in bytes."""
@@ -128,7 +127,6 @@ def checked_request(
             source=code,
             argv=tuple(argv),
             inject=variables,
-            stdin=input_pieces(given),
             streams=tuple(callbacks),
         ),
         code_bytes=len(code.encode("utf-8")),

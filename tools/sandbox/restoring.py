@@ -2,9 +2,9 @@
 
 Opening an interpreter takes several times as long as running a line in it. What code can have
 changed in its interpreter is little and can be told: the linear memory, which descriptors are open
-and where they stand, and the private directories it sees as its `/`. The memory is written back
-byte by byte as it was; the rest is compared, and an interpreter in which it differs is not used
-again.
+and where they stand. The memory is written back byte by byte as it was; the rest is compared, and
+an interpreter in which it differs is not used again. Files outlive no execution but in the
+workspace: what the guest sees besides is made for each.
 
 What makes this sound, beside the comparison:
 
@@ -25,14 +25,11 @@ import ctypes
 import functools
 import hashlib
 import mmap
-import os
 import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
-
-from attrs import frozen
 
 from tools.event_log import get_logger
 
@@ -126,7 +123,6 @@ class PreparedState:
         self._held = frozenset(table.held)
         self._disturbed = False
         self._watch_descriptors(table, numbers)
-        self._directories = tuple(_directories(os.fspath(state.private.path)))
         with trust.lock:
             self._digest = None if trust.proven else _digest(self._memory)
 
@@ -163,7 +159,6 @@ class PreparedState:
             and not table.owed
             and table.staged == self._staged
             and {number: vars(entry) for number, entry in table.table.items()} == self._entries
-            and all(_unchanged(directory) for directory in self._directories)
         )
 
     def _write_back(self) -> bool:
@@ -314,39 +309,6 @@ def _written(address: int, size: int) -> Iterator[tuple[int, int]]:
         end = run.end()
     if end > 0:
         yield start * _PAGE, end * _PAGE
-
-
-@frozen(kw_only=True)
-class _Directory:
-    """A private directory of the guest: the names in it, and what tells that they changed."""
-
-    path: str
-    facts: tuple[int, ...]
-    names: list[str]
-
-
-def _directories(root: str) -> Iterator[_Directory]:
-    """A directory and all below it, as they are before any code ran; there is nothing else yet."""
-    names = sorted(os.listdir(root))
-    yield _Directory(path=root, facts=_facts(root), names=names)
-    for name in names:
-        yield from _directories(f"{root}/{name}")
-
-
-def _unchanged(directory: _Directory) -> bool:
-    # The kernel sets the time of the last change (ctime), no program can.
-    try:
-        return (
-            _facts(directory.path) == directory.facts
-            and sorted(os.listdir(directory.path)) == directory.names
-        )
-    except OSError:
-        return False
-
-
-def _facts(path: str) -> tuple[int, ...]:
-    seen = os.lstat(path)
-    return seen.st_dev, seen.st_ino, seen.st_mode, seen.st_mtime_ns, seen.st_ctime_ns
 
 
 def _digest(memory: memoryview) -> bytes:

@@ -35,6 +35,25 @@ class ToolCallRecord:
 
 
 @frozen(kw_only=True)
+class LostWrite:
+    """A file that is not what the code wrote, because a write was refused.
+
+    Attributes:
+        path: The file: relative to the workspace, or absolute where it is in `/tmp`.
+        method: What was refused, "write".
+        errno: Why, by its name: "ENOSPC" where a quota or the disk was full, "EFBIG" where the
+            file, or all open files together, became too large.
+        at: When it was refused: "write", when the code wrote; "close", "sync" or "exit", when what
+            it had written was to be kept.
+    """
+
+    path: str
+    method: str
+    errno: str
+    at: str
+
+
+@frozen(kw_only=True)
 class SandboxResult:
     """What one execution did, told entirely: nothing a guest does is raised instead.
 
@@ -43,7 +62,8 @@ class SandboxResult:
     comparison are the host's own observation.
 
     Attributes:
-        success: True when the code ran to its end with exit code 0.
+        success: True when the code ran to its end with exit code 0 and nothing of what it wrote
+            was lost.
         stdout: What the guest wrote to standard output, UTF-8 with bad bytes replaced.
         stderr: What the guest wrote to standard error, UTF-8 with bad bytes replaced.
         exit_code: The exit status; 1 after an uncaught exception; None when a limit or a fault of
@@ -73,6 +93,9 @@ class SandboxResult:
             bytes (40 MiB at the least), or None where that is not known: after a trap, or an exit
             that ended the interpreter.
         tool_calls: The calls the guest made to functions of the host, in order, the first 1,000.
+        lost_writes: The files that are not what the code wrote, because a write was refused and not
+            made good: by writing it later, or by removing or replacing the file. The first 1,000,
+            sorted.
     """
 
     success: bool
@@ -90,3 +113,4 @@ class SandboxResult:
     metadata: Mapping[str, object] = field(factory=dict, hash=False)
     memory_peak: int | None = None
     tool_calls: tuple[ToolCallRecord, ...] = ()
+    lost_writes: tuple[LostWrite, ...] = ()

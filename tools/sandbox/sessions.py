@@ -15,24 +15,24 @@ import errno
 import os
 import stat
 import threading
-import uuid
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from datetime import datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, TypedDict, Unpack
 
 from attrs import evolve, frozen
 from structlog.contextvars import bound_contextvars
 
+from tools.clock import utc_now
 from tools.durable import DirectoryLock, FileSystem, discard_tree
 from tools.durable.filesystem import DIRECTORY_FLAGS
+from tools.identifiers import new_uuid4
 from tools.prune import prepare_root
 from tools.sandbox.claims import claim
-from tools.sandbox.errors import SandboxError, WorkspaceError
+from tools.sandbox.errors import WorkspaceError
 from tools.sandbox.execution import Sandbox
-from tools.sandbox.factory import create_sandbox
+from tools.sandbox.factory import RuntimeType, create_sandbox, require_python
 from tools.sandbox.isolation import Isolation
 from tools.sandbox.metadata import (
     METADATA_NAME,
@@ -40,9 +40,8 @@ from tools.sandbox.metadata import (
     create_metadata,
     format_time,
     touch_session_metadata,
-    utc_now,
 )
-from tools.sandbox.policy import ExecutionPolicy, shown
+from tools.sandbox.policy import ExecutionPolicy
 from tools.sandbox.request import Request
 from tools.sandbox.result import SandboxResult
 from tools.sandbox.sandbox_logging import EventLogger, SandboxLogger
@@ -63,22 +62,6 @@ from tools.sandbox.workspace import ensure_workspace
 _ATTEMPTS: Final = 8
 _GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 _TAKEN: Final = frozenset({errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR})
-
-
-class RuntimeType(StrEnum):
-    """The languages a session's code can be in."""
-
-    PYTHON = "python"
-
-
-class UnsupportedRuntime(SandboxError, ValueError):
-    """A session was asked to run a language the sandbox has no interpreter for."""
-
-    def __init__(self, runtime: object) -> None:
-        super().__init__(
-            f"the runtime {shown(runtime)} is not supported; nothing was made. "
-            f"Use one of {', '.join(repr(str(known)) for known in RuntimeType)}"
-        )
 
 
 class SandboxOptions(TypedDict, total=False):
@@ -171,18 +154,13 @@ def _record_of(result: SandboxResult) -> ExecutionRecord:
     )
 
 
-def new_session_id() -> str:
-    """A random session id, a UUID of version 4."""
-    return str(uuid.uuid4())
-
-
 def create_session_sandbox(
     runtime: RuntimeType | str = RuntimeType.PYTHON,
     policy: ExecutionPolicy | None = None,
     workspace_root: str | os.PathLike[str] = DEFAULT_ROOT,
     logger: SandboxLogger | EventLogger | None = None,
     *,
-    new_id: Callable[[], str] = new_session_id,
+    new_id: Callable[[], str] = new_uuid4,
     clock: Callable[[], datetime] = utc_now,
     token: Callable[[], str] = random_token,
     fs: SessionFileSystem = OS_FILES,
@@ -217,7 +195,7 @@ def create_session_sandbox(
         WorkspaceError: The workspace cannot be made.
         SandboxError: An option is refused, as by `create_sandbox`; no session was made.
     """
-    _require_python(runtime)
+    require_python(runtime)
     log = SandboxLogger.of(logger)
     for _ in range(_ATTEMPTS):
         session_id = validate_session_id(new_id())
@@ -279,7 +257,7 @@ def get_session_sandbox(
         SandboxError: An option is refused, as by `create_sandbox`.
     """
     validate_session_id(session_id)
-    _require_python(runtime)
+    require_python(runtime)
     log = SandboxLogger.of(logger)
     root = _ensure_root(workspace_root)
     made = _make_workspace(root, session_id, clock=clock, token=token, fs=fs)
@@ -294,11 +272,6 @@ def get_session_sandbox(
         fs=fs,
         rich_metadata=rich_metadata,
     )
-
-
-def _require_python(runtime: object) -> None:
-    if runtime != RuntimeType.PYTHON:
-        raise UnsupportedRuntime(runtime)
 
 
 def _ensure_root(workspace_root: str | os.PathLike[str]) -> Path:

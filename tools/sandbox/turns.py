@@ -35,11 +35,13 @@ class Served:
 
     Attributes:
         files: The service of its workspace.
+        temporary: The service of its `/tmp`.
         streams: The service of its standard streams.
         mounted: The services of the policy's mounts, by guest path.
     """
 
     files: FileService
+    temporary: FileService
     streams: FileService
     mounted: Mapping[str, FileService]
 
@@ -47,11 +49,13 @@ class Served:
     def by(self, interpreter: Interpreter) -> Iterator[None]:
         """Serve it there until the block is left, and nothing afterwards."""
         interpreter.files.bind(self.files)
+        interpreter.temporary.bind(self.temporary)
         interpreter.streams.bind(self.streams)
         try:
             yield
         finally:
             interpreter.files.bind(None)
+            interpreter.temporary.bind(None)
             interpreter.streams.bind(None)
 
 
@@ -216,6 +220,7 @@ class InterpreterTurns:
         done = interpreter.run(
             request.script,
             keep=self._stateful,
+            stdin=request.stdin,
             fuel=request.fuel,
             deadline_s=request.deadline_s,
             output_bytes=self._policy.output_bytes,
@@ -227,6 +232,7 @@ class InterpreterTurns:
             memory_peak=interpreter.memory_held,
             interpreter=where,
             state_lost=lost,
+            lost_writes=interpreter.lost_writes,
             tool_calls=() if self._recorder is None else self._recorder.records(done),
         )
 

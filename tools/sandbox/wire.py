@@ -12,7 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from tools.sandbox.result import TRAPS, SandboxResult, ToolCallRecord
+from attrs import asdict, fields
+
+from tools.sandbox.result import TRAPS, LostWrite, SandboxResult, ToolCallRecord
 
 HEADER: Final = struct.Struct(">Q")
 
@@ -88,6 +90,7 @@ def encode_result(result: SandboxResult) -> dict[str, Any]:
         "files_modified": result.files_modified,
         "files_deleted": result.files_deleted,
         "truncated": result.truncated,
+        "lost_writes": [asdict(lost) for lost in result.lost_writes],
         "metadata": dict(result.metadata),
     }
 
@@ -107,8 +110,9 @@ def decode_result(
     if trapped is not None and trapped not in TRAPS:
         raise BadMessage("a result has an unknown trap")
     metadata = _field(said, "metadata", dict)
+    lost = _lost_writes(said)
     return SandboxResult(
-        success=exit_code == 0,
+        success=exit_code == 0 and not lost,
         stdout=_field(said, "stdout", str),
         stderr=_field(said, "stderr", str),
         exit_code=exit_code,
@@ -126,6 +130,7 @@ def decode_result(
             for name, value in metadata.items()
         },
         tool_calls=tool_calls,
+        lost_writes=lost,
     )
 
 
@@ -138,6 +143,16 @@ def _field(said: Mapping[str, Any], name: str, kind: type) -> Any:
 
 def _optional(said: Mapping[str, Any], name: str, kind: type) -> Any:
     return None if said.get(name) is None else _field(said, name, kind)
+
+
+def _lost_writes(said: Mapping[str, Any]) -> tuple[LostWrite, ...]:
+    names = {attribute.name for attribute in fields(LostWrite)}
+    value = _field(said, "lost_writes", list)
+    for lost in value:
+        texts = isinstance(lost, dict) and all(type(text) is str for text in lost.values())
+        if not texts or set(lost) != names:
+            raise BadMessage("a result's lost_writes holds something else than lost writes")
+    return tuple(LostWrite(**lost) for lost in value)
 
 
 def _paths(said: Mapping[str, Any], name: str) -> tuple[str, ...]:

@@ -66,8 +66,8 @@ class Worker:
         policy: ExecutionPolicy = settings["policy"]
         _limit(resource.RLIMIT_CORE, 0)
         _limit(resource.RLIMIT_AS, _ADDRESS_SPACE)
-        # The guest's memory, the files it holds open, and one of them on its way to the disk.
-        _limit(resource.RLIMIT_DATA, _OWN_DATA + 3 * policy.memory_bytes)
+        # The guest's memory, the files it holds open, one of them on its way to the disk, `/tmp`.
+        _limit(resource.RLIMIT_DATA, _OWN_DATA + 4 * policy.memory_bytes)
         _limit(resource.RLIMIT_FSIZE, max(policy.file_bytes, _OWN_FILE_BYTES))
         _limit(resource.RLIMIT_NOFILE, 2 * policy.open_files + _OWN_FILES)
         self._executions = ExecutionsHere(

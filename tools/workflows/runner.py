@@ -326,7 +326,7 @@ class _Run:
         problems += missing_artifacts(
             self.fs, self.workspace_fd, phase.artifacts, root=self.workspace
         )
-        return ", ".join(problems + limits) if problems else None
+        return ", ".join(problems + limits) if problems or result.lost_writes else None
 
     def _place_inputs(self) -> None:
         """Put the inputs into the workspace, once: before the first phase runs, never after.

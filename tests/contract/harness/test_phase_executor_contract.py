@@ -55,6 +55,13 @@ class ScriptedExecutor(FakeExecutor):
             return PhaseResult(success=False, exit_code=1, quota_exceeded=("workspace_bytes",))
         if code == FILLS_AND_COPES:
             return PhaseResult(success=True, exit_code=0, quota_exceeded=("workspace_bytes",))
+        if code == FILLS_AND_SAYS_NOTHING:
+            return PhaseResult(
+                success=False,
+                exit_code=0,
+                quota_exceeded=("workspace_bytes",),
+                lost_writes=("lost (ENOSPC)",),
+            )
         if code == CALLS_FILES:
             return PhaseResult(success=False, trapped="files")
         return PhaseResult(success=False, exit_code=1, stderr="Traceback: ValueError: no\n")
@@ -72,12 +79,19 @@ for i in range(4):
         file.write(bytes(1 << 19))
 """
 FILLS_AND_COPES: Final = """
+import os
 try:
     for i in range(4):
         with open(str(i), 'wb') as file:
             file.write(bytes(1 << 19))
 except OSError:
-    pass
+    os.remove(str(i))
+"""
+FILLS_AND_SAYS_NOTHING: Final = """
+import os
+os.remove('0')
+left = open('lost', 'wb', 1 << 20)
+left.write(bytes((1 << 19) + 1))
 """
 CALLS_FILES: Final = "import os\nwhile True: os.path.exists('x')"
 HOSTILE: Final = {
@@ -218,14 +232,16 @@ def test_the_history_names_the_limits_that_stood_in_the_way(
     assert manager.run_phase(FILLS_AND_COPES).success
     manager.run_phase(FILLS)
     manager.run_phase(CALLS_FILES)
+    manager.run_phase(FILLS_AND_SAYS_NOTHING)
 
     entries = session.history[1:]
     assert [entry.action for entry in entries] == [
-        *("phase_succeeded", "phase_failed", "phase_failed"),
+        *("phase_succeeded", "phase_failed", "phase_failed", "phase_failed"),
     ]
     assert "quota exceeded: workspace_bytes" in (entries[0].details or "")
     assert "exit code 1, quota exceeded: workspace_bytes" in (entries[1].details or "")
     assert "stopped by the limit on file calls" in (entries[2].details or "")
+    assert "not kept: lost (ENOSPC)" in (entries[3].details or "")
 
 
 # ------------------------------------------------------------------------------------- the sandbox

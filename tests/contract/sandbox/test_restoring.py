@@ -16,7 +16,8 @@ from tests.support.soak import SOAKING
 from tools.sandbox import ExecutionPolicy, prepare, runtime_info
 from tools.sandbox.guest import Script
 from tools.sandbox.interpreter import Interpreter, class_of, open_interpreter
-from tools.sandbox.provider import Quota, WorkspaceProvider
+from tools.sandbox.provider import WorkspaceProvider
+from tools.sandbox.quota import Quota
 from tools.sandbox.restoring import (
     KNOWN_RELEASES,
     PreparedState,
@@ -25,6 +26,7 @@ from tools.sandbox.restoring import (
     madvise_pages,
     prepared_state,
 )
+from tools.sandbox.temporary import TemporaryFiles
 from tools.sandbox.usage import UsageBook
 from tools.sandbox.workspace import open_workspace
 
@@ -59,7 +61,9 @@ class Seat:
         book = UsageBook()
         book.begin(root)
         quota = Quota(workspace_bytes=1 << 24, workspace_files=1000, file_bytes=1 << 24)
-        self.interpreter.files.bind(WorkspaceProvider(root, quota, book))
+        files = WorkspaceProvider(root, quota, book)
+        self.interpreter.files.bind(files)
+        self.interpreter.temporary.bind(TemporaryFiles(files.room))
         try:
             return self.interpreter.run(
                 Script(source=code, argv=argv),
@@ -67,10 +71,12 @@ class Seat:
                 fuel=limits.get("fuel", 10**11),
                 deadline_s=limits.get("deadline_s", 60.0),
                 output_bytes=1 << 20,
+                stdin=limits.get("stdin", b""),
                 cancel=None,
             )
         finally:
             self.interpreter.files.bind(None)
+            self.interpreter.temporary.bind(None)
             os.close(root)
 
 
@@ -105,7 +111,18 @@ HARMLESS = {
     "memory_used_and_freed": "for _ in range(5): bytearray(900_000)",
     "interned_text": "import sys\nfor n in range(2000): sys.intern(f'name {n}')",
     "a_few_private_files_at_a_time": "import os\nfor _ in range(3):\n"
-    "  for number in [os.open('/usr', os.O_RDONLY) for _ in range(4)]: os.close(number)",
+    "  for number in [os.open('/usr/local/lib', os.O_RDONLY) for _ in range(4)]: os.close(number)",
+    "a_file_in_tmp": "open('/tmp/left', 'w').close()",
+    "a_file_made_and_removed_in_tmp": "import os; open('/tmp/x', 'w').close(); os.unlink('/tmp/x')",
+    "a_temporary_directory": "import tempfile\n"
+    "with tempfile.TemporaryDirectory() as d: open(d + '/x', 'w').write('y')\n"
+    "left = tempfile.mkdtemp()",
+    "a_file_in_home": "import os; open(os.path.expanduser('~/.pdbrc'), 'w').close()",
+    "a_directory_refused": "import os, contextlib\n"
+    "with contextlib.suppress(OSError): os.mkdir('/left')",
+    "home_replaced": "import os; home = os.environ['HOME']; os.rmdir(home); os.mkdir(home)",
+    "home_moved": "import os; os.rename(os.environ['HOME'], '/tmp/elsewhere')",
+    "another_time": "import os; os.utime('/tmp', (1, 1))",
     "files_of_the_workspace": "open('a', 'w').write('x' * 5000); print(open('a').read(3))",
     "hooks": "import sys\nsys.excepthook = sys.displayhook = print\n"
     "sys.addaudithook(lambda *a: None)\nsys.settrace(lambda *a: None)\n"
@@ -150,22 +167,15 @@ def test_after_an_attack_an_interpreter_is_what_it_was_or_ends(seat: Seat, attac
 
 
 LASTING = {
-    "a_file_in_tmp": "open('/tmp/left', 'w').close()",
-    "a_file_made_and_removed_in_tmp": "import os; open('/tmp/x', 'w').close(); os.unlink('/tmp/x')",
-    "a_file_in_home": "import os; open(os.path.expanduser('~/.pdbrc'), 'w').close()",
-    "a_directory": "import os; os.mkdir('/left')",
-    "a_directory_beside_the_library": "import os; os.mkdir('/usr/local/left')",
-    "home_replaced": "import os; home = os.environ['HOME']; os.rmdir(home); os.mkdir(home)",
-    "home_moved": "import os; os.rename(os.environ['HOME'], '/tmp/elsewhere')",
-    "another_time": "import os; os.utime('/tmp', (1, 1))",
     "a_descriptor_in_the_workspace": "import os; os.open('left', os.O_CREAT | os.O_WRONLY)",
     "a_directory_held": "import os; os.open('/app', os.O_RDONLY)",
-    "a_private_directory_held": "import os; os.open('/usr', os.O_RDONLY)",
+    "the_directory_of_the_library_held": "import os; os.open('/usr/local/lib', os.O_RDONLY)",
+    "the_top_held": "import os; os.open('/', os.O_RDONLY)",
     "a_library_held": "import os, sys\n"
     "os.open([path for path in sys.path if '.zip' in path][0], os.O_RDONLY)",
     "a_file_never_closed": "import sys; sys.left = open('b', 'w'); sys.left.write('x' * 20_000)",
     "more_descriptors_than_ever": "import os\n"
-    "for number in [os.open('/usr', os.O_RDONLY) for _ in range(6)]: os.close(number)",
+    "for number in [os.open('/usr/local/lib', os.O_RDONLY) for _ in range(6)]: os.close(number)",
     "memory_grown": "left = bytearray(30 << 20)",
     **{f"descriptor_{number}_closed": f"import os; os.close({number})" for number in range(8)},
     "descriptor_0_replaced": "import os; os.close(0); os.open('/usr', os.O_RDONLY)",
@@ -199,7 +209,7 @@ def test_an_interpreter_that_ended_is_not_restored(seat: Seat, name: str) -> Non
 
 
 def test_a_descriptor_moved_onto_the_librarys_is_noticed(seat: Seat) -> None:
-    seat.run("import os; os.open('/usr', os.O_RDONLY)")
+    seat.run("import os; os.open('/usr/local/lib', os.O_RDONLY)")
     table = seat.state.table
     (number,) = table.held
     table._renumbered(number, 3)  # what the runner calls after a renumbering
@@ -230,12 +240,12 @@ def test_a_closed_interpreter_is_not_restored(seat: Seat) -> None:
 def test_the_numbers_of_descriptors_tell_nothing(seat: Seat) -> None:
     program = (
         "import os\n"
-        "paths = ['/', '/usr', '/app', '/tmp', '/app', '/app']\n"
+        "paths = ['/', '/usr/local/lib', '/usr', '/app', '/tmp', '/app', '/app']\n"
         "print([os.open(path, os.O_RDONLY) for path in paths])"
     )
     seat.run(
         "import os, decimal\nheld = [os.open('/app', 0) for _ in range(20)]\n"
-        "for number in held[::-1] + [os.open('/usr', os.O_RDONLY)]: os.close(number)"
+        "for number in held[::-1] + [os.open('/usr/local/lib', os.O_RDONLY)]: os.close(number)"
     )
     assert seat.interpreter.restore()
     other = Seat(seat.workspace)
@@ -243,6 +253,20 @@ def test_the_numbers_of_descriptors_tell_nothing(seat: Seat) -> None:
         assert seat.run(program).stdout == other.run(program).stdout
     finally:
         other.interpreter.close()
+
+
+def test_an_input_is_no_more_there_after_restoring(seat: Seat) -> None:
+    program = "import os, sys; print(ascii(sys.stdin.read()), os.fstat(0).st_size)"
+    seat.remember()
+    assert seat.run(program, stdin=b"one").stdout == b"'one' 3\n"
+    assert seat.interpreter.restore()
+    assert seat.memory() == seat.before
+    assert seat.run(program, stdin=b"another").stdout == b"'another' 7\n"
+    assert seat.interpreter.restore()
+    assert seat.run(program).stdout == b"'' 0\n"
+    assert seat.interpreter.restore()
+    seat.run("import os; os.close(0)", stdin=b"one")
+    assert not seat.interpreter.restore()
 
 
 def test_random_numbers_are_new_after_restoring(seat: Seat) -> None:

@@ -14,12 +14,13 @@ import pytest
 from structlog.testing import capture_logs
 
 import tools.sandbox as public
+from tests.support.contained import contained
 from tests.support.listing import names_in
 from tools.sandbox import (
+    BaseSandbox,
     ExecutionPolicy,
     InvalidSessionId,
     RuntimeType,
-    Sandbox,
     SandboxError,
     SandboxLogger,
     UnsupportedRuntime,
@@ -37,7 +38,7 @@ pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("interpreter")]
 UUID4 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
 
-def make(root: Path, session_id: str, **options: Any) -> Sandbox:
+def make(root: Path, session_id: str, **options: Any) -> BaseSandbox:
     made, sandbox = create_session_sandbox(
         workspace_root=root, new_id=lambda: session_id, **options
     )
@@ -108,7 +109,7 @@ def test_scenario_create_new_session_with_sandbox(root: Path) -> None:
     made = create_session_sandbox(runtime=RuntimeType.PYTHON, workspace_root=root)
     session_id, sandbox = made
     assert isinstance(made, tuple)
-    assert isinstance(sandbox, Sandbox)
+    assert isinstance(sandbox, BaseSandbox)
     assert sandbox.workspace == root / session_id
     assert UUID4.fullmatch(session_id)
 
@@ -147,7 +148,7 @@ def test_scenario_create_session_with_custom_logger(root: Path, recorder: Any) -
 def test_scenario_retrieve_sandbox_for_existing_session(root: Path, abc: Path) -> None:
     write_session_file("abc-123", "before.txt", "from before", root)
     sandbox = get_session_sandbox(session_id="abc-123", workspace_root=root)
-    assert isinstance(sandbox, Sandbox)
+    assert isinstance(sandbox, BaseSandbox)
     assert sandbox.workspace == abc
     assert sandbox.execute("print(open('before.txt').read())").stdout == "from before\n"
 
@@ -226,9 +227,14 @@ def test_scenario_delete_session_workspace(root: Path, abc: Path) -> None:
     assert list_session_files("abc-123", root) == []
 
 
-def test_scenario_prevent_path_traversal_in_deletion(root: Path, tmp_path: Path) -> None:
+def test_scenario_prevent_path_traversal_in_deletion(tmp_path: Path) -> None:
+    contained(delete_by_climbing, tmp_path)
+
+
+def delete_by_climbing(folder: Path) -> None:
+    root = folder / "d1" / "d2" / "d3" / "d4" / "workspace"
     root.mkdir(parents=True)
-    target = tmp_path / "d1" / "d2" / "tmp"  # where root/../../../tmp leads
+    target = folder / "d1" / "d2" / "tmp"  # where root/../../../tmp leads
     target.mkdir()
     (target / "precious").write_text("x")
     assert (root / "../../../tmp").resolve() == target
@@ -340,11 +346,26 @@ def test_scenario_non_session_sandbox_usage_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    sandbox = create_sandbox()
+    sandbox = create_sandbox(runtime=RuntimeType.PYTHON)
+    assert isinstance(sandbox, BaseSandbox)
     result = sandbox.execute("open('out.txt', 'w').write('x')")
     assert sandbox.workspace == tmp_path / "workspace"
     assert "session_id" not in result.metadata
     assert sorted(os.listdir(sandbox.workspace)) == ["out.txt"]
+
+
+def test_a_sandbox_without_a_session_tells_its_own_logger(tmp_path: Path, recorder: Any) -> None:
+    for logger in (recorder, SandboxLogger(recorder, tenant="one")):
+        create_sandbox(workspace=tmp_path / "w", logger=logger).execute("1")
+    assert [event for _, event, _ in recorder.told] == 2 * ["execution.start", "execution.complete"]
+    assert ["tenant" in fields for _, _, fields in recorder.told] == [False, False, True, True]
+    assert all("session_id" not in fields for _, _, fields in recorder.told)
+
+
+def test_a_sandbox_of_another_language_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedRuntime, match="'javascript' is not supported"):
+        create_sandbox(runtime="javascript", workspace=tmp_path / "w")
+    assert not (tmp_path / "w").exists()
 
 
 def test_scenario_explicit_workspace_parameter_still_works(tmp_path: Path) -> None:
@@ -374,12 +395,16 @@ def test_scenario_public_api_surface_extended_additively() -> None:
         "runtime_info",
     }
     added = {
+        "BaseSandbox",
+        "PruneResult",
         "RuntimeType",
+        "SandboxLogger",
         "create_session_sandbox",
         "delete_session_path",
         "delete_session_workspace",
         "get_session_sandbox",
         "list_session_files",
+        "prune_sessions",
         "read_session_file",
         "read_session_metadata",
         "repair_session_metadata",

@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
+from tests.support.contained import contained
 from tests.support.listing import names_in
 from tools.sandbox import (
     InvalidSessionId,
     PathEscapesWorkspace,
+    create_session_sandbox,
     delete_session_path,
     list_session_files,
     read_session_file,
@@ -36,6 +38,13 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "delete all": lambda path, root, **kw: delete_session_path(S, path, root, True, **kw),
 }
 each_operation = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
+
+
+def place(folder: Path) -> tuple[Path, Path]:
+    """A workspace root in a folder, deep enough that paths which climb stay in it; a session's."""
+    root = folder / "d1" / "d2" / "d3" / "d4" / "workspace"
+    _, sandbox = create_session_sandbox(workspace_root=root, new_id=lambda: S)
+    return root, sandbox.workspace
 
 
 @pytest.fixture
@@ -149,14 +158,19 @@ def test_scenario_reject_overwrite_with_overwrite_false(root: Path, abc: Path, f
     assert (abc / "data.txt").read_text() == "existing"
 
 
-def test_scenario_reject_path_traversal_in_write(root: Path, abc: Path, tmp_path: Path) -> None:
-    before = tree(tmp_path)
+def test_scenario_reject_path_traversal_in_write(tmp_path: Path) -> None:
+    contained(write_outside, tmp_path)
+
+
+def write_outside(folder: Path) -> None:
+    root, _ = place(folder)
+    before = tree(folder)
     for path in ("../../../tmp/evil.txt", "../evil.txt", "sub/../../evil.txt"):
         with pytest.raises(ValueError, match="escapes"):
             write_session_file(S, path, b"data", root)
-    assert tree(tmp_path) == before
-    assert not list(tmp_path.rglob("evil.txt"))
-    assert not list(tmp_path.rglob("tmp"))
+    assert tree(folder) == before
+    assert not list(folder.rglob("evil.txt"))
+    assert not list(folder.rglob("tmp"))
 
 
 # ---------------------------------------------------------------- delete
@@ -193,8 +207,13 @@ def test_scenario_reject_non_recursive_delete_of_non_empty_directory(
     assert list_session_files(S, root) == ["data/file1.txt"]
 
 
-def test_scenario_reject_path_traversal_in_delete(root: Path, abc: Path, tmp_path: Path) -> None:
-    outside = tmp_path / "d1" / "d2" / "tmp"
+def test_scenario_reject_path_traversal_in_delete(tmp_path: Path) -> None:
+    contained(delete_outside, tmp_path)
+
+
+def delete_outside(folder: Path) -> None:
+    root, _ = place(folder)
+    outside = folder / "d1" / "d2" / "tmp"
     outside.mkdir()
     (outside / "target").write_text("precious")
     for path in ("../../../../tmp/target", "../../../tmp/target", "../../../../tmp"):
@@ -222,19 +241,32 @@ def test_scenario_validate_relative_paths(root: Path, fill: Any) -> None:
             read_session_file(S, path, root)
 
 
-@each_operation
-def test_scenario_reject_absolute_paths(operation: Any, root: Path, abc: Path) -> None:
+def test_scenario_reject_absolute_paths(tmp_path: Path) -> None:
+    contained(name_absolute_paths, tmp_path)
+
+
+def name_absolute_paths(folder: Path) -> None:
+    root, abc = place(folder)
     inside = str(abc / "file.txt")  # absolute, even if it leads back in
-    for path in (inside, "\\file.txt", "//server/share", "C:\\file.txt", "c:/file.txt"):
-        with pytest.raises(ValueError, match="absolute paths are not allowed"):
-            operation(path, root)
+    for path in (inside, "\\file.txt", "//server/share", "C:\\file.txt", "c:/file.txt", "/etc"):
+        for operation in OPERATIONS.values():
+            with pytest.raises(ValueError, match="absolute paths are not allowed"):
+                operation(path, root)
 
 
-@each_operation
-def test_scenario_resolve_symlinks_safely(
-    operation: Any, root: Path, abc: Path, tmp_path: Path
-) -> None:
-    outside = tmp_path / "outside"
+def test_scenario_resolve_symlinks_safely(tmp_path: Path) -> None:
+    contained(go_through_links, tmp_path)
+
+
+def go_through_links(folder: Path) -> None:
+    for name, operation in OPERATIONS.items():
+        (folder / name).mkdir()
+        go_through_links_by(operation, folder / name)
+
+
+def go_through_links_by(operation: Callable[..., Any], folder: Path) -> None:
+    root, abc = place(folder)
+    outside = folder / "outside"
     outside.mkdir()
     (outside / "secret.txt").write_text("secret")
     (abc / "inside.txt").write_text("inside")
@@ -252,7 +284,12 @@ def test_scenario_resolve_symlinks_safely(
     assert list_session_files(S, root) == ["inside.txt"]
 
 
-def test_scenario_normalize_path_separators(root: Path, abc: Path) -> None:
+def test_scenario_normalize_path_separators(tmp_path: Path) -> None:
+    contained(use_both_separators, tmp_path)
+
+
+def use_both_separators(folder: Path) -> None:
+    root, abc = place(folder)
     write_session_file(S, "data\\subdir/file.txt", b"x", root)
     assert (abc / "data" / "subdir" / "file.txt").read_bytes() == b"x"
     assert read_session_file(S, "data/subdir\\file.txt", root) == b"x"

@@ -5,7 +5,7 @@ import sys
 
 from attack_kit import escaped, verdict
 
-known = {"HOME", "TMPDIR", "PYTHONTZPATH", "MPLBACKEND"}
+known = {"HOME", "TMPDIR", "PYTHONTZPATH", "MPLBACKEND", "MPLCONFIGDIR"}
 if set(os.environ) - known:
     escaped("variables " + ", ".join(sorted(set(os.environ) - known)))
 everything = repr(dict(os.environ)) + repr(sys.argv[2:]) + repr(sys.path) + repr(sys.flags)

@@ -313,6 +313,20 @@ def test_a_quota_that_refused_something_is_told(
     assert "the workspace's quota refused something: file_bytes" in done.err
 
 
+def test_a_write_that_was_not_kept_is_told_and_is_no_success(sandboxes: Sandboxes) -> None:
+    code = "import os\nfd = os.open('big', os.O_WRONLY | os.O_CREAT)\n" + (
+        "try: os.ftruncate(fd, 300 << 20)\nexcept OSError: pass"
+    )
+    done = sandboxes("exec", "-c", code, "--memory", "1GiB")
+    assert done.code == 124
+    assert "failed: not kept as written: big (EFBIG)" in done.err
+    document = sandboxes("exec", "-c", code, "--memory", "1GiB", "--json").document
+    assert (document["success"], document["exit_code"]) == (False, 0)
+    assert document["lost_writes"] == [
+        {"path": "big", "method": "write", "errno": "EFBIG", "at": "write"}
+    ]
+
+
 def test_a_workspace_that_is_in_use_is_a_conflict(sandboxes: Sandboxes) -> None:
     import fcntl
 

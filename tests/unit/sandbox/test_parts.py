@@ -17,7 +17,8 @@ from tools.sandbox import errors as errors_module
 from tools.sandbox.changes import ChangeLedger
 from tools.sandbox.host_functions import summary
 from tools.sandbox.request import relative_path_fault
-from tools.sandbox.streams import INPUT_PIECE_BYTES, StreamProvider, input_pieces
+from tools.sandbox.result import LostWrite
+from tools.sandbox.streams import StreamProvider
 from tools.sandbox.wire import (
     BadMessage,
     FrameReader,
@@ -55,6 +56,7 @@ def test_a_result_is_the_same_after_the_wire(result: SandboxResult) -> None:
         exit_code=None,
         success=False,
         files_created=("a", "b"),
+        lost_writes=(LostWrite(path="a", method="write", errno="ENOSPC", at="close"),),
         metadata={"truncated_streams": ("stdout",), "quota_exceeded": (), "state_lost": None},
     )
     said = json.loads(json.dumps(encode_result(sent)))
@@ -73,6 +75,10 @@ def test_a_result_is_the_same_after_the_wire(result: SandboxResult) -> None:
         ("fuel_consumed", 1.5),
         ("duration_s", "1"),
         ("files_created", "abc"),
+        ("lost_writes", None),
+        ("lost_writes", ["a"]),
+        ("lost_writes", [{"path": "a"}]),
+        ("lost_writes", [{"path": "a", "method": 1, "errno": "EIO", "at": "exit"}]),
         ("files_deleted", [1]),
         ("truncated", 1),
         ("metadata", []),
@@ -134,6 +140,8 @@ def test_a_stream_serves_nothing_but_its_streams() -> None:
     with pytest.raises(OSError):
         streams.rename("/stdout", "/x")
     with pytest.raises(OSError):
+        streams.set_times("/stdout", None, 1)
+    with pytest.raises(OSError):
         streams.read("/")
     with pytest.raises(OSError):
         streams.list("/stdout")
@@ -141,29 +149,6 @@ def test_a_stream_serves_nothing_but_its_streams() -> None:
     streams.write("/stdout", b"\xbc89 and what is too much")
     streams.finish()
     assert "".join(seen) == "12345ü89 "
-
-
-@pytest.mark.parametrize(
-    ("size", "pieces"),
-    [(1, 1), (INPUT_PIECE_BYTES, 1), (INPUT_PIECE_BYTES + 1, 2), (2 * INPUT_PIECE_BYTES, 2)],
-)
-def test_an_input_is_read_once_piece_by_piece(size: int, pieces: int) -> None:
-    given = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
-    streams = StreamProvider({}, 10, given)
-    assert streams.list("/") == []
-    assert input_pieces(given) == pieces
-    read = b""
-    for _ in range(pieces):
-        expected = streams.stat("/stdin").size
-        piece = streams.read("/stdin")
-        assert len(piece) == expected
-        read += piece
-    assert read == given
-    for call in (streams.stat, streams.read):
-        with pytest.raises(OSError):
-            call("/stdin")
-    with pytest.raises(OSError):
-        streams.write("/stdin", b"x")
 
 
 def test_changes_of_one_path_come_down_to_one_word() -> None:

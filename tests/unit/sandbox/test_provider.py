@@ -20,11 +20,11 @@ from tools.sandbox import provider as provider_module
 from tools.sandbox.provider import (
     MAX_DEPTH,
     ProviderSwitch,
-    Quota,
     WorkspaceProvider,
     is_hidden,
     place_files,
 )
+from tools.sandbox.quota import Quota
 from tools.sandbox.usage import Usage, UsageBook
 from tools.sandbox.workspace import open_workspace
 
@@ -104,7 +104,7 @@ def test_a_file_beyond_the_limit_is_refused_unread(served: Served) -> None:
     os.truncate(served.root / "keep.txt", 1 << 40)
     refused(errno.EFBIG, served.files.read, "/keep.txt")
     refused(errno.EFBIG, served.files.write, "/keep.txt", bytes((1 << 20) + 1))
-    assert served.files.exceeded == ("file_bytes",)
+    assert served.files.room.exceeded == ("file_bytes",)
     assert (served.root / "keep.txt").stat().st_size == 1 << 40
 
 
@@ -458,7 +458,7 @@ def test_bytes_past_the_quota_are_refused_and_what_fits_is_kept(tmp_path: Path) 
     refused(errno.ENOSPC, served.files.write, "/a", bytes(61))
     served.files.write("/a", bytes(10))
     served.files.write("/b", bytes(90))
-    assert served.files.exceeded == ("workspace_bytes",)
+    assert served.files.room.exceeded == ("workspace_bytes",)
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) == 100
     served.files.remove("/b")
     served.files.write("/c", bytes(90))
@@ -472,12 +472,12 @@ def test_files_past_the_quota_are_refused_directories_too(tmp_path: Path) -> Non
     served.files.write("/b", b"")
     refused(errno.ENOSPC, served.files.write, "/c", b"")
     refused(errno.ENOSPC, served.files.mkdir, "/e")
-    assert served.files.exceeded == ("workspace_files",)
+    assert served.files.room.exceeded == ("workspace_files",)
     served.files.rename("/d/a", "/b")
     served.files.write("/c", b"")
     served.files.remove("/c")
     served.files.rmdir("/d")
-    assert served.files.exceeded == ("workspace_files",)
+    assert served.files.room.exceeded == ("workspace_files",)
     os.close(served.fd)
 
 
@@ -500,7 +500,7 @@ def test_room_made_by_others_is_found_before_a_refusal(tmp_path: Path) -> None:
     served.files.write("/a", bytes(10))
     (tmp_path / "big").unlink()
     served.files.write("/a", bytes(50))
-    assert served.files.exceeded == ()
+    assert served.files.room.exceeded == ()
     os.close(served.fd)
 
 

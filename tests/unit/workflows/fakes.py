@@ -62,6 +62,7 @@ class FakeExecutor:
         exit_code: int | None = 0
         trapped = None
         said = []
+        lost: list[str] = []
         for line in code.splitlines():
             word, *rest = line.split(" ", 2)
             self.step()
@@ -74,14 +75,16 @@ class FakeExecutor:
             if word == "fails-first":
                 exit_code = int(not self._has_failed(session_id))
                 break
-            if word == "say":
+            if word == "lose":
+                lost.append(f"{rest[0]} (ENOSPC)")
+            elif word == "say":
                 said.append(" ".join(rest))
             else:
                 _act(root, word, rest)
         now = _look(root)
         self.step()
         return PhaseResult(
-            success=exit_code == 0,
+            success=exit_code == 0 and not lost,
             exit_code=exit_code,
             trapped=trapped,
             stdout="\n".join(said),
@@ -91,6 +94,7 @@ class FakeExecutor:
             ),
             files_deleted=sorted(was.keys() - now.keys()),
             workspace=root,
+            lost_writes=lost,
         )
 
     def _has_failed(self, session_id: str) -> bool:

@@ -200,6 +200,7 @@ def test_runs_without_an_observer(ground: Ground) -> None:
         ("write x hi", {"artifacts": ["x/y"]}, "x/y is missing, or behind a link"),
         ("exit 2", {"artifacts": ["x"]}, "exit code 2, expected 0, x is missing"),
         ("write x hi", {"artifacts": ["x", "y", "z"]}, "y is missing, z is missing"),
+        ("lose x", {}, "not kept: x (ENOSPC)"),
     ],
 )
 def test_what_is_no_success_pauses_the_session_and_says_why(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 
 import typer
-from attrs import frozen
+from attrs import asdict, frozen
 
 from tools.cli.context import Cli, cli_of
 from tools.cli.errors import (
@@ -298,6 +298,8 @@ def execute(
         guest.finish(result)
         for told in _remarks(result):
             cli.output.remark(told)
+    if result.exit_code == 0 and not result.success:
+        raise typer.Exit(ExitCode.LIMIT)
     if result.exit_code is not None:
         raise typer.Exit(GuestExit(result.exit_code))
     if result.trapped != "cancelled":
@@ -445,11 +447,16 @@ def _remarks(result: SandboxResult) -> Iterator[str]:
     exceeded: Any = result.metadata["quota_exceeded"]
     if exceeded:
         yield f"note: the workspace's quota refused something: {', '.join(exceeded)}"
+    if result.lost_writes:
+        lost = ", ".join(f"{lost.path} ({lost.errno})" for lost in result.lost_writes[:_MOST_LOST])
+        more = len(result.lost_writes) - _MOST_LOST
+        yield f"failed: not kept as written: {lost}" + (f" and {more} more" if more > 0 else "")
     cut: Any = result.metadata["truncated_streams"]
     if cut:
         yield f"note: the output was cut: {', '.join(cut)}"
 
 
+_MOST_LOST: Final = 5
 _TRAPS: Final = {
     "deadline": "it ran for longer than its deadline",
     "fuel": "it used up its fuel",
@@ -475,6 +482,7 @@ def _result_document(place: _Place, result: SandboxResult) -> dict[str, Any]:
         "files_modified": result.files_modified,
         "files_deleted": result.files_deleted,
         "quota_exceeded": result.metadata["quota_exceeded"],
+        "lost_writes": [asdict(lost) for lost in result.lost_writes],
         "state_lost": result.metadata["state_lost"],
     }
 

@@ -1,0 +1,142 @@
+"""The guest's `/tmp` and `/`: no directory of the host, within the workspace's quota, private."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tools.sandbox import (
+    ExecutionPolicy,
+    ReadOnlyMount,
+    Sandbox,
+    create_sandbox,
+    prepare,
+)
+
+# The first test of a machine compiles the interpreter, which takes minutes.
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _prepared() -> None:
+    prepare()
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Sandbox:
+    policy = ExecutionPolicy(workspace_bytes=4 << 20, workspace_files=100, memory_bytes=256 << 20)
+    return create_sandbox(workspace=tmp_path / "w", policy=policy)
+
+
+FILLING = {
+    "one_file": "with open('/tmp/big', 'wb') as f:\n    while True: f.write(bytes(100_000))",
+    "many_files": "for i in range(10**6): open(f'/tmp/{i}', 'wb').close()",
+    "directories": "import os\nfor i in range(10**6): os.mkdir(f'/tmp/{i}')",
+    "home": "import os\nfor i in range(10**6): open(f\"{os.environ['HOME']}/{i}\", 'wb').close()",
+    "beside_the_workspace": "open('mine', 'wb').write(bytes(3 << 20))\n"
+    "open('/tmp/rest', 'wb').write(bytes(2 << 20))",
+    "before_the_workspace": "open('/tmp/rest', 'wb').write(bytes(2 << 20))\n"
+    "open('mine', 'wb').write(bytes(3 << 20))",
+}
+
+
+@pytest.mark.parametrize("name", FILLING)
+def test_the_quota_counts_what_is_beside_the_workspace(sandbox: Sandbox, name: str) -> None:
+    result = sandbox.execute(FILLING[name])
+    assert "No space left" in result.stderr
+    assert not result.success
+    assert result.metadata["quota_exceeded"] in (("workspace_bytes",), ("workspace_files",))
+    assert sandbox.execute("open('/tmp/x', 'wb').write(bytes(1 << 20))").success  # all given back
+
+
+def test_room_that_is_given_back_is_room_again(sandbox: Sandbox) -> None:
+    result = sandbox.execute(
+        "import os\n"
+        "for _ in range(20):\n"
+        "    with open('/tmp/big', 'wb') as f: f.write(bytes(3 << 20))\n"
+        "    os.remove('/tmp/big')\n"
+        "open('mine', 'wb').write(bytes(3 << 20))\n"
+    )
+    assert result.success, result
+    assert result.metadata["quota_exceeded"] == ()
+
+
+def test_what_is_held_in_memory_stays_within_the_policys_memory(tmp_path: Path) -> None:
+    policy = ExecutionPolicy(memory_bytes=64 << 20)
+    result = create_sandbox(workspace=tmp_path / "w", policy=policy).execute(
+        "i = 0\nwhile True:\n    with open(f'/tmp/{i}', 'wb') as f: f.write(bytes(8 << 20))\n"
+        "    i += 1\n"
+    )
+    assert "No space left" in result.stderr
+    assert result.metadata["quota_exceeded"] == ("temporary_bytes",)
+
+
+def test_nothing_can_be_made_at_the_top(sandbox: Sandbox) -> None:
+    result = sandbox.execute(
+        "import os\n"
+        "for path in ('/x', '/usr/x', '/run/x', '/usr/local/lib/x', '/etc/x', '/app/../x'):\n"
+        "    for call in (os.mkdir, lambda p: open(p, 'w')):\n"
+        "        try: call(path); print('MADE', path)\n"
+        "        except OSError: pass\n"
+        "print(sorted(os.listdir('/')), os.listdir('/usr'), os.path.isdir('/run/agentforge'))\n"
+    )
+    assert result.stdout == "['app', 'run', 'tmp', 'usr'] ['local'] True\n"
+
+
+def test_a_mount_is_listed_where_it_is(tmp_path: Path) -> None:
+    (tmp_path / "given").mkdir()
+    policy = ExecutionPolicy(mounts=(ReadOnlyMount(tmp_path / "given", "/opt/data/given"),))
+    result = create_sandbox(workspace=tmp_path / "w", policy=policy).execute(
+        "import os; print(sorted(os.listdir('/')), os.listdir('/opt'), os.listdir('/opt/data'))"
+    )
+    assert result.stdout == "['app', 'opt', 'run', 'tmp', 'usr'] ['data'] ['given']\n"
+
+
+def test_programs_find_their_home_and_their_temporary_files(sandbox: Sandbox) -> None:
+    result = sandbox.execute(
+        "import os, pathlib, shutil, tempfile, zipfile\n"
+        "with tempfile.TemporaryDirectory() as directory:\n"
+        "    tree = pathlib.Path(directory, 'a/b')\n"
+        "    tree.mkdir(parents=True)\n"
+        "    (tree / 'c.txt').write_text('deep')\n"
+        "    shutil.copytree(directory, '/tmp/copy')\n"
+        "    shutil.make_archive('/app/made', 'zip', directory)\n"
+        "print(pathlib.Path('/tmp/copy/a/b/c.txt').read_text())\n"
+        "print(zipfile.ZipFile('made.zip').namelist())\n"
+        "with tempfile.NamedTemporaryFile('w+', delete_on_close=False) as file:\n"
+        "    file.write('named'); file.close()\n"
+        "    print(open(file.name).read())\n"
+        "with tempfile.TemporaryFile() as file:\n"
+        "    file.write(b'12345'); file.seek(1); print(file.read())\n"
+        "pathlib.Path('~/.config/tool').expanduser().mkdir(parents=True)\n"
+        "shutil.move('/tmp/copy/a/b/c.txt', '/app/c.txt')\n"
+        "print(os.path.exists('/tmp/copy/a/b/c.txt'), open('c.txt').read())\n"
+    )
+    assert (result.stderr, result.success) == ("", True)
+    assert result.stdout == ("deep\n['a/', 'a/b/', 'a/b/c.txt']\nnamed\nb'2345'\nFalse deep\n")
+
+
+@pytest.fixture
+def private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The host's temporary directory, of this test alone."""
+    directory = tmp_path / "temporary"
+    directory.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(directory))
+    return directory
+
+
+def test_the_hosts_temporary_directory_holds_nothing_of_the_guests(
+    sandbox: Sandbox, private: Path
+) -> None:
+    seen: list[int] = []
+
+    def look(_: str) -> None:
+        for directory, _, names in os.walk(private):
+            seen.extend(os.stat(os.path.join(directory, name)).st_size for name in names)
+
+    code = "open('/tmp/x', 'wb').write(bytes(1 << 20)); print('look')"
+    assert sandbox.execute(code, on_stdout=look).success
+    assert all(size < 1 << 20 for size in seen)

@@ -1,0 +1,125 @@
+"""What a guest may fill, and how much room is left of it."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import Final
+
+from attrs import frozen
+
+from tools.sandbox.usage import Usage, UsageBook
+
+
+@frozen(kw_only=True)
+class Quota:
+    """What a guest may fill.
+
+    Attributes:
+        workspace_bytes: The most bytes of all files together, those in `/tmp` included.
+        workspace_files: The most files and directories, those in `/tmp` included.
+        file_bytes: The largest file that may be opened or written.
+        temporary_bytes: The most bytes of all files in `/tmp`, which are held in the host's
+            memory; None for no limit but `workspace_bytes`.
+    """
+
+    workspace_bytes: int
+    workspace_files: int
+    file_bytes: int
+    temporary_bytes: int | None = None
+
+
+class Room:
+    """The room that one execution has, shared by all that its guest can write to.
+
+    Counted are the workspace's files, what `/tmp` holds, and what open files will need once they
+    are written back: so that a write is refused when it is made, not when the file is closed.
+    """
+
+    def __init__(self, root: int, quota: Quota, book: UsageBook | None) -> None:
+        """Count nothing yet.
+
+        Args:
+            root: A descriptor of the workspace.
+            quota: The limits.
+            book: The usage known of the workspace; None for a directory that is only read.
+        """
+        self.quota: Final = quota
+        self._root = root
+        self._book = book
+        self._recounted = False
+        self._exceeded: set[str] = set()
+        self._promised = 0
+        self._promised_temporary = 0
+        self._temporary = Usage(bytes=0, entries=0)
+
+    @property
+    def exceeded(self) -> tuple[str, ...]:
+        """The quotas that refused something: "workspace_bytes" and the like, sorted."""
+        return tuple(sorted(self._exceeded))
+
+    def allow_size(self, size: int) -> None:
+        """Refuse a file that is too large.
+
+        Raises:
+            OSError: It is (EFBIG).
+        """
+        if size > self.quota.file_bytes:
+            raise self._over("file_bytes", errno.EFBIG)
+
+    def afford(self, more_bytes: int, more_entries: int, *, temporary: bool = False) -> None:
+        """Refuse a growth past the quota; what shrinks is always allowed.
+
+        Args:
+            more_bytes: How many bytes more.
+            more_entries: How many files and directories more.
+            temporary: Whether `/tmp` is to grow, not the workspace.
+
+        Raises:
+            OSError: There is no room for it (ENOSPC).
+        """
+        if self._book is None or (more_bytes <= 0 and more_entries <= 0):
+            return
+        most = self.quota.temporary_bytes
+        held = self._temporary.bytes + self._promised_temporary
+        if temporary and most is not None and 0 < more_bytes > most - held:
+            raise self._over("temporary_bytes", errno.ENOSPC)
+        limit = Usage(bytes=self.quota.workspace_bytes, entries=self.quota.workspace_files)
+        wrong = self._short_of(self._book, limit, more_bytes, more_entries)
+        if wrong is not None and not self._recounted:
+            # Others may have made room: count once more before the guest is told otherwise.
+            self._recounted = True
+            self._book.forget()
+            wrong = self._short_of(self._book, limit, more_bytes, more_entries)
+        if wrong is not None:
+            raise self._over(wrong, errno.ENOSPC)
+
+    def spend(self, more_bytes: int, more_entries: int, *, temporary: bool = False) -> None:
+        """Count what grew or shrank by this much."""
+        if temporary:
+            self._temporary = Usage(
+                bytes=self._temporary.bytes + more_bytes,
+                entries=self._temporary.entries + more_entries,
+            )
+        elif self._book is not None:
+            self._book.add(more_bytes, more_entries)
+
+    def promise(self, more_bytes: int, *, temporary: bool = False) -> None:
+        """Keep room for what an open file will need (or, below zero, give it back)."""
+        self._promised = max(0, self._promised + more_bytes)
+        if temporary:
+            self._promised_temporary = max(0, self._promised_temporary + more_bytes)
+
+    def _short_of(
+        self, book: UsageBook, limit: Usage, more_bytes: int, more_entries: int
+    ) -> str | None:
+        beside = self._temporary
+        if more_bytes > 0:
+            more_bytes += self._promised + beside.bytes
+        if more_entries > 0:
+            more_entries += max(0, beside.entries)  # a home that was removed was never counted
+        return book.known(self._root, limit).refuses(more_bytes, more_entries, limit)
+
+    def _over(self, quota: str, number: int) -> OSError:
+        self._exceeded.add(quota)
+        return OSError(number, os.strerror(number))
