@@ -8,7 +8,7 @@ from typing import Final
 from attrs import frozen
 
 from tools.bootstrap import SandboxPhaseExecutor
-from tools.clock import utc_now
+from tools.clock import Clock, utc_now
 from tools.harness import (
     PhaseExecutor,
     PhaseResult,
@@ -17,7 +17,6 @@ from tools.harness import (
     SessionNotFound,
     SessionStore,
 )
-from tools.harness.ports import Clock
 from tools.mcp_server import arguments as takes
 from tools.mcp_server import results as gives
 from tools.mcp_server.calls import Call, Workers
