@@ -255,12 +255,12 @@ def test_ac_018(manager: SessionManager) -> None:
 
 
 def test_ac_019(manager: SessionManager, clock: FakeClock) -> None:
-    """Given an active session, when add_artifact('src/foo.py', 'created') is called in phase
-    'implement', then the artifact is recorded with timestamp and phase."""
-    manager.create("spec", "implement")
+    """Given an active session, when add_artifact('src/foo.py', 'created', 'implement') is called, then
+    the artifact is recorded with timestamp and phase."""
+    manager.create("spec", "analyze")
     clock.advance(5)
 
-    manager.add_artifact("src/foo.py", "created")
+    manager.add_artifact("src/foo.py", "created", "implement")
 
     [artifact] = stored(manager).artifacts
     assert (artifact.path, artifact.artifact_type) == ("src/foo.py", "created")

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.crash import _question_tasks, _story
+from tests.support.ids import sid
 from tools.durable import OsFileSystem
 from tools.harness import (
     HarnessError,
@@ -85,14 +86,14 @@ def one_operation(
     fs = DyingFileSystem(last, moment)
     store = SessionStore(base, fs=fs)
     if operation == "create":
-        store.save(_story.begin("victim"), attachments={"plan.yaml": b"a plan\n" * 100})
+        store.save(_story.begin(sid("victim")), attachments={"plan.yaml": b"a plan\n" * 100})
     elif operation == "save":
-        session = SessionStore(base).load("victim")
+        session = SessionStore(base).load(sid("victim"))
         assert session is not None
         _story.go_on(session)
         store.save(session)
     else:
-        assert store.delete("victim")
+        assert store.delete(sid("victim"))
     tell(calls=fs.calls)
 
 
@@ -130,7 +131,7 @@ def add_artifacts(
     _wait_until(lambda: len(os.listdir(here)) == workers)
     for number in range(count):
         while True:
-            session = store.load("shared")
+            session = store.load(sid("shared"))
             assert session is not None
             session.add_artifact(f"out/{worker}/{number}.txt", "created")
             try:
@@ -147,7 +148,10 @@ def create_sessions(tell: Tell, *, base: str, start: float, worker: int, count: 
     store = _patient_store(base)
     _sleep_until(start)
     for number in range(count):
-        store.save(_story.begin(f"session-{worker}-{number}"), attachments={"plan.yaml": b"plan"})
+        store.save(
+            _story.begin(f"session_20260101_{worker:06d}_{number:06d}"),
+            attachments={"plan.yaml": b"plan"},
+        )
     tell(created=count)
 
 
@@ -158,7 +162,7 @@ def create_the_same_session(tell: Tell, *, base: str, start: float, count: int) 
     first = []
     for number in range(count):
         try:
-            store.save(_story.begin(f"session-{number}"))
+            store.save(_story.begin(f"session_20260101_000000_{number:06d}"))
         except SessionConflict:
             continue
         first.append(number)
@@ -202,7 +206,7 @@ def create_and_delete(tell: Tell, *, base: str, start: float, count: int, stop: 
     refused = 0
     _sleep_until(start)
     for number in range(count):
-        name = f"victim-{number}"
+        name = f"session_20260101_111111_{number:06d}"
         store.save(_story.begin(name))
         _wait_until(lambda: os.path.exists(f"{stop}.saved") and os.path.exists(f"{stop}.seen"))
         time.sleep(0.03)

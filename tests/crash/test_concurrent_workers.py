@@ -11,6 +11,7 @@ import pytest
 
 from tests.crash import _story
 from tests.crash._nursery import Nursery
+from tests.support.ids import sid
 from tools.harness import SessionStore
 
 BEGIN_AFTER_S = 0.15
@@ -32,7 +33,7 @@ def test_artifacts_that_eight_workers_add_to_one_session_are_all_there_once(
 ) -> None:
     workers, count = 8, 50
     base = tmp_path / "sessions"
-    session = _story.begin("shared")
+    session = _story.begin(sid("shared"))
     SessionStore(base).save(session)
     history = list(session.history)
 
@@ -45,7 +46,7 @@ def test_artifacts_that_eight_workers_add_to_one_session_are_all_there_once(
     told = nursery.finish(*pids)
 
     assert sum(one["conflicts"] for one in told) > 0, "the workers never met"
-    found = SessionStore(base).load("shared")
+    found = SessionStore(base).load(sid("shared"))
     assert found is not None
     assert Counter(artifact.path for artifact in found.artifacts) == Counter(
         f"out/{worker}/{number}.txt" for worker in range(workers) for number in range(count)
@@ -76,7 +77,9 @@ def test_sessions_that_twenty_workers_create_at_once_all_appear(
 
     assert watched["wrong"] == []
     store = SessionStore(base)
-    expected = sorted(f"session-{w}-{number}" for w in range(workers) for number in range(count))
+    expected = sorted(
+        f"session_20260101_{w:06d}_{number:06d}" for w in range(workers) for number in range(count)
+    )
     assert store.list_sessions() == expected
     for name in expected:
         assert store.load(name) == _story.at(name, 1)
@@ -99,7 +102,9 @@ def test_of_workers_that_create_the_same_session_exactly_one_is_the_first(
 
     assert Counter(number for one in told for number in one["first"]) == Counter(range(count))
     for number in range(count):
-        assert SessionStore(base).load(f"session-{number}") == _story.at(f"session-{number}", 1)
+        assert SessionStore(base).load(f"session_20260101_000000_{number:06d}") == _story.at(
+            f"session_20260101_000000_{number:06d}", 1
+        )
 
 
 def test_a_deletion_at_a_revision_loses_no_save_and_nobody_sees_half_a_session(

@@ -14,6 +14,7 @@ import pytest
 
 from tests.crash import _story
 from tests.crash._nursery import Nursery
+from tests.support.ids import sid
 from tests.support.soak import SOAKING
 from tools.harness import SessionStore, UnreadableSession
 
@@ -61,8 +62,8 @@ def save_create_and_delete(base: Path) -> None:
         assert session is not None
         _story.go_on(session)
         store.save(session)
-    store.save(_story.begin("next"))
-    assert store.delete("next")
+    store.save(_story.begin(sid("next")))
+    assert store.delete(sid("next"))
 
 
 # -------------------------------------------------------------------- killed at any time whatever
@@ -197,7 +198,7 @@ def killed_everywhere(
 
 def revision_on_disk(base: Path) -> int:
     """Return the victim's revision; 0 if it is not there."""
-    session = SessionStore(base).load("victim")
+    session = SessionStore(base).load(sid("victim"))
     return 0 if session is None else session.revision
 
 
@@ -207,7 +208,7 @@ def nothing_there(base: Path) -> None:
 
 def base_with_leftovers(base: Path) -> None:
     """Make a base in which a creation and a deletion were killed before."""
-    SessionStore(base).save(_story.begin("bystander"))
+    SessionStore(base).save(_story.begin(sid("bystander")))
     (base / ".discarded-new-0123").mkdir()
     (base / ".discarded-new-0123" / "session.yaml").write_text("cut of")
     (base / ".discarded-4567" / "workspace" / "deep").mkdir(parents=True)
@@ -223,7 +224,7 @@ def test_a_creation_killed_at_any_system_call_shows_the_whole_session_or_none(
         assert unreadable(base) == [], where
         revision = revision_on_disk(base)
         assert revision in {0, 1}, where
-        plan = SessionStore(base).read_attachment("victim", "plan.yaml")
+        plan = SessionStore(base).read_attachment(sid("victim"), "plan.yaml")
         assert plan == (b"a plan\n" * 100 if revision else None), where
         shown.append(bool(revision))
         save_create_and_delete(base)
@@ -235,7 +236,7 @@ def test_a_creation_killed_at_any_system_call_shows_the_whole_session_or_none(
 
 def three_saves(base: Path) -> None:
     store = SessionStore(base)
-    session = _story.begin("victim")
+    session = _story.begin(sid("victim"))
     store.save(session)
     for _ in range(2):
         _story.go_on(session)
@@ -244,7 +245,7 @@ def three_saves(base: Path) -> None:
 
 def three_saves_and_a_killed_one(base: Path) -> None:
     three_saves(base)
-    (base / "victim" / ".session.yaml.tmp").write_text("# A session of Agent")
+    (base / sid("victim") / ".session.yaml.tmp").write_text("# A session of Agent")
 
 
 @pytest.mark.parametrize("prepare", [three_saves, three_saves_and_a_killed_one])
@@ -257,7 +258,7 @@ def test_a_save_killed_at_any_system_call_leaves_the_old_session_or_the_new(
         shown.append(revision_on_disk(base))
         assert shown[-1] in {3, 4}, where
         store = SessionStore(base)
-        session = store.load("victim")
+        session = store.load(sid("victim"))
         assert session is not None
         _story.go_on(session)
         store.save(session)
@@ -269,11 +270,11 @@ def test_a_save_killed_at_any_system_call_leaves_the_old_session_or_the_new(
 
 def a_full_session(base: Path) -> None:
     three_saves(base)
-    SessionStore(base).save(_story.begin("bystander"))
-    workspace = base / "victim" / "workspace"
+    SessionStore(base).save(_story.begin(sid("bystander")))
+    workspace = base / sid("victim") / "workspace"
     (workspace / "src" / "deep").mkdir(parents=True)
     (workspace / "src" / "deep" / "module.py").write_text("x = 1\n")
-    (workspace / "link").symlink_to(base / "bystander")
+    (workspace / "link").symlink_to(base / sid("bystander"))
     (workspace / "notes.txt").write_text("notes")
 
 
@@ -286,14 +287,14 @@ def test_a_deletion_killed_at_any_system_call_leaves_the_whole_session_or_none(
         revision = revision_on_disk(base)
         assert revision in {0, 3}, where
         if revision:
-            files = [path.name for path in sorted((base / "victim").rglob("*"))]
+            files = [path.name for path in sorted((base / sid("victim")).rglob("*"))]
             assert files == [
                 *("session.yaml", "workspace", "link", "notes.txt", "src", "deep", "module.py"),
             ], where
         shown.append(not revision)
         save_create_and_delete(base)
         assert leftovers(base) == [], where
-        assert SessionStore(base).load("bystander") == _story.at("bystander", 2), where
+        assert SessionStore(base).load(sid("bystander")) == _story.at(sid("bystander"), 2), where
     assert shown == sorted(shown), "what was deleted must stay so"
     assert not shown[0]
     assert shown[-1]

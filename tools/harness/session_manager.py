@@ -587,12 +587,15 @@ class SessionManager:
 
     # ---------------------------------------------------------------------------------- the record
 
-    def add_artifact(self, path: str, artifact_type: str) -> SessionArtifact:
-        """Record a file that the current phase made.
+    def add_artifact(
+        self, path: str, artifact_type: str, phase: str | None = None
+    ) -> SessionArtifact:
+        """Record a file that the work made.
 
         Args:
             path: Relative to the workspace.
             artifact_type: "created" or "modified".
+            phase: The phase that made it; the current one by default.
 
         Raises:
             NoActiveSession: There is none.
@@ -602,7 +605,7 @@ class SessionManager:
         session = self._require("add_artifact")
         session.require(*_OPEN, operation="add_artifact")
         with self._changes.changing(session):
-            return session.add_artifact(path, artifact_type, now=self._clock())
+            return session.add_artifact(path, artifact_type, phase, now=self._clock())
 
     def get_artifacts(self, phase: str | None = None) -> _Artifacts:
         """Return the files made, oldest first: all, or those of one phase.

@@ -81,7 +81,7 @@ class SessionCreate(Arguments):
         Field(max_length=MAX_NAME_CHARS, description="The phase the work begins in."),
     ] = None
     token_budget: Annotated[
-        int, Field(ge=0, le=MAX_COUNT, description="Tokens that the work may cost.")
+        int, Field(ge=1, le=MAX_COUNT, description="Tokens that the work may cost.")
     ] = DEFAULT_TOKEN_BUDGET
 
 
@@ -147,7 +147,7 @@ class SessionRecordTokens(Arguments):
     """Arguments of `session_record_tokens`."""
 
     session_id: SessionId
-    tokens: Annotated[int, Field(ge=0, le=MAX_COUNT, description="Tokens spent since last told.")]
+    tokens: Annotated[int, Field(ge=1, le=MAX_COUNT, description="Tokens spent since last told.")]
 
 
 class RunCode(Arguments):

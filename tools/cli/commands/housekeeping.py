@@ -32,7 +32,7 @@ def add_to(app: typer.Typer) -> None:
 def cleanup(
     context: typer.Context,
     days: Annotated[
-        float, typer.Option(min=0, metavar="N", help="Those that ended at least N days ago.")
+        float, typer.Option(min=0, metavar="N", help="Those that ended more than N days ago.")
     ] = _DEFAULT_DAYS,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would go.", show_default=False)
