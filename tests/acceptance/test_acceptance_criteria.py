@@ -255,8 +255,8 @@ def test_ac_018(manager: SessionManager) -> None:
 
 
 def test_ac_019(manager: SessionManager, clock: FakeClock) -> None:
-    """Given an active session, when add_artifact('src/foo.py', 'created', 'implement') is called, then
-    the artifact is recorded with timestamp and phase."""
+    """Given an active session, when add_artifact('src/foo.py', 'created', 'implement') is called,
+    then the artifact is recorded with timestamp and phase."""
     manager.create("spec", "analyze")
     clock.advance(5)
 

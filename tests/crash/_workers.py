@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.crash import _question_tasks, _story
-from tests.support.ids import sid
+from tests.support.ids import numbered, sid
 from tools.durable import OsFileSystem
 from tools.harness import (
     HarnessError,
@@ -149,7 +149,7 @@ def create_sessions(tell: Tell, *, base: str, start: float, worker: int, count: 
     _sleep_until(start)
     for number in range(count):
         store.save(
-            _story.begin(f"session_20260101_{worker:06d}_{number:06d}"),
+            _story.begin(numbered(number, worker)),
             attachments={"plan.yaml": b"plan"},
         )
     tell(created=count)
@@ -162,7 +162,7 @@ def create_the_same_session(tell: Tell, *, base: str, start: float, count: int) 
     first = []
     for number in range(count):
         try:
-            store.save(_story.begin(f"session_20260101_000000_{number:06d}"))
+            store.save(_story.begin(numbered(number)))
         except SessionConflict:
             continue
         first.append(number)
@@ -206,7 +206,7 @@ def create_and_delete(tell: Tell, *, base: str, start: float, count: int, stop: 
     refused = 0
     _sleep_until(start)
     for number in range(count):
-        name = f"session_20260101_111111_{number:06d}"
+        name = numbered(number, 7)
         store.save(_story.begin(name))
         _wait_until(lambda: os.path.exists(f"{stop}.saved") and os.path.exists(f"{stop}.seen"))
         time.sleep(0.03)

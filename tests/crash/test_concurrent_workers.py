@@ -11,7 +11,7 @@ import pytest
 
 from tests.crash import _story
 from tests.crash._nursery import Nursery
-from tests.support.ids import sid
+from tests.support.ids import numbered, sid
 from tools.harness import SessionStore
 
 BEGIN_AFTER_S = 0.15
@@ -77,9 +77,7 @@ def test_sessions_that_twenty_workers_create_at_once_all_appear(
 
     assert watched["wrong"] == []
     store = SessionStore(base)
-    expected = sorted(
-        f"session_20260101_{w:06d}_{number:06d}" for w in range(workers) for number in range(count)
-    )
+    expected = sorted(numbered(number, w) for w in range(workers) for number in range(count))
     assert store.list_sessions() == expected
     for name in expected:
         assert store.load(name) == _story.at(name, 1)
@@ -102,9 +100,7 @@ def test_of_workers_that_create_the_same_session_exactly_one_is_the_first(
 
     assert Counter(number for one in told for number in one["first"]) == Counter(range(count))
     for number in range(count):
-        assert SessionStore(base).load(f"session_20260101_000000_{number:06d}") == _story.at(
-            f"session_20260101_000000_{number:06d}", 1
-        )
+        assert SessionStore(base).load(numbered(number)) == _story.at(numbered(number), 1)
 
 
 def test_a_deletion_at_a_revision_loses_no_save_and_nobody_sees_half_a_session(

@@ -20,7 +20,7 @@ from tools.harness import SessionStore, UnreadableSession
 
 KILLS = 300 if SOAKING else 24
 LONGEST_LIFE_S = 0.08
-IDS = ["alpha", "beta", "gamma", "delta"]
+IDS = list(map(sid, ("alpha", "beta", "gamma", "delta")))
 KILLED = -9
 
 

@@ -108,7 +108,7 @@ async def test_a_session_is_led_from_beginning_to_end(way: Way) -> None:
 
 REFUSED = (
     ("session_show", {"session_id": "session_20260101_000000_00000000"}, "SessionNotFound"),
-    ("run_code", {"session_id": "nosuch", "code": "1"}, "SessionNotFound"),
+    ("run_code", {"session_id": "nosuch", "code": "1"}, "InvalidSessionId"),
     ("session_show", {"session_id": "../../etc/passwd"}, "InvalidSessionId"),
     ("session_complete", {"session_id": "a\x00b"}, "InvalidSessionId"),
     (
