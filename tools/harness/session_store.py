@@ -533,7 +533,7 @@ class SessionStore:
         Raises:
             InvalidSessionId: It is no id.
             SessionCorrupted: Its file is no session; the error names every fault.
-            ReadError: Its file is no regular file, is too large, or the system refused.
+            SessionUnreadable: Its file is no regular file, is too large, or the system refused.
         """
         return self._load(self.session_path(session_id), session_id=session_id)
 
