@@ -1,4 +1,4 @@
-"""AC-007 … AC-012, AC-028 … AC-030: sessions on disk."""
+"""AC-007 … AC-012, AC-029, AC-030: sessions on disk."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ print(json.dumps([told, manager.briefing()]))
 """
 
 
-def test_ac_028_another_process_resumes_a_session_by_its_id_alone(
+def test_another_process_resumes_a_session_by_its_id_alone(
     manager: SessionManager, clock: FakeClock, base: Path
 ) -> None:
     session_id = lead_a_rich_session(manager, clock)

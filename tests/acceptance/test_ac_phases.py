@@ -1,4 +1,4 @@
-"""AC-017 … AC-023: phases, checkpoints, artifacts and the audit trail."""
+"""AC-017 … AC-022: phases, checkpoints, artifacts and the audit trail."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_ac_022_a_paused_session_can_be_checkpointed(manager: SessionManager, ba
     assert on_disk(base, session).history[-1].action == "checkpoint"
 
 
-def test_ac_023_a_history_entry_has_a_time_an_action_a_phase_and_details(
+def test_a_history_entry_has_a_time_an_action_a_phase_and_details(
     manager: SessionManager, clock: FakeClock, base: Path
 ) -> None:
     session = manager.create("spec", "analysis")
@@ -166,7 +166,7 @@ def test_ac_023_a_history_entry_has_a_time_an_action_a_phase_and_details(
     assert (first.action, first.phase, first.details) == ("session_created", "analysis", None)
 
 
-def test_ac_023_times_never_go_back_even_if_the_clock_does(
+def test_times_never_go_back_even_if_the_clock_does(
     manager: SessionManager, clock: FakeClock, base: Path
 ) -> None:
     session = manager.create()

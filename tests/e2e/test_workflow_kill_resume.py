@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.ids import sid
 from tools.bootstrap import SandboxPhaseExecutor, build_manager, build_runner
 from tools.harness import PhaseExecutor, PhaseResult, SessionNotFound, SessionState, SessionStore
 from tools.sandbox import ExecutionPolicy, end_process, prepare
@@ -218,7 +219,7 @@ def test_policy_holds_for_phases_that_name_no_limit(tmp_path: Path) -> None:
 def test_executor_makes_nothing_for_a_session_that_is_gone(tmp_path: Path) -> None:
     executor = SandboxPhaseExecutor(SessionStore(tmp_path / "sessions"))
     with pytest.raises(SessionNotFound):
-        executor.execute("print(1)", session_id="gone")
+        executor.execute("print(1)", session_id=sid("gone"))
     assert not (tmp_path / "sessions").exists()
 
 

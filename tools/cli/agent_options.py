@@ -51,7 +51,7 @@ Tokens = Annotated[
     typer.Option(
         "--budget",
         metavar="TOKENS",
-        min=0,
+        min=1,
         help="Tokens allotted; the workflow's own by default.",
         show_default=False,
     ),

@@ -11,6 +11,7 @@ manager.open(session.session_id)
 print(manager.briefing(max_tokens=1500))
 """
 
+from tools.clock import Clock
 from tools.harness.asking import answers_in_words
 from tools.harness.briefing import estimate_tokens
 from tools.harness.disk_errors import (
@@ -38,7 +39,6 @@ from tools.harness.errors import (
     UnsupportedSchema,
 )
 from tools.harness.ports import (
-    Clock,
     OfferedOption,
     PersonAnswer,
     PersonQuestion,

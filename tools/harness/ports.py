@@ -6,14 +6,10 @@ Nothing in the harness knows who stands behind a port; `tools.bootstrap` connect
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
 from attrs import field, frozen
-
-Clock = Callable[[], datetime]
-"""Returns the time now, as an aware datetime."""
 
 TokenCounter = Callable[[str], int]
 """Returns how many tokens a model counts in a text."""

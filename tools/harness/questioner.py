@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tools.clock import Clock
 from tools.errors import AgentForgeError
 from tools.harness.asking import (
     ASKED,
@@ -20,7 +21,7 @@ from tools.harness.asking import (
     reply_details,
 )
 from tools.harness.errors import QuestionWaits, SessionConflict
-from tools.harness.ports import Clock, PersonQuestion, PersonReply, QuestionDesk
+from tools.harness.ports import PersonQuestion, PersonReply, QuestionDesk
 from tools.harness.session_changes import SessionChanges
 from tools.harness.session_domain import SessionContext, SessionState
 from tools.harness.session_events import SessionEvents

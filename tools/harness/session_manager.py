@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from tools.clock import utc_now
+from tools.clock import Clock, utc_now
 from tools.durable import WriteError
 from tools.event_log import get_logger
 from tools.harness.briefing import DEFAULT_MAX_TOKENS, brief, most_tokens
@@ -28,7 +28,6 @@ from tools.harness.errors import (
 )
 from tools.harness.phase_record import own_problem, record_result, with_success
 from tools.harness.ports import (
-    Clock,
     PersonQuestion,
     PersonReply,
     PhaseExecutor,
@@ -592,12 +591,15 @@ class SessionManager:
 
     # ---------------------------------------------------------------------------------- the record
 
-    def add_artifact(self, path: str, artifact_type: str) -> SessionArtifact:
-        """Record a file that the current phase made.
+    def add_artifact(
+        self, path: str, artifact_type: str, phase: str | None = None
+    ) -> SessionArtifact:
+        """Record a file that the work made.
 
         Args:
             path: Relative to the workspace.
             artifact_type: "created" or "modified".
+            phase: The phase that made it; the current one by default.
 
         Raises:
             NoActiveSession: There is none.
@@ -607,7 +609,7 @@ class SessionManager:
         session = self._require("add_artifact")
         session.require(*_OPEN, operation="add_artifact")
         with self._changes.changing(session):
-            return session.add_artifact(path, artifact_type, now=self._clock())
+            return session.add_artifact(path, artifact_type, phase, now=self._clock())
 
     def get_artifacts(self, phase: str | None = None) -> _Artifacts:
         """Return the files made, oldest first: all, or those of one phase.
@@ -761,12 +763,12 @@ class SessionManager:
             that is out of sight, but with a file that resists, is among them.
 
         Raises:
-            ValueError: `days` is negative or no number.
+            InvalidSession: `days` is negative or no number.
             PruneBusy: Another clean-up of the same base is going on; nothing was deleted.
             PruneRootUnusable: The base can't be read or written; nothing was deleted.
         """
         if isinstance(days, bool) or not days >= 0:
-            raise ValueError(f"days: expected 0 or more, got {days!r}")
+            raise InvalidSession([f"days: expected 0 or more, got {days!r}"])
         events = CleanUpEvents(self._events.log)
         try:
             result = prune(

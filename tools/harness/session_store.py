@@ -558,7 +558,7 @@ class SessionStore:
         Raises:
             InvalidSessionId: It is no id, nor a harmless name that no session has.
             SessionCorrupted: Its file is no session; the error names every fault.
-            ReadError: Its file is no regular file, is too large, or the system refused.
+            SessionUnreadable: Its file is no regular file, is too large, or the system refused.
         """
         if names_no_session(session_id):
             return None

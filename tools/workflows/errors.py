@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from tools.harness import HarnessError
+from tools.harness import BudgetExceeded, HarnessError
 
 _SHOWN_FAULTS: Final = 12
 
@@ -97,7 +97,7 @@ class AttemptsExhausted(HarnessError):
         self.max_attempts = max_attempts
 
 
-class BudgetTooSmall(HarnessError):
+class BudgetTooSmall(BudgetExceeded):
     """What is left of a session's budget does not cover its next phase.
 
     Attributes:
@@ -117,16 +117,14 @@ class BudgetTooSmall(HarnessError):
         remaining: int,
         missing: int | None = None,
     ) -> None:
+        super().__init__(session_id, required=required, remaining=remaining)
         self.phase = phase
-        self.required = required
-        self.remaining = remaining
         self.missing = required - remaining if missing is None else missing
-        super().__init__(
+        self.args = (
             f"phase {phase!r} of session {session_id} needs {required:,} tokens and "
             f"{remaining:,} are left. The session stays paused with all it has; "
             f"`agentforge budget {session_id} --extend {self.missing}` makes it enough, "
             "then resume.",
-            session_id=session_id,
         )
 
 

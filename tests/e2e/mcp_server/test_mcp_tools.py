@@ -107,7 +107,7 @@ async def test_a_session_is_led_from_beginning_to_end(way: Way) -> None:
         assert (ran["success"], ran["stdout"], ran["files_created"]) == (True, "1\n", ["a.txt"])
         assert ran["session"]["token_budget"]["tokens_used"] == 85_012
         shown = values_of(await call("session_show", history_limit=2))
-        assert shown["history_total"] == 8
+        assert shown["history_total"] == 9
         assert [one["action"] for one in shown["history"]] == ["session_resumed", "phase_succeeded"]
         assert [one["path"] for one in shown["artifacts"]] == ["src/parser.py", "a.txt"]
         listed = values_of(await client.call_tool("session_list", {"state": "active"}))
@@ -126,7 +126,7 @@ async def test_a_session_is_led_from_beginning_to_end(way: Way) -> None:
 
 REFUSED = (
     ("session_show", {"session_id": "session_20260101_000000_00000000"}, "SessionNotFound"),
-    ("run_code", {"session_id": "nosuch", "code": "1"}, "SessionNotFound"),
+    ("run_code", {"session_id": "nosuch", "code": "1"}, "InvalidSessionId"),
     ("session_show", {"session_id": "../../etc/passwd"}, "InvalidSessionId"),
     ("session_complete", {"session_id": "a\x00b"}, "InvalidSessionId"),
     (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import product
 from typing import Any
@@ -12,6 +13,7 @@ from tests.support.clock import START
 from tests.support.ids import sid
 from tools.clock import as_utc
 from tools.harness import (
+    ImmutableSessionId,
     InvalidSession,
     InvalidStateTransition,
     SessionArtifact,
@@ -248,6 +250,47 @@ def test_a_budget_never_grows_over_what_can_be_kept() -> None:
         with pytest.raises(InvalidSession, match="more than"):
             call(1)
     assert budget.faults() == []
+
+
+def test_the_entities_are_dataclasses_of_the_standard_library() -> None:
+    session = SessionContext.create("tdflow", "red", 500, session_id=sid("s"), now=START)
+    session.add_artifact("a.py", "created", now=START)
+
+    plain = dataclasses.asdict(session)
+    assert plain["token_budget"]["total_budget"] == 500
+    assert plain["artifacts"][0]["path"] == "a.py"
+    assert plain["history"][0]["action"] == "session_created"
+    copied = dataclasses.replace(session, goal="another")
+    assert (copied.goal, copied.history, session.goal) == ("another", session.history, None)
+    assert copied.history is not session.history
+    with pytest.raises(InvalidSession, match="tokens_used"):
+        dataclasses.replace(session.token_budget, tokens_used=-1)
+    with pytest.raises(InvalidSession, match="path"):
+        dataclasses.replace(session.artifacts[0], path="/etc/passwd")
+
+
+def test_a_session_needs_no_more_than_its_id() -> None:
+    session = SessionContext(sid("s"), created_at=START)
+
+    assert session.state is SessionState.ACTIVE
+    assert session.updated_at == START
+    assert [(one.action, one.timestamp) for one in session.history] == [("session_created", START)]
+
+
+def test_a_session_keeps_its_id() -> None:
+    session = SessionContext(sid("s"))
+    for given in (sid("other"), "../x", None):
+        with pytest.raises(ImmutableSessionId) as caught:
+            session.session_id = given  # type: ignore[assignment]
+        assert isinstance(caught.value, dataclasses.FrozenInstanceError)
+    assert session.session_id == sid("s")
+
+
+def test_a_history_never_becomes_empty() -> None:
+    session = SessionContext(sid("s"))
+    session.history.clear()
+
+    assert [fault.partition(":")[0] for fault in session.faults()] == ["history"]
 
 
 def test_entries_and_artifacts_cannot_be_changed() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 
@@ -37,6 +39,7 @@ from tools.harness import (
 )
 from tools.result import Failure, attempt
 
+ROOT = Path(__file__).parents[3]
 GONE = sid("gone")
 
 
@@ -217,6 +220,33 @@ def test_ids_tell_the_moment_and_a_taken_one_moves_on_by_a_microsecond(
         "session_20260301_093001_000000",
     ]
     assert SessionStore(base).list_sessions() == made
+
+
+CREATE = """
+import sys
+from tests.support.clock import FakeClock
+from tools.harness import SessionManager
+
+for _ in range(10):
+    print(SessionManager(sys.argv[1], clock=FakeClock()).create().session_id)
+"""
+
+
+def test_processes_that_create_at_the_same_moment_get_ids_of_their_own(base: Path) -> None:
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", CREATE, str(base)],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
+    made = [line for worker in workers for line in worker.communicate(timeout=300)[0].split()]
+
+    assert [worker.returncode for worker in workers] == [0, 0, 0]
+    assert sorted(made) == [f"session_20260301_093000_{number:06d}" for number in range(30)]
+    assert SessionStore(base).list_sessions() == sorted(made)
 
 
 def test_an_id_is_taken_by_whatever_has_its_name(base: Path, clock: FakeClock) -> None:

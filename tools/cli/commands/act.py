@@ -81,7 +81,7 @@ def budget(
     ] = None,
     record: Annotated[
         int | None,
-        typer.Option(min=0, metavar="N", help="Record N tokens as spent.", show_default=False),
+        typer.Option(min=1, metavar="N", help="Record N tokens as spent.", show_default=False),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
