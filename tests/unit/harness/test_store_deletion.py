@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.clock import START, FakeTokens
 from tests.support.contained import contained
-from tests.support.filesystem import Call, FaultyFileSystem, nth_of
+from tests.support.filesystem import Call, FaultyFileSystem
 from tests.support.hostile_roots import snapshot
 from tests.support.sessions import session_id as an_id
 from tests.unit.harness.test_ids import HOSTILE
@@ -205,11 +205,14 @@ def test_the_record_is_on_disk_before_the_session_is_out_of_sight(
 def test_what_cant_be_recorded_is_not_deleted(store: SessionStore, base: Path) -> None:
     for operation in ("writev", "fsync"):
         fs = FaultyFileSystem()
-        audited = nth_of(operation, 0, errno.ENOSPC)
-        fs.begin(lambda n, call, plan=audited: plan(n, call) if "audit" in call.path else None)
+        fs.begin(
+            lambda _, call, failing=operation: (
+                errno.EIO if call.operation == failing and "/.prune/audit" in call.path else None
+            )
+        )
         with pytest.raises(WriteError) as caught:
             SessionStore(base, fs=fs).delete(S)
-        assert caught.value.errno == errno.ENOSPC
+        assert caught.value.errno == errno.EIO
         assert store.load(S) is not None
         assert (store.workspace_path(S) / "result.txt").read_text() == "kept"
 
@@ -217,7 +220,7 @@ def test_what_cant_be_recorded_is_not_deleted(store: SessionStore, base: Path) -
 def test_a_prune_at_work_is_waited_for_no_longer_than_the_store_may(
     store: SessionStore, base: Path
 ) -> None:
-    (base / ".prune").mkdir()
+    (base / ".prune").mkdir(exist_ok=True)
     with DirectoryLock(OsFileSystem(), base / ".prune"), pytest.raises(LockTimeout):
         store.delete(S)
     assert store.exists(S)
