@@ -50,6 +50,22 @@ def test_a_full_disk_keeps_the_old_session_and_takes_the_next_once_there_is_room
         assert SessionStore(disk / "sessions").load(session.session_id) == session
 
 
+def test_a_full_disk_still_loads_and_deletes(tmp_path: Path) -> None:
+    with mounted_tmpfs(tmp_path / "disk", options="size=256k") as disk:
+        store = SessionStore(disk / "sessions")
+        kept, first, second = (SessionManager(store).create().session_id for _ in range(3))
+        assert store.delete(first) is True
+        with (disk / "ballast").open("wb", buffering=0) as ballast, suppress(OSError):
+            while ballast.write(b"x" * 4_096):
+                pass
+
+        assert store.load(second) is not None
+        assert store.delete(second) is True
+
+        assert store.list_sessions() == [kept]
+        SessionManager(store).create()
+
+
 def test_a_full_disk_takes_no_new_session_and_leaves_nothing_of_it(tmp_path: Path) -> None:
     with mounted_tmpfs(tmp_path / "disk", options="size=64k") as disk:
         store = SessionStore(disk / "sessions")
