@@ -406,14 +406,14 @@ class QuestionSessions:
         asker can't have them. Where status.json itself can't be read, the request has all of it.
 
         Raises:
-            SessionEnded: It has ended in another way, which holds.
+            SessionEnded: It has ended in another way, which holds; or its answers are whole.
             SessionCorrupted: Neither file can be read; both are as they were.
         """
         try:
             record = locked.read_record()
         except SessionCorrupted:
             request = locked.read_request()
-            return StatusRecord(
+            record = StatusRecord(
                 session_id=locked.session_id,
                 status=SessionStatus.PENDING,
                 created_at=request.timestamp,
@@ -422,6 +422,10 @@ class QuestionSessions:
                 call_id=request.call_id,
                 working_directory=request.working_directory,
             )
+            locked.write_record(record)
+            with suppress(SessionCorrupted):
+                self._settled(locked, "abandon")  # whole answers complete it, whatever was torn
+            return record
         if record.status is not SessionStatus.COMPLETED:
             next_status(locked.session_id, record.status, "abandon")
         return record

@@ -156,7 +156,7 @@ class LockedSession:
         with suppress(wire.WireError, ReadError):
             data = self._store.read_file(self._fd, path)
             kept = {} if data is None else wire.decode(data, name)
-        changed = document if only is None else {only: document[only]}
+        changed = {only: document[only]} if only is not None and kept else document
         self._store.write(self._fd, path, {**kept, **changed})
 
     def write_record(self, record: StatusRecord) -> None:

@@ -189,15 +189,22 @@ class Wait:
         try:
             found = outcome(self._store.read(self._session_id), self._expected)
         except SessionCorrupted as error:
-            raise self._give_up(error) from error
+            if (given_up := self._give_up(error)) is not None:
+                raise given_up from error
+            found = outcome(self._store.read(self._session_id), self._expected)
         if signature is not None and self._store.is_settled(signature):
             self._seen = signature
         return found
 
-    def _give_up(self, error: SessionCorrupted) -> SessionCorrupted:
-        """End a session whose files can't be used; return the error that tells so."""
+    def _give_up(self, error: SessionCorrupted) -> SessionCorrupted | None:
+        """End a session whose files can't be used; return the error that tells so.
+
+        None means that it has ended otherwise, perhaps with answers, and can be read now.
+        """
         try:
             self._abandon(self._session_id, "; ".join(error.faults)[:_REASON_CHARS])
+        except SessionEnded:
+            return None
         except QuestionError:
             return error  # not even its status can be written; the faults are what matters
         return SessionCorrupted(

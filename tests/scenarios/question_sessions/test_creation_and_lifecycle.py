@@ -157,6 +157,18 @@ def test_scenario_abandoned_state_when_the_status_itself_can_not_be_parsed(
     }
 
 
+def test_scenario_abandoned_state_is_not_for_whole_answers_beside_a_torn_status(
+    questions_dir: Path,
+) -> None:
+    sessions = build(questions_dir, sleep=FakeTime().sleep)
+    session_id = sessions.create_session(QUESTIONS)
+    sessions.save_session_answers(session_id, ANSWERS)
+    (questions_dir / session_id / "status.json").write_text("{ half")
+    assert sessions.wait_for_answers(session_id, 5).answers == ANSWERS
+    assert document(questions_dir, session_id, "status.json")["status"] == "completed"
+    assert sessions.get(session_id).status is SessionStatus.COMPLETED
+
+
 def test_scenario_abandoned_state_is_not_for_what_another_program_is_still_writing(
     questions_dir: Path,
 ) -> None:

@@ -17,7 +17,12 @@ from tools.questions import QuestionError, SessionCorrupted, SessionStatus, wire
 GOLDEN: Final = Path(__file__).parents[2] / "golden" / "question_sessions" / "sessions"
 CASES: Final[list[dict[str, Any]]] = json.loads((GOLDEN / "index.json").read_text("utf-8"))["cases"]
 READABLE: Final = [one for one in CASES if one["case"] != "broken_status_corrupt"]
-FILES: Final = sorted(GOLDEN.glob("*/*/*.json"))
+NO_JSON: Final = {"broken_status_corrupt/status.json"}
+FILES: Final = sorted(
+    one
+    for one in GOLDEN.glob("*/*/*.json")
+    if f"{one.parent.parent.name}/{one.name}" not in NO_JSON
+)
 
 
 def directory_of(case: dict[str, Any]) -> Path:
@@ -74,8 +79,6 @@ def read_and_write_again(file: Path) -> bytes:
 @pytest.mark.parametrize("file", FILES, ids=lambda one: f"{one.parent.parent.name}-{one.stem}")
 def test_a_file_that_is_read_and_written_has_the_same_bytes(file: Path) -> None:
     data = file.read_bytes()
-    if file.parent.parent.name == "broken_status_corrupt" and file.name == "status.json":
-        pytest.skip("it is no JSON")
     if data == b"null":
         with pytest.raises(wire.WireError, match="expected an object, got nothing"):
             wire.read_answers(data)

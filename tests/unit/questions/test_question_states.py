@@ -209,6 +209,27 @@ def test_every_fault_leaves_the_session_before_or_after_and_no_descriptor(
     assert failed > 10
 
 
+def test_no_fault_while_a_fetch_is_noted_loses_an_answer(base: Path) -> None:
+    sessions = build(base, sleep=lambda _: None)
+    session_id = sessions.create_session(QUESTIONS)
+    sessions.save_session_answers(session_id, ANSWERS)
+    number = failed = 0
+    while True:
+        fs = FaultyFileSystem(plan=nth_call(number, errno.EIO))
+        try:
+            build(base, fs=fs, sleep=lambda _: None).mark_answers_read(session_id)
+        except QuestionError:
+            failed += 1
+        assert fs.open_descriptors == {}, number
+        found = sessions.get(session_id).answers
+        assert found is not None
+        assert found.answers == ANSWERS, number
+        if not fs.failed:
+            break
+        number += 1
+    assert failed > 5
+
+
 def test_the_clock_going_back_does_not_reach_the_files(
     sessions: QuestionSessions, clock: FakeClock
 ) -> None:
