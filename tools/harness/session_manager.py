@@ -655,7 +655,6 @@ class SessionManager:
 
         Raises:
             ValueError: `days` is negative or no number.
-            PruneBusy: Another clean-up of the same base is going on; nothing was deleted.
             PruneRootUnusable: The base can't be read or written; nothing was deleted.
         """
         if isinstance(days, bool) or not days >= 0:
