@@ -18,7 +18,6 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,7 @@ from tools.harness import (
     SessionStore,
     UnreadableSession,
 )
-from tools.prune import Disposal, Outside, PruneBusy, RetentionPolicy, TarArchiver, prune
+from tools.prune import Disposal, Outside, RetentionPolicy, TarArchiver, prune
 from tools.sandbox import SandboxTarget, WorkspaceError, create_session_sandbox
 from tools.sandbox.claims import claim
 
@@ -279,10 +278,7 @@ def prune_until_stopped(tell: Tell, *, root: str, start: float, stop: str) -> No
     deleted: list[str] = []
     _sleep_until(start)
     while not os.path.exists(stop):
-        try:
-            result = prune(SandboxTarget(Path(root)), RetentionPolicy(max_age_hours=0))
-        except PruneBusy:
-            continue
+        result = prune(SandboxTarget(Path(root)), RetentionPolicy(max_age_hours=0))
         assert dict(result.errors) == {}, result.errors
         if result.deleted_sessions and not deleted:
             tell(met="prune")
@@ -361,11 +357,10 @@ def clean_up_until_stopped(tell: Tell, *, base: str, start: float, stop: str) ->
     deleted: list[str] = []
     _sleep_until(start)
     while not os.path.exists(stop):
-        with suppress(PruneBusy):
-            gone = manager.cleanup_old_sessions(0)
-            if gone and not deleted:
-                tell(met="prune")
-            deleted += gone
+        gone = manager.cleanup_old_sessions(0)
+        if gone and not deleted:
+            tell(met="prune")
+        deleted += gone
     tell(deleted=len(deleted), twice=len(deleted) - len(set(deleted)))
 
 

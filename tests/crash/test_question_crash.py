@@ -13,6 +13,7 @@ import pytest
 
 from tests.crash._nursery import Nursery
 from tests.crash._question_tasks import open_questions
+from tests.support.listing import names_in
 from tests.support.questions import ANSWERS, QUESTIONS
 from tests.support.soak import SOAKING
 from tools.questions import QuestionSession, QuestionSessions, SessionEnded, SessionStatus
@@ -215,4 +216,4 @@ def test_twenty_processes_lose_no_update_tear_no_read_and_fail_no_listing(
             assert kept == one["mark"]
     waiting = {name for name, one in found.items() if one.status is SessionStatus.PENDING}
     assert waiting == created - {one["ended"] for one in winners}
-    assert [name for name in os.listdir(base) if name.startswith(".")] == []
+    assert [name for name in names_in(base) if name.startswith(".")] == []

@@ -65,8 +65,6 @@ __all__ = [
 ]
 
 _HOURS_A_DAY: Final = 24
-_MICROSECOND: Final = 1 / 3_600_000_000
-"""In hours: what a session is older than an age by, at the least."""
 _IDS_TRIED: Final = 10_000
 """How many ids in a row may be taken."""
 _Ids = list[str]
@@ -764,7 +762,6 @@ class SessionManager:
 
         Raises:
             InvalidSession: `days` is negative or no number.
-            PruneBusy: Another clean-up of the same base is going on; nothing was deleted.
             PruneRootUnusable: The base can't be read or written; nothing was deleted.
         """
         if isinstance(days, bool) or not days >= 0:
@@ -773,7 +770,7 @@ class SessionManager:
         try:
             result = prune(
                 HarnessTarget(self.store.base_path),
-                RetentionPolicy(max_age_hours=days * _HOURS_A_DAY + _MICROSECOND),
+                RetentionPolicy(max_age_hours=days * _HOURS_A_DAY),
                 dry_run=dry_run,
                 observer=events,
                 outside=self.store.outside(self._clock),
