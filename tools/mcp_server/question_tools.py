@@ -8,7 +8,6 @@ purpose.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 
 import anyio
@@ -34,13 +33,6 @@ from tools.questions import (
     SessionStatus,
     Teller,
     format_user_response,
-)
-from tools.questions.formatting import (
-    format_inactive,
-    format_pending,
-    format_rejected,
-    format_rejection,
-    format_submission,
 )
 
 _log = get_logger("agentforge.mcp")
@@ -83,7 +75,7 @@ class QuestionTools:
             if waits:
                 await self._wait(call, session_id, call_id, given.timeout_s)
                 settled = True
-            told = await self._told(session_id, _asked_text)
+            told = await self._told(session_id)
             settled = True
             return told
         finally:
@@ -149,14 +141,11 @@ class QuestionTools:
                     await self.sessions.wait_for_answers_async(
                         session_id, timeout_s=given.timeout_s
                     )
-        return await self._told(session_id, _fetched_text)
+        return await self._told(session_id)
 
-    async def _told(
-        self, session_id: str, write: Callable[[QuestionSession, SessionStatus], str]
-    ) -> Answer:
+    async def _told(self, session_id: str) -> Answer:
         session = await self.workers.quick(lambda: self.sessions.get(session_id))
-        status = self.sessions.standing(session)
-        told = _result(session, status, write(session, status))
+        told = _result(session, self.sessions.standing(session))
         return Answer(told, told.text)
 
     def tools(self) -> tuple[Tool, ...]:
@@ -213,7 +202,7 @@ def _question(given: takes.QuestionArgument) -> Question:
     )
 
 
-def _result(session: QuestionSession, status: SessionStatus, text: str) -> gives.QuestionsResult:
+def _result(session: QuestionSession, status: SessionStatus) -> gives.QuestionsResult:
     answers = None
     if session.answers is not None and status is SessionStatus.COMPLETED:
         answers = [
@@ -231,32 +220,28 @@ def _result(session: QuestionSession, status: SessionStatus, text: str) -> gives
     return gives.QuestionsResult(
         session_id=session.session_id,
         status=status.value,
-        text=text,
+        text=_text(session, status),
         answers=answers,
         rejection_reason=session.rejection_reason,
         end_reason=session.record.end_reason,
     )
 
 
-def _asked_text(session: QuestionSession, status: SessionStatus) -> str:
-    """What a call reads that asked: it waited for the end, or asked without waiting."""
-    session_id, count = session.session_id, len(session.questions)
-    if status is SessionStatus.PENDING:
-        return format_submission(session_id, count)
-    if status is SessionStatus.REJECTED:
-        return format_rejection(
-            session.rejection_reason, session_id=session_id, question_count=count
-        )
-    return _fetched_text(session, status)
-
-
-def _fetched_text(session: QuestionSession, status: SessionStatus) -> str:
-    """What a call reads that fetches the answers."""
-    session_id = session.session_id
+def _text(session: QuestionSession, status: SessionStatus) -> str:
     if status is SessionStatus.COMPLETED and session.answers is not None:
-        return format_user_response(session.answers, session.questions, session_id)
-    if status is SessionStatus.PENDING:
-        return format_pending(session_id)
+        return format_user_response(session.answers, session.questions)
     if status is SessionStatus.REJECTED:
-        return format_rejected(session_id, session.rejection_reason)
-    return format_inactive(session_id, status.value)
+        reason = session.rejection_reason
+        return (
+            f"The person rejected the questions{f': {reason}' if reason else ' without a reason'}. "
+            "Don't ask the same again; go on without the answers, or ask differently."
+        )
+    if status is SessionStatus.PENDING:
+        return (
+            f"The person has not answered yet. The questions stay open as {session.session_id}; "
+            "fetch the answers with get_answered_questions, later or with blocking true."
+        )
+    why = f" ({session.record.end_reason})" if session.record.end_reason else ""
+    return (
+        f"Question session {session.session_id} {status.told}{why}. Ask again if it still matters."
+    )
