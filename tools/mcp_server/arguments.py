@@ -15,7 +15,6 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    Strict,
     ValidationError,
 )
 
@@ -63,21 +62,20 @@ _SHOWN_FAULTS: Final = 12
 
 
 class Arguments(BaseModel):
-    """What a tool takes; unknown arguments are refused."""
+    """What a tool takes; unknown arguments are refused.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    Each is of its schema's type and nothing else: no `true`, "5" or 5.0 for a whole number.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, strict=True)
 
 
-Whole = Annotated[int, Strict()]
-"""A whole number as JSON writes one: not `true`, not "5", not 5.0."""
-Seconds = Annotated[float, Strict()]
-Flag = Annotated[bool, Strict()]
 SessionId = Annotated[
     str,
     Field(min_length=1, max_length=128, description="The whole id of the session."),
 ]
 Tokens = Annotated[
-    Whole | None,
+    int | None,
     Field(
         ge=1,
         le=MAX_COUNT,
@@ -113,12 +111,10 @@ class SessionCreate(Arguments):
     ] = None
     initial_phase: Annotated[
         str | None,
-        Field(
-            max_length=MAX_NAME_CHARS, description="The phase that the work begins in, such as red."
-        ),
+        Field(max_length=MAX_NAME_CHARS, description="The phase the work begins in."),
     ] = None
     token_budget: Annotated[
-        Whole, Field(ge=1, le=MAX_COUNT, description="Tokens that the work may cost.")
+        int, Field(ge=1, le=MAX_COUNT, description="Tokens that the work may cost.")
     ] = DEFAULT_TOKEN_BUDGET
 
 
@@ -130,7 +126,7 @@ class SessionList(Arguments):
         Field(description="Only sessions in this state."),
     ] = None
     limit: Annotated[
-        Whole, Field(ge=1, le=MAX_LISTED, description="The most sessions that are listed.")
+        int, Field(ge=1, le=MAX_LISTED, description="The most sessions that are listed.")
     ] = 20
 
 
@@ -139,11 +135,11 @@ class SessionShow(Arguments):
 
     session_id: SessionId
     history_limit: Annotated[
-        Whole,
+        int,
         Field(ge=0, le=MAX_LISTED, description="How many entries of the history, the last ones."),
     ] = 20
     artifacts_limit: Annotated[
-        Whole, Field(ge=0, le=MAX_LISTED, description="How many files made, the last ones.")
+        int, Field(ge=0, le=MAX_LISTED, description="How many files made, the last ones.")
     ] = 50
 
 
@@ -152,7 +148,7 @@ class SessionBrief(Arguments):
 
     session_id: SessionId
     max_tokens: Annotated[
-        Whole,
+        int,
         Field(ge=1, le=100_000, description="The most tokens that the briefing may count."),
     ] = DEFAULT_MAX_TOKENS
 
@@ -184,10 +180,47 @@ class SessionRecordTokens(Arguments):
     """Arguments of `session_record_tokens`."""
 
     session_id: SessionId
-    tokens: Annotated[
-        Whole,
-        Field(ge=1, le=MAX_COUNT, description="Tokens spent that are not recorded yet."),
+    tokens: Annotated[int, Field(ge=1, le=MAX_COUNT, description="Tokens spent since last told.")]
+
+
+class RunCode(Arguments):
+    """Arguments of `run_code`."""
+
+    session_id: SessionId
+    code: Annotated[
+        str,
+        Field(
+            max_length=MAX_CODE_CHARS,
+            description="Python source. It sees the session's workspace as its working directory "
+            "and nothing else: no network, no other files, no subprocesses.",
+        ),
     ]
+    deadline_s: Annotated[
+        float | None,
+        Field(
+            gt=0,
+            le=MAX_DEADLINE_S,
+            description="Wall-clock seconds it may run; 60 if left out.",
+        ),
+    ] = None
+    fuel: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=MAX_COUNT,
+            description="WebAssembly instructions it may execute; the sandbox's default if left "
+            "out.",
+        ),
+    ] = None
+    tokens: Tokens = None
+    output_chars: Annotated[
+        int,
+        Field(
+            ge=100,
+            le=MAX_OUTPUT_CHARS,
+            description="The most characters of each output stream that come back.",
+        ),
+    ] = DEFAULT_OUTPUT_CHARS
 
 
 class ArtifactArgument(Arguments):
@@ -240,49 +273,13 @@ class SessionRecord(Arguments):
     ] = None
     artifacts: Annotated[
         tuple[ArtifactArgument, ...],
-        Field(max_length=MAX_ARTIFACTS, description="The files that it created or modified."),
+        Field(
+            strict=False,
+            max_length=MAX_ARTIFACTS,
+            description="The files that it created or modified.",
+        ),
     ] = ()
     tokens: Tokens = None
-
-
-class RunCode(Arguments):
-    """Arguments of `run_code`."""
-
-    session_id: SessionId
-    code: Annotated[
-        str,
-        Field(
-            max_length=MAX_CODE_CHARS,
-            description="Python source. It sees the session's workspace as its working directory "
-            "and nothing else: no network, no other files, no subprocesses.",
-        ),
-    ]
-    deadline_s: Annotated[
-        Seconds | None,
-        Field(
-            gt=0,
-            le=MAX_DEADLINE_S,
-            description="Wall-clock seconds it may run; 60 if left out.",
-        ),
-    ] = None
-    fuel: Annotated[
-        Whole | None,
-        Field(
-            ge=1,
-            le=MAX_COUNT,
-            description="WebAssembly instructions it may execute; the sandbox's default if left "
-            "out.",
-        ),
-    ] = None
-    tokens: Tokens = None
-    output_chars: Annotated[
-        Whole,
-        Field(
-            ge=100,
-            le=MAX_OUTPUT_CHARS,
-            description="The most characters of each output stream that come back.",
-        ),
-    ] = DEFAULT_OUTPUT_CHARS
 
 
 class OptionArgument(Arguments):
@@ -322,13 +319,14 @@ class QuestionArgument(Arguments):
     options: Annotated[
         tuple[OptionArgument, ...],
         Field(
+            strict=False,
             max_length=MAX_OPTIONS,
             description="Answers to choose from, the recommended one first with (recommended) in "
             "its label. The person can always write an answer of their own.",
         ),
     ]
     multi_select: Annotated[
-        Flag,
+        bool,
         Field(
             validation_alias=AliasChoices("multiSelect", "multi_select"),
             description="Whether several options may be chosen.",
@@ -341,10 +339,10 @@ class AskUserQuestions(Arguments):
 
     questions: Annotated[
         tuple[QuestionArgument, ...],
-        Field(max_length=MAX_QUESTIONS, description="The questions, asked together."),
+        Field(strict=False, max_length=MAX_QUESTIONS, description="The questions, asked together."),
     ]
     non_blocking: Annotated[
-        Flag,
+        bool,
         Field(
             validation_alias=AliasChoices("non_blocking", "nonBlocking"),
             description="False: wait for the answers. True: return the id at once; the question "
@@ -352,7 +350,7 @@ class AskUserQuestions(Arguments):
         ),
     ] = False
     timeout_s: Annotated[
-        Seconds | None,
+        float | None,
         Field(
             gt=0,
             le=MAX_WAIT_S,
@@ -391,11 +389,11 @@ class GetAnsweredQuestions(Arguments):
         ),
     ]
     blocking: Annotated[
-        Flag,
+        bool,
         Field(description="True: wait until the person has answered or rejected."),
     ] = False
     timeout_s: Annotated[
-        Seconds | None,
+        float | None,
         Field(
             gt=0,
             le=MAX_WAIT_S,
