@@ -8,6 +8,7 @@ purpose.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 
 import anyio
@@ -86,7 +87,7 @@ class QuestionTools:
             if waits:
                 await self._wait(call, session_id, call.call_id, given.timeout_s)
                 settled = True
-            told = await self._told(session_id)
+            told = await self._told(session_id, _asked_text)
             settled = True
             return told
         finally:
@@ -227,7 +228,7 @@ def _question(given: takes.QuestionArgument) -> Question:
     )
 
 
-def _result(session: QuestionSession, status: SessionStatus) -> gives.QuestionsResult:
+def _result(session: QuestionSession, status: SessionStatus, text: str) -> gives.QuestionsResult:
     answers = None
     if session.answers is not None and status is SessionStatus.COMPLETED:
         answers = [
@@ -245,7 +246,7 @@ def _result(session: QuestionSession, status: SessionStatus) -> gives.QuestionsR
     return gives.QuestionsResult(
         session_id=session.session_id,
         status=status.value,
-        text=_text(session, status),
+        text=text,
         answers=answers,
         rejection_reason=session.rejection_reason,
         end_reason=session.record.end_reason,

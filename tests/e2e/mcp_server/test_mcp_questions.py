@@ -20,7 +20,13 @@ from tests.support.mcp_processes import (
     text_of,
     values_of,
 )
-from tools.questions import SessionStatus, UserAnswer, format_user_response
+from tools.questions import (
+    SessionStatus,
+    UserAnswer,
+    format_rejection,
+    format_submission,
+    format_user_response,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -66,7 +72,7 @@ async def test_an_answer_reaches_the_client_that_waits_while_others_are_served(w
             way.place.questions.save_session_answers(session_id, ANSWERS)
     session = way.place.questions.get(session_id)
     assert session.answers is not None
-    expected = format_user_response(session.answers, session.questions)
+    expected = format_user_response(session.answers, session.questions, session_id)
     values = values_of(results[0])
     assert (values["session_id"], values["status"]) == (session_id, "completed")
     assert values["text"] == text_of(results[0]) == expected
@@ -123,7 +129,7 @@ async def test_questions_not_waited_for_outlive_their_client(way: Way) -> None:
         asked = await client.call_tool("ask_user_questions", {**ASKED, "nonBlocking": True})
         session_id = values_of(asked)["session_id"]
         assert values_of(asked)["status"] == "pending"
-        assert session_id in text_of(asked)
+        assert text_of(asked) == format_submission(session_id, 1)
     assert way.place.status(session_id) is SessionStatus.PENDING
     async with way.connected() as other:
         fetch = {"session_id": session_id[:8]}
