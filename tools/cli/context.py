@@ -14,6 +14,7 @@ import typer
 from attrs import field, frozen
 
 from tools.cli.output import Output
+from tools.data_folder import data_folder_above
 
 if TYPE_CHECKING:
     from tools.harness import (
@@ -32,6 +33,12 @@ BASE_VARIABLE = "AGENTFORGE_BASE"
 
 _REPEATS = 3
 """How often a person's word is repeated after somebody else changed the session."""
+
+
+def default_base() -> Path | None:
+    """Return where the sessions are if nothing says so, or None for `./.agentforge/sessions`."""
+    above = data_folder_above(Path.cwd())
+    return None if above is None else above / "sessions"
 
 
 def _now() -> datetime:

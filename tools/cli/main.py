@@ -24,8 +24,7 @@ from tools.cli.commands import (
     terminal,
     work,
 )
-from tools.cli.context import BASE_VARIABLE, Cli, Outside
-from tools.cli.data_folder import default_base
+from tools.cli.context import BASE_VARIABLE, Cli, Outside, default_base
 from tools.cli.errors import Interrupted, OutputLost
 from tools.cli.exit_codes import ExitCode, GuestExit, epilog, exit_code_of
 from tools.cli.output import Output, discard, public_fields, remark
@@ -88,7 +87,7 @@ def _global_options(
     color = not (no_color or os.environ.get("NO_COLOR"))
     output = Output(json=as_json, color=color)
     context.obj = Cli(
-        base=Path(base) if base else default_base(Path.cwd()),
+        base=Path(base) if base else default_base(),
         output=output,
         verbose=verbose,
         outside=outside,

@@ -1,7 +1,7 @@
 """The configuration file: `.agentforge/config.toml`, where each key changes what it names only.
 
     [questions]
-    directory = ".agentforge/questions"   # relative to the working directory
+    directory = ".agentforge/questions"   # relative to the folder that has .agentforge
     shared = true                         # instead: one directory for all projects and programs
     max_sessions = 100                    # and the other values of QuestionsConfig, by their names
     [notify]
@@ -24,11 +24,13 @@ from typing import Any, Final
 
 from attrs import evolve, field, fields, frozen
 
+from tools.data_folder import data_folder_above
 from tools.durable import FileSystem, OsFileSystem, ReadError, read_regular_file
 from tools.questions.errors import InvalidConfig
 from tools.questions.places import shared_directory
 from tools.questions.sessions import QuestionSessions
 from tools.questions.settings import QuestionsConfig
+from tools.questions.store import DEFAULT_BASE_DIR
 
 DEFAULT_CONFIG_PATH: Final = Path(".agentforge/config.toml")
 CONFIG_VARIABLE: Final = "AGENTFORGE_CONFIG"
@@ -91,8 +93,9 @@ def load_config(
     """Read the configuration.
 
     Args:
-        path: The file; by default what AGENTFORGE_CONFIG names, else `.agentforge/config.toml`. A
-            file that was named must exist.
+        path: The file; by default what AGENTFORGE_CONFIG names, else `.agentforge/config.toml` in
+            the working directory or, where that is a folder of a project, in the project's. A file
+            that was named must exist.
         environment: The environment variables.
         fs: The file system.
 
@@ -100,7 +103,10 @@ def load_config(
         InvalidConfig: With everything that is wrong with it.
     """
     named = path if path is not None else environment.get(CONFIG_VARIABLE) or None
+    project = None if named is not None else data_folder_above(Path.cwd())
     where = Path(named) if named is not None else DEFAULT_CONFIG_PATH
+    if project is not None:
+        where = project / where.name
     try:
         data = read_regular_file(
             fs if fs is not None else OsFileSystem(), str(where), path=where, max_bytes=_MAX_BYTES
@@ -113,7 +119,12 @@ def load_config(
         data = b""
     config = _parse(data, where, environment)
     directory = environment.get(DIRECTORY_VARIABLE)
-    return evolve(config, directory=Path(directory)) if directory else config
+    if directory:
+        return evolve(config, directory=Path(directory))
+    if project is not None:
+        said = config.directory or DEFAULT_BASE_DIR
+        return evolve(config, directory=project.parent / said)
+    return config
 
 
 def _parse(data: bytes, path: Path, environment: Mapping[str, str]) -> Config:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.unit.cli.conftest import CommandLine
 from tools.cli.commands.look import StateName
+from tools.cli.main import run
 from tools.durable import FileLock, OsFileSystem
 from tools.harness import SessionState
 
@@ -588,3 +589,20 @@ def test_the_former_name_of_the_logs_limit_is_understood(agentforge: CommandLine
     assert by_new == agentforge("log", session_id, "--number", 1).out
     assert "session_paused" in by_new
     assert "session_created" not in by_new
+
+
+def test_commands_in_a_folder_of_a_project_work_on_the_projects_sessions(
+    agentforge: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, deep = tmp_path / "project", tmp_path / "project" / "src"
+    deep.mkdir(parents=True)
+    (root / ".agentforge").mkdir()
+    monkeypatch.chdir(root)
+    monkeypatch.delenv("AGENTFORGE_BASE", raising=False)
+    line = CommandLine(base=root / ".agentforge" / "sessions", capture=agentforge.capture)
+    session_id = line.new()
+    monkeypatch.chdir(deep)
+    agentforge.capture.readouterr()
+    assert run(["list"]) == 0
+    assert session_id in agentforge.capture.readouterr().out
+    assert not (deep / ".agentforge").exists()

@@ -21,7 +21,7 @@ from tools.cli.agent_options import (
     Record,
     Tokens,
 )
-from tools.cli.context import Cli, cli_of
+from tools.cli.context import Cli, cli_of, default_base
 from tools.cli.options import AsJson, SessionId
 from tools.cli.running import prepare_sandbox, showing, tell_outcome, told_how_to_go_on
 
@@ -415,7 +415,7 @@ def _questions_of(store: SessionStore) -> Path | None:
     from tools.harness.session_store import DEFAULT_BASE_PATH
 
     base = store.base_path
-    return None if base == DEFAULT_BASE_PATH else base.parent / "questions"
+    return None if base in {DEFAULT_BASE_PATH, default_base()} else base.parent / "questions"
 
 
 def _desk(

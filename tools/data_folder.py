@@ -1,4 +1,4 @@
-"""Where a project keeps its sessions: the folder `.agentforge` here, or the nearest one above."""
+"""Where a project keeps its data: the folder `.agentforge` here, or the nearest one above."""
 
 from __future__ import annotations
 
@@ -33,10 +33,13 @@ def find_data_folder(start: Path, *, user: int | None = None) -> Path | None:
     return None
 
 
-def default_base(start: Path) -> Path | None:
-    """Return where the sessions are if nothing says so, or None for `./.agentforge/sessions`."""
+def data_folder_above(start: Path) -> Path | None:
+    """Return the data folder of the project that `start` is a folder in.
+
+    None means that relative paths do: `start` has a data folder itself, or none is above it.
+    """
     found = find_data_folder(start)
-    return None if found is None or found.parent == start else found / "sessions"
+    return None if found is None or found.parent == start else found
 
 
 def _status(path: Path) -> os.stat_result | None:

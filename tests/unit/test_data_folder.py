@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.conftest import CommandLine
-from tools.cli.data_folder import default_base, find_data_folder
-from tools.cli.main import run
+from tools.data_folder import data_folder_above, find_data_folder
+from tools.questions import load_config
 
 
 def project(tmp_path: Path) -> tuple[Path, Path]:
@@ -23,7 +22,7 @@ def project(tmp_path: Path) -> tuple[Path, Path]:
 def test_the_nearest_data_folder_above_is_found(tmp_path: Path) -> None:
     root, deep = project(tmp_path)
     assert find_data_folder(deep) == root / ".agentforge"
-    assert default_base(deep) == root / ".agentforge" / "sessions"
+    assert data_folder_above(deep) == root / ".agentforge"
     (deep.parent / ".agentforge").mkdir()
     assert find_data_folder(deep) == deep.parent / ".agentforge"
 
@@ -31,11 +30,11 @@ def test_the_nearest_data_folder_above_is_found(tmp_path: Path) -> None:
 def test_a_data_folder_here_is_the_default_place(tmp_path: Path) -> None:
     root, _ = project(tmp_path)
     assert find_data_folder(root) == root / ".agentforge"
-    assert default_base(root) is None
+    assert data_folder_above(root) is None
 
 
 def test_without_any_data_folder_it_is_made_here(tmp_path: Path) -> None:
-    assert default_base(tmp_path) is None
+    assert data_folder_above(tmp_path) is None
 
 
 def test_a_file_of_that_name_is_no_data_folder(tmp_path: Path) -> None:
@@ -54,16 +53,17 @@ def test_a_strangers_data_folder_above_is_passed_over(tmp_path: Path) -> None:
     assert find_data_folder(deep, user=0) == root / ".agentforge"
 
 
-def test_commands_in_a_folder_of_a_project_work_on_the_projects_sessions(
-    agentforge: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_questions_and_their_configuration_are_the_projects_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root, deep = project(tmp_path)
-    monkeypatch.chdir(root)
-    monkeypatch.delenv("AGENTFORGE_BASE", raising=False)
-    line = CommandLine(base=root / ".agentforge" / "sessions", capture=agentforge.capture)
-    session_id = line.new()
     monkeypatch.chdir(deep)
-    agentforge.capture.readouterr()
-    assert run(["list"]) == 0
-    assert session_id in agentforge.capture.readouterr().out
-    assert not (deep / ".agentforge").exists()
+    assert load_config(environment={}).directory == root / ".agentforge" / "questions"
+    config = root / ".agentforge" / "config.toml"
+    config.write_text('[questions]\ndirectory = "asked"\nmax_questions = 3\n')
+    found = load_config(environment={})
+    assert (found.directory, found.questions.max_questions) == (root / "asked", 3)
+    named = load_config(environment={"AGENTFORGE_QUESTIONS": "here"})
+    assert named.directory == Path("here")
+    monkeypatch.chdir(root)
+    assert load_config(environment={}).directory == Path("asked")
