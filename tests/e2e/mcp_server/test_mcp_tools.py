@@ -136,7 +136,7 @@ async def test_work_outside_the_sandbox_is_recorded(way: Way) -> None:
 
 REFUSED = (
     ("session_show", {"session_id": "session_20260101_000000_00000000"}, "SessionNotFound"),
-    ("run_code", {"session_id": "nosuch", "code": "1"}, "InvalidSessionId"),
+    ("run_code", {"session_id": "nosuch", "code": "1"}, "SessionNotFound"),
     ("session_show", {"session_id": "../../etc/passwd"}, "InvalidSessionId"),
     ("session_complete", {"session_id": "a\x00b"}, "InvalidSessionId"),
     (

@@ -96,7 +96,7 @@ def check(ground: Ground, workflow: Workflow, *, failures: int) -> None:
     root = ground.workspace(session_id)
     for one in workflow.inputs:
         assert (root / one.target).read_bytes() == one.content
-    left = {path.name for path in ground.base.rglob(".*")} - {".gitkeep"}
+    left = {path.name for path in ground.base.rglob(".*")} - {".gitkeep", ".prune"}
     # No save follows the last one, which may have been killed after it was in place.
     assert [name for name in left if not is_temporary(name, SESSION_FILE)] == []
 
