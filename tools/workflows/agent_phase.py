@@ -21,6 +21,7 @@ from tools.harness import (
 )
 from tools.harness.asking import OUTCOMES, pause_reason, reply_details
 from tools.harness.briefing import estimate_tokens
+from tools.result import Failure, attempt
 from tools.workflows.agent_observer import AgentObserver
 from tools.workflows.agent_work import Ground
 from tools.workflows.agent_workflow import AgentPhase
@@ -313,26 +314,13 @@ class PhaseRun:
             prompt_digest=digest_of(prompt),
         )
         begun = self.monotonic()
-        try:
-            answer = self._asked(request)
-        except AgentFailed as error:
-            crashed = isinstance(error, AgentCrashed) and not error.answered
-            if crashed or not error.may_recover:
-                twice = " at two tries" if crashed else ""
-                return Waiting(
-                    reason=f"{error}{twice}; mend that, then resume", cause=StopCause.AGENT
-                )
-            return StoredAnswer(
-                answer=AgentAnswer(text=""),
-                # What went in was most likely read, and paid for.
-                usage=error.usage
-                or TokenUsage(input_tokens=tokens, output_tokens=0, estimated=True),
-                duration_s=self.monotonic() - begun,
-                agent=self.agent.description,
-                failure=str(error),
-                may_recover=not isinstance(error, AgentCutOff),
-            )
+        outcome = attempt(self._asked, request)
         duration_s = self.monotonic() - begun
+        if isinstance(outcome, Failure):
+            if not isinstance(outcome.error, AgentFailed):
+                raise outcome.error
+            return self._unanswered(outcome.error, tokens=tokens, duration_s=duration_s)
+        answer = outcome.value
         usage = answer.usage or parse_answer(answer.text).usage
         if usage is None:
             usage = TokenUsage(
@@ -340,6 +328,25 @@ class PhaseRun:
             )
         return StoredAnswer(
             answer=answer, usage=usage, duration_s=duration_s, agent=self.agent.description
+        )
+
+    def _unanswered(
+        self, error: AgentFailed, *, tokens: int, duration_s: float
+    ) -> StoredAnswer | Waiting:
+        """Return what follows where an agent gave no answer: a charged attempt, or a pause."""
+        crashed = isinstance(error, AgentCrashed) and not error.answered
+        if crashed or not error.may_recover:
+            twice = " at two tries" if crashed else ""
+            return Waiting(reason=f"{error}{twice}; mend that, then resume", cause=StopCause.AGENT)
+        # What went in was most likely read, and paid for.
+        usage = error.usage or TokenUsage(input_tokens=tokens, output_tokens=0, estimated=True)
+        return StoredAnswer(
+            answer=AgentAnswer(text=""),
+            usage=usage,
+            duration_s=duration_s,
+            agent=self.agent.description,
+            failure=str(error),
+            may_recover=not isinstance(error, AgentCutOff),
         )
 
     def _asked(self, request: AgentRequest) -> AgentAnswer:
