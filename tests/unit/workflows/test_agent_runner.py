@@ -445,7 +445,8 @@ def test_extension_that_is_asked_for_is_enough(ground: AgentGround, spent: int) 
     if spent > 16_000:
         with pytest.raises(BudgetTooSmall) as caught:
             ground.resume()
-        assert caught.value.missing == missing
+        # The next prompt tells of the pause as well, which may be another thousand rounded up.
+        assert 0 <= caught.value.missing - missing <= 1_000
     ground.manager().extend_budget(missing)
     calls = len(ground.agent.requests)
     ground.resume()
