@@ -11,6 +11,7 @@ from agents import RunContextWrapper, function_tool
 from attrs import asdict, frozen
 
 from tools.bootstrap import build_agent_runner
+from tools.durable import DurableError
 from tools.harness import HarnessError
 from tools.person import QuestionSessionPerson
 from tools.questions import QuestionError
@@ -36,7 +37,7 @@ class Desk:
 
 def told(_: RunContextWrapper[Any], error: Exception) -> str:
     """Tell the model what it can do something about; anything else ends the run."""
-    if isinstance(error, HarnessError | QuestionError):
+    if isinstance(error, HarnessError | QuestionError) and not isinstance(error, DurableError):
         return str(error)
     raise error
 

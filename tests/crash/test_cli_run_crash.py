@@ -115,7 +115,7 @@ def test_a_killed_run_goes_on_where_it_was_and_records_every_phase_once(tmp_path
         assert [store.workspace_path(ids[0]).joinpath(f"{p}.txt").read_text() for p in PHASES] == [
             *PHASES
         ]
-        left = {path.name for path in base.iterdir()} - {".gitkeep", ids[0]}
+        left = {path.name for path in base.iterdir()} - {".gitkeep", ".prune", ids[0]}
         assert not {name for name in left if not name.startswith(".discarded-")}
     print(
         json.dumps(
