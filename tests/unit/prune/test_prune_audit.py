@@ -441,6 +441,32 @@ def test_a_reserve_that_is_used_up_keeps_the_rest_and_says_what_to_do(site: Site
     assert site.sessions() == sorted(result.errors)
 
 
+class NoDirectories(FaultyFileSystem):
+    """A disk that never has room for another directory."""
+
+    def mkdir(self, path: str, mode: int = 0o700, *, dir_fd: int | None = None) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+
+def test_what_goes_without_a_private_directory_is_told_though_there_is_never_room_for_one(
+    site: Site,
+) -> None:
+    old = [site.add(age_hours=60 - number) for number in range(3)]
+    young = site.add(age_hours=1)
+    site.fs = NoDirectories()
+    elsewhere = site.top / "elsewhere.jsonl"
+
+    result = run(site, audit_path=elsewhere)
+
+    assert (result.deleted_sessions, result.errors) == (old, {})
+    assert site.sessions() == [young]
+    lines = read_audit(elsewhere)
+    assert [line["session_id"] for line in lines if line["event"] == "removed"] == old
+    site.add(age_hours=60)
+    with pytest.raises(PruneRootUnusable, match="--audit-log"):  # it says what would help
+        run(site)
+
+
 def test_lines_of_a_reserve_that_were_half_moved_are_not_there_twice(site: Site) -> None:
     site.add(age_hours=60)
     prepare_root(site.root)
