@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,22 @@ def is_archive(text: str) -> bool:
     from tools.prune.packing import SUFFIX
 
     return text.endswith(SUFFIX)
+
+
+def end_unattended(cli: Cli, directory: Path) -> None:
+    """End question sessions that wait for an answer which nobody can take any more.
+
+    What can't be read or ended is told by the prune that follows, or stays as it waits.
+
+    Args:
+        cli: The global options.
+        directory: Where the question sessions are.
+    """
+    from tools.person import open_questions
+    from tools.questions import AtomicReadError
+
+    with suppress(AtomicReadError):
+        open_questions(directory, clock=cli.outside.clock).pending()
 
 
 # ---------------------------------------------------------------------------------- trash and pins

@@ -20,7 +20,7 @@ from tools.harness.session_codec import (
     decode_head,
     decode_session,
 )
-from tools.harness.session_deletion import GUARDS, KIND, SESSION_FILE, WORKFLOW_FILE
+from tools.harness.session_deletion import GUARDS, KIND, SESSION_FILE
 from tools.harness.session_store import DEFAULT_BASE_PATH, MAX_FILE_BYTES
 from tools.identifiers import is_session_id
 from tools.prune import (
@@ -148,7 +148,6 @@ class CleanUpEvents:
 
 __all__ = [
     "KIND",
-    "WORKFLOW_FILE",
     "CleanUpEvents",
     "HarnessTarget",
 ]

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from tools.durable import DurableError, FileLock, FileSystem, OsFileSystem
+from tools.harness.session_deletion import RUN_LOCKS
 from tools.harness.session_domain import SessionState
 from tools.harness.session_store import SessionStore
-
-RUN_LOCKS: Final = ("workflow.yaml", "agent-workflow.yaml")
-"""The attachments that a runner of workflows, and one of agents' workflows, hold a lock on."""
 
 
 def is_interrupted(

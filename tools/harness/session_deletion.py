@@ -41,7 +41,9 @@ WORKFLOW_FILE: Final = "workflow.yaml"
 """The attachment that a running workflow holds a lock on."""
 AGENT_WORKFLOW_FILE: Final = "agent-workflow.yaml"
 """The attachment that the runner of an agent's workflow holds a lock on."""
-GUARDS: Final = (WORKFLOW_FILE, AGENT_WORKFLOW_FILE, WORKSPACE)
+RUN_LOCKS: Final = (WORKFLOW_FILE, AGENT_WORKFLOW_FILE)
+"""The attachments that a runner, of whichever kind, holds a lock on."""
+GUARDS: Final = (*RUN_LOCKS, WORKSPACE)
 """What in a session's directory is locked by whoever works in it."""
 
 _NO_DIRECTORY: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})

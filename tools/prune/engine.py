@@ -252,7 +252,11 @@ class _Run:
                 full = isinstance(error.cause, OSError) and error.cause.errno in FULL
                 elsewhere = self._disposal.audit_path is not None and self._disposal.grace is None
                 if not (full and elsewhere and removals):
-                    raise
+                    if len(removals) == len(plan.removals):
+                        raise
+                    for one in removals:  # the others went: it is no refusal any more
+                        self._ledger.fail(one.candidate.session_id, error.reason)
+                    return
                 self._make_room(root_fd, removals.pop(0), names)
             else:
                 return

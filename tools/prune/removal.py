@@ -158,7 +158,7 @@ class Remover:
                 self._take(announced)
                 waiting = [*self._postponed, *rest, *ready[size:]]
                 if len(waiting) == len(ready) and not self._going:
-                    self._refuse(waiting, error)
+                    self._refuse(waiting, None if self._postponed else error)
                     break
                 if waiting:
                     self.finish()  # what is deleted makes room for more
@@ -233,9 +233,8 @@ class Remover:
                     why = Reason.CHANGED
                     if self._unchanged(fd, decision.candidate):
                         status = self._fs.fstat(fd)
-                        token = token_of(status.st_ino, self._token)
-                        hidden = self._prefix + hidden_name(session_id, token)
                         identity = (status.st_dev, status.st_ino)
+                        hidden = self._hidden_name(session_id, identity)
                         one = _Held(decision, fd, identity, hidden, opened)
                         opened = []
                         return one
@@ -249,6 +248,9 @@ class Remover:
         else:
             self._ledger.fail(session_id, why)
         return None
+
+    def _hidden_name(self, session_id: str, identity: tuple[int, int]) -> str:
+        return self._prefix + hidden_name(session_id, token_of(identity[1], self._token))
 
     def _unchanged(self, fd: int, candidate: Candidate) -> bool:
         dated = self._target.date(self._fs, fd, candidate.session_id)
@@ -309,6 +311,10 @@ class Remover:
         why = f"{what}, so it was kept: {said(error) if error else _FULL}"
         if error is not None and error.errno in FULL:
             why += "; put the log on another disk (agentforge prune --audit-log)"
+        elif error is None and self._disposal.grace is not None:
+            why += "; the trash frees nothing, deleting at once does"
+        elif error is None:
+            why += "; free some room on that disk by hand"
         for one in held:
             self._ledger.fail(one.session_id, why)
 
@@ -375,6 +381,7 @@ class Remover:
         """Try again, once others are gone, with what there is no room for where it is to go."""
         self._forget(one)
         self._ledger.tell(self._audit, "kept", one.session_id, hidden=one.hidden, why=_FULL)
+        one.hidden = self._hidden_name(one.session_id, one.identity)  # without a record's content
         self._postponed.append(one)
 
     def _is_swapped(self, one: _Held) -> bool:

@@ -17,7 +17,7 @@ _log = get_logger("agentforge.questions")
 
 
 def cleanup(store: QuestionStore, config: QuestionsConfig, outside: Outside) -> CleanupResult:
-    """Delete the sessions that changed last at least `config.retention_s` ago, also waiting ones.
+    """Delete the sessions that changed longer ago than `config.retention_s`, waiting ones too.
 
     Args:
         store: Where the sessions are.

@@ -773,9 +773,11 @@ class QuestionSessions:
         return find_issues(self.store, check_session_id(session_id))
 
     def cleanup_expired_sessions(self) -> CleanupResult:
-        """Delete the sessions that changed last at least `config.retention_s` ago.
+        """Delete the sessions that changed longer ago than `config.retention_s`.
 
-        Whatever their status; with `retention_s` 0 none. It goes through the prune engine: each
+        Whatever their status; with `retention_s` 0 none. First, what waits for an answer that
+        nobody can take any more is ended as abandoned, as `list_sessions()` does; that is a change,
+        from which its retention counts. It goes through the prune engine: each
         removal is in the audit log, pinned sessions and those that somebody is changing stay, and
         one that can't be read is left alone and told in the result and in the log.
 
@@ -783,6 +785,8 @@ class QuestionSessions:
             tools.prune.PruneError: The base can't be used, or another prune works on it.
             SessionBusy: Others held the base for too long.
         """
+        with suppress(AtomicReadError):  # the clean-up says it
+            self.list_sessions(SessionStatus.PENDING)
         outside = Outside(
             fs=self.store.fs,
             clock=self._clock,

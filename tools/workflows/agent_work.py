@@ -17,6 +17,7 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from tools.harness import SessionStore
+from tools.harness.session_deletion import AGENT_WORKFLOW_FILE
 from tools.workflows.agent_workflow import CODE, TESTS, AgentPhase, AgentWorkflow
 from tools.workflows.converters import as_tuple
 from tools.workflows.errors import InvalidWorkflow, NotAWorkflowSession
@@ -27,7 +28,7 @@ from tools.workflows.spec_schema import parse_specification
 from tools.workflows.specification import Component, Specification
 from tools.workflows.workflow_file import Input
 
-WORKFLOW_NAME: Final = "agent-workflow.yaml"
+WORKFLOW_NAME: Final = AGENT_WORKFLOW_FILE
 """The name under which a session keeps its workflow; the run's lock is on it."""
 SPECIFICATION_NAME: Final = "specification.yaml"
 WORK_NAME: Final = "agent-work.json"

@@ -18,6 +18,7 @@ from typing import Final
 from attrs import evolve, field, frozen
 
 from tools.harness.session_codec import encode_text
+from tools.harness.session_deletion import WORKFLOW_FILE
 from tools.harness.session_domain import DEFAULT_TOKEN_BUDGET, MAX_COUNT, MAX_GOAL_CHARS
 from tools.harness.session_store import MAX_FILE_BYTES
 from tools.workflows.errors import InvalidWorkflow
@@ -41,8 +42,8 @@ from tools.workflows.yaml_nodes import (
 )
 
 SCHEMA_VERSION: Final = 1
-SNAPSHOT_NAME: Final = "workflow.yaml"
-"""The name under which a session keeps its workflow."""
+SNAPSHOT_NAME: Final = WORKFLOW_FILE
+"""The name under which a session keeps its workflow; the run's lock is on it."""
 
 DEFAULT_MAX_ATTEMPTS: Final = 3
 MAX_WORKFLOW_BYTES: Final = 4 << 20

@@ -51,7 +51,11 @@ def test_scenario_retention_based_cleanup_keeps_what_is_almost_that_old(
     session_id = sessions.create_session(QUESTIONS)
     clock.advance(7 * DAY_S - 0.001)
     assert sessions.cleanup_expired_sessions().deleted == ()
+    clock.advance(0.001)  # exactly that old is not older
+    assert sessions.cleanup_expired_sessions().deleted == ()
     assert sessions.exists(session_id)
+    clock.advance(0.001)
+    assert sessions.cleanup_expired_sessions().deleted == (session_id,)
 
 
 def test_scenario_cleanup_failure_isolation(

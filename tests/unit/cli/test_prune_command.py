@@ -14,12 +14,15 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+from attrs import frozen
 
 from tests.support.listing import names_in
 from tests.support.mounts import mounted_tmpfs
 from tests.unit.cli.conftest import CommandLine, Ended
 from tools.cli.context import Outside
 from tools.cli.main import run
+from tools.questions import Asker, Option, Question, QuestionSessions
+from tools.questions.owners import OsProcesses
 from tools.sandbox import prune_sessions
 from tools.sandbox.metadata import SessionMetadata, encode_metadata
 
@@ -317,6 +320,45 @@ def test_a_root_that_was_named_and_is_missing_keeps_no_other_kind_from_being_pru
     assert f"warning: sandbox: there is no directory {tmp_path / 'nowhere'}" in done.err
     assert "harness: Deleted 1 session" in done.out
     assert agentforge.store.list_sessions() == []
+
+
+@frozen
+class Then:
+    """This machine when this process's number was another one's."""
+
+    here: tuple[str, str, str] = OsProcesses().here
+
+    def start_time(self, pid: int) -> int:
+        return 1
+
+    def start_moment(self, pid: int) -> float | None:
+        return None
+
+
+def test_a_question_that_nobody_waits_for_is_ended_before_it_is_judged(
+    agentforge: CommandLine, tmp_path: Path
+) -> None:
+    place = tmp_path / "questions"
+    sessions = QuestionSessions(place, clock=lambda: agentforge.now)
+    question = Question(
+        prompt="Which?", title="Which", options=[Option(label="this"), Option(label="that")]
+    )
+    killed = sessions.create_session([question], asker=Asker.current(processes=Then()))
+    waits = sessions.create_session([question])
+    words = ("prune", "--kind", "questions", "--questions", place)
+    agentforge.later(days=8)
+
+    assert agentforge(*words, "--dry-run").code == 0
+    assert sessions.get(killed).status == "pending"  # a dry run changes nothing
+    assert agentforge(*words, "--yes").code == 0
+    assert sessions.get(killed).status == "abandoned"
+    agentforge.later(days=7)
+    assert agentforge(*words, "--yes").code == 0
+    assert sessions.exists(killed)  # exactly as old as they are kept is not older
+    agentforge.later(seconds=1)
+    assert agentforge(*words, "--yes").code == 0
+    assert not sessions.exists(killed)
+    assert sessions.get(waits).status == "pending"
 
 
 def test_question_sessions_are_pruned_where_they_are_said_to_be(

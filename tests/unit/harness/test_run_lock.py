@@ -8,7 +8,9 @@ import pytest
 
 from tools.durable import FileLock, OsFileSystem
 from tools.harness import SessionManager, SessionState, SessionStore
-from tools.harness.run_lock import RUN_LOCKS, is_interrupted
+from tools.harness.pruning import HarnessTarget
+from tools.harness.run_lock import is_interrupted
+from tools.harness.session_deletion import GUARDS, RUN_LOCKS, WORKSPACE
 from tools.workflows.agent_work import WORKFLOW_NAME
 from tools.workflows.workflow_file import SNAPSHOT_NAME
 
@@ -55,4 +57,8 @@ def test_a_session_that_no_runner_leads_is_not_interrupted(base: Path) -> None:
 
 
 def test_the_locks_are_those_that_the_runners_take() -> None:
-    assert RUN_LOCKS == (SNAPSHOT_NAME, WORKFLOW_NAME)
+    assert RUN_LOCKS == (SNAPSHOT_NAME, WORKFLOW_NAME) == ("workflow.yaml", "agent-workflow.yaml")
+
+
+def test_a_deletion_and_a_prune_heed_every_lock_of_a_run() -> None:
+    assert (*RUN_LOCKS, WORKSPACE) == GUARDS == HarnessTarget().guards

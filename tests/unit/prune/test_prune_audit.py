@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from datetime import timedelta
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -439,6 +440,48 @@ def test_a_reserve_that_is_used_up_keeps_the_rest_and_says_what_to_do(site: Site
     assert announced(site, "removing") == result.deleted_sessions
     assert all("--audit-log" in why for why in result.errors.values())
     assert site.sessions() == sorted(result.errors)
+
+
+class NoDirectories(FaultyFileSystem):
+    """A disk that never has room for another directory; later it may refuse for another reason."""
+
+    def __init__(self, later: int = errno.ENOSPC) -> None:
+        super().__init__()
+        self._numbers = chain([errno.ENOSPC], repeat(later))
+
+    def mkdir(self, path: str, mode: int = 0o700, *, dir_fd: int | None = None) -> None:
+        number = next(self._numbers)
+        raise OSError(number, os.strerror(number), path)
+
+
+def test_what_goes_without_a_private_directory_is_told_though_there_is_never_room_for_one(
+    site: Site,
+) -> None:
+    old = [site.add(age_hours=60 - number) for number in range(3)]
+    young = site.add(age_hours=1)
+    site.fs = NoDirectories()
+    elsewhere = site.top / "elsewhere.jsonl"
+
+    result = run(site, audit_path=elsewhere)
+
+    assert (result.deleted_sessions, result.errors) == (old, {})
+    assert site.sessions() == [young]
+    lines = read_audit(elsewhere)
+    assert [line["session_id"] for line in lines if line["event"] == "removed"] == old
+    site.add(age_hours=60)
+    with pytest.raises(PruneRootUnusable, match="--audit-log"):  # it says what would help
+        run(site)
+
+
+def test_a_refusal_after_something_went_is_told_of_what_stays(site: Site) -> None:
+    old = [site.add(age_hours=60 - number) for number in range(3)]
+    site.fs = NoDirectories(later=errno.EROFS)
+
+    result = run(site, audit_path=site.top / "elsewhere.jsonl")
+
+    assert result.deleted_sessions == old[:1]
+    assert site.sessions() == list(result.errors) == old[1:]
+    assert all(os.strerror(errno.EROFS) in why for why in result.errors.values())
 
 
 def test_lines_of_a_reserve_that_were_half_moved_are_not_there_twice(site: Site) -> None:

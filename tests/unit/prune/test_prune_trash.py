@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.filesystem import nth_of
+from tests.support.filesystem import Buffers, FaultyFileSystem, nth_of
 from tests.support.prune_sites import Site, below, tree_of, uuid_of
 from tools.prune import (
     Disposal,
@@ -26,9 +26,11 @@ from tools.prune import (
     SessionInTheWay,
     TrashRecord,
     list_trash,
+    prepare_root,
     prune,
     restore_from_trash,
 )
+from tools.prune.reserve import RESERVE_NAME
 from tools.sandbox import SandboxTarget
 
 OLD = RetentionPolicy(max_age_hours=24)
@@ -348,6 +350,47 @@ def test_a_record_that_can_not_be_written_keeps_the_session(site: Site) -> None:
         assert tree_of(site.root / old) == whole
         assert site.hidden("trash") == []
     assert number > 1
+
+
+class FullTrash(FaultyFileSystem):
+    """A full disk: its trash has room for one more name, and the audit log has its reserve only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names_left = 1
+
+    def _full(self, path: str) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+    def writev(self, fd: int, buffers: Buffers) -> int:
+        if not self.names.get(fd, "?").endswith(RESERVE_NAME):
+            self._full(self.names.get(fd, "?"))
+        return super().writev(fd, buffers)
+
+    def rename(
+        self, source: str, target: str, *, src_dir_fd: int | None, dst_dir_fd: int | None
+    ) -> None:
+        if "~" in target:
+            if not self.names_left:
+                self._full(target)
+            self.names_left -= 1
+        super().rename(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+
+
+def test_what_a_full_trash_has_no_room_for_stays_and_the_reason_is_told(site: Site) -> None:
+    old = [site.add(age_hours=40 - number) for number in range(3)]
+    prepare_root(site.root)
+    site.fs = FullTrash()
+
+    result = run(site)
+
+    assert result.deleted_sessions == old[:1]
+    assert list(result.errors) == old[1:]
+    assert site.sessions() == old[1:]
+    for why in result.errors.values():  # the log is not what hinders it
+        assert "it could not be moved" in why
+        assert os.strerror(errno.ENOSPC) in why
+        assert "audit log" not in why
 
 
 def test_what_can_not_be_purged_stays_and_is_told(site: Site) -> None:

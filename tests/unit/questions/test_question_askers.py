@@ -12,6 +12,7 @@ import pytest
 from attrs import frozen
 from structlog.testing import capture_logs
 
+from tests.support.clock import FakeClock
 from tests.support.desks import COLOUR
 from tests.support.questions import QUESTIONS, build
 from tools.harness import SessionManager, SessionStore
@@ -42,6 +43,7 @@ class Machine:
         return None
 
 
+DAY_S = 86_400
 THEN = Machine()
 ELSEWHERE = [("other", "boot", "namespace"), ("machine", "boot", "other")]
 
@@ -119,6 +121,24 @@ def test_a_question_whose_asker_was_killed_is_abandoned_by_who_lists_next(base: 
     assert listed[anybodys].status is SessionStatus.PENDING
     assert listed[answered].status is SessionStatus.REJECTED
     assert [one.session_id for one in sessions.pending()] == [anybodys]
+
+
+def test_a_clean_up_ends_what_nobody_waits_for_and_keeps_it_for_its_time(
+    base: Path, clock: FakeClock
+) -> None:
+    sessions = build(base, processes=THEN, clock=clock)
+    killed = sessions.create_session(QUESTIONS, asker=Asker.current(processes=THEN))
+    anybodys = sessions.create_session(QUESTIONS)
+    clock.advance(7 * DAY_S + 0.001)
+    later = build(base, processes=Machine(began=None), clock=clock)
+    result = later.cleanup_expired_sessions()
+    assert (result.deleted, result.kept, result.failed) == ((anybodys,), 1, ())
+    found = sessions.get(killed)
+    assert (found.status, found.record.end_reason) == (SessionStatus.ABANDONED, ASKER_KILLED)
+    clock.advance(7 * DAY_S)
+    assert later.cleanup_expired_sessions().deleted == ()
+    clock.advance(0.001)
+    assert later.cleanup_expired_sessions().deleted == (killed,)
 
 
 def test_a_question_that_nobody_waits_for_takes_no_room(base: Path) -> None:
@@ -224,6 +244,17 @@ def test_a_deleted_session_has_its_questions_ended_by_who_looks_next(
     assert open_questions(base).pending() == []
     reason = QuestionSessions(base).get(question_id).record.end_reason
     assert reason == f"session {session.session_id} was deleted"
+
+
+def test_a_clean_up_ends_the_questions_of_a_session_that_ended(
+    manager: SessionManager, base: Path
+) -> None:
+    question_id = ask(manager)
+    session = manager.current_session
+    assert session is not None
+    manager.store.delete(session.session_id)
+    assert open_questions(base).cleanup_expired_sessions().deleted == ()
+    assert status_of(base, question_id) is SessionStatus.ABANDONED
 
 
 def test_the_question_of_a_session_that_may_go_on_waits_though_its_worker_died(

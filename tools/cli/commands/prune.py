@@ -274,6 +274,8 @@ def prune(
         )
         missing = _missing(cli, kinds) if kind == _ALL else {}
         policies = _policies(kinds, rules, always)
+        if "questions" in kinds and not dry_run:
+            prune_acts.end_unattended(cli, kinds["questions"].target.root)
         _prune(cli, kinds, policies, disposal, missing, dry_run=dry_run, yes=yes)
 
 
