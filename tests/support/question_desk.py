@@ -13,6 +13,7 @@ from uuid import UUID
 from attrs import define, field
 
 from tools.questions import (
+    Asker,
     Option,
     Question,
     SessionEnded,
@@ -57,6 +58,7 @@ class _Session:
     questions: tuple[Question, ...]
     created_at: datetime
     folder: str | None = None
+    asker: Asker | None = None
     ends_at: datetime | None = None
     ending: Ending | None = None
     answers: tuple[UserAnswer, ...] = ()
@@ -95,11 +97,12 @@ class FakeDesk:
         waited_s: float = 0,
         limit_s: float | None = None,
         folder: str | None = None,
+        asker: Asker | None = None,
     ) -> str:
         new = session_id(len(self.sessions) + 1)
         created_at = self.now - timedelta(seconds=waited_s)
         ends_at = created_at + timedelta(seconds=limit_s) if limit_s is not None else None
-        self.sessions[new] = _Session(questions or (STORAGE,), created_at, folder, ends_at)
+        self.sessions[new] = _Session(questions or (STORAGE,), created_at, folder, asker, ends_at)
         self._bell.set()
         return new
 
@@ -120,6 +123,7 @@ class FakeDesk:
                 titles=tuple(question.title for question in session.questions),
                 created_at=session.created_at,
                 folder=session.folder,
+                asker=session.asker,
                 ends_at=session.ends_at,
             )
             for one, session in self.sessions.items()

@@ -6,13 +6,14 @@ from datetime import datetime
 from typing import Final
 
 from tools.questions import Question
+from tools.terminal.asked_by import asked_text
 from tools.terminal.desk import Waiting
 from tools.terminal.draft import Draft, Reply
 from tools.terminal.queue_view import SHORT_ID
-from tools.terminal.text import folder_name, one_line, running
+from tools.terminal.text import one_line, running
 
 _TITLE_WIDTH: Final = 16
-_FOLDER_WIDTH: Final = 40
+_ASKED_WIDTH: Final = 60
 
 
 def step_of(reply: Reply, *, here: bool) -> str:
@@ -59,8 +60,7 @@ def head_text(waiting: Waiting, start: str, *, now: datetime, others: int, width
 
 
 def prompt_title(question: Question, waiting: Waiting) -> str:
-    """Write what stands above a prompt: its title, and from which folder it was asked."""
+    """Write what stands above a prompt: its title, who asked, and from which folder."""
     title = one_line(question.title) or "Question"
-    if not waiting.folder:
-        return title
-    return f"{title} · asked from {folder_name(waiting.folder, _FOLDER_WIDTH)}"
+    asked = asked_text(waiting, _ASKED_WIDTH)
+    return f"{title} · {asked}" if asked else title

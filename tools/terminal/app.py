@@ -13,63 +13,41 @@ from typing import ClassVar, Final
 from textual.binding import Binding, BindingType
 from textual.driver import Driver
 
+from tools.clock import Clock, utc_now
 from tools.durable import DurableError
-from tools.event_log import get_logger
 from tools.questions import (
     Question,
     QuestionError,
     SessionEnded,
     SessionNotFound,
-    SessionStatus,
     UserAnswer,
 )
 from tools.terminal.answer_screen import AnswerScreen
 from tools.terminal.desk import Ending, Listing, QuestionDesk, Waiting
 from tools.terminal.dialogs import KeysDialog, TellDialog, TextDialog
-from tools.terminal.draft import Draft, fits
-from tools.terminal.drafts import DraftStore, DraftUnreadable
+from tools.terminal.draft import Draft
+from tools.terminal.drafts import DraftStore
 from tools.terminal.in_order import PATIENCE_S, InOrder
+from tools.terminal.kept_drafts import KeptDrafts
 from tools.terminal.keyboard import escape_first
 from tools.terminal.messages import Messages
+from tools.terminal.news import arrivals_text, ending_text
 from tools.terminal.queue_screen import QueueScreen
-from tools.terminal.queue_view import SHORT_ID, now_utc
-from tools.terminal.review_screen import ReviewScreen, bare_text, review_text
-from tools.terminal.text import counted, harmless, one_line
+from tools.terminal.queue_view import SHORT_ID
+from tools.terminal.review_screen import ReviewScreen, review_text
+from tools.terminal.text import harmless
 from tools.terminal.theme_name import ThemeName
 from tools.terminal.themes import THEMES, theme_after
 
-_log = get_logger("agentforge.terminal")
-
-SAVE_AFTER_S: Final = 0.5
-"""How long after a key what was typed may not be on disk yet, in seconds."""
-
 _SAY_S: Final = 6.0
 _REFUSALS: Final = (QuestionError, DurableError, OSError)
-
-_BY_OTHERS: Final = frozenset({SessionStatus.COMPLETED, SessionStatus.REJECTED})
-"""How another person may have ended a session that was open here."""
-
-
-def ending_text(ending: Ending) -> str:
-    """Return how a session ended, as the end of a sentence that begins with it."""
-    if ending.status is None:
-        return "was deleted"
-    text, _, meaning = ending.status.told.partition(": ")
-    if ending.status in _BY_OTHERS:
-        text += " elsewhere"
-    if ending.at is not None:
-        text += f" at {ending.at.astimezone():%H:%M:%S}"
-    if meaning:
-        text += f": {meaning}"
-    reason = one_line(ending.reason or "", 200)
-    return f"{text} ({reason})" if reason else text
 
 
 class QuestionsApp(Messages, InOrder[None]):
     """Question sessions in a terminal.
 
     Guarantees: nothing is sent that was not reviewed; what was chosen and typed is on disk within
-    `SAVE_AFTER_S` and at the latest when the application ends, and stays there until it is sent or
+    half a second and at the latest when the application ends, and stays there until it is sent or
     its session is rejected by this person; if the session ends elsewhere it is kept as plain text
     and the person is told so.
     """
@@ -86,7 +64,7 @@ class QuestionsApp(Messages, InOrder[None]):
         desk: QuestionDesk,
         drafts: DraftStore,
         *,
-        clock: Callable[[], datetime] = now_utc,
+        clock: Clock = utc_now,
         first: str | None = None,
         bell: bool = True,
         theme: ThemeName = ThemeName.DARK,
@@ -108,21 +86,14 @@ class QuestionsApp(Messages, InOrder[None]):
             self.register_theme(one)
         self.theme = theme.value
         self._desk = desk
-        self._store = drafts
         self._clock = clock
         self._first = first
         self._rings = bell
         self._listing: Listing | None = None
         self._unlisted = False
-        self._drafts: dict[str, Draft] = {}
-        self._with_draft: set[str] = set()
-        self._unsaved: set[str] = set()
-        self._saving = False
-        self._disk = asyncio.Lock()
+        self._drafts = KeptDrafts(drafts, say=self.say, after=self.set_timer)
         self._busy: set[str] = set()
         self._settled: set[str] = set()
-        self.lost: list[str] = []
-        """What could not be kept, to be shown after the end."""
         self.fault: BaseException | None = None
         """What ended the application, if it was a fault in it."""
 
@@ -132,7 +103,7 @@ class QuestionsApp(Messages, InOrder[None]):
         """Show the queue, and begin to follow it."""
         self._queue = QueueScreen(self, where=self._desk.where)
         await self.push_screen(self._queue)
-        self._with_draft = set(await asyncio.to_thread(self._store.session_ids))
+        await self._drafts.find()
         if not self.is_headless:
             loop = asyncio.get_running_loop()
             for number in (signal.SIGHUP, signal.SIGTERM):
@@ -171,23 +142,11 @@ class QuestionsApp(Messages, InOrder[None]):
             self._show_queue()
             for answering in self._answering():
                 answering.queue_changed(self._listed(answering.waiting.session_id))
-            self._tell_arrivals(before, listing)
+            if before is not None and (arrived := arrivals_text(before, listing)):
+                if self._rings:
+                    self.bell()
+                self.say(arrived)
         await self._settle_ended(listing)
-
-    def _tell_arrivals(self, before: Listing | None, after: Listing) -> None:
-        if before is None:
-            return
-        known = {one.session_id for one in before.waiting}
-        new = [one for one in after.waiting if one.session_id not in known]
-        if not new:
-            return
-        if self._rings:
-            self.bell()
-        if len(new) == 1:
-            title = one_line(new[0].titles[0], 40) if new[0].titles else "no title"
-            self.say(f"New: {title} (session {new[0].session_id[:SHORT_ID]})")
-        else:
-            self.say(f"{counted(len(new), 'new session')} waiting")
 
     def clock(self) -> datetime:
         """The time now, aware."""
@@ -195,8 +154,7 @@ class QuestionsApp(Messages, InOrder[None]):
 
     def others_waiting(self, session_id: str) -> int:
         """Return how many sessions wait beside this one."""
-        waiting = self._listing.waiting if self._listing is not None else ()
-        return sum(one.session_id != session_id for one in waiting)
+        return sum(one.session_id != session_id for one in self._waiting_now)
 
     def say(self, message: str) -> None:
         """Show a message for some seconds."""
@@ -236,13 +194,16 @@ class QuestionsApp(Messages, InOrder[None]):
         if not questions:
             self.say(f"Session {session_id[:SHORT_ID]} has no questions; press x to reject it.")
             return
-        draft = await self._draft_of(session_id, questions)
+        draft = await self._drafts.of(session_id, questions)
         waiting = self._waiting(session_id, questions)
         await self.push_screen(AnswerScreen(self, waiting, questions, draft))
 
+    @property
+    def _waiting_now(self) -> tuple[Waiting, ...]:
+        return self._listing.waiting if self._listing is not None else ()
+
     def _listed(self, session_id: str) -> Waiting | None:
-        listed = self._listing.waiting if self._listing is not None else ()
-        return next((one for one in listed if one.session_id == session_id), None)
+        return next((one for one in self._waiting_now if one.session_id == session_id), None)
 
     def _waiting(self, session_id: str, questions: Sequence[Question]) -> Waiting:
         if (listed := self._listed(session_id)) is not None:
@@ -250,23 +211,10 @@ class QuestionsApp(Messages, InOrder[None]):
         titles = tuple(question.title for question in questions)
         return Waiting(session_id=session_id, titles=titles, created_at=self.clock())
 
-    async def _draft_of(self, session_id: str, questions: tuple[Question, ...]) -> Draft:
-        draft = self._drafts.get(session_id)
-        if draft is None:
-            try:
-                async with self._disk:
-                    draft = await asyncio.to_thread(self._store.load, session_id)
-            except DraftUnreadable as error:
-                self.say(harmless(str(error)))
-        if draft is None or not fits(draft, questions):
-            return Draft.blank(session_id, questions)
-        return draft
-
     def step_session(self, answering: AnswerScreen, by: int) -> None:
         """Show the questions of the session after this one in the queue, or before it."""
         current = answering.waiting.session_id
-        listed = self._listing.waiting if self._listing is not None else ()
-        ids = [one.session_id for one in listed]
+        ids = [one.session_id for one in self._waiting_now]
         if not set(ids) - {current}:
             self.say("No other session is waiting.")
             return
@@ -297,7 +245,7 @@ class QuestionsApp(Messages, InOrder[None]):
 
     def _show_queue(self) -> None:
         if self._listing is not None:
-            self._queue.show(self._listing, self._with_draft)
+            self._queue.show(self._listing, self._drafts.ids)
 
     def _close(self, answering: AnswerScreen) -> None:
         """Close a session's screen and all screens above it."""
@@ -361,7 +309,7 @@ class QuestionsApp(Messages, InOrder[None]):
         for answering in self._answering():
             if answering.waiting.session_id == session_id:
                 self._close(answering)
-        await self._drop_draft(session_id)
+        await self._drafts.drop(session_id)
         self.say(done)
         await self.refresh_queue()
 
@@ -371,7 +319,7 @@ class QuestionsApp(Messages, InOrder[None]):
         """Show which sessions ended elsewhere with a draft of this person's in them."""
         waiting = {one.session_id for one in listing.waiting}
         open_ids = {one.waiting.session_id for one in self._answering()}
-        for session_id in sorted((open_ids | self._with_draft) - waiting):
+        for session_id in sorted((open_ids | self._drafts.ids) - waiting):
             if session_id in self._busy or session_id in self._settled:
                 continue
             try:
@@ -387,7 +335,9 @@ class QuestionsApp(Messages, InOrder[None]):
             (one for one in self._answering() if one.waiting.session_id == session_id), None
         )
         text = await self._typed_text(session_id, answering)
-        kept = await self._keep_unsent(session_id, text)
+        if text is None:
+            return
+        kept = await self._drafts.keep_unsent(session_id, text)
         short = session_id[:SHORT_ID]
         if answering is None:
             if text:
@@ -399,97 +349,29 @@ class QuestionsApp(Messages, InOrder[None]):
             message += f"\nWhat you chose and typed {kept}:"
         self.push_screen(TellDialog("This session has ended", message, text))
 
-    async def _typed_text(self, session_id: str, answering: AnswerScreen | None) -> str:
-        """Write down what a person chose and typed; "" if it was nothing."""
-        if answering is not None:
-            draft, questions = answering.draft, answering.questions
-            loose = answering.loose_text.strip()
-            text = "" if draft.empty else review_text(questions, draft)
-            return f"{text}\nBeing typed: {loose}\n".lstrip() if loose else text
-        stored = self._drafts.get(session_id)
-        try:
-            if stored is None:
-                async with self._disk:
-                    stored = await asyncio.to_thread(self._store.load, session_id)
-            if stored is None or stored.empty:
-                return ""
-            questions = await asyncio.to_thread(self._desk.questions, session_id)
-        except DraftUnreadable as error:
-            self.say(harmless(str(error)))
-            return ""
-        except _REFUSALS:
-            return bare_text(stored) if stored is not None else ""
-        return review_text(questions, stored) if fits(stored, questions) else bare_text(stored)
-
-    async def _keep_unsent(self, session_id: str, text: str) -> str:
-        """Keep what can't be sent any more; say where, as the end of a sentence."""
-        if not text:
-            await self._drop_draft(session_id)
-            return "was empty"
-        self._forget(session_id)
-        try:
-            async with self._disk:
-                path = await asyncio.to_thread(self._store.keep_unsent, session_id, text)
-        except DurableError as error:
-            self.lost.append(f"{error}\n{text}")
-            return f"could not be kept in a file ({harmless(str(error))})"
-        return f"is kept in {path}"
+    async def _typed_text(self, session_id: str, answering: AnswerScreen | None) -> str | None:
+        """Write down what a person chose and typed; "" if it was nothing, None if unreadable."""
+        if answering is None:
+            return await self._drafts.text_of(session_id, partial(self._desk.questions, session_id))
+        loose = answering.loose_text.strip()
+        draft = answering.draft
+        text = "" if draft.empty else review_text(answering.questions, draft)
+        return f"{text}\nBeing typed: {loose}\n".lstrip() if loose else text
 
     # ------------------------------------------------------------------------------ drafts
 
+    @property
+    def lost(self) -> list[str]:
+        """What could not be kept, to be shown after the end."""
+        return self._drafts.lost
+
     def keep(self, draft: Draft) -> None:
         """Keep a draft, on disk within a second."""
-        self._drafts[draft.session_id] = draft
-        self._unsaved.add(draft.session_id)
-        if draft.empty:
-            self._with_draft.discard(draft.session_id)
-        else:
-            self._with_draft.add(draft.session_id)
-        if not self._saving:
-            self._saving = True
-            self.set_timer(SAVE_AFTER_S, self._save_drafts)
-
-    async def _save_drafts(self) -> None:
-        self._saving = False
-        try:
-            async with self._disk:
-                for session_id in sorted(self._unsaved):
-                    draft = self._drafts.get(session_id)
-                    self._unsaved.discard(session_id)
-                    if draft is not None:
-                        await asyncio.to_thread(self._store.save, draft)
-        except DurableError as error:
-            self._unsaved.add(session_id)
-            self.say(
-                f"Your draft is not on disk: {harmless(str(error))} It stays here while this "
-                "window is open."
-            )
-
-    async def _drop_draft(self, session_id: str) -> None:
-        self._forget(session_id)
-        try:
-            async with self._disk:
-                await asyncio.to_thread(self._store.drop, session_id)
-        except DurableError as error:
-            _log.warning("terminal.draft_not_dropped", session_id=session_id, fault=str(error))
-
-    def _forget(self, session_id: str) -> None:
-        self._drafts.pop(session_id, None)
-        self._unsaved.discard(session_id)
-        self._with_draft.discard(session_id)
+        self._drafts.keep(draft)
 
     def save_all_drafts(self) -> tuple[str, ...]:
         """Put on disk what is not there yet, and say whose drafts there are.
 
         To be called when the application has ended, also because of a fault.
         """
-        for session_id in sorted(self._unsaved):
-            draft = self._drafts.get(session_id)
-            if draft is None:
-                continue
-            try:
-                self._store.save(draft)
-            except DurableError as error:
-                self.lost.append(f"{error}\n{bare_text(draft)}")
-        self._unsaved.clear()
-        return tuple(sorted(self._with_draft))
+        return self._drafts.save_all()

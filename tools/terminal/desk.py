@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final, Protocol
 
 from attrs import frozen
 
-from tools.durable import (
-    FileSystem,
-    OsFileSystem,
-    ReadError,
-    make_durable_directory,
-    read_regular_file,
-)
+from tools.clock import Clock, utc_now
+from tools.durable import FileSystem, OsFileSystem, make_durable_directory
 from tools.event_log import get_logger
 from tools.questions import (
+    Asker,
     Question,
     QuestionSessions,
     SessionNotFound,
@@ -34,13 +29,16 @@ _log = get_logger("agentforge.terminal")
 POLL_S: Final = 1.0
 """How long a change may go unseen where the file system reports none, in seconds."""
 
+LOOK_AGAIN_S: Final = 60.0
+"""After how long all is looked at again though no file changed, in seconds: whether an asker still
+lives stands in no file."""
+
 _SETTLED_NS: Final = 100_000_000
 """What changed less than this ago may change again under the same time: the kernel's clock for
 files moves in steps of up to 10 ms (HZ=100)."""
 
 _Marks = dict[str, tuple[int, int]]
 
-_MAX_REQUEST_BYTES: Final = 16 * 1024 * 1024
 _DEBOUNCE_MS: Final = 100
 _STEP_MS: Final = 50
 
@@ -54,6 +52,7 @@ class Waiting:
         titles: The titles of its questions.
         created_at: Since when it waits.
         folder: The working directory of its asker, as far as the asker wrote it down.
+        asker: Who waits for the answer; None where nobody says.
         ends_at: When its time is over; None if it has no limit.
     """
 
@@ -61,6 +60,7 @@ class Waiting:
     titles: tuple[str, ...]
     created_at: datetime
     folder: str | None = None
+    asker: Asker | None = None
     ends_at: datetime | None = None
 
 
@@ -121,10 +121,6 @@ class QuestionDesk(Protocol):
         """Yield at once, then whenever the queue may have changed, and each `POLL_S` anyway."""
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
 class StoredQuestions:
     """The question sessions of a directory."""
 
@@ -133,7 +129,7 @@ class StoredQuestions:
         sessions: QuestionSessions,
         *,
         fs: FileSystem | None = None,
-        clock: Callable[[], datetime] = _now,
+        clock: Clock = utc_now,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         """Look at sessions.
@@ -148,8 +144,7 @@ class StoredQuestions:
         self._fs = fs or OsFileSystem()
         self._clock = clock
         self._now_ns = now_ns
-        self._seen: tuple[_Marks, Listing] | None = None
-        self._folders: dict[str, str | None] = {}
+        self._seen: tuple[_Marks, datetime, Listing] | None = None
 
     @property
     def where(self) -> Path:
@@ -167,15 +162,18 @@ class StoredQuestions:
     def listing(self) -> Listing:
         """Return the queue as it is now; one bad session never hides the others.
 
-        What did not change since the last listing is not read again; if nothing did, the last
-        listing itself is returned, for the price of one `stat` for each session.
+        What did not change since the last listing is not read again; if nothing did for less than
+        `LOOK_AGAIN_S`, the last listing itself is returned, for the price of one `stat` for each
+        session.
         """
-        marks = self._marks()
-        if self._seen is not None and marks == self._seen[0]:
-            return self._seen[1]
+        marks, now = self._marks(), self._clock()
+        if self._seen is not None:
+            seen, at, listing = self._seen
+            if marks == seen and abs(now - at) < timedelta(seconds=LOOK_AGAIN_S):
+                return listing
         listing = self._read_listing()
         sure = marks is not None and not listing.unreadable
-        self._seen = (marks, listing) if marks is not None and sure else None
+        self._seen = (marks, now, listing) if marks is not None and sure else None
         return listing
 
     def _marks(self) -> _Marks | None:
@@ -197,37 +195,19 @@ class StoredQuestions:
     def _read_listing(self) -> Listing:
         unreadable: list[UnreadableQuestion] = []
         pending = self._sessions.pending(on_unreadable=unreadable.append)
-        known = self._folders
-        self._folders = {
-            one.session_id: known[one.session_id]
-            if one.session_id in known
-            else self._folder_of(one.session_id)
-            for one in pending
-        }
         limit_s = self._sessions.config.session_timeout_s
         waiting = tuple(
             Waiting(
                 session_id=one.session_id,
                 titles=one.titles,
                 created_at=one.created_at,
-                folder=self._folders[one.session_id],
+                folder=one.working_directory or None,
+                asker=one.asker,
                 ends_at=one.created_at + timedelta(seconds=limit_s) if limit_s else None,
             )
             for one in pending
         )
         return Listing(waiting=waiting, unreadable=tuple(one.session_id for one in unreadable))
-
-    def _folder_of(self, session_id: str) -> str | None:
-        """Return the `workingDirectory` of a request, which never changes; None if it has none."""
-        path = self.where / session_id / "request.json"
-        try:
-            content = read_regular_file(
-                self._fs, str(path), path=path, max_bytes=_MAX_REQUEST_BYTES
-            )
-            found = json.loads(content or b"{}").get("workingDirectory")
-        except (ReadError, ValueError, AttributeError, RecursionError):
-            return None  # the listing says what can't be read
-        return found if isinstance(found, str) and found else None
 
     def questions(self, session_id: str) -> tuple[Question, ...]:
         """Return a session's questions."""

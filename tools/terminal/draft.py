@@ -207,12 +207,10 @@ def _answer_of(index: int, question: Question, reply: Reply) -> UserAnswer | Non
 
 def request_of(index: int, question: Question, reply: Reply) -> str:
     """Write what is asked back, as the asker reads it."""
+    note = reply.guidance.strip()
     if reply.ask is Ask.REPHRASE:
-        request = format_rephrase_request(index, question.title)
-    else:
-        request = format_elaborate_request(index, question.title, question.prompt)
-    guidance = reply.guidance.strip()
-    return f"{request}\nUser guidance: {guidance}" if guidance else request
+        return format_rephrase_request(index, question.title, note)
+    return format_elaborate_request(index, question.title, question.prompt, note)
 
 
 # ------------------------------------------------------------------------------ as JSON and back

@@ -12,11 +12,12 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Footer, Static
 
+from tools.terminal.asked_by import asked_text
 from tools.terminal.desk import Listing
 from tools.terminal.host import Host
 from tools.terminal.messages import MessageLines
 from tools.terminal.queue_view import QueueView, heading_text
-from tools.terminal.text import counted, folder_name, one_line
+from tools.terminal.text import counted, one_line
 
 _NOTHING = "No questions are waiting. New ones appear here as soon as they are asked."
 
@@ -99,14 +100,15 @@ class QueueScreen(Screen[None]):
 
     @on(QueueView.Moved)
     def _write_note(self) -> None:
-        """Say from which folder the session at the cursor asks, and what can't be read."""
+        """Say who asked the session at the cursor, from which folder, and what can't be read."""
         listing = self._listing or Listing()
         parts = []
         if listing.unreadable:
             count = counted(len(listing.unreadable), "session")
             parts.append(f"! {count} can't be read; `agentforge history` says why.")
-        if (one := self.view.selected) is not None and one.folder:
-            parts.append(f"Asked from {folder_name(one.folder, max(self.size.width - 14, 1))}")
+        if (one := self.view.selected) is not None:
+            asked = asked_text(one, self.size.width - 3)
+            parts.append(asked[:1].upper() + asked[1:])
         self.query_one("#note", Static).update(Content("  ".join(parts)))
 
     @on(QueueView.Opened)

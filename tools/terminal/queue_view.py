@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
 from typing import Any, ClassVar, Final
 
 from rich.cells import cell_len, set_cell_size
@@ -16,6 +16,7 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from tools.clock import Clock
 from tools.terminal.desk import Waiting
 from tools.terminal.text import CURSOR, counted, one_line, running, since
 
@@ -133,7 +134,7 @@ class QueueView(ScrollView, can_focus=True):
     class Moved(Message):
         """The cursor is at another session, or at none."""
 
-    def __init__(self, *, clock: Callable[[], datetime], **kwargs: Any) -> None:
+    def __init__(self, *, clock: Clock, **kwargs: Any) -> None:
         """Show nothing yet.
 
         Args:
@@ -253,8 +254,3 @@ class QueueView(ScrollView, can_focus=True):
         if self._rows:
             region = Region(0, self.cursor, self.size.width, 1)
             self.scroll_to_region(region, animate=False, force=True, immediate=True)
-
-
-def now_utc() -> datetime:
-    """The time now."""
-    return datetime.now(UTC)

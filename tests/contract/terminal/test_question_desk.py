@@ -16,6 +16,7 @@ from attrs import define
 
 from tests.support.question_desk import CHECKS, START, STORAGE, FakeDesk
 from tools.questions import (
+    Asker,
     InvalidAnswers,
     Question,
     QuestionError,
@@ -25,7 +26,7 @@ from tools.questions import (
     SessionStatus,
     UserAnswer,
 )
-from tools.terminal.desk import QuestionDesk, StoredQuestions
+from tools.terminal.desk import LOOK_AGAIN_S, QuestionDesk, StoredQuestions
 
 NOBODY = "00000000-0000-4000-8000-00000000dead"
 ANSWER = (UserAnswer(question_index=0, selected_option="Redis"),)
@@ -36,7 +37,9 @@ class Others(Protocol):
 
     desk: QuestionDesk
 
-    def ask(self, *questions: Question) -> str: ...
+    def ask(
+        self, *questions: Question, folder: str | None = None, asker: Asker | None = None
+    ) -> str: ...
 
     def abandon(self, session_id: str, reason: str) -> None: ...
 
@@ -47,8 +50,10 @@ class Others(Protocol):
 class _InMemory:
     desk: FakeDesk
 
-    def ask(self, *questions: Question) -> str:
-        return self.desk.ask(*questions)
+    def ask(
+        self, *questions: Question, folder: str | None = None, asker: Asker | None = None
+    ) -> str:
+        return self.desk.ask(*questions, folder=folder, asker=asker)
 
     def abandon(self, session_id: str, reason: str) -> None:
         self.desk.end(session_id, SessionStatus.ABANDONED, reason)
@@ -62,8 +67,10 @@ class _Stored:
     desk: StoredQuestions
     sessions: QuestionSessions
 
-    def ask(self, *questions: Question) -> str:
-        return self.sessions.create_session(questions)
+    def ask(
+        self, *questions: Question, folder: str | None = None, asker: Asker | None = None
+    ) -> str:
+        return self.sessions.create_session(questions, working_directory=folder, asker=asker)
 
     def abandon(self, session_id: str, reason: str) -> None:
         self.sessions.abandon_session(session_id, reason)
@@ -71,6 +78,20 @@ class _Stored:
     def answers(self, session_id: str) -> tuple[UserAnswer, ...]:
         found = self.sessions.get(session_id).answers
         return found.answers if found is not None else ()
+
+
+@define
+class Machine:
+    """A machine on which this process lives, or was killed."""
+
+    lives: bool = True
+    here: tuple[str, str, str] = ("machine", "boot", "namespace")
+
+    def start_time(self, pid: int) -> int | None:
+        return 100 if self.lives and pid == os.getpid() else None
+
+    def start_moment(self, pid: int) -> float | None:
+        return None
 
 
 def _in_memory(_: Path) -> Others:
@@ -103,6 +124,23 @@ def test_what_waits_is_listed_the_oldest_first_and_read_whole(others: Others) ->
     assert titles[second] == ("Checks", "Storage")
     assert others.desk.questions(second) == (CHECKS, STORAGE)
     assert others.desk.ending(first) is None
+
+
+def test_who_asks_and_from_which_folder_is_listed_as_it_was_asked(
+    others: Others, tmp_path: Path
+) -> None:
+    process, session = Asker.current(), Asker.current(session=tmp_path / "some session")
+    asked = {
+        others.ask(STORAGE, folder=folder, asker=asker): (folder, asker)
+        for folder, asker in (
+            (None, None),
+            ("/home/ada/shop", None),
+            (None, process),
+            ("/srv", session),
+        )
+    }
+    listed = others.desk.listing().waiting
+    assert {one.session_id: (one.folder, one.asker) for one in listed} == asked
 
 
 def test_the_folder_that_an_asker_wrote_down_is_listed_and_anything_else_is_none(
@@ -211,6 +249,42 @@ def test_a_listing_is_read_again_only_when_something_may_have_changed(tmp_path: 
     assert desk.listing() is first
     sessions.reject_session(which)
     assert desk.listing().waiting == ()
+
+
+@pytest.mark.parametrize("way", [1, -1], ids=["later", "the clock was put back"])
+def test_a_question_whose_asker_was_killed_leaves_the_queue_though_no_file_changed(
+    tmp_path: Path, way: int
+) -> None:
+    now = START
+    machine = Machine()
+    sessions = QuestionSessions(tmp_path / "questions", processes=machine)
+    which = sessions.create_session([STORAGE], asker=Asker.current(processes=machine))
+    kept = sessions.create_session([CHECKS])
+    desk = StoredQuestions(sessions, clock=lambda: now, now_ns=lambda: time.time_ns() + 10**9)
+    first = desk.listing()
+    machine.lives = False
+    now += way * timedelta(seconds=LOOK_AGAIN_S - 1)
+    assert desk.listing() is first, "the processes are looked at calmly"
+    now += way * timedelta(seconds=1)
+    assert [one.session_id for one in desk.listing().waiting] == [kept]
+    ending = desk.ending(which)
+    assert ending is not None
+    assert ending.status is SessionStatus.ABANDONED
+
+
+def test_a_listing_that_was_read_again_for_nothing_holds_for_the_same_time_again(
+    tmp_path: Path,
+) -> None:
+    now = START
+    sessions = QuestionSessions(tmp_path / "questions")
+    sessions.create_session([STORAGE], asker=Asker.current())
+    desk = StoredQuestions(sessions, clock=lambda: now, now_ns=lambda: time.time_ns() + 10**9)
+    first = desk.listing()
+    now += timedelta(seconds=LOOK_AGAIN_S)
+    again = desk.listing()
+    assert again == first
+    now += timedelta(seconds=LOOK_AGAIN_S - 1)
+    assert desk.listing() is again
 
 
 def test_a_change_in_the_same_tick_of_the_clock_is_seen(tmp_path: Path) -> None:

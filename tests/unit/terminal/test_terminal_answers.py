@@ -281,13 +281,12 @@ async def test_more_detail_or_other_words_are_asked_for_in_place_of_an_answer(
         await person.press("s")
         await person.waits_for("0 waiting")
     request = {
-        "e": format_elaborate_request(0, STORAGE.title, STORAGE.prompt),
-        "d": format_rephrase_request(0, STORAGE.title),
+        "e": format_elaborate_request(0, STORAGE.title, STORAGE.prompt, "what of backups"),
+        "d": format_rephrase_request(0, STORAGE.title, "what of backups"),
     }[key]
+    assert request.endswith("\nThe person adds: what of backups")
     first, second = desk.sessions[which].answers
-    assert first == UserAnswer(
-        question_index=0, custom_text=f"{request}\nUser guidance: what of backups"
-    )
+    assert first == UserAnswer(question_index=0, custom_text=request)
     assert second.selected_options == ("Types (recommended)",)
 
 

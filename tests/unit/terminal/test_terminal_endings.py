@@ -159,6 +159,26 @@ async def test_a_draft_whose_session_is_gone_keeps_its_words(
     assert "half a thought" in drafts.unsent_path_of(which).read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("in_the_way", [False, True])
+async def test_a_draft_that_cannot_be_read_is_told_and_not_deleted_when_its_session_ended(
+    sitting: Sitting, desk: FakeDesk, drafts: DraftStore, in_the_way: bool
+) -> None:
+    which = desk.ask(STORAGE)
+    desk.end(which, SessionStatus.COMPLETED)
+    path = drafts.path_of(which)
+    aside = path.with_suffix(".unreadable")
+    path.parent.mkdir()
+    path.write_text("torn: half a thought")
+    if in_the_way:
+        aside.mkdir()
+    kept = path if in_the_way else aside
+    async with sitting() as person:
+        await person.waits_for("can't be used")
+        await person.press("t")
+        await person.waits_for("Colours")
+    assert kept.read_text() == "torn: half a thought"
+
+
 async def test_if_even_that_cannot_be_kept_it_is_told_after_the_end(
     sitting: Sitting, desk: FakeDesk, drafts: DraftStore
 ) -> None:

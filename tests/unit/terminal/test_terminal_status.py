@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from tests.support.question_desk import CHECKS, NAME, STORAGE, FakeDesk
 from tests.unit.terminal.conftest import Sitting
+from tools.questions import Asker
+from tools.questions.owners import Owner
 from tools.terminal.answer_lines import head_text
+from tools.terminal.asked_by import asked_text, asker_name
 from tools.terminal.text import folder_name, running
 
 pytestmark = pytest.mark.anyio
@@ -69,6 +73,58 @@ async def test_the_folder_of_the_asker_is_told(sitting: Sitting, desk: FakeDesk)
         await person.waits_for("Asked from /srv/other")
         await person.press("up", "enter")
         assert "Storage · asked from /home/ada/shop" in person.sees()
+
+
+def _asker(session: str | None = None) -> Asker:
+    return Asker(process=Owner(pid=4711), session=Path(session) if session else None)
+
+
+@pytest.mark.parametrize(
+    ("asker", "name"),
+    [
+        (_asker(), "process 4711"),
+        (_asker("/a/session_20260301_093000_123456"), "agent session 093000_123456"),
+        (_asker("/a/session_20260301_093000_12ab56cd"), "agent session 093000_12ab56cd"),
+        (_asker("/a/session_\x1b[31m"), "an agent session"),
+    ],
+)
+def test_who_asks_is_named_by_the_process_or_the_agent_session(asker: Asker, name: str) -> None:
+    assert asker_name(asker) == name
+
+
+@pytest.mark.parametrize(
+    ("asker", "folder", "width", "text"),
+    [
+        (None, None, 80, ""),
+        (None, "/home/ada/shop", 80, "asked from /home/ada/shop"),
+        (_asker(), None, 80, "asked by process 4711"),
+        (_asker(), "/home/ada/shop", 80, "asked by process 4711 from /home/ada/shop"),
+        (_asker(), "/home/ada/shop", 36, "asked by process 4711 from …ada/shop"),
+        (_asker(), "/home/ada/shop", 5, "asked by process 4711 from …"),
+    ],
+)
+def test_who_asked_and_from_where_are_one_line(
+    asker: Asker | None, folder: str | None, width: int, text: str
+) -> None:
+    desk = FakeDesk()
+    desk.ask(STORAGE, folder=folder, asker=asker)
+    (waiting,) = desk.listing().waiting
+    assert asked_text(waiting, width) == text
+
+
+async def test_who_asks_is_told_in_the_queue_and_above_the_question(
+    sitting: Sitting, desk: FakeDesk
+) -> None:
+    agent = _asker("/work/session_20260301_093000_123456")
+    desk.ask(STORAGE, waited_s=9, folder="/home/ada/shop", asker=agent)
+    desk.ask(CHECKS, asker=_asker())
+    async with sitting() as person:
+        await person.waits_for("Asked by agent session 093000_123456 from /home/ada/shop")
+        await person.press("down")
+        await person.waits_for("Asked by process 4711")
+        await person.press("up", "enter")
+        told = "Storage · asked by agent session 093000_123456 from /home/ada/shop"
+        assert told in person.sees()
 
 
 def test_the_first_line_fits_into_80_columns_with_all_that_there_may_be() -> None:
