@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from collections import Counter
 from collections.abc import Callable
@@ -23,6 +24,9 @@ from tools.durable.errors import RemovalError, WriteError
 from tools.durable.filesystem import DIRECTORY_FLAGS, FileSystem, close_reader
 
 DISCARDED_PREFIX = ".discarded-"
+_DISCARDED = re.compile(
+    rf"{re.escape(DISCARDED_PREFIX)}(?:(?:new-)?[0-9a-f]{{1,32}}|[0-9]+-[0-9]+|.+~[0-9a-f]+-[0-9a-f]+)"
+)
 
 
 def discard_tree(
@@ -87,6 +91,14 @@ def _put_back(fs: FileSystem, parent_fd: int, hidden: str, name: str) -> bool:
     return False
 
 
+def is_discarded(name: str) -> bool:
+    """Return whether a name is one that this library gives to what it makes or deletes unseen.
+
+    Whatever else begins with the prefix is somebody else's, and stays.
+    """
+    return _DISCARDED.fullmatch(name) is not None
+
+
 def sweep_discarded(fs: FileSystem, parent_fd: int, *, parent: Path) -> list[RemovalError]:
     """Finish the removals that a crash left half done.
 
@@ -101,7 +113,7 @@ def sweep_discarded(fs: FileSystem, parent_fd: int, *, parent: Path) -> list[Rem
     left = []
     names = _Names(fs, parent_fd)
     for name in fs.listdir(parent_fd):
-        if not name.startswith(DISCARDED_PREFIX):
+        if not is_discarded(name):
             continue
         try:
             ours = names.fresh()  # what can't be renamed is mounted there, and is not entered

@@ -12,6 +12,7 @@ from attrs import frozen
 
 from tools.durable import FileSystem, ReadError, read_regular_file
 from tools.durable.filesystem import READ_FLAGS, close_reader
+from tools.durable.trees import is_discarded
 from tools.harness.errors import SessionCorrupted
 from tools.harness.session_codec import (
     END_MARK,
@@ -33,7 +34,7 @@ from tools.prune import (
     SkipReason,
     Undatable,
 )
-from tools.prune.target import is_discarded, undatable
+from tools.prune.target import undatable
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import Final, Protocol
 from attrs import frozen
 
 from tools.durable import FileSystem, ReadError
-from tools.durable.trees import DISCARDED_PREFIX
 from tools.prune.policy import Decision, RetentionPolicy, Skipped, SkipReason
 from tools.prune.result import PruneResult
 
@@ -47,18 +45,8 @@ class Undatable:
     detail: str
 
 
-_DISCARDED: Final = re.compile(
-    rf"{re.escape(DISCARDED_PREFIX)}(?:(?:new-)?[0-9a-f]{{1,32}}|[0-9]+-[0-9]+|.+~[0-9a-f]+-[0-9a-f]+)"
-)
-"""Names of what is being deleted, or made, under the lock of the root."""
-
 _REFUSED: Final = frozenset({errno.ELOOP, errno.ENXIO})
 """What the system answers for a link and for a socket."""
-
-
-def is_discarded(name: str) -> bool:
-    """Return whether a name in a root is one that `tools.durable` gives to what is deleted."""
-    return _DISCARDED.fullmatch(name) is not None
 
 
 def undatable(error: ReadError) -> Undatable:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 from attrs import frozen
 
 from tools.durable import FileSystem, ReadError, read_regular_file
+from tools.durable.trees import is_discarded
 from tools.prune import Dated, SkipReason, Undatable
-from tools.prune.target import is_discarded, undatable
+from tools.prune.target import undatable
 from tools.questions.domain import SessionStatus, is_session_id
 from tools.questions.store import (
     ANSWERS_FILE,

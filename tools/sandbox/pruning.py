@@ -18,6 +18,7 @@ from typing import Final
 from attrs import evolve, frozen
 
 from tools.durable import FileSystem
+from tools.durable.trees import is_discarded
 from tools.prune import (
     Archiver,
     Dated,
@@ -36,7 +37,6 @@ from tools.prune import (
     prune,
     restore_archive,
 )
-from tools.prune.target import is_discarded
 from tools.sandbox.metadata import CorruptedMetadata, UnreadableMetadata, read_times
 from tools.sandbox.sandbox_logging import EventLogger, SandboxLogger
 from tools.sandbox.session_files import ABANDONED_AFTER, DEFAULT_ROOT, INCOMING_PREFIX

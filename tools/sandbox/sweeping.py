@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tools.durable import DirectoryLock, DurableError, FileSystem, OsFileSystem, sweep_discarded
-from tools.durable.trees import DISCARDED_PREFIX
+from tools.durable.trees import DISCARDED_PREFIX, is_discarded
 from tools.sandbox.sandbox_logging import SandboxLogger
 from tools.sandbox.session_files import ABANDONED_AFTER, INCOMING_PREFIX
 
@@ -44,7 +44,7 @@ def sweep_root(
     with suppress(OSError, DurableError):
         abandoned = (now - ABANDONED_AFTER).timestamp()
         for name in fs.listdir(root_fd):
-            if name.startswith(DISCARDED_PREFIX):
+            if is_discarded(name):
                 found.append(name)
             elif name.startswith(INCOMING_PREFIX) and (
                 fs.stat(name, dir_fd=root_fd).st_mtime < abandoned

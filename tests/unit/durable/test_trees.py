@@ -227,13 +227,13 @@ def test_what_is_mounted_in_the_tree_by_a_bind_is_not_entered(
 
 
 def test_what_is_mounted_at_a_discarded_name_is_not_swept(parent: Path, canary: Path) -> None:
-    (parent / ".discarded-old").mkdir()
-    with bound(canary, parent / ".discarded-bound") as where:
+    (parent / ".discarded-01").mkdir()
+    with bound(canary, parent / ".discarded-b0") as where:
         (left,) = sweep(parent)
-        assert left.path.name == ".discarded-bound"
+        assert left.path.name == ".discarded-b0"
         assert left.cause.errno == errno.EBUSY
         assert (canary / "deeper" / "canary").read_text() == "alive"
-        assert os.listdir(parent) == [".discarded-bound"]
+        assert os.listdir(parent) == [".discarded-b0"]
         where.unmount()
     assert sweep(parent) == []
     assert os.listdir(parent) == []
@@ -306,8 +306,8 @@ def test_a_sweep_takes_only_what_was_discarded(parent: Path) -> None:
     for name in (".discarded-1", ".discarded-new-2", "tree", ".hidden", ".gitkeep"):
         (parent / name).mkdir()
         (parent / name / "file").write_text("x")
-    (parent / ".discarded-file").write_text("x")
-    (parent / ".discarded-link").symlink_to("tree")
+    (parent / ".discarded-f1").write_text("x")
+    (parent / ".discarded-11").symlink_to("tree")
 
     assert sweep(parent) == []
 
@@ -331,3 +331,15 @@ def test_emptying_stops_where_it_is_cancelled_and_goes_on_later(parent: Path) ->
     finally:
         os.close(fd)
     assert os.listdir(tree) == []
+
+
+def test_a_sweep_leaves_what_others_gave_a_like_name(tmp_path: Path) -> None:
+    fs = OsFileSystem()
+    for name in (".discarded-notes", ".discarded-0123456789abcdef", ".discarded-", "other"):
+        (tmp_path / name).mkdir()
+    parent_fd = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        assert sweep_discarded(fs, parent_fd, parent=tmp_path) == []
+    finally:
+        os.close(parent_fd)
+    assert sorted(os.listdir(tmp_path)) == [".discarded-", ".discarded-notes", "other"]
