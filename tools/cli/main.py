@@ -223,7 +223,8 @@ def _tell_error(error: BaseException, *, as_json: bool) -> ExitCode:
         for line in faults:
             remark(line)
         if faults:
-            message = f"{len(faults)} faults in {getattr(error, 'path', '')}; nothing was begun"
+            counted = f"{len(faults)} fault{'' if len(faults) == 1 else 's'}"
+            message = f"{counted} in {getattr(error, 'path', '')}; nothing was begun"
         remark(f"error: {message}" if code is not ExitCode.INTERRUPTED else message)
     return code
 

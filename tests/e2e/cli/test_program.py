@@ -122,8 +122,10 @@ def test_each_kind_of_trouble_has_its_exit_code(agentforge: Installed, workflows
     ):
         done = agentforge(*arguments, environment=environment)
         assert (done.code, done.out) == (code, ""), done
-        assert done.err.startswith("error: ")
-        assert done.err.count("\n") == 1
+        *faults, last = done.err.splitlines()
+        assert last.startswith("error: ")
+        assert all(line.startswith("missing.yaml: ") for line in faults)
+        assert len(faults) == (arguments[-1] == "missing.yaml")
         assert "Traceback" not in done.err
 
 
