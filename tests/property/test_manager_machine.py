@@ -503,7 +503,7 @@ class ManagerMachine(RuleBasedStateMachine):
         due = [
             (str(model["completed_at"]), session_id)
             for session_id, model in self.disk.items()
-            if model["state"] in ENDED and model["completed_at"] < limit
+            if model["state"] in ENDED and (days == 0 or model["completed_at"] < limit)
         ]
         gone: list[str] = []
         error = self.attempt(

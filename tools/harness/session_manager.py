@@ -753,7 +753,7 @@ class SessionManager:
         the base before it happens.
 
         Args:
-            days: How long ago they ended, in days, 0 or more.
+            days: How long ago they ended, in days, 0 or more; 0 takes all that have ended.
             dry_run: True: delete nothing, only say what would go.
 
         Returns:
