@@ -19,6 +19,7 @@ import yaml
 
 from tests.support.clock import FakeClock
 from tests.support.filesystem import FaultyFileSystem, nth_of
+from tests.support.listing import names_in
 from tests.support.sessions import as_plain
 from tools.harness import (
     InvalidStateTransition,
@@ -147,7 +148,7 @@ def test_ac_009(base: Path) -> None:
 
     session = SessionManager(base).create()
 
-    assert sorted(os.listdir(base)) == [".gitkeep", session.session_id]
+    assert names_in(base) == [".gitkeep", session.session_id]
 
 
 def test_ac_010(manager: SessionManager, base: Path, clock: FakeClock) -> None:

@@ -589,7 +589,7 @@ _add(
     "not a regular file",
     kind="read",
 )
-_add("a linked directory", _linked_directory, "symbolic link", kind="read", listed="absent")
+_add("a linked directory", _linked_directory, "symbolic link", kind="read")
 
 
 # --------------------------------------------------------------------------- large
