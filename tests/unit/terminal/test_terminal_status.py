@@ -115,7 +115,7 @@ def test_who_asked_and_from_where_are_one_line(
 async def test_who_asks_is_told_in_the_queue_and_above_the_question(
     sitting: Sitting, desk: FakeDesk
 ) -> None:
-    agent = _asker("/work/session_20260301_093000_123456")
+    agent = _asker("/base/session_20260301_093000_123456")
     desk.ask(STORAGE, waited_s=9, folder="/home/ada/shop", asker=agent)
     desk.ask(CHECKS, asker=_asker())
     async with sitting() as person:
