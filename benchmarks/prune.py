@@ -91,16 +91,16 @@ def make_workspaces(root: Path, count: int) -> None:
 
 def make_agent_sessions(base: Path, count: int, entries: int) -> None:
     """Make agent sessions that were completed long ago, as the store writes them."""
-    template = make_session(entries - 1, "session_00000")
+    template = make_session(entries - 1, "session_20260301_093000_000000")
     template.apply("complete", now=_LONG_AGO)
     template.revision = 1
     content = encode_session(template)
     base.mkdir(parents=True)
     for number in range(count):
-        name = f"session_{number:05}"
+        name = f"session_20260301_093000_{number:06}"
         (base / name).mkdir()
         (base / name / "session.yaml").write_bytes(
-            content.replace(b"session_00000", name.encode(), 1)
+            content.replace(b"session_20260301_093000_000000", name.encode(), 1)
         )
     settle()
 
@@ -224,7 +224,7 @@ def measure_clean_up(
     base = place / "sessions"
     libyaml = place / "libyaml"
     libyaml.mkdir()
-    LibyamlStore(libyaml).save(make_session(entries, "session_00000"))
+    LibyamlStore(libyaml).save(make_session(entries, "session_20260301_093000_000000"))
     paths = []
     for number in range(sample):
         paths.append(libyaml / f"{number}.yaml")

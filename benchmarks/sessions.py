@@ -63,7 +63,9 @@ _WORDS = (
 )
 
 
-def make_session(entries: int, session_id: str = "benchmark") -> SessionContext:
+def make_session(
+    entries: int, session_id: str = "session_20260301_093000_000000"
+) -> SessionContext:
     """Make a session as a worker leaves it after `entries` steps.
 
     One entry in ten has three lines of output, one in ten comes with an artifact; the details have
@@ -192,16 +194,16 @@ def measure_listing(
     directory = place / "listing"
     base = directory / "sessions"
     base.mkdir(parents=True)
-    template = make_session(entries, "session_00000")
+    template = make_session(entries, "session_20260301_093000_000000")
     template.revision = 1
     content = encode_session(template)
     libyaml_base = directory / "libyaml"
     libyaml_base.mkdir()
     for number in range(sessions):  # as the store writes them, less what makes them durable
-        name = f"session_{number:05}"
+        name = f"session_20260301_093000_{number:06}"
         (base / name).mkdir()
         (base / name / "session.yaml").write_bytes(
-            content.replace(b"session_00000", name.encode(), 1)
+            content.replace(b"session_20260301_093000_000000", name.encode(), 1)
         )
     LibyamlStore(libyaml_base).save(template)
     paths = []
