@@ -21,7 +21,6 @@ _SHOWN_CHARS: Final = 80
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 _SESSION_ID: Final = re.compile(r"session_[0-9]{8}_[0-9]{6}_[0-9]{6}")
 _FORMER_SESSION_ID: Final = re.compile(r"session_[0-9]{8}_[0-9]{6}_[0-9a-f]{8}")
-_WORKSPACE_NAME: Final = _NAME
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _UUID4: Final = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.IGNORECASE
@@ -57,9 +56,7 @@ def names_no_session(value: object) -> bool:
     Such a name is not found rather than refused: it could be an id that was mistyped, and means the
     same in a path as in a message.
     """
-    return (
-        isinstance(value, str) and _NAME.fullmatch(value) is not None and not is_session_id(value)
-    )
+    return is_workspace_name(value) and not is_session_id(value)
 
 
 def session_id_at(moment: datetime) -> str:
@@ -82,7 +79,7 @@ def is_workspace_name(value: object) -> bool:
 
     It has 1 to 128 letters, digits, "-" and "_", the first of them a letter or a digit.
     """
-    return isinstance(value, str) and _WORKSPACE_NAME.fullmatch(value) is not None
+    return isinstance(value, str) and _NAME.fullmatch(value) is not None
 
 
 def is_uuid(value: object) -> bool:

@@ -6,7 +6,7 @@ import os
 import shlex
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -14,6 +14,7 @@ import typer
 from attrs import field, frozen
 
 from tools.cli.output import Output
+from tools.clock import utc_now
 from tools.data_folder import data_folder_above
 
 if TYPE_CHECKING:
@@ -41,10 +42,6 @@ def default_base() -> Path | None:
     return None if above is None else above / "sessions"
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
 @frozen
 class Outside:
     """The clock, the pause and what runs phases, replaceable.
@@ -56,7 +53,7 @@ class Outside:
         gates: Where gates run; the sandbox if None.
     """
 
-    clock: Callable[[], datetime] = _now
+    clock: Callable[[], datetime] = utc_now
     sleep: Callable[[float], None] = time.sleep
     executor: PhaseExecutor | None = None
     gates: GateSandbox | None = None

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from attrs import field, frozen
 
+from tools.clock import utc_now
 from tools.durable import DurableError, FileSystem, make_durable_directory
 from tools.durable.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, close_reader
 from tools.prune.packing import (
@@ -67,7 +68,7 @@ class TarArchiver:
 
     directory: Path
     level: int = 3
-    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    clock: Callable[[], datetime] = utc_now
     token: Callable[[], str] = lambda: secrets.token_hex(8)
     _zstd: ModuleType = field(init=False, factory=zstd_module, eq=False, repr=False)
     _swept: set[tuple[int, int]] = field(init=False, factory=set, eq=False, repr=False)

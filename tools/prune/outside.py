@@ -6,12 +6,13 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 from attrs import field, frozen
 from attrs.validators import ge
 
+from tools.clock import utc_now
 from tools.durable import FileSystem, OsFileSystem
 from tools.prune.audit import actor
 from tools.prune.deleters import DELETERS
@@ -41,7 +42,7 @@ class Outside:
     """
 
     fs: FileSystem = field(factory=OsFileSystem)
-    clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    clock: Callable[[], datetime] = utc_now
     token: Callable[[], str] = lambda: secrets.token_hex(8)
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep

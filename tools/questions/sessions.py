@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import threading
 import time
-import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -18,6 +17,7 @@ from attrs import evolve, frozen
 from tools.clock import utc_now
 from tools.durable import FileSystem
 from tools.event_log import get_logger
+from tools.identifiers import new_uuid4
 from tools.prune import Outside
 from tools.questions.askers import Asker, SessionEnd, end_of
 from tools.questions.changes import follow_changes, follow_changes_async
@@ -70,10 +70,6 @@ _TORN_FOR_S: Final = 2.0
 _log = get_logger("agentforge.questions")
 
 
-def _new_uuid() -> str:
-    return str(uuid.uuid4())
-
-
 @frozen
 class UnreadableQuestion:
     """A question session that is there and can't be listed.
@@ -108,7 +104,7 @@ class QuestionSessions:
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         wall: Callable[[], float] = time.time,
-        new_id: Callable[[], str] = _new_uuid,
+        new_id: Callable[[], str] = new_uuid4,
         token: Callable[[], str] | None = None,
         watcher: Watcher | None = None,
         bell: Callable[[], Bell] = ThreadBell,
