@@ -17,7 +17,7 @@ from attrs import evolve, frozen
 from tools.clock import utc_now
 from tools.durable import FileSystem
 from tools.event_log import get_logger
-from tools.identifiers import new_uuid4
+from tools.identifiers import completions, new_uuid4
 from tools.prune import Outside
 from tools.questions.askers import Asker, SessionEnd, end_of
 from tools.questions.changes import follow_changes, follow_changes_async
@@ -741,7 +741,8 @@ class QuestionSessions:
         text = shortened.strip().lower()
         if not text or len(text) > 36 or set(text) - set("0123456789abcdef-"):
             raise InvalidSessionId(shortened)
-        found = [name for name in self.store.names() if name.lower().startswith(text)]
+        known = {name.lower(): name for name in self.store.names()}
+        found = [known[one] for one in completions(text, known)]
         if not found:
             raise SessionNotFound(text, path=self.base_dir)
         if len(found) > 1:

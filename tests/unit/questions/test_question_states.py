@@ -592,6 +592,7 @@ def test_shortened_ids(base: Path) -> None:
     one, two, three = (sessions.create_session(QUESTIONS) for _ in range(3))
     assert sessions.resolve_id("1") == sessions.resolve_id(" 12345678 ") == three
     assert sessions.resolve_id(two.upper()) == two
+    assert sessions.resolve_id("f") == two  # an end wins over a middle; no id begins so
     with pytest.raises(AmbiguousSessionId) as caught:
         sessions.resolve_id("ABC")
     assert caught.value.candidates == (one, two)
