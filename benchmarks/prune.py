@@ -27,15 +27,15 @@ from pathlib import Path
 
 import structlog
 
+from agentforge_sessions.harness import SessionManager, SessionStore
+from agentforge_sessions.harness.session_codec import encode_session
+from agentforge_sessions.prune import AUDIT_NAME, PRIVATE, read_audit
+from agentforge_sessions.sandbox import prune_sessions
+from agentforge_sessions.sandbox.metadata import SessionMetadata, encode_metadata
 from benchmarks._sandbox_peers import PEERS, Unavailable, install
 from benchmarks.measure import Candidate, Row, Timed, compare, row, table
 from benchmarks.references import LibyamlStore, load_with_libyaml
 from benchmarks.sessions import facts, make_session
-from tools.harness import SessionManager, SessionStore
-from tools.harness.session_codec import encode_session
-from tools.prune import AUDIT_NAME, PRIVATE, read_audit
-from tools.sandbox import prune_sessions
-from tools.sandbox.metadata import SessionMetadata, encode_metadata
 
 DRY_TARGET = 3.0
 REMOVAL_TARGET = 2.0

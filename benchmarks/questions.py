@@ -32,10 +32,16 @@ from typing import Any
 import anyio
 import structlog
 
+from agentforge_sessions.durable import OsFileSystem
+from agentforge_sessions.questions import (
+    Option,
+    Question,
+    QuestionsConfig,
+    QuestionSessions,
+    UserAnswer,
+)
+from agentforge_sessions.questions.watching import NoWatcher
 from benchmarks.measure import Timed
-from tools.durable import OsFileSystem
-from tools.questions import Option, Question, QuestionsConfig, QuestionSessions, UserAnswer
-from tools.questions.watching import NoWatcher
 
 TARGET_P50_MS = 10.0
 TARGET_P99_MS = 40.0

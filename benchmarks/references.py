@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from tools.harness import (
+from agentforge_sessions.harness import (
     SessionArtifact,
     SessionContext,
     SessionHistory,

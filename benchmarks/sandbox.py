@@ -22,10 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agentforge_sessions.sandbox import prepare
 from benchmarks._sandbox_peers import PEERS, DriverProcess, Unavailable, install
 from benchmarks.measure import Row, Timed, row, table
 from benchmarks.sessions import facts
-from tools.sandbox import prepare
 
 PRINT = {"code": "print(1)", "expect": "1\n"}
 IMPORTS = {
@@ -50,16 +50,16 @@ LOOP = {
 
 FAILS = {"code": "1 / 0", "expect": ""}
 
-OURS = "tools.sandbox"
-FAILING = "tools.sandbox, uncaught exception"
-ONCE = "tools.sandbox, interpreters used once"
-APART = 'tools.sandbox, isolation="process"'
+OURS = "agentforge_sessions.sandbox"
+FAILING = "agentforge_sessions.sandbox, uncaught exception"
+ONCE = "agentforge_sessions.sandbox, interpreters used once"
+APART = 'agentforge_sessions.sandbox, isolation="process"'
 AHEAD = "runner's session, opened ahead"
 RUN = "runner's run(), directory granted"
 ERYX = "pyeryx"
 ERYX_FILES = "pyeryx, with a directory"
 """What is judged against: a fresh interpreter for each execution, over a directory of the host,
-is what it promises and what tools.sandbox promises."""
+is what it promises and what agentforge_sessions.sandbox promises."""
 ERYX_NEW = "pyeryx, with a directory, new object"
 NATIVE = "python -I -c, nothing sealed"
 NATIVE_EMPTY = "python -I -c, empty environment"
@@ -367,7 +367,7 @@ def _start(
             driver = DriverProcess(kind, program, place, cache)
         except Unavailable as error:
             if kind == "ours":
-                raise SystemExit(f"tools.sandbox: {error}") from error
+                raise SystemExit(f"agentforge_sessions.sandbox: {error}") from error
             yield kind, str(error)
         else:
             stack.callback(driver.close)

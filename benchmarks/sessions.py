@@ -27,17 +27,17 @@ from typing import Any
 import structlog
 import yaml
 
-from benchmarks.measure import Candidate, Row, compare, row, table
-from benchmarks.references import LibyamlStore, PlainStore, RawWriter, load_with_libyaml
-from tools.harness import SessionContext, SessionManager, SessionStore
-from tools.harness.briefing import brief
-from tools.harness.session_codec import (
+from agentforge_sessions.harness import SessionContext, SessionManager, SessionStore
+from agentforge_sessions.harness.briefing import brief
+from agentforge_sessions.harness.session_codec import (
     HEAD_BYTES,
     SessionEncoder,
     decode_head,
     decode_session,
     encode_session,
 )
+from benchmarks.measure import Candidate, Row, compare, row, table
+from benchmarks.references import LibyamlStore, PlainStore, RawWriter, load_with_libyaml
 
 SIZES = (10, 100, 1_000, 10_000)
 SAVE_TARGET = 2.0

@@ -36,7 +36,7 @@ from pathlib import Path
 
 import psutil
 
-from tools.questions import Option, Question, QuestionsConfig, QuestionSessions
+from agentforge_sessions.questions import Option, Question, QuestionsConfig, QuestionSessions
 
 TARGET_PERCENT = 2.0
 """The most that the terminal may take of one core with 1,000 waiting sessions."""
@@ -142,7 +142,14 @@ def measure(directory: Path, *, count: int, seconds: float) -> list[Cost]:
     make_sessions(directory / "still", count)
     make_sessions(directory / "polled", count)  # its own: reading is what a watcher hears, too
     make_sessions(directory / "none", 0)
-    command = (sys.executable, "-m", "tools.cli", "questions", "--no-bell", "--questions")
+    command = (
+        sys.executable,
+        "-m",
+        "agentforge_sessions.cli",
+        "questions",
+        "--no-bell",
+        "--questions",
+    )
     candidates = {
         "the queue": (count, (*command, str(directory / "still"))),
         "the queue, a session more each second": (count, (*command, str(directory / "busy"))),

@@ -22,14 +22,14 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from agentforge_sessions.harness import PhaseResult, SessionManager, SessionStore
+from agentforge_sessions.workflows import AgentRunner, AgentWork, SilentAgentObserver
+from agentforge_sessions.workflows.agent_workflow import AgentPhase, AgentWorkflow, FileGroup, Gate
+from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest, TokenUsage
+from agentforge_sessions.workflows.gate_port import GateExecution
+from agentforge_sessions.workflows.gates import Verdict
 from benchmarks.measure import Row, Timed, row, table
 from benchmarks.references import RawWriter
-from tools.harness import PhaseResult, SessionManager, SessionStore
-from tools.workflows import AgentRunner, AgentWork, SilentAgentObserver
-from tools.workflows.agent_workflow import AgentPhase, AgentWorkflow, FileGroup, Gate
-from tools.workflows.agents import AgentAnswer, AgentRequest, TokenUsage
-from tools.workflows.gate_port import GateExecution
-from tools.workflows.gates import Verdict
 
 TARGET_MS = 50.0
 PHASES = 8
@@ -141,7 +141,7 @@ def measure_phases(directory: Path, *, files: int, rounds: int) -> tuple[Timed, 
 
 
 def _inputs(count: int) -> Sequence[object]:
-    from tools.workflows import Input
+    from agentforge_sessions.workflows import Input
 
     return [
         Input(target=f"given/{number}.py", content=(CODE[:2000]).encode())

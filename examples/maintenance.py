@@ -12,9 +12,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tools.harness import SessionManager
-from tools.prune import PruneError
-from tools.sandbox import PruneResult, RetentionPolicy, archive_sessions, prune_sessions
+from agentforge_sessions.harness import SessionManager
+from agentforge_sessions.prune import PruneError
+from agentforge_sessions.sandbox import PruneResult, RetentionPolicy, archive_sessions, prune_sessions
 
 Step = Callable[[], PruneResult | list[str]]
 

@@ -13,10 +13,10 @@ import pytest
 import structlog
 from hypothesis.configuration import set_hypothesis_home_dir
 
+from agentforge_sessions.harness import SessionManager, SessionStore
 from tests.support.clock import FakeClock, FakeTokens
 from tests.support.filesystem import FaultyFileSystem
 from tests.support.soak import SOAKING
-from tools.harness import SessionManager, SessionStore
 
 set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "agentforge-hypothesis")
 hypothesis.settings.register_profile(
@@ -67,7 +67,7 @@ def _is_below(path: Path, places: tuple[Path, ...]) -> bool:
 
 def pytest_sessionfinish() -> None:
     """Close the interpreters opened ahead before pytest takes its fault handlers away."""
-    pool = sys.modules.get("tools.sandbox.pool")
+    pool = sys.modules.get("agentforge_sessions.sandbox.pool")
     if pool is not None:
         pool.close_pool()
 

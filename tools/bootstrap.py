@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from attrs import define, frozen
 
-from tools.harness import (
+from .harness import (
     PersonQuestion,
     PersonReply,
     PhaseResult,
@@ -25,16 +25,16 @@ from tools.harness import (
     SessionState,
     SessionStore,
 )
-from tools.harness.pruning import HarnessTarget
-from tools.prune import PruneTarget
-from tools.workflows import RunObserver, WorkflowRunner
+from .harness.pruning import HarnessTarget
+from .prune import PruneTarget
+from .workflows import RunObserver, WorkflowRunner
 
 if TYPE_CHECKING:
-    from tools.person import PersonDesk
-    from tools.sandbox import CancelToken, ExecutionPolicy, Sandbox
-    from tools.workflows.agent_observer import AgentObserver
-    from tools.workflows.agent_runner import AgentRunner
-    from tools.workflows.gate_port import GateSandbox
+    from .person import PersonDesk
+    from .sandbox import CancelToken, ExecutionPolicy, Sandbox
+    from .workflows.agent_observer import AgentObserver
+    from .workflows.agent_runner import AgentRunner
+    from .workflows.gate_port import GateSandbox
 
 DEFAULT_ENDED_HOURS: Final = 30 * 24.0
 """How long agent sessions stay after they ended when nobody names a rule, in hours."""
@@ -62,7 +62,7 @@ class _Kept:
 class SandboxPhaseExecutor:
     """Runs phase work in the sandbox, with the session's workspace as its only directory.
 
-    Implements `tools.harness.PhaseExecutor`. The sandbox is loaded at the first execution. One
+    Implements `harness.PhaseExecutor`. The sandbox is loaded at the first execution. One
     sandbox is kept for each workspace; phases in one workspace run one after another. May be used
     from any thread, and as a context manager that closes it.
     """
@@ -186,7 +186,7 @@ class SandboxPhaseExecutor:
     @contextmanager
     def _sandbox(self, workspace: Path) -> Iterator[Sandbox]:
         """Lend the sandbox of a workspace; it is not closed meanwhile."""
-        from tools.sandbox import create_sandbox
+        from .sandbox import create_sandbox
 
         workspace = workspace.parent.resolve() / workspace.name  # wherever the process goes next
         with self._lock:
@@ -243,14 +243,14 @@ def prune_kinds(
         questions_dir: Where the question sessions are; as the configuration says if None.
 
     Raises:
-        tools.questions.InvalidConfig: The configuration can't be used.
+        questions.InvalidConfig: The configuration can't be used.
     """
-    from tools.questions.config import load_config
-    from tools.questions.domain import SessionStatus
-    from tools.questions.pruning import QuestionTarget
-    from tools.questions.store import DEFAULT_BASE_DIR
-    from tools.sandbox.pruning import DEFAULT_AGE_HOURS, SandboxTarget
-    from tools.sandbox.session_files import DEFAULT_ROOT
+    from .questions.config import load_config
+    from .questions.domain import SessionStatus
+    from .questions.pruning import QuestionTarget
+    from .questions.store import DEFAULT_BASE_DIR
+    from .sandbox.pruning import DEFAULT_AGE_HOURS, SandboxTarget
+    from .sandbox.session_files import DEFAULT_ROOT
 
     sandboxes = SandboxTarget(DEFAULT_ROOT if workspace_root is None else Path(workspace_root))
     sessions = HarnessTarget(SessionStore(base_path).base_path)
@@ -358,8 +358,8 @@ class _LateDesk:
     @property
     def _desk(self) -> PersonDesk:
         if self._made is None:
-            from tools.person import PersonDesk, open_questions
-            from tools.questions import Notifier, load_config
+            from .person import PersonDesk, open_questions
+            from .questions import Notifier, load_config
 
             config = load_config()
             sessions = open_questions(self._directory, config=config)
@@ -435,9 +435,9 @@ def build_agent_runner(
     """
     if manager is not None and desk is not None:
         raise ValueError("desk: is the manager's own; give it to SessionManager(desk=...)")
-    from tools.gate_sandbox import SandboxGates
-    from tools.workflows.agent_runner import AgentRunner
-    from tools.workflows.agents.choice import make_agent
+    from .gate_sandbox import SandboxGates
+    from .workflows.agent_runner import AgentRunner
+    from .workflows.agents.choice import make_agent
 
     return AgentRunner(
         manager if manager is not None else SessionManager(SessionStore(base_path), desk=desk),

@@ -1,4 +1,4 @@
-"""The gates' sandbox: their port, served by `tools.sandbox`, and the test kit that it mounts.
+"""The gates' sandbox: their port, served by `sandbox`, and the test kit that it mounts.
 
 The kit is pytest with the four packages that it needs, copied once for a user from the packages of
 this Python, compiled for the guest's, and mounted read-only. All are pure Python.
@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
 
-from tools.event_log import get_logger
-from tools.harness import PhaseResult
-from tools.workflows.gate_port import GateExecution, GatePlaces, GateUnavailable
+from .event_log import get_logger
+from .harness import PhaseResult
+from .workflows.gate_port import GateExecution, GatePlaces, GateUnavailable
 
 if TYPE_CHECKING:
-    from tools.sandbox import ExecutionPolicy
+    from .sandbox import ExecutionPolicy
 
 _PACKAGES: Final = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments")
 _DISTRIBUTIONS: Final = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
@@ -31,7 +31,7 @@ _FORMAT: Final = "1"
 _PLACES: Final = GatePlaces(workspace="/app", kit="/kit", scratch="/tmp")  # noqa: S108 (the guest's)
 _MAX_REPORT_BYTES: Final = 32 << 20
 _COMPILE_DEADLINE_S: Final = 600.0
-INSTALL_HINT: Final = "pip install 'agentforge-harness[tdflow]'"
+INSTALL_HINT: Final = "pip install 'agentforge-sessions[tdflow]'"
 
 _log = get_logger("agentforge.gates")
 
@@ -48,7 +48,7 @@ for path in glob.glob('**/*.py', recursive=True):
 
 
 class SandboxGates:
-    """Runs gates in the sandbox; implements `tools.workflows.gate_port.GateSandbox`."""
+    """Runs gates in the sandbox; implements `workflows.gate_port.GateSandbox`."""
 
     def __init__(
         self, policy: ExecutionPolicy | None = None, *, kit_directory: Path | None = None
@@ -93,7 +93,7 @@ class SandboxGates:
             GateUnavailable: pytest is asked for and not installed, or the kit can't be kept.
             SandboxUnavailable: This machine or process can't run guests.
         """
-        from tools.sandbox import ExecutionPolicy, ReadOnlyMount, create_sandbox
+        from .sandbox import ExecutionPolicy, ReadOnlyMount, create_sandbox
 
         policy = self._policy if self._policy is not None else ExecutionPolicy()
         if kit:
@@ -185,7 +185,7 @@ def prepare_kit(directory: Path) -> Path:
 
 def _compile(kit: Path) -> None:
     """Compile the kit for the guest's Python, in the guest; without it each gate would do it."""
-    from tools.sandbox import create_sandbox
+    from .sandbox import create_sandbox
 
     with create_sandbox(workspace=kit) as sandbox:
         result = sandbox.execute(_COMPILE, timeout=_COMPILE_DEADLINE_S)

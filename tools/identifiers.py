@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
-from tools.clock import as_utc
-from tools.errors import AgentForgeError
+from .clock import as_utc
+from .errors import AgentForgeError
 
 _SHOWN_CHARS: Final = 80
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from attrs import evolve
 
-from tools.durable import DurableError
-from tools.harness import (
+from .durable import DurableError
+from .harness import (
     HarnessError,
     OfferedOption,
     PersonAnswer,
@@ -25,7 +25,7 @@ from tools.harness import (
     PersonReply,
     SessionStore,
 )
-from tools.questions import (
+from .questions import (
     AnswersTimeout,
     Asker,
     Config,
@@ -47,11 +47,11 @@ from tools.questions import (
     load_config,
     open_sessions,
 )
-from tools.workflows.answers import MAX_OPTIONS, MAX_QUESTIONS
+from .workflows.answers import MAX_OPTIONS, MAX_QUESTIONS
 
 
 class PersonDesk:
-    """Puts questions to a person as question sessions. Implements `tools.harness.QuestionDesk`.
+    """Puts questions to a person as question sessions. Implements `harness.QuestionDesk`.
 
     The id of a question session follows from the key it is asked under, so that a worker that was
     killed after it asked does not ask a second time.
@@ -234,7 +234,7 @@ class QuestionSessionPerson(PersonDesk):
     """The desk of agents' sessions: what may be asked is what an agent's answer may ask.
 
     The limits of the configuration's `[questions]` on questions and options hold for all others. An
-    agent is told of its own before it asks (`tools.workflows.answers`), and may ask for free text
+    agent is told of its own before it asks (`workflows.answers`), and may ask for free text
     alone, as a specification's open questions do.
     """
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, Literal, ParamSpec, TypeVar
 
-from tools.errors import AgentForgeError
+from .errors import AgentForgeError
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")

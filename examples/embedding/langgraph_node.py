@@ -10,10 +10,10 @@ from attrs import asdict
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
 
-from tools.bootstrap import build_agent_runner
-from tools.person import QuestionSessionPerson
-from tools.questions import InvalidAnswers
-from tools.workflows import AgentRunner, AgentWork, AttemptsExhausted, BudgetTooSmall, PhaseAgent
+from agentforge_sessions.bootstrap import build_agent_runner
+from agentforge_sessions.person import QuestionSessionPerson
+from agentforge_sessions.questions import InvalidAnswers
+from agentforge_sessions.workflows import AgentRunner, AgentWork, AttemptsExhausted, BudgetTooSmall, PhaseAgent
 
 
 class State(TypedDict, total=False):

@@ -10,13 +10,13 @@ from typing import Any
 from agents import RunContextWrapper, function_tool
 from attrs import asdict, frozen
 
-from tools.bootstrap import build_agent_runner
-from tools.durable import DurableError
-from tools.harness import HarnessError
-from tools.person import QuestionSessionPerson
-from tools.questions import QuestionError
-from tools.workflows import AgentRunner, AgentWork, AttemptsExhausted, BudgetTooSmall, PhaseAgent
-from tools.workflows import TDFLOW
+from agentforge_sessions.bootstrap import build_agent_runner
+from agentforge_sessions.durable import DurableError
+from agentforge_sessions.harness import HarnessError
+from agentforge_sessions.person import QuestionSessionPerson
+from agentforge_sessions.questions import QuestionError
+from agentforge_sessions.workflows import AgentRunner, AgentWork, AttemptsExhausted, BudgetTooSmall, PhaseAgent
+from agentforge_sessions.workflows import TDFLOW
 
 
 @frozen(kw_only=True)

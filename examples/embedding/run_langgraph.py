@@ -1,6 +1,6 @@
 """Run the graph of `langgraph_node.py`; its checkpoints are in SQLite.
 
-    pip install 'agentforge-harness[langgraph]'
+    pip install 'agentforge-sessions[langgraph]'
     python examples/embedding/run_langgraph.py
 
 An agent (here its recorded answers) writes a specification, and you are asked what only you can
@@ -23,8 +23,8 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.types import Command
 from langgraph_node import session_graph
 
-from tools.workflows import SPEC, AgentWork
-from tools.workflows.agents.choice import make_agent, parse_agent
+from agentforge_sessions.workflows import SPEC, AgentWork
+from agentforge_sessions.workflows.agents.choice import make_agent, parse_agent
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -1,6 +1,6 @@
 """Talk to a model that has the tools of `openai_agents_tool.py`.
 
-    pip install 'agentforge-harness[openai-agents,tdflow]'
+    pip install 'agentforge-sessions[openai-agents,tdflow]'
     python examples/embedding/run_openai_agents.py                     # with OPENAI_API_KEY
     python examples/embedding/run_openai_agents.py --rehearse          # without a model or a network
 
@@ -23,7 +23,7 @@ from agents import Agent, RunConfig, Runner, SQLiteSession
 from openai_agents_tool import Desk, answer_questions, begin_component, run_session
 from rehearsal import rehearsal
 
-from tools.workflows.agents.choice import make_agent, parse_agent
+from agentforge_sessions.workflows.agents.choice import make_agent, parse_agent
 
 ROOT = Path(__file__).resolve().parents[2]
 INSTRUCTIONS = """\

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.harness import InvalidSession, SessionManager, SessionState, SessionStore
+from agentforge_sessions.harness import InvalidSession, SessionManager, SessionState, SessionStore
 
 
 def test_ac_013_record_tokens_updates_usage_and_utilization(

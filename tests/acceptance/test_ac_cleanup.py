@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.harness import SessionManager, SessionStore
 from tests.support.clock import FakeClock
-from tools.harness import SessionManager, SessionStore
 
 DAY = 86_400
 

@@ -8,14 +8,14 @@ from datetime import UTC
 
 import pytest
 
-from tests.support.clock import START, FakeClock
-from tools.harness import (
+from agentforge_sessions.harness import (
     InvalidStateTransition,
     SessionContext,
     SessionManager,
     SessionState,
     SessionStore,
 )
+from tests.support.clock import START, FakeClock
 
 Step = Callable[[SessionManager], object]
 EVERY_STEP: dict[str, Step] = {

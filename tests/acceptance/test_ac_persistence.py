@@ -14,19 +14,19 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support.clock import FakeClock, FakeTokens
-from tests.support.executors import SUCCEEDED, FakeExecutor
-from tests.support.filesystem import FaultyFileSystem, every_call_from, nth_of
-from tests.support.sessions import as_plain
-from tools.durable import WriteError
-from tools.harness import (
+from agentforge_sessions.durable import WriteError
+from agentforge_sessions.harness import (
     NoActiveSession,
     SessionCorrupted,
     SessionManager,
     SessionState,
     SessionStore,
 )
-from tools.harness.session_store import DEFAULT_BASE_PATH
+from agentforge_sessions.harness.session_store import DEFAULT_BASE_PATH
+from tests.support.clock import FakeClock, FakeTokens
+from tests.support.executors import SUCCEEDED, FakeExecutor
+from tests.support.filesystem import FaultyFileSystem, every_call_from, nth_of
+from tests.support.sessions import as_plain
 
 ROOT = Path(__file__).parents[2]
 
@@ -245,7 +245,7 @@ def test_ac_012_the_error_says_every_fault_with_its_line(
 
 RESUME = """
 import json, sys
-from tools.harness import SessionManager, SessionStore
+from agentforge_sessions.harness import SessionManager, SessionStore
 from tests.support.sessions import as_plain
 
 manager = SessionManager(SessionStore(sys.argv[1]))

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.clock import FakeClock
-from tools.harness import (
+from agentforge_sessions.harness import (
     InvalidSession,
     SessionArtifact,
     SessionContext,
     SessionManager,
     SessionStore,
 )
+from tests.support.clock import FakeClock
 
 
 def on_disk(base: Path, session: SessionContext) -> SessionContext:

@@ -17,11 +17,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support.clock import FakeClock
-from tests.support.filesystem import FaultyFileSystem, nth_of
-from tests.support.listing import names_in
-from tests.support.sessions import as_plain
-from tools.harness import (
+from agentforge_sessions.harness import (
     InvalidStateTransition,
     SessionContext,
     SessionCorrupted,
@@ -30,6 +26,10 @@ from tools.harness import (
     SessionStore,
     WriteError,
 )
+from tests.support.clock import FakeClock
+from tests.support.filesystem import FaultyFileSystem, nth_of
+from tests.support.listing import names_in
+from tests.support.sessions import as_plain
 
 ROOT = Path(__file__).parents[2]
 DAYS = timedelta(days=1).total_seconds()
@@ -370,7 +370,7 @@ def test_ac_027(manager: SessionManager, clock: FakeClock) -> None:
 KILLED_WHILE_IT_SAVES = """
 import os, signal, sys
 from tests.support.filesystem import FaultyFileSystem
-from tools.harness import SessionManager, SessionStore
+from agentforge_sessions.harness import SessionManager, SessionStore
 
 fs = FaultyFileSystem()
 manager = SessionManager(SessionStore(sys.argv[1], fs=fs))

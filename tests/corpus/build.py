@@ -19,15 +19,15 @@ from typing import Final, Literal
 
 from attrs import frozen
 
-from tests.support.clock import START
-from tools.harness import (
+from agentforge_sessions.harness import (
     SessionArtifact,
     SessionContext,
     SessionHistory,
     SessionState,
     TokenBudget,
 )
-from tools.harness.session_codec import encode_session
+from agentforge_sessions.harness.session_codec import encode_session
+from tests.support.clock import START
 
 SESSION_ID: Final = "session_20260301_093000_0badf11e"
 LARGE: Final = 31 * 1024 * 1024

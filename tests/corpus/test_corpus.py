@@ -13,11 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.corpus.build import CASES, HEAD, SESSION_ID, VALID, Case
-from tests.support.promptness import soonest
-from tests.support.soak import SOAKING
-from tools.durable import ReadError
-from tools.harness import (
+from agentforge_sessions.durable import ReadError
+from agentforge_sessions.harness import (
     SessionCorrupted,
     SessionManager,
     SessionStore,
@@ -26,7 +23,10 @@ from tools.harness import (
     UnreadableSession,
     UnsupportedSchema,
 )
-from tools.harness.session_codec import decode_session
+from agentforge_sessions.harness.session_codec import decode_session
+from tests.corpus.build import CASES, HEAD, SESSION_ID, VALID, Case
+from tests.support.promptness import soonest
+from tests.support.soak import SOAKING
 
 ROOT = Path(__file__).parents[2]
 SMALL = [case for case in CASES if not case.large]

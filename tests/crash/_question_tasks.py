@@ -12,9 +12,8 @@ from typing import Any, TextIO
 
 import structlog
 
-from tests.support.questions import ANSWERS, QUESTIONS
-from tools.durable import FileSystem
-from tools.questions import (
+from agentforge_sessions.durable import FileSystem
+from agentforge_sessions.questions import (
     Option,
     Question,
     QuestionError,
@@ -24,6 +23,7 @@ from tools.questions import (
     SessionNotFound,
     UserAnswer,
 )
+from tests.support.questions import ANSWERS, QUESTIONS
 
 Tell = Callable[..., None]
 _LEAST_STEPS = 30

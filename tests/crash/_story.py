@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from tools.harness import SessionContext
+from agentforge_sessions.harness import SessionContext
 
 _BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 

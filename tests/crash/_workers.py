@@ -22,9 +22,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.crash import _question_tasks, _story
-from tools.durable import OsFileSystem
-from tools.harness import (
+from agentforge_sessions.durable import OsFileSystem
+from agentforge_sessions.harness import (
     HarnessError,
     SessionConflict,
     SessionInUse,
@@ -32,9 +31,10 @@ from tools.harness import (
     SessionStore,
     UnreadableSession,
 )
-from tools.prune import Disposal, Outside, RetentionPolicy, TarArchiver, prune
-from tools.sandbox import SandboxTarget, WorkspaceError, create_session_sandbox
-from tools.sandbox.claims import claim
+from agentforge_sessions.prune import Disposal, Outside, RetentionPolicy, TarArchiver, prune
+from agentforge_sessions.sandbox import SandboxTarget, WorkspaceError, create_session_sandbox
+from agentforge_sessions.sandbox.claims import claim
+from tests.crash import _question_tasks, _story
 
 Tell = Callable[..., None]
 

@@ -17,14 +17,14 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.harness import PersonReply, SessionManager, SessionState, SessionStore
+from agentforge_sessions.person import QuestionSessionPerson
+from agentforge_sessions.questions import QuestionSessions
+from agentforge_sessions.workflows.agent_runner import AgentRunner
+from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest, TokenUsage
+from agentforge_sessions.workflows.step_store import STEPS
 from tests.support.agents import GREEN, RED, REFACTOR, WRONG, FakeGates, block, tdflow_work
 from tests.support.soak import SOAKING
-from tools.harness import PersonReply, SessionManager, SessionState, SessionStore
-from tools.person import QuestionSessionPerson
-from tools.questions import QuestionSessions
-from tools.workflows.agent_runner import AgentRunner
-from tools.workflows.agents import AgentAnswer, AgentRequest, TokenUsage
-from tools.workflows.step_store import STEPS
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
 

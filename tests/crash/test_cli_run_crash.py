@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.harness import SessionStore
 from tests.support.soak import SOAKING
-from tools.harness import SessionStore
 
 KILLS = 200 if SOAKING else 6
 SEED = 20261121
@@ -40,7 +40,7 @@ PHASE = """\
 
 
 def command(base: Path, *words: str) -> list[str]:
-    return [sys.executable, "-m", "tools.cli", "--base", str(base), *words]
+    return [sys.executable, "-m", "agentforge_sessions.cli", "--base", str(base), *words]
 
 
 def start(arguments: list[str], base: Path) -> subprocess.Popen[bytes]:

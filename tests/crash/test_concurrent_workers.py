@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.harness import SessionStore
 from tests.crash import _story
 from tests.crash._nursery import Nursery
 from tests.support.listing import names_in
-from tools.harness import SessionStore
 
 BEGIN_AFTER_S = 0.15
 

@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from tests.crash._nursery import Nursery
-from tests.support.filesystem import Call, FaultyFileSystem
-from tests.support.soak import SOAKING
-from tools.prune import Outside, SkipReason
-from tools.sandbox import (
+from agentforge_sessions.prune import Outside, SkipReason
+from agentforge_sessions.sandbox import (
     Sandbox,
     WorkspaceError,
     create_session_sandbox,
     get_session_sandbox,
     prune_sessions,
 )
-from tools.sandbox.claims import claim
+from agentforge_sessions.sandbox.claims import claim
+from tests.crash._nursery import Nursery
+from tests.support.filesystem import Call, FaultyFileSystem
+from tests.support.soak import SOAKING
 
 SECONDS = 30.0 if SOAKING else 1.5
 EXECUTIONS = 200 if SOAKING else 12

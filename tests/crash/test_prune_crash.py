@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.prune import TarArchiver, list_trash, read_audit, restore_from_trash
+from agentforge_sessions.prune.result import PruneResult
+from agentforge_sessions.sandbox import prune_sessions
+from agentforge_sessions.sandbox.metadata import SessionMetadata, encode_metadata
+from agentforge_sessions.sandbox.pruning import SandboxTarget, restore_session
 from tests.crash._nursery import Nursery
 from tests.support.soak import SOAKING
-from tools.prune import TarArchiver, list_trash, read_audit, restore_from_trash
-from tools.prune.result import PruneResult
-from tools.sandbox import prune_sessions
-from tools.sandbox.metadata import SessionMetadata, encode_metadata
-from tools.sandbox.pruning import SandboxTarget, restore_session
 
 KILLS = 200 if SOAKING else 20
 SESSIONS = 40

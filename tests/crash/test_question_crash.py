@@ -11,12 +11,17 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.questions import (
+    QuestionSession,
+    QuestionSessions,
+    SessionEnded,
+    SessionStatus,
+)
 from tests.crash._nursery import Nursery
 from tests.crash._question_tasks import open_questions
 from tests.support.listing import names_in
 from tests.support.questions import ANSWERS, QUESTIONS
 from tests.support.soak import SOAKING
-from tools.questions import QuestionSession, QuestionSessions, SessionEnded, SessionStatus
 
 KILLS = 200 if SOAKING else 15
 CROWD_SECONDS = 30.0 if SOAKING else 2.0

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from agentforge_sessions.harness import SessionStore, UnreadableSession
 from tests.crash import _story
 from tests.crash._nursery import Nursery
 from tests.support.soak import SOAKING
-from tools.harness import SessionStore, UnreadableSession
 
 KILLS = 300 if SOAKING else 24
 LONGEST_LIFE_S = 0.08

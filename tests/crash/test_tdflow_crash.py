@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.gate_sandbox import SandboxGates
+from agentforge_sessions.harness import SessionState, SessionStore
+from agentforge_sessions.sandbox import prepare
+from agentforge_sessions.workflows.step_store import STEPS
 from tests.support.agents import GOOD, SPEC
 from tests.support.soak import SOAKING
-from tools.gate_sandbox import SandboxGates
-from tools.harness import SessionState, SessionStore
-from tools.sandbox import prepare
-from tools.workflows.step_store import STEPS
 
 # The first run on a machine compiles the guest, which takes minutes.
 pytestmark = [
@@ -72,7 +72,7 @@ class Place:
         if session is not None:
             words = ["resume", session.name]
         worker = subprocess.Popen(
-            [sys.executable, "-m", "tools.cli", "--base", str(self.base), *words],
+            [sys.executable, "-m", "agentforge_sessions.cli", "--base", str(self.base), *words],
             cwd=ROOT,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

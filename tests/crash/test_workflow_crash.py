@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.durable import make_durable_directory
+from agentforge_sessions.durable.filesystem import OsFileSystem
+from agentforge_sessions.harness import PhaseResult, SessionManager, SessionState, SessionStore
+from agentforge_sessions.workflows import Input, Phase, RunOutcome, Workflow, WorkflowRunner
 from tests.support.soak import SOAKING
-from tools.durable import make_durable_directory
-from tools.durable.filesystem import OsFileSystem
-from tools.harness import PhaseResult, SessionManager, SessionState, SessionStore
-from tools.workflows import Input, Phase, RunOutcome, Workflow, WorkflowRunner
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
 

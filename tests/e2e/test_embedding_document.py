@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.harness import SessionState, SessionStore
+from agentforge_sessions.questions import QuestionSessions, UserAnswer
+from agentforge_sessions.sandbox import prepare
 from examples.embedding.rehearsal import rehearsal
-from tools.harness import SessionState, SessionStore
-from tools.questions import QuestionSessions, UserAnswer
-from tools.sandbox import prepare
 
 # The first run on a machine compiles the guest, which takes minutes.
 pytestmark = pytest.mark.timeout(900)

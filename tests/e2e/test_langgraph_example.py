@@ -20,16 +20,16 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command
 
+from agentforge_sessions.bootstrap import build_agent_runner
+from agentforge_sessions.durable import FileLock, OsFileSystem
+from agentforge_sessions.harness import SessionManager, SessionState, SessionStore
+from agentforge_sessions.person import QuestionSessionPerson
+from agentforge_sessions.sandbox import prepare
+from agentforge_sessions.workflows import SPEC, TDFLOW, AgentWork, AlreadyRunning, PhaseAgent
+from agentforge_sessions.workflows.agent_work import WORKFLOW_NAME
+from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest
 from examples.embedding.langgraph_node import session_graph
 from tests.support.embedding import ROOT, CountingAgent, SilentAgent, WorkerDied
-from tools.bootstrap import build_agent_runner
-from tools.durable import FileLock, OsFileSystem
-from tools.harness import SessionManager, SessionState, SessionStore
-from tools.person import QuestionSessionPerson
-from tools.sandbox import prepare
-from tools.workflows import SPEC, TDFLOW, AgentWork, AlreadyRunning, PhaseAgent
-from tools.workflows.agent_work import WORKFLOW_NAME
-from tools.workflows.agents import AgentAnswer, AgentRequest
 
 # The first run on a machine compiles the guest, which takes minutes.
 pytestmark = pytest.mark.timeout(900)

@@ -18,6 +18,13 @@ from agents.exceptions import UserError
 from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
 from attrs import define
 
+from agentforge_sessions.bootstrap import build_agent_runner
+from agentforge_sessions.durable import FileLock, OsFileSystem
+from agentforge_sessions.harness import SessionState, SessionStore, answers_in_words
+from agentforge_sessions.sandbox import prepare
+from agentforge_sessions.workflows import PhaseAgent
+from agentforge_sessions.workflows.agent_work import WORKFLOW_NAME
+from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest
 from examples.embedding.openai_agents_tool import (
     Desk,
     answer_questions,
@@ -26,13 +33,6 @@ from examples.embedding.openai_agents_tool import (
 )
 from examples.embedding.rehearsal import rehearsal
 from tests.support.embedding import ROOT, CountingAgent, SilentAgent, WorkerDied
-from tools.bootstrap import build_agent_runner
-from tools.durable import FileLock, OsFileSystem
-from tools.harness import SessionState, SessionStore, answers_in_words
-from tools.sandbox import prepare
-from tools.workflows import PhaseAgent
-from tools.workflows.agent_work import WORKFLOW_NAME
-from tools.workflows.agents import AgentAnswer, AgentRequest
 
 # The first run on a machine compiles the guest, which takes minutes.
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(900)]

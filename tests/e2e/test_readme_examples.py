@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.harness import SessionContext, SessionStore
-from tools.sandbox import prepare
+from agentforge_sessions.harness import SessionContext, SessionStore
+from agentforge_sessions.sandbox import prepare
 
 # The first run on a machine compiles the guest, which takes minutes.
 pytestmark = pytest.mark.timeout(900)

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.gate_sandbox import SandboxGates
+from agentforge_sessions.harness import SessionState, SessionStore
+from agentforge_sessions.sandbox import prepare
 from tests.support.agents import GOOD, SPEC
-from tools.gate_sandbox import SandboxGates
-from tools.harness import SessionState, SessionStore
-from tools.sandbox import prepare
 
 # The first run on a machine compiles the guest, which takes minutes.
 pytestmark = pytest.mark.timeout(900)
@@ -40,7 +40,7 @@ SLOW = "import time\ntime.sleep(3)\n"
 
 def command(base: Path, *words: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "tools.cli", "--base", str(base), *words],
+        [sys.executable, "-m", "agentforge_sessions.cli", "--base", str(base), *words],
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -17,11 +17,23 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.bootstrap import SandboxPhaseExecutor, build_manager, build_runner
+from agentforge_sessions.harness import (
+    PhaseExecutor,
+    PhaseResult,
+    SessionNotFound,
+    SessionState,
+    SessionStore,
+)
+from agentforge_sessions.sandbox import ExecutionPolicy, end_process, prepare
+from agentforge_sessions.workflows import (
+    AlreadyRunning,
+    Phase,
+    SilentObserver,
+    Workflow,
+    load_workflow,
+)
 from tests.support.ids import sid
-from tools.bootstrap import SandboxPhaseExecutor, build_manager, build_runner
-from tools.harness import PhaseExecutor, PhaseResult, SessionNotFound, SessionState, SessionStore
-from tools.sandbox import ExecutionPolicy, end_process, prepare
-from tools.workflows import AlreadyRunning, Phase, SilentObserver, Workflow, load_workflow
 
 # The first run on a machine compiles the guest, which takes minutes.
 pytestmark = pytest.mark.timeout(900)

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.harness import SessionManager, SessionStore
 from tests.support.clock import FakeClock, FakeTokens
 from tests.support.filesystem import FaultyFileSystem
-from tools.harness import SessionManager, SessionStore
 
 ROOT = Path(__file__).parents[2]
 FIRST = "session_20260301_093000_000000"
@@ -164,7 +164,7 @@ def test_attachments_are_synced_before_the_session_appears(tmp_path: Path) -> No
 WORK = """
 import os, sys
 from pathlib import Path
-from tools.harness import SessionManager, SessionStore
+from agentforge_sessions.harness import SessionManager, SessionStore
 
 manager = SessionManager(SessionStore(Path(sys.argv[1]) / "new" / "base"))
 def mark(name):

@@ -13,10 +13,8 @@ from typing import Final
 
 import pytest
 
-from tests.support.listing import names_in
-from tests.support.mounts import mounted_image, mounted_tmpfs
-from tools.harness import SessionManager, SessionStore
-from tools.prune import (
+from agentforge_sessions.harness import SessionManager, SessionStore
+from agentforge_sessions.prune import (
     AUDIT_NAME,
     PRIVATE,
     Disposal,
@@ -27,8 +25,10 @@ from tools.prune import (
     read_audit,
     restore_from_trash,
 )
-from tools.prune.audit import actor
-from tools.sandbox import SandboxTarget, create_session_sandbox, prune_sessions
+from agentforge_sessions.prune.audit import actor
+from agentforge_sessions.sandbox import SandboxTarget, create_session_sandbox, prune_sessions
+from tests.support.listing import names_in
+from tests.support.mounts import mounted_image, mounted_tmpfs
 
 NOW: Final = datetime.now(UTC)
 OLD: Final = NOW - timedelta(hours=99)

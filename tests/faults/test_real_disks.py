@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.durable import ReadError, WriteError
+from agentforge_sessions.harness import SessionManager, SessionStore
 from tests.support.listing import names_in
 from tests.support.mounts import immutable, mounted_tmpfs, remount
-from tools.durable import ReadError, WriteError
-from tools.harness import SessionManager, SessionStore
 
 ROOT = Path(__file__).parents[2]
 
@@ -144,8 +144,8 @@ import os, sys
 sys.dont_write_bytecode = True
 from pathlib import Path
 import yaml, structlog, attrs
-from tools.durable import DurableError
-from tools.harness import SessionManager, SessionStore, UnreadableSession
+from agentforge_sessions.durable import DurableError
+from agentforge_sessions.harness import SessionManager, SessionStore, UnreadableSession
 
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 base, session_id, what = Path(sys.argv[1]), sys.argv[2], sys.argv[3]

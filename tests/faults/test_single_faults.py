@@ -16,9 +16,7 @@ from typing import Final
 
 import pytest
 
-from tests.support.clock import FakeClock, FakeTokens
-from tests.support.filesystem import FaultyFileSystem, calls, every_call_from, nth_call
-from tools.harness import (
+from agentforge_sessions.harness import (
     ReadError,
     RemovalError,
     SessionContext,
@@ -29,7 +27,9 @@ from tools.harness import (
     UnreadableSession,
     WriteError,
 )
-from tools.prune import PRIVATE
+from agentforge_sessions.prune import PRIVATE
+from tests.support.clock import FakeClock, FakeTokens
+from tests.support.filesystem import FaultyFileSystem, calls, every_call_from, nth_call
 
 ERRNOS: Final = ("ENOSPC", "EIO", "EACCES", "EROFS", "EDQUOT")
 

@@ -10,12 +10,12 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentforge_sessions.harness import SessionContext, SessionHistory, SessionState
+from agentforge_sessions.harness.briefing import brief, estimate_tokens
 from tests.support.clock import START
 from tests.support.ids import sid
 from tests.support.soak import examples
 from tests.support.strategies import sessions
-from tools.harness import SessionContext, SessionHistory, SessionState
-from tools.harness.briefing import brief, estimate_tokens
 
 Counter = Callable[[str], int]
 

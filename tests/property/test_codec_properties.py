@@ -11,12 +11,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.clock import START
-from tests.support.ids import sid
-from tests.support.sessions import as_plain
-from tests.support.soak import examples
-from tests.support.strategies import LOOKALIKES, artifacts, entries, hostile_texts, sessions
-from tools.harness import (
+from agentforge_sessions.harness import (
     InvalidSession,
     SessionArtifact,
     SessionContext,
@@ -24,7 +19,7 @@ from tools.harness import (
     SessionHistory,
     SessionState,
 )
-from tools.harness.session_codec import (
+from agentforge_sessions.harness.session_codec import (
     HEAD_BYTES,
     SessionEncoder,
     SessionHead,
@@ -35,11 +30,16 @@ from tools.harness.session_codec import (
     encode_session,
     encode_text,
 )
-from tools.harness.session_fields import decode_any
-from tools.harness.session_head import _SOUND_HEAD_RE, HEAD_RE, make_head, session_of
-from tools.harness.session_nodes import Faults
-from tools.harness.session_reader import decode_ours
-from tools.harness.session_spelling import NotOurs
+from agentforge_sessions.harness.session_fields import decode_any
+from agentforge_sessions.harness.session_head import _SOUND_HEAD_RE, HEAD_RE, make_head, session_of
+from agentforge_sessions.harness.session_nodes import Faults
+from agentforge_sessions.harness.session_reader import decode_ours
+from agentforge_sessions.harness.session_spelling import NotOurs
+from tests.support.clock import START
+from tests.support.ids import sid
+from tests.support.sessions import as_plain
+from tests.support.soak import examples
+from tests.support.strategies import LOOKALIKES, artifacts, entries, hostile_texts, sessions
 
 PATH: Final = Path("/nowhere/session.yaml")
 

@@ -30,13 +30,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from tests.support.clock import FakeClock, FakeTokens
-from tests.support.executors import FAILED, SUCCEEDED, TRAPPED, FakeExecutor
-from tests.support.filesystem import FaultyFileSystem, Plan, nth_call
-from tests.support.sessions import as_plain
-from tests.support.soak import examples
-from tools.durable import ReadError, WriteError
-from tools.harness import (
+from agentforge_sessions.durable import ReadError, WriteError
+from agentforge_sessions.harness import (
     InvalidSession,
     InvalidStateForPhaseAdvance,
     InvalidStateTransition,
@@ -47,8 +42,13 @@ from tools.harness import (
     SessionManager,
     SessionStore,
 )
-from tools.harness.session_domain import TRANSITIONS, SessionState
-from tools.prune import PruneRootUnusable
+from agentforge_sessions.harness.session_domain import TRANSITIONS, SessionState
+from agentforge_sessions.prune import PruneRootUnusable
+from tests.support.clock import FakeClock, FakeTokens
+from tests.support.executors import FAILED, SUCCEEDED, TRAPPED, FakeExecutor
+from tests.support.filesystem import FaultyFileSystem, Plan, nth_call
+from tests.support.sessions import as_plain
+from tests.support.soak import examples
 
 Model = dict[str, Any]
 Change = Callable[[Model], None]

@@ -15,8 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.soak import SOAKING
-from tools.sandbox import (
+from agentforge_sessions.sandbox import (
     ExecutionPolicy,
     Sandbox,
     create_session_sandbox,
@@ -25,6 +24,7 @@ from tools.sandbox import (
     read_session_file,
     write_session_file,
 )
+from tests.support.soak import SOAKING
 
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(900)

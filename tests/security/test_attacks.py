@@ -30,9 +30,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve, frozen
 
-from tests.support.promptness import given_time, soonest
-from tests.support.soak import SOAKING
-from tools.sandbox import (
+from agentforge_sessions.sandbox import (
     ExecutionPolicy,
     Sandbox,
     SandboxResult,
@@ -47,7 +45,9 @@ from tools.sandbox import (
     read_session_metadata,
     warm_pool,
 )
-from tools.sandbox.workspace import Snapshot, open_workspace, take_snapshot
+from agentforge_sessions.sandbox.workspace import Snapshot, open_workspace, take_snapshot
+from tests.support.promptness import given_time, soonest
+from tests.support.soak import SOAKING
 
 HERE = Path(__file__).parent
 ATTACKS = sorted(path.stem for path in (HERE / "attacks").glob("*.py"))

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from attrs import define, evolve, field
 
-from tools.durable import FileSystem, OsFileSystem
-from tools.harness import (
+from agentforge_sessions.durable import FileSystem, OsFileSystem
+from agentforge_sessions.harness import (
     PersonAnswer,
     PersonQuestion,
     PersonReply,
@@ -21,11 +21,11 @@ from tools.harness import (
     SessionManager,
     SessionStore,
 )
-from tools.workflows.agent_runner import AgentRunner
-from tools.workflows.agent_work import AgentWork
-from tools.workflows.agents import AgentAnswer, AgentRequest, TokenUsage
-from tools.workflows.builtin import TDFLOW
-from tools.workflows.gate_port import GateExecution, GatePlaces, GateUnavailable
+from agentforge_sessions.workflows.agent_runner import AgentRunner
+from agentforge_sessions.workflows.agent_work import AgentWork
+from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest, TokenUsage
+from agentforge_sessions.workflows.builtin import TDFLOW
+from agentforge_sessions.workflows.gate_port import GateExecution, GatePlaces, GateUnavailable
 
 SPEC: Final = """\
 schema_version: 1

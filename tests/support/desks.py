@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attrs import define, field
 
-from tools.harness import PersonAnswer, PersonQuestion, PersonReply
+from agentforge_sessions.harness import PersonAnswer, PersonQuestion, PersonReply
 
 COLOUR = PersonQuestion(prompt="Which colour?", title="Colour", options=["red", "blue"])
 

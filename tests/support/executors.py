@@ -7,7 +7,7 @@ from typing import Final
 
 from attrs import define, field, frozen
 
-from tools.harness import PhaseResult
+from agentforge_sessions.harness import PhaseResult
 
 SUCCEEDED: Final = PhaseResult(success=True, exit_code=0, stdout="done\n", duration_s=0.25)
 FAILED: Final = PhaseResult(success=False, exit_code=1, stderr="AssertionError\n", duration_s=0.25)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tools.prune import PRIVATE
+from agentforge_sessions.prune import PRIVATE
 
 
 def names_in(root: str | Path) -> list[str]:

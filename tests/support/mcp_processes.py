@@ -21,16 +21,16 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp_types import CallToolResult, TextContent
 
+from agentforge_sessions.harness import SessionStore
+from agentforge_sessions.questions import QuestionSessions, SessionStatus
 from tests.support.signals import usual_signals
 from tests.support.soak import SOAKING
-from tools.harness import SessionStore
-from tools.questions import QuestionSessions, SessionStatus
 
 _Found = TypeVar("_Found")
 
 ROOT: Final = Path(__file__).parents[2]
 DEADLINE_S: Final = 60.0
-COMMAND: Final = [sys.executable, "-m", "tools.cli"]
+COMMAND: Final = [sys.executable, "-m", "agentforge_sessions.cli"]
 ASKED: Final = {
     "questions": [
         {

@@ -12,9 +12,14 @@ import tempfile
 import time
 from pathlib import Path
 
+from agentforge_sessions.harness import (
+    SessionCorrupted,
+    SessionStore,
+    SessionUnreadable,
+    UnsupportedSchema,
+)
+from agentforge_sessions.harness.session_codec import decode_session
 from tests.corpus.build import VALID
-from tools.harness import SessionCorrupted, SessionStore, SessionUnreadable, UnsupportedSchema
-from tools.harness.session_codec import decode_session
 
 
 def peak_mib() -> float:

@@ -14,11 +14,9 @@ from typing import Final
 
 from attrs import define, field, frozen
 
-from tests.support.clock import FakeClock, FakeTokens
-from tests.support.filesystem import FaultyFileSystem
-from tools.durable import FileSystem, ReadError
-from tools.durable.filesystem import READ_FLAGS, close_reader
-from tools.prune import (
+from agentforge_sessions.durable import FileSystem, ReadError
+from agentforge_sessions.durable.filesystem import READ_FLAGS, close_reader
+from agentforge_sessions.prune import (
     AUDIT_NAME,
     PRIVATE,
     Dated,
@@ -32,7 +30,9 @@ from tools.prune import (
     Undatable,
     read_audit,
 )
-from tools.prune.target import undatable
+from agentforge_sessions.prune.target import undatable
+from tests.support.clock import FakeClock, FakeTokens
+from tests.support.filesystem import FaultyFileSystem
 
 Files = Mapping[str, bytes]
 Tree = dict[str, tuple[object, ...]]

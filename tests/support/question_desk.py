@@ -12,7 +12,7 @@ from uuid import UUID
 
 from attrs import define, field
 
-from tools.questions import (
+from agentforge_sessions.questions import (
     Asker,
     Option,
     Question,
@@ -22,7 +22,7 @@ from tools.questions import (
     UserAnswer,
     validate_answers,
 )
-from tools.terminal.desk import Ending, Listing, Waiting
+from agentforge_sessions.terminal.desk import Ending, Listing, Waiting
 
 START: Final = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
 

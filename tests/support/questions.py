@@ -8,9 +8,15 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
+from agentforge_sessions.questions import (
+    Option,
+    Question,
+    QuestionsConfig,
+    QuestionSessions,
+    UserAnswer,
+)
+from agentforge_sessions.questions.watching import NoWatcher
 from tests.support.clock import FakeClock, FakeTokens
-from tools.questions import Option, Question, QuestionsConfig, QuestionSessions, UserAnswer
-from tools.questions.watching import NoWatcher
 
 DATABASE: Final = Question(
     prompt="Which database?",

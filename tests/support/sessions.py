@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from tools.harness import SessionContext
+from agentforge_sessions.harness import SessionContext
 
 
 def session_id(number: int) -> str:

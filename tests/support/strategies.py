@@ -7,14 +7,19 @@ from typing import Final
 
 from hypothesis import strategies as st
 
-from tools.harness import (
+from agentforge_sessions.harness import (
     SessionArtifact,
     SessionContext,
     SessionHistory,
     SessionState,
     TokenBudget,
 )
-from tools.harness.session_domain import MAX_COUNT, MAX_GOAL_CHARS, MAX_NAME_CHARS, MAX_PATH_CHARS
+from agentforge_sessions.harness.session_domain import (
+    MAX_COUNT,
+    MAX_GOAL_CHARS,
+    MAX_NAME_CHARS,
+    MAX_PATH_CHARS,
+)
 
 LOOKALIKES: Final = (
     *("", " ", "  ", "\t", "\n", "\n\n", "\r", "\r\n", "-", "--", "---", "...", "--- a", "\n...\n"),

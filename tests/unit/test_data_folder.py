@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.data_folder import data_folder_above, find_data_folder
-from tools.questions import load_config
+from agentforge_sessions.data_folder import data_folder_above, find_data_folder
+from agentforge_sessions.questions import load_config
 
 
 def project(tmp_path: Path) -> tuple[Path, Path]:

@@ -4,22 +4,22 @@ import importlib
 import inspect
 import pkgutil
 
-import tools
-from tools.errors import AgentForgeError
+import agentforge_sessions
+from agentforge_sessions.errors import AgentForgeError
 
 _NEVER_LEAVES_ITS_MODULE = {"gate_guest"}
 
 
 def public_exceptions() -> list[type[BaseException]]:
     found: dict[str, type[BaseException]] = {}
-    for module in pkgutil.walk_packages(tools.__path__, "tools."):
+    for module in pkgutil.walk_packages(agentforge_sessions.__path__, "agentforge_sessions."):
         if module.name.rsplit(".", 1)[-1] in _NEVER_LEAVES_ITS_MODULE:
             continue
         for name, value in vars(importlib.import_module(module.name)).items():
             if (
                 inspect.isclass(value)
                 and issubclass(value, BaseException)
-                and value.__module__.startswith("tools.")
+                and value.__module__.startswith("agentforge_sessions.")
                 and not name.startswith("_")
             ):
                 found[f"{value.__module__}.{value.__qualname__}"] = value

@@ -8,14 +8,14 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from tools.event_log import get_logger
+from agentforge_sessions.event_log import get_logger
 
 SESSION = """
 import sys
 {configuration}
 from pathlib import Path
-from tools.harness.session_manager import SessionManager
-from tools.harness.session_store import SessionStore
+from agentforge_sessions.harness.session_manager import SessionManager
+from agentforge_sessions.harness.session_store import SessionStore
 
 manager = SessionManager(SessionStore(Path(sys.argv[1])))
 manager.create("tdflow", "red", token_budget=10)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tools.identifiers import (
+from agentforge_sessions.identifiers import (
     InvalidIdentifier,
     completions,
     is_session_id,
@@ -96,8 +96,8 @@ def test_a_shortened_id_is_completed_by_beginning_then_end_then_middle() -> None
 
 
 def test_every_package_refuses_an_id_with_one_class_of_error() -> None:
-    from tools.questions.errors import InvalidSessionId as OfAQuestion
-    from tools.sandbox import InvalidSessionId as OfAWorkspace
+    from agentforge_sessions.questions.errors import InvalidSessionId as OfAQuestion
+    from agentforge_sessions.sandbox import InvalidSessionId as OfAWorkspace
 
     for error in (OfAQuestion("../x"), OfAWorkspace("../x")):
         assert isinstance(error, InvalidIdentifier)

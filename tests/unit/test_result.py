@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from tools.errors import AgentForgeError
-from tools.result import Failure, Success, attempt, attempt_async
+from agentforge_sessions.errors import AgentForgeError
+from agentforge_sessions.result import Failure, Success, attempt, attempt_async
 
 
 class Refused(AgentForgeError):

@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING
 from rich.console import RenderableType
 from rich.text import Text
 
-from tools.cli.durations import tell_duration
-from tools.cli.options import QUESTIONS_OPTION
-from tools.cli.output import Output
-from tools.cli.phases_view import PhasesDrawing, PhasesView
-from tools.cli.render import words
-from tools.harness import SessionManager
+from ..harness import SessionManager
+from .durations import tell_duration
+from .options import QUESTIONS_OPTION
+from .output import Output
+from .phases_view import PhasesDrawing, PhasesView
+from .render import words
 
 if TYPE_CHECKING:
-    from tools.workflows.agent_work import AgentWork
-    from tools.workflows.agent_workflow import AgentPhase
-    from tools.workflows.agents import AgentQuestion, TokenUsage
-    from tools.workflows.gates import Verdict
+    from ..workflows.agent_work import AgentWork
+    from ..workflows.agent_workflow import AgentPhase
+    from ..workflows.agents import AgentQuestion, TokenUsage
+    from ..workflows.gates import Verdict
 
 
 class AgentView(PhasesView):
-    """Keeps what is known of a run; it is a `tools.workflows.agent_observer.AgentObserver`.
+    """Keeps what is known of a run; it is a `workflows.agent_observer.AgentObserver`.
 
     Attributes:
         work: What is done, once that is known.
@@ -111,7 +111,7 @@ class AgentView(PhasesView):
 
 def verdict_text(phase: str, round_number: int, attempt: int, verdict: Verdict) -> Text:
     """Write a verdict on one line."""
-    from tools.workflows.history import attempt_label
+    from ..workflows.history import attempt_label
 
     mark, style = ("passed", "green") if verdict.passed else ("failed", "red")
     line = Text(f"{phase}, {attempt_label(round_number, attempt)}  ", "dim")

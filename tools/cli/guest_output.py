@@ -6,12 +6,12 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TextIO
 
-from tools.cli.errors import OutputLost
-from tools.cli.output import discard, remark
-from tools.cli.text import safe_lines
+from .errors import OutputLost
+from .output import discard, remark
+from .text import safe_lines
 
 if TYPE_CHECKING:
-    from tools.sandbox import SandboxResult
+    from ..sandbox import SandboxResult
 
 STREAMS: Final = ("stdout", "stderr")
 

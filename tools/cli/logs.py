@@ -6,8 +6,8 @@ import logging
 from collections.abc import MutableMapping
 from typing import Any, Final
 
-from tools.cli.output import remark
-from tools.cli.text import safe
+from .output import remark
+from .text import safe
 
 _TOLD_ANYWAY: Final = frozenset(
     {

@@ -12,7 +12,8 @@ from typing import Annotated, TextIO
 
 import typer
 
-from tools.cli.commands import (
+from ..result import Failure, Success, attempt
+from .commands import (
     act,
     agent_work,
     housekeeping,
@@ -24,12 +25,11 @@ from tools.cli.commands import (
     terminal,
     work,
 )
-from tools.cli.context import BASE_VARIABLE, Cli, Outside, default_base
-from tools.cli.errors import Interrupted, OutputLost
-from tools.cli.exit_codes import ExitCode, GuestExit, epilog, exit_code_of
-from tools.cli.output import Output, discard, public_fields, remark
-from tools.cli.text import safe_lines
-from tools.result import Failure, Success, attempt
+from .context import BASE_VARIABLE, Cli, Outside, default_base
+from .errors import Interrupted, OutputLost
+from .exit_codes import ExitCode, GuestExit, epilog, exit_code_of
+from .output import Output, discard, public_fields, remark
+from .text import safe_lines
 
 _NAME = "agentforge"
 _FILES_OF_PEOPLE = frozenset({"InvalidWorkflow", "InvalidSpecification"})
@@ -99,7 +99,7 @@ def _global_options(
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
         raise typer.Exit
-    from tools.cli.logs import configure_logs
+    from .logs import configure_logs
 
     configure_logs(verbose=verbose)
 
@@ -107,7 +107,7 @@ def _global_options(
 def _tell_version(output: Output) -> None:
     from importlib.metadata import version
 
-    number = version("agentforge-harness")
+    number = version("agentforge-sessions")
     if output.json:
         output.document({"version": number})
     else:
@@ -173,7 +173,7 @@ def main() -> None:
     finally:
         _close_pool()
     if "wasmtime" in sys.modules:  # only then is the engine's threads' end of any concern
-        from tools.sandbox import end_process
+        from ..sandbox import end_process
 
         end_process(code)
     sys.exit(code)
@@ -181,7 +181,7 @@ def main() -> None:
 
 def _close_pool() -> None:
     """Close the interpreters opened ahead, if any, while the engine beneath them still works."""
-    pool = sys.modules.get("tools.sandbox.pool")
+    pool = sys.modules.get("agentforge_sessions.sandbox.pool")
     if pool is not None:
         pool.close_pool()
 

@@ -19,7 +19,7 @@ def complete_session_ids(context: typer.Context, incomplete: str) -> list[tuple[
     """Name the sessions whose ids begin with `incomplete`, for the shell."""
     from pathlib import Path
 
-    from tools.harness import SessionStore, SessionSummary
+    from ..harness import SessionStore, SessionSummary
 
     given = context.find_root().params.get("base")
     found = []
@@ -104,7 +104,7 @@ def questions_directory(given: str | None, *, shared: bool = False) -> Path | No
     from pathlib import Path
 
     if shared:
-        from tools.questions import shared_directory
+        from ..questions import shared_directory
 
         if given is not None:
             raise typer.BadParameter(

@@ -1,7 +1,7 @@
 """Where output goes: to a person or to a program, never to both.
 
 In JSON there is one document on standard output (or one a line, when something is followed) and
-nothing else. For people, whatever a session holds goes through `tools.cli.text` first. A reader
+nothing else. For people, whatever a session holds goes through `cli.text` first. A reader
 that goes away (`| head`) ends the output, not the work.
 """
 
@@ -17,8 +17,8 @@ from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TextIO
 
-from tools.cli.errors import ConfirmationNeeded, Declined, OutputLost
-from tools.cli.text import safe, safe_lines
+from .errors import ConfirmationNeeded, Declined, OutputLost
+from .text import safe, safe_lines
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -109,7 +109,7 @@ class Output:
     def console(self) -> Console:
         """The terminal (or pipe) at standard output; made when it is first needed."""
         if self._console is None:
-            from tools.cli.render import make_console
+            from .render import make_console
 
             self._console = make_console(color=self.color, on_broken_pipe=self.close)
         return self._console

@@ -11,9 +11,9 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.table import Table
 
-from tools.cli.output import Output
-from tools.cli.render import PhaseRow, budget_bar, phase_rows, phase_table, words
-from tools.harness import SessionContext, SessionManager, TokenBudget
+from ..harness import SessionContext, SessionManager, TokenBudget
+from .output import Output
+from .render import PhaseRow, budget_bar, phase_rows, phase_table, words
 
 _REFRESHES_PER_SECOND: Final = 8
 

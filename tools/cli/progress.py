@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Final
 from rich.console import RenderableType
 from rich.text import Text
 
-from tools.cli.durations import tell_duration
-from tools.cli.output import Output
-from tools.cli.phases_view import PhasesDrawing, PhasesView
-from tools.cli.render import words
-from tools.harness import PhaseResult, SessionManager
+from ..harness import PhaseResult, SessionManager
+from .durations import tell_duration
+from .output import Output
+from .phases_view import PhasesDrawing, PhasesView
+from .render import words
 
 if TYPE_CHECKING:
-    from tools.workflows import Phase, Workflow
+    from ..workflows import Phase, Workflow
 
 _HEARTBEAT: Final = "working, "
 
 
 class RunView(PhasesView):
-    """Keeps what is known of a run, for whoever shows it; it is a `tools.workflows.RunObserver`.
+    """Keeps what is known of a run, for whoever shows it; it is a `workflows.RunObserver`.
 
     Attributes:
         workflow: What is run, once that is known.

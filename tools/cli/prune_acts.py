@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tools.cli.context import Cli
-from tools.cli.durations import tell_age
-from tools.cli.errors import AmbiguousTrash, NoSessionToPin
-from tools.cli.exit_codes import ExitCode
+from .context import Cli
+from .durations import tell_age
+from .errors import AmbiguousTrash, NoSessionToPin
+from .exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from tools.bootstrap import PruneKind
-    from tools.prune import Outside, TrashRecord
+    from ..bootstrap import PruneKind
+    from ..prune import Outside, TrashRecord
 
 
 def outside_of(cli: Cli) -> Outside:
     """Return what a prune needs of the world, with the command's clock."""
-    from tools.prune import Outside
+    from ..prune import Outside
 
     return Outside(clock=cli.outside.clock)
 
 
 def is_archive(text: str) -> bool:
     """Tell whether a text names an archive, and not a session."""
-    from tools.prune.packing import SUFFIX
+    from ..prune.packing import SUFFIX
 
     return text.endswith(SUFFIX)
 
@@ -43,8 +43,8 @@ def end_unattended(cli: Cli, directory: Path) -> None:
         cli: The global options.
         directory: Where the question sessions are.
     """
-    from tools.person import open_questions
-    from tools.questions import AtomicReadError
+    from ..person import open_questions
+    from ..questions import AtomicReadError
 
     with suppress(AtomicReadError):
         open_questions(directory, clock=cli.outside.clock).pending()
@@ -54,7 +54,7 @@ def end_unattended(cli: Cli, directory: Path) -> None:
 
 
 def _trash_of(kinds: Mapping[str, PruneKind], cli: Cli) -> list[tuple[PruneKind, TrashRecord]]:
-    from tools.prune import list_trash
+    from ..prune import list_trash
 
     return [
         (one, record)
@@ -65,7 +65,7 @@ def _trash_of(kinds: Mapping[str, PruneKind], cli: Cli) -> list[tuple[PruneKind,
 
 def show_trash(cli: Cli, kinds: Mapping[str, PruneKind]) -> None:
     """List what is in the trash."""
-    from tools.prune import list_unrecorded
+    from ..prune import list_unrecorded
 
     found = _trash_of(kinds, cli)
     lost = [
@@ -99,8 +99,8 @@ def show_trash(cli: Cli, kinds: Mapping[str, PruneKind]) -> None:
         if not lost:
             cli.output.line("The trash is empty.")
         return
-    from tools.cli import render
-    from tools.prune import human_bytes
+    from ..prune import human_bytes
+    from . import render
 
     now = cli.outside.clock()
     made = render.table("KIND", "ID", "REMOVED", "GOES FOR GOOD", "SIZE", right=("SIZE",))
@@ -124,7 +124,7 @@ def restore(cli: Cli, kinds: Mapping[str, PruneKind], wanted: str, same: Sequenc
         wanted: The session's id or a part of it, or the path of an archive.
         same: Options that mean the same directory in the command that is told.
     """
-    from tools.prune import restore_archive, restore_from_trash
+    from ..prune import restore_archive, restore_from_trash
 
     if is_archive(wanted):
         path = Path(wanted)
@@ -153,8 +153,8 @@ def restore(cli: Cli, kinds: Mapping[str, PruneKind], wanted: str, same: Sequenc
 
 def _restore_unlisted(cli: Cli, kinds: Mapping[str, PruneKind], session_id: str) -> Path:
     """Bring back a session whose record in the trash is lost, by its whole id."""
-    from tools.prune import PRIVATE, NotInTrash, restore_from_trash
-    from tools.prune.private import TRASH
+    from ..prune import PRIVATE, NotInTrash, restore_from_trash
+    from ..prune.private import TRASH
 
     for one in kinds.values():
         if not (one.target.root / PRIVATE / TRASH).is_dir():
@@ -169,7 +169,7 @@ def _restore_unlisted(cli: Cli, kinds: Mapping[str, PruneKind], session_id: str)
 
 def pin_session(cli: Cli, kinds: Mapping[str, PruneKind], wanted: str) -> None:
     """Keep a session from every prune."""
-    from tools.prune import pin
+    from ..prune import pin
 
     one, session_id = _place(kinds, wanted, {name: _names(one) for name, one in kinds.items()})
     changed = pin(one.target, session_id, outside=outside_of(cli))
@@ -178,7 +178,7 @@ def pin_session(cli: Cli, kinds: Mapping[str, PruneKind], wanted: str) -> None:
 
 def unpin_session(cli: Cli, kinds: Mapping[str, PruneKind], wanted: str) -> None:
     """Let prunes take a session again."""
-    from tools.prune import pinned, unpin
+    from ..prune import pinned, unpin
 
     names = {  # a pin outlives its session
         name: _names(one) | pinned(one.target.root, outside=outside_of(cli))
@@ -190,7 +190,7 @@ def unpin_session(cli: Cli, kinds: Mapping[str, PruneKind], wanted: str) -> None
 
 
 def _names(kind: PruneKind) -> frozenset[str]:
-    from tools.prune import PruneRootMissing
+    from ..prune import PruneRootMissing
 
     try:
         return frozenset(os.listdir(kind.target.root))
@@ -229,10 +229,10 @@ def _tell_pinned(cli: Cli, session_id: str, *, pinned: bool, changed: bool) -> N
 
 def repair(cli: Cli, kinds: Mapping[str, PruneKind], *, dry_run: bool, yes: bool) -> None:
     """Give sandbox sessions metadata that have none that makes sense."""
-    from tools.cli.prune_view import counted
-    from tools.prune import RetentionPolicy
-    from tools.prune import prune as run
-    from tools.sandbox import repair_session_metadata
+    from ..prune import RetentionPolicy
+    from ..prune import prune as run
+    from ..sandbox import repair_session_metadata
+    from .prune_view import counted
 
     sandboxes = kinds.get("sandbox")
     if sandboxes is None:
@@ -283,8 +283,8 @@ def _tell_repair(
     if not repaired and not errors:
         cli.output.line("All metadata is in order.")
         return
-    from tools.cli import render
-    from tools.cli.prune_view import counted
+    from . import render
+    from .prune_view import counted
 
     made = render.table("ID", "WAS", "CREATED", "LAST USED")
     for one in repaired:

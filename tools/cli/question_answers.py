@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from tools.cli.output import Output
-    from tools.questions import Question, UserAnswer
+    from ..questions import Question, UserAnswer
+    from .output import Output
 
 _NUMBERED = re.compile(r"(\d{1,3}):(.*)", re.DOTALL)
 
@@ -29,7 +29,7 @@ def from_options(
     Raises:
         typer.BadParameter: One names no question or no option; the nearest label is told.
     """
-    from tools.questions import UserAnswer
+    from ..questions import UserAnswer
 
     chosen: dict[int, list[str]] = {}
     own: dict[int, str] = {}
@@ -139,7 +139,7 @@ def _ask(output: Output, index: int, question: Question) -> UserAnswer:
 
 def parse_line(line: str, index: int, question: Question) -> UserAnswer | None:
     """Read what a person typed: numbers of options, or own words; None if it is neither."""
-    from tools.questions import UserAnswer
+    from ..questions import UserAnswer
 
     text = line.strip()
     if not text:

@@ -1,4 +1,4 @@
-"""Sessions as text for people. Whatever they hold goes through `tools.cli.text` on its way."""
+"""Sessions as text for people. Whatever they hold goes through `cli.text` on its way."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tools.cli.durations import tell_age, tell_duration
-from tools.cli.text import safe, safe_lines, shorten
-from tools.harness import (
+from ..harness import (
     SessionArtifact,
     SessionContext,
     SessionHistory,
@@ -24,6 +22,8 @@ from tools.harness import (
     TokenBudget,
     UnreadableSession,
 )
+from .durations import tell_age, tell_duration
+from .text import safe, safe_lines, shorten
 
 STATE_STYLES: Final = {
     "active": "bold cyan",
@@ -270,7 +270,7 @@ def _time_split(session: SessionContext) -> list[RenderableType]:
     """Say where an agent's session has spent its time; of others the phases say all."""
     if not any(entry.action == "agent_answered" for entry in session.history):
         return []
-    from tools.workflows.attempts import time_spent
+    from ..workflows.attempts import time_spent
 
     spent = time_spent(session.history)
     parts = (("agent", spent.agent), ("gate", spent.gate), ("person", spent.person))

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tools.cli.errors import Interrupted
-from tools.cli.exit_codes import ExitCode, exit_code_of
+from .errors import Interrupted
+from .exit_codes import ExitCode, exit_code_of
 
 if TYPE_CHECKING:
-    from tools.cli.context import Cli
-    from tools.cli.phases_view import PhasesView
-    from tools.workflows import RunOutcome
+    from ..workflows import RunOutcome
+    from .context import Cli
+    from .phases_view import PhasesView
 
 _TROUBLE = frozenset({ExitCode.CONFLICT, ExitCode.STORAGE, ExitCode.SANDBOX, ExitCode.UNEXPECTED})
 """Ends of a run that say nothing against going on with it later."""
@@ -74,8 +74,8 @@ def tell_outcome(
     Raises:
         typer.Exit: The session is not complete.
     """
-    from tools.harness import SessionState
-    from tools.workflows.run_outcome import StopCause
+    from ..harness import SessionState
+    from ..workflows.run_outcome import StopCause
 
     codes = {StopCause.PERSON: ExitCode.PERSON, StopCause.BUDGET: ExitCode.BUDGET}
     if cli.output.json:
@@ -88,8 +88,8 @@ def tell_outcome(
 
 def prepare_sandbox(cli: Cli) -> None:
     """Compile the interpreter where that was never done, and say so, because it takes minutes."""
-    from tools.cli.progress import sandbox_progress
-    from tools.sandbox import prepare, runtime_info
+    from ..sandbox import prepare, runtime_info
+    from .progress import sandbox_progress
 
     if not runtime_info().cache_warm:
         with sandbox_progress(cli.output) as tell:

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from tools.cli.guest_output import GuestOutput
-from tools.cli.output import Output, remark
+from .guest_output import GuestOutput
+from .output import Output, remark
 
 if TYPE_CHECKING:
-    from tools.sandbox import CancelToken, Sandbox, SandboxResult
+    from ..sandbox import CancelToken, Sandbox, SandboxResult
 
 _ENDS: Final = frozenset({"exit", "exit()", "quit", "quit()"})
 
@@ -43,7 +43,7 @@ def run_cancellable(act: Callable[[CancelToken], SandboxResult]) -> SandboxResul
     Args:
         act: Runs it; called on a thread of its own.
     """
-    from tools.sandbox import CancelToken
+    from ..sandbox import CancelToken
 
     token = CancelToken()
     ended = threading.Event()
@@ -155,7 +155,7 @@ class Shell:
     # ------------------------------------------------------------------------------- running
 
     def _turn(self, source: str) -> None:
-        from tools.sandbox import SandboxError
+        from ..sandbox import SandboxError
 
         self._turns += 1
         code = _TURN.format(source=source, name=f"<input {self._turns}>")

@@ -5,14 +5,14 @@ could swap a path under it, follows no symbolic link below the directory that th
 turns every `OSError` into an error that says which path, which step, and what became of the data.
 """
 
-from tools.durable.directories import make_durable_directory
-from tools.durable.errors import DurableError, LockTimeout, ReadError, RemovalError, WriteError
-from tools.durable.files import read_regular_file
-from tools.durable.filesystem import FileSystem, OsFileSystem
-from tools.durable.locks import DirectoryLock, FileLock
-from tools.durable.ownership import hand_over
-from tools.durable.replacing import AtomicFileWriter, replace_file
-from tools.durable.trees import (
+from .directories import make_durable_directory
+from .errors import DurableError, LockTimeout, ReadError, RemovalError, WriteError
+from .files import read_regular_file
+from .filesystem import FileSystem, OsFileSystem
+from .locks import DirectoryLock, FileLock
+from .ownership import hand_over
+from .replacing import AtomicFileWriter, replace_file
+from .trees import (
     Undeletable,
     discard_tree,
     empty_directory,

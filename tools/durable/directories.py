@@ -6,8 +6,8 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from tools.durable.errors import WriteError
-from tools.durable.filesystem import FileSystem, close_reader
+from .errors import WriteError
+from .filesystem import FileSystem, close_reader
 
 _FOLLOWING = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tools.errors import AgentForgeError
+from ..errors import AgentForgeError
 
 
 def _reason(cause: BaseException | None) -> str:

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tools.durable.errors import ReadError
-from tools.durable.filesystem import CREATE_FLAGS, READ_FLAGS, FileSystem, close_reader
-from tools.durable.ownership import hand_over
+from .errors import ReadError
+from .filesystem import CREATE_FLAGS, READ_FLAGS, FileSystem, close_reader
+from .ownership import hand_over
 
 Chunk = bytes | bytearray | memoryview
 

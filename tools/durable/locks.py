@@ -10,8 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tools.durable.errors import LockTimeout, WriteError
-from tools.durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS, FileSystem, close_reader
+from .errors import LockTimeout, WriteError
+from .filesystem import DIRECTORY_FLAGS, READ_FLAGS, FileSystem, close_reader
 
 _FIRST_PAUSE_S = 0.0005
 _LONGEST_PAUSE_S = 0.02

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tools.durable.filesystem import FileSystem
+from .filesystem import FileSystem
 
 
 def hand_over(fs: FileSystem, fd: int, directory_fd: int) -> None:

@@ -19,9 +19,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from tools.durable.errors import WriteError
-from tools.durable.files import Chunk, read_descriptor, write_all
-from tools.durable.filesystem import (
+from .errors import WriteError
+from .files import Chunk, read_descriptor, write_all
+from .filesystem import (
     CREATE_FLAGS,
     DIRECTORY_FLAGS,
     READ_FLAGS,

@@ -20,8 +20,8 @@ from typing import Final
 
 from attrs import frozen
 
-from tools.durable.errors import RemovalError, WriteError
-from tools.durable.filesystem import DIRECTORY_FLAGS, FileSystem, close_reader
+from .errors import RemovalError, WriteError
+from .filesystem import DIRECTORY_FLAGS, FileSystem, close_reader
 
 DISCARDED_PREFIX = ".discarded-"
 _DISCARDED = re.compile(

@@ -1,6 +1,6 @@
 """Sessions: durable, resumable work of long-running agents.
 
-from tools.harness import SessionManager
+from agentforge_sessions.harness import SessionManager
 
 manager = SessionManager()
 session = manager.create(workflow_type="tdflow", initial_phase="red", goal="…")
@@ -11,17 +11,17 @@ manager.open(session.session_id)
 print(manager.briefing(max_tokens=1500))
 """
 
-from tools.clock import Clock
-from tools.harness.asking import answers_in_words
-from tools.harness.briefing import estimate_tokens
-from tools.harness.disk_errors import (
+from ..clock import Clock
+from .asking import answers_in_words
+from .briefing import estimate_tokens
+from .disk_errors import (
     LockTimeout,
     ReadError,
     RemovalError,
     SessionUnreadable,
     WriteError,
 )
-from tools.harness.errors import (
+from .errors import (
     AmbiguousSessionId,
     BudgetExceeded,
     HarnessError,
@@ -38,7 +38,7 @@ from tools.harness.errors import (
     SessionTooLarge,
     UnsupportedSchema,
 )
-from tools.harness.ports import (
+from .ports import (
     OfferedOption,
     PersonAnswer,
     PersonQuestion,
@@ -48,7 +48,7 @@ from tools.harness.ports import (
     QuestionDesk,
     TokenCounter,
 )
-from tools.harness.session_domain import (
+from .session_domain import (
     BudgetState,
     ImmutableSessionId,
     InvalidSession,
@@ -61,8 +61,8 @@ from tools.harness.session_domain import (
     SessionState,
     TokenBudget,
 )
-from tools.harness.session_manager import SessionManager
-from tools.harness.session_store import SessionStore, SessionSummary, UnreadableSession
+from .session_manager import SessionManager
+from .session_store import SessionStore, SessionSummary, UnreadableSession
 
 __all__ = [
     "AmbiguousSessionId",

@@ -12,8 +12,8 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from tools.harness.ports import PersonAnswer, PersonQuestion, PersonReply
-from tools.harness.session_domain import SessionContext, SessionHistory, SessionState
+from .ports import PersonAnswer, PersonQuestion, PersonReply
+from .session_domain import SessionContext, SessionHistory, SessionState
 
 ASKED: Final = "question_asked"
 NOT_ASKED: Final = "question_not_asked"

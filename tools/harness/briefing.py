@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tools.harness.ports import TokenCounter
-from tools.harness.session_domain import SessionContext, SessionHistory, SessionState
+from .ports import TokenCounter
+from .session_domain import SessionContext, SessionHistory, SessionState
 
 DEFAULT_MAX_TOKENS: Final = 2000
 CHARS_PER_TOKEN: Final = 4

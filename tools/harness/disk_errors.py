@@ -1,8 +1,8 @@
 """Errors of files and disks as the harness raises them.
 
-Each is both `tools.durable`'s error, with its fields, and one of the harness's family, so that
+Each is both `durable`'s error, with its fields, and one of the harness's family, so that
 `except HarnessError` catches what a store or a manager raises about a session, and
-`except tools.durable.WriteError` still does.
+`except durable.WriteError` still does.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ClassVar, Concatenate, ParamSpec, TypeVar
 
-from tools import durable
-from tools.harness.errors import HarnessError, SessionCorrupted
+from .. import durable
+from .errors import HarnessError, SessionCorrupted
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -20,7 +20,7 @@ _Owner = TypeVar("_Owner")
 
 
 class WriteError(HarnessError, durable.WriteError):
-    """A session's change did not become durable; `tools.durable.WriteError` has the fields."""
+    """A session's change did not become durable; `durable.WriteError` has the fields."""
 
     retryable: ClassVar[bool] = True
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar
 
-from tools.errors import AgentForgeError
+from ..errors import AgentForgeError
 
 _SHOWN_FAULTS = 8
 
@@ -68,7 +68,7 @@ class NoPhaseExecutor(HarnessError):
     def __init__(self) -> None:
         super().__init__(
             "this manager has no phase executor: give it one (SessionManager(executor=...)) or "
-            "build it with tools.bootstrap.build_manager()"
+            "build it with agentforge_sessions.bootstrap.build_manager()"
         )
 
 
@@ -78,7 +78,7 @@ class NoQuestionDesk(HarnessError):
     def __init__(self) -> None:
         super().__init__(
             "this manager has no question desk: give it one (SessionManager(desk=...)) or build it "
-            "with tools.bootstrap.build_manager()"
+            "with agentforge_sessions.bootstrap.build_manager()"
         )
 
 

@@ -8,9 +8,9 @@ from typing import Final
 
 from attrs import evolve
 
-from tools.harness.ports import PhaseResult
-from tools.harness.session_domain import MAX_PATH_CHARS, SessionContext
-from tools.harness.session_spelling import storable
+from .ports import PhaseResult
+from .session_domain import MAX_PATH_CHARS, SessionContext
+from .session_spelling import storable
 
 _OUTPUT_KEPT: Final = 4000
 """How many characters of a phase's output are kept in the history, from its end."""

@@ -1,6 +1,6 @@
 """The ports of the harness: what it needs from the outside, named by itself.
 
-Nothing in the harness knows who stands behind a port; `tools.bootstrap` connects them.
+Nothing in the harness knows who stands behind a port; `bootstrap` connects them.
 """
 
 from __future__ import annotations

@@ -10,21 +10,11 @@ from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-from tools.durable import FileSystem, ReadError, read_regular_file
-from tools.durable.filesystem import READ_FLAGS, close_reader
-from tools.durable.trees import is_discarded
-from tools.harness.errors import SessionCorrupted
-from tools.harness.session_codec import (
-    END_MARK,
-    HEAD_BYTES,
-    SessionHead,
-    decode_head,
-    decode_session,
-)
-from tools.harness.session_deletion import GUARDS, KIND, SESSION_FILE
-from tools.harness.session_store import DEFAULT_BASE_PATH, MAX_FILE_BYTES
-from tools.identifiers import is_session_id
-from tools.prune import (
+from ..durable import FileSystem, ReadError, read_regular_file
+from ..durable.filesystem import READ_FLAGS, close_reader
+from ..durable.trees import is_discarded
+from ..identifiers import is_session_id
+from ..prune import (
     Dated,
     Decision,
     PruneResult,
@@ -34,7 +24,17 @@ from tools.prune import (
     SkipReason,
     Undatable,
 )
-from tools.prune.target import undatable
+from ..prune.target import undatable
+from .errors import SessionCorrupted
+from .session_codec import (
+    END_MARK,
+    HEAD_BYTES,
+    SessionHead,
+    decode_head,
+    decode_session,
+)
+from .session_deletion import GUARDS, KIND, SESSION_FILE
+from .session_store import DEFAULT_BASE_PATH, MAX_FILE_BYTES
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @frozen
 class HarnessTarget:
-    """The agent sessions under a base. Implements `tools.prune.PruneTarget`.
+    """The agent sessions under a base. Implements `prune.PruneTarget`.
 
     A session that is active or paused is never removable, whatever the policy. One that can't be
     read is left alone. A directory without a session file is no session.
@@ -118,7 +118,7 @@ def _careful(fs: FileSystem, session_fd: int, session_id: str) -> SessionHead | 
 
 
 class CleanUpEvents:
-    """Tells the events of a clean-up to a structlog logger. A `tools.prune.PruneObserver`."""
+    """Tells the events of a clean-up to a structlog logger. A `prune.PruneObserver`."""
 
     def __init__(self, log: FilteringBoundLogger) -> None:
         self._log = log

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tools.clock import Clock
-from tools.errors import AgentForgeError
-from tools.harness.asking import (
+from ..clock import Clock
+from ..errors import AgentForgeError
+from .asking import (
     ASKED,
     NOT_ASKED,
     OUTCOMES,
@@ -20,13 +20,13 @@ from tools.harness.asking import (
     question_key,
     reply_details,
 )
-from tools.harness.errors import QuestionWaits, SessionConflict
-from tools.harness.ports import PersonQuestion, PersonReply, QuestionDesk
-from tools.harness.session_changes import SessionChanges
-from tools.harness.session_domain import SessionContext, SessionState
-from tools.harness.session_events import SessionEvents
-from tools.harness.session_spelling import storable
-from tools.harness.session_store import SessionStore
+from .errors import QuestionWaits, SessionConflict
+from .ports import PersonQuestion, PersonReply, QuestionDesk
+from .session_changes import SessionChanges
+from .session_domain import SessionContext, SessionState
+from .session_events import SessionEvents
+from .session_spelling import storable
+from .session_store import SessionStore
 
 
 class Questioner:

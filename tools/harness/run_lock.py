@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tools.durable import DurableError, FileLock, FileSystem, OsFileSystem
-from tools.harness.session_deletion import RUN_LOCKS
-from tools.harness.session_domain import SessionState
-from tools.harness.session_store import SessionStore
+from ..durable import DurableError, FileLock, FileSystem, OsFileSystem
+from .session_deletion import RUN_LOCKS
+from .session_domain import SessionState
+from .session_store import SessionStore
 
 
 def is_interrupted(

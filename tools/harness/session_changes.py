@@ -11,11 +11,11 @@ from typing import Final, TypeVar
 
 from attrs import frozen
 
-from tools.durable import ReadError, WriteError
-from tools.harness.errors import SessionConflict, SessionCorrupted, SessionIdTaken
-from tools.harness.session_domain import SessionContext, SessionState
-from tools.harness.session_events import SessionEvents
-from tools.harness.session_store import SessionStore
+from ..durable import ReadError, WriteError
+from .errors import SessionConflict, SessionCorrupted, SessionIdTaken
+from .session_domain import SessionContext, SessionState
+from .session_events import SessionEvents
+from .session_store import SessionStore
 
 RESULTS: Final = frozenset({"phase_succeeded", "phase_failed"})
 """The actions of the history that say what became of a phase's attempt."""

@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
-from tools.clock import as_utc
-from tools.harness.errors import HarnessError
-from tools.identifiers import InvalidIdentifier, is_session_id
-from tools.identifiers import shown as shown_id
+from ..clock import as_utc
+from ..identifiers import InvalidIdentifier, is_session_id
+from ..identifiers import shown as shown_id
+from .errors import HarnessError
 
 MAX_NAME_CHARS: Final = 200
 """Longest action, phase or workflow type."""

@@ -13,19 +13,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tools.harness.errors import SessionCorrupted
-from tools.harness.session_domain import SessionContext
-from tools.harness.session_fields import decode_any
-from tools.harness.session_head import (
+from .errors import SessionCorrupted
+from .session_domain import SessionContext
+from .session_fields import decode_any
+from .session_head import (
     HEAD_BYTES,
     SessionHead,
     SessionStamp,
     decode_head,
     decode_stamp,
 )
-from tools.harness.session_nodes import Faults
-from tools.harness.session_reader import decode_ours
-from tools.harness.session_spelling import (
+from .session_nodes import Faults
+from .session_reader import decode_ours
+from .session_spelling import (
     END_MARK,
     HEADER,
     SCHEMA_VERSION,
@@ -33,7 +33,7 @@ from tools.harness.session_spelling import (
     encode_text,
     encode_time,
 )
-from tools.harness.session_writer import SessionEncoder, encode_head, encode_session
+from .session_writer import SessionEncoder, encode_head, encode_session
 
 __all__ = [
     "END_MARK",

@@ -18,7 +18,7 @@ from typing import Final
 
 from attrs import frozen
 
-from tools.durable import (
+from ..durable import (
     DirectoryLock,
     DurableError,
     LockTimeout,
@@ -26,13 +26,13 @@ from tools.durable import (
     WriteError,
     discard_tree,
 )
-from tools.durable.filesystem import close_reader
-from tools.durable.trees import DISCARDED_PREFIX
-from tools.harness.errors import SessionInUse
-from tools.prune import Outside, PruneBusy, PruneError
-from tools.prune.audit import AuditLog
-from tools.prune.inspection import hold
-from tools.prune.private import opened_root
+from ..durable.filesystem import close_reader
+from ..durable.trees import DISCARDED_PREFIX
+from ..prune import Outside, PruneBusy, PruneError
+from ..prune.audit import AuditLog
+from ..prune.inspection import hold
+from ..prune.private import opened_root
+from .errors import SessionInUse
 
 KIND: Final = "harness"
 SESSION_FILE: Final = "session.yaml"

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from tools.clock import as_utc, utc_now
-from tools.harness.session_checks import (
+from ..clock import as_utc, utc_now
+from ..identifiers import session_id_at
+from .session_checks import (
     MAX_COUNT,
     MAX_GOAL_CHARS,
     MAX_NAME_CHARS,
@@ -33,7 +34,7 @@ from tools.harness.session_checks import (
     time_fault,
     validate_session_id,
 )
-from tools.harness.session_states import (
+from .session_states import (
     HISTORY_ACTIONS,
     STATE_AFTER,
     TRANSITIONS,
@@ -41,13 +42,12 @@ from tools.harness.session_states import (
     InvalidStateTransition,
     SessionState,
 )
-from tools.harness.token_budget import (
+from .token_budget import (
     DEFAULT_TOKEN_BUDGET,
     WARNING_PERCENT,
     BudgetState,
     TokenBudget,
 )
-from tools.identifiers import session_id_at
 
 __all__ = [
     "ARTIFACT_TYPES",

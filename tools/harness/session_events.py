@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tools.durable import WriteError
-from tools.harness.asking import OUTCOMES
-from tools.harness.errors import SessionConflict
-from tools.harness.ports import PersonReply, PhaseResult
-from tools.harness.session_domain import BudgetState, SessionContext, SessionState
-from tools.harness.session_store import UnreadableSession
+from ..durable import WriteError
+from .asking import OUTCOMES
+from .errors import SessionConflict
+from .ports import PersonReply, PhaseResult
+from .session_domain import BudgetState, SessionContext, SessionState
+from .session_store import UnreadableSession
 
 
 class SessionEvents:

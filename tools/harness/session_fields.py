@@ -10,8 +10,8 @@ from typing import Any, Final, TypeVar
 
 from attrs import define
 
-from tools.harness.errors import UnsupportedSchema
-from tools.harness.session_domain import (
+from .errors import UnsupportedSchema
+from .session_domain import (
     ARTIFACT_TYPES,
     MAX_COUNT,
     InvalidSession,
@@ -21,8 +21,8 @@ from tools.harness.session_domain import (
     SessionState,
     TokenBudget,
 )
-from tools.harness.session_newer import is_text, keep
-from tools.harness.session_nodes import (
+from .session_newer import is_text, keep
+from .session_nodes import (
     Faults,
     Judge,
     MappingNode,
@@ -33,7 +33,7 @@ from tools.harness.session_nodes import (
     parse,
     short,
 )
-from tools.harness.session_spelling import SCHEMA_VERSION
+from .session_spelling import SCHEMA_VERSION
 
 _T = TypeVar("_T")
 

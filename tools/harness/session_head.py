@@ -9,7 +9,7 @@ from typing import Final
 
 from attrs import frozen
 
-from tools.harness.session_domain import (
+from .session_domain import (
     MAX_NAME_CHARS,
     SessionArtifact,
     SessionContext,
@@ -17,7 +17,7 @@ from tools.harness.session_domain import (
     SessionState,
     TokenBudget,
 )
-from tools.harness.session_spelling import (
+from .session_spelling import (
     COUNT,
     HEADER,
     NAME,

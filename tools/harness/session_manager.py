@@ -12,11 +12,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from tools.clock import Clock, utc_now
-from tools.durable import WriteError
-from tools.event_log import get_logger
-from tools.harness.briefing import DEFAULT_MAX_TOKENS, brief, most_tokens
-from tools.harness.errors import (
+from ..clock import Clock, utc_now
+from ..durable import WriteError
+from ..event_log import get_logger
+from ..identifiers import next_session_id
+from ..prune import PruneRootMissing, RetentionPolicy, prune
+from .briefing import DEFAULT_MAX_TOKENS, brief, most_tokens
+from .errors import (
     BudgetExceeded,
     NoActiveSession,
     NoPhaseExecutor,
@@ -26,8 +28,8 @@ from tools.harness.errors import (
     SessionIdTaken,
     SessionNotFound,
 )
-from tools.harness.phase_record import own_problem, record_result, with_success
-from tools.harness.ports import (
+from .phase_record import own_problem, record_result, with_success
+from .ports import (
     PersonQuestion,
     PersonReply,
     PhaseExecutor,
@@ -35,11 +37,11 @@ from tools.harness.ports import (
     QuestionDesk,
     TokenCounter,
 )
-from tools.harness.pruning import CleanUpEvents, HarnessTarget
-from tools.harness.questioner import Questioner
-from tools.harness.session_changes import RESULTS, SessionChanges, take_over
-from tools.harness.session_checks import check, count_fault
-from tools.harness.session_domain import (
+from .pruning import CleanUpEvents, HarnessTarget
+from .questioner import Questioner
+from .session_changes import RESULTS, SessionChanges, take_over
+from .session_checks import check, count_fault
+from .session_domain import (
     DEFAULT_TOKEN_BUDGET,
     BudgetState,
     InvalidSession,
@@ -48,10 +50,8 @@ from tools.harness.session_domain import (
     SessionContext,
     SessionState,
 )
-from tools.harness.session_events import SessionEvents
-from tools.harness.session_store import SessionStore, SessionSummary, UnreadableSession
-from tools.identifiers import next_session_id
-from tools.prune import PruneRootMissing, RetentionPolicy, prune
+from .session_events import SessionEvents
+from .session_store import SessionStore, SessionSummary, UnreadableSession
 
 __all__ = [
     "InvalidSession",
@@ -688,7 +688,7 @@ class SessionManager:
         *,
         count_tokens: TokenCounter = most_tokens,
     ) -> str:
-        """Write the text that primes the next worker; see `tools.harness.briefing.brief`.
+        """Write the text that primes the next worker; see `harness.briefing.brief`.
 
         Raises:
             NoActiveSession: There is none.

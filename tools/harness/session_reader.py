@@ -7,14 +7,14 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final, TypeVar
 
-from tools.harness.session_domain import (
+from .session_domain import (
     MAX_GOAL_CHARS,
     SessionArtifact,
     SessionContext,
     SessionHistory,
 )
-from tools.harness.session_head import HEAD_RE, make_head, session_of
-from tools.harness.session_spelling import (
+from .session_head import HEAD_RE, make_head, session_of
+from .session_spelling import (
     BLOCK,
     END_MARK,
     NAME,

@@ -7,7 +7,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Final
 
-from tools.harness.errors import HarnessError
+from .errors import HarnessError
 
 
 class SessionState(Enum):

@@ -28,8 +28,8 @@ from typing import Final
 
 from attrs import frozen
 
-from tools.clock import utc_now
-from tools.durable import (
+from ..clock import utc_now
+from ..durable import (
     DirectoryLock,
     FileSystem,
     OsFileSystem,
@@ -41,13 +41,15 @@ from tools.durable import (
     replace_file,
     sweep_discarded,
 )
-from tools.durable.files import create_file
-from tools.durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
-from tools.durable.replacing import random_token
-from tools.durable.trees import DISCARDED_PREFIX
-from tools.event_log import get_logger
-from tools.harness.disk_errors import SessionUnreadable, raising_harness_errors
-from tools.harness.errors import (
+from ..durable.files import create_file
+from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
+from ..durable.replacing import random_token
+from ..durable.trees import DISCARDED_PREFIX
+from ..event_log import get_logger
+from ..identifiers import completions, is_session_id, names_no_session
+from ..prune import Outside, prepare_root
+from .disk_errors import SessionUnreadable, raising_harness_errors
+from .errors import (
     AmbiguousSessionId,
     SessionConflict,
     SessionCorrupted,
@@ -55,7 +57,7 @@ from tools.harness.errors import (
     SessionNotFound,
     SessionTooLarge,
 )
-from tools.harness.session_codec import (
+from .session_codec import (
     END_MARK,
     HEAD_BYTES,
     SessionEncoder,
@@ -65,14 +67,12 @@ from tools.harness.session_codec import (
     decode_session,
     decode_stamp,
 )
-from tools.harness.session_deletion import SESSION_FILE, WORKSPACE, SessionDeletion
-from tools.harness.session_domain import (
+from .session_deletion import SESSION_FILE, WORKSPACE, SessionDeletion
+from .session_domain import (
     InvalidSessionId,
     SessionContext,
     SessionState,
 )
-from tools.identifiers import completions, is_session_id, names_no_session
-from tools.prune import Outside, prepare_root
 
 DEFAULT_BASE_PATH: Final = Path(".agentforge/sessions")
 MAX_FILE_BYTES: Final = 32 * 1024 * 1024

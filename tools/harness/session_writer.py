@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from tools.harness.session_domain import (
+from .session_domain import (
     InvalidSession,
     SessionArtifact,
     SessionContext,
     SessionHistory,
 )
-from tools.harness.session_newer import indented
-from tools.harness.session_spelling import (
+from .session_newer import indented
+from .session_spelling import (
     END_MARK,
     HEADER,
     SCHEMA_VERSION,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from tools.harness.session_checks import check, count_fault
+from .session_checks import check, count_fault
 
 DEFAULT_TOKEN_BUDGET: Final = 100_000
 WARNING_PERCENT: Final = 80.0

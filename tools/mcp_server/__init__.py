@@ -3,13 +3,13 @@
     agentforge mcp                 # over standard input and output
     agentforge mcp --http          # streamable HTTP on loopback
 
-`tools.mcp_server.serving` runs it. Importing this package loads neither the `mcp` SDK nor anything
+`mcp_server.serving` runs it. Importing this package loads neither the `mcp` SDK nor anything
 else that is optional; `require_sdk` says whether the SDK is there.
 """
 
 from __future__ import annotations
 
-from tools.mcp_server.errors import (
+from .errors import (
     AddressUnavailable,
     InvalidArguments,
     McpServerError,

@@ -18,16 +18,16 @@ from pydantic import (
     ValidationError,
 )
 
-from tools.harness.briefing import DEFAULT_MAX_TOKENS
-from tools.harness.session_domain import (
+from ..harness.briefing import DEFAULT_MAX_TOKENS
+from ..harness.session_domain import (
     DEFAULT_TOKEN_BUDGET,
     MAX_COUNT,
     MAX_GOAL_CHARS,
     MAX_NAME_CHARS,
     MAX_PATH_CHARS,
 )
-from tools.mcp_server.errors import InvalidArguments
-from tools.questions import QuestionsConfig
+from ..questions import QuestionsConfig
+from .errors import InvalidArguments
 
 MAX_CODE_CHARS: Final = 1_000_000
 """Longest code that `run_code` takes."""

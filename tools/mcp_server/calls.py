@@ -14,7 +14,7 @@ import anyio
 import anyio.to_thread
 from attrs import field, frozen
 
-from tools.mcp_server.turns import SessionTurns
+from .turns import SessionTurns
 
 _Result = TypeVar("_Result")
 

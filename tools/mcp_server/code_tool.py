@@ -7,19 +7,19 @@ from typing import Final
 
 from attrs import frozen
 
-from tools.bootstrap import SandboxPhaseExecutor
-from tools.clock import Clock, utc_now
-from tools.harness import (
+from ..bootstrap import SandboxPhaseExecutor
+from ..clock import Clock, utc_now
+from ..harness import (
     PhaseExecutor,
     PhaseResult,
     SessionStore,
 )
-from tools.mcp_server import arguments as takes
-from tools.mcp_server import results as gives
-from tools.mcp_server.calls import Call, Workers
-from tools.mcp_server.recorded_run import Run, run_recorded
-from tools.mcp_server.tool import Answer, Tool
-from tools.sandbox import CancelToken
+from ..sandbox import CancelToken
+from . import arguments as takes
+from . import results as gives
+from .calls import Call, Workers
+from .recorded_run import Run, run_recorded
+from .tool import Answer, Tool
 
 _FILES_LISTED: Final = 100
 

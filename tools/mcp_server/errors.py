@@ -6,7 +6,7 @@ import importlib.util
 from collections.abc import Iterable
 from pathlib import Path
 
-from tools.errors import AgentForgeError
+from ..errors import AgentForgeError
 
 
 class McpServerError(AgentForgeError):
@@ -23,7 +23,7 @@ class McpUnavailable(McpServerError):
     def __init__(self, package: str = "mcp") -> None:
         super().__init__(
             f"the MCP server needs the package {package!r}, which is not installed; nothing was "
-            "started. Install it with: pip install 'agentforge-harness[mcp]'"
+            "started. Install it with: pip install 'agentforge-sessions[mcp]'"
         )
         self.package = package
 

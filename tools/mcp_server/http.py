@@ -27,23 +27,23 @@ from mcp.server.lowlevel.server import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tools.event_log import get_logger
-from tools.mcp_server.errors import (
+from ..event_log import get_logger
+from .errors import (
     AddressUnavailable,
     NotLoopback,
     TokenRefused,
     TokenRequired,
 )
-from tools.mcp_server.http_sessions import HttpSessions
-from tools.mcp_server.http_times import (
+from .http_sessions import HttpSessions
+from .http_times import (
     BODY_TIMEOUT_S,
     HEAD_TIMEOUT_S,
     BodyTooSlow,
     in_time,
     protocol_with,
 )
-from tools.mcp_server.leaving import mark_exchange
-from tools.mcp_server.stdio import MAX_MESSAGE_BYTES
+from .leaving import mark_exchange
+from .stdio import MAX_MESSAGE_BYTES
 
 PATH: Final = "/mcp"
 DEFAULT_PORT: Final = 8137

@@ -16,8 +16,8 @@ import h11
 from starlette.types import Message, Receive
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from tools.event_log import get_logger
-from tools.mcp_server.errors import McpServerError
+from ..event_log import get_logger
+from .errors import McpServerError
 
 HEAD_TIMEOUT_S: Final = 10.0
 """How long the head of a request may take from its first byte, and a new connection until it."""

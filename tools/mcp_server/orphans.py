@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tools.durable import DurableError
-from tools.event_log import get_logger
-from tools.questions import QuestionError, QuestionSessions
+from ..durable import DurableError
+from ..event_log import get_logger
+from ..questions import QuestionError, QuestionSessions
 
 _log = get_logger("agentforge.mcp")
 

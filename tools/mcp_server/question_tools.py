@@ -14,15 +14,9 @@ from contextlib import suppress
 import anyio
 from attrs import frozen
 
-from tools.durable import DurableError
-from tools.event_log import get_logger
-from tools.mcp_server import arguments as takes
-from tools.mcp_server import results as gives
-from tools.mcp_server.calls import Call, Workers
-from tools.mcp_server.errors import InvalidArguments
-from tools.mcp_server.orphans import withdraw_orphans
-from tools.mcp_server.tool import Answer, Tool
-from tools.questions import (
+from ..durable import DurableError
+from ..event_log import get_logger
+from ..questions import (
     AnswersTimeout,
     Asker,
     NoAnswers,
@@ -43,6 +37,12 @@ from tools.questions import (
     format_submission,
     format_user_response,
 )
+from . import arguments as takes
+from . import results as gives
+from .calls import Call, Workers
+from .errors import InvalidArguments
+from .orphans import withdraw_orphans
+from .tool import Answer, Tool
 
 _log = get_logger("agentforge.mcp")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from attrs import define, frozen
 
-from tools.clock import Clock
-from tools.durable import WriteError
-from tools.errors import AgentForgeError
-from tools.event_log import get_logger
-from tools.harness import (
+from ..clock import Clock
+from ..durable import WriteError
+from ..errors import AgentForgeError
+from ..event_log import get_logger
+from ..harness import (
     PhaseExecutor,
     PhaseResult,
     SessionConflict,
@@ -17,8 +17,8 @@ from tools.harness import (
     SessionNotFound,
     SessionStore,
 )
-from tools.mcp_server import arguments as takes
-from tools.result import Failure, Success, attempt
+from ..result import Failure, Success, attempt
+from . import arguments as takes
 
 _log = get_logger("agentforge.mcp")
 

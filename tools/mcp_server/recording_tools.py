@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from tools.harness import SessionManager
-from tools.mcp_server import arguments as takes
-from tools.mcp_server import results as gives
-from tools.mcp_server.calls import Call
-from tools.mcp_server.session_tools import SessionTools
-from tools.mcp_server.tool import Answer, Tool
+from ..harness import SessionManager
+from . import arguments as takes
+from . import results as gives
+from .calls import Call
+from .session_tools import SessionTools
+from .tool import Answer, Tool
 
 
 @frozen

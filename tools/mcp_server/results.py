@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from tools.harness import (
+from ..harness import (
     PhaseResult,
     SessionArtifact,
     SessionContext,

@@ -21,11 +21,11 @@ from mcp_types import (
     PaginatedRequestParams,
 )
 
-from tools.event_log import get_logger
-from tools.mcp_server.calls import Call
-from tools.mcp_server.errors import McpServerError
-from tools.mcp_server.leaving import exchange_over
-from tools.mcp_server.tool import Tool, failed
+from ..event_log import get_logger
+from .calls import Call
+from .errors import McpServerError
+from .leaving import exchange_over
+from .tool import Tool, failed
 
 NAME: Final = "agentforge"
 INSTRUCTIONS: Final = """\
@@ -154,7 +154,7 @@ def build_server(
 
     return Server(
         NAME,
-        version=version("agentforge-harness"),
+        version=version("agentforge-sessions"),
         title="AgentForge Harness",
         instructions=INSTRUCTIONS,
         get_tool_input_schema=schemas.get,

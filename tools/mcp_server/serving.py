@@ -14,13 +14,21 @@ from anyio.abc import TaskStatus
 from attrs import frozen
 from mcp.server.lowlevel.server import Server
 
-from tools.clock import utc_now
-from tools.event_log import get_logger
-from tools.harness import Clock, SessionStore
-from tools.harness.session_store import DEFAULT_BASE_PATH
-from tools.mcp_server.calls import Workers
-from tools.mcp_server.code_tool import CodeTool
-from tools.mcp_server.http import (
+from ..clock import utc_now
+from ..event_log import get_logger
+from ..harness import Clock, SessionStore
+from ..harness.session_store import DEFAULT_BASE_PATH
+from ..person import open_questions
+from ..questions import (
+    DEFAULT_BASE_DIR,
+    Notifier,
+    QuestionSessions,
+    Teller,
+    load_config,
+)
+from .calls import Workers
+from .code_tool import CodeTool
+from .http import (
     HttpServer,
     HttpSettings,
     Listeners,
@@ -29,21 +37,13 @@ from tools.mcp_server.http import (
     session_manager,
     url_of,
 )
-from tools.mcp_server.orphans import withdraw_orphans
-from tools.mcp_server.question_tools import QuestionTools
-from tools.mcp_server.recording_tools import RecordingTools
-from tools.mcp_server.server import CallsUnderWay, build_server
-from tools.mcp_server.session_tools import SessionTools
-from tools.mcp_server.stdio import stdio_streams
-from tools.mcp_server.tool import Tool
-from tools.person import open_questions
-from tools.questions import (
-    DEFAULT_BASE_DIR,
-    Notifier,
-    QuestionSessions,
-    Teller,
-    load_config,
-)
+from .orphans import withdraw_orphans
+from .question_tools import QuestionTools
+from .recording_tools import RecordingTools
+from .server import CallsUnderWay, build_server
+from .session_tools import SessionTools
+from .stdio import stdio_streams
+from .tool import Tool
 
 _STOP_S: Final = 10.0
 """How long calls may take to put things in order when the server stops, in seconds."""

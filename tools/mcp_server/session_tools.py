@@ -9,8 +9,8 @@ from typing import Final, TypeVar
 
 from attrs import frozen
 
-from tools.clock import utc_now
-from tools.harness import (
+from ..clock import utc_now
+from ..harness import (
     Clock,
     SessionConflict,
     SessionContext,
@@ -20,11 +20,11 @@ from tools.harness import (
     SessionStore,
     UnreadableSession,
 )
-from tools.mcp_server import arguments as takes
-from tools.mcp_server import results as gives
-from tools.mcp_server.calls import Call, Workers
-from tools.mcp_server.tool import Answer, Tool
-from tools.result import Failure, attempt
+from ..result import Failure, attempt
+from . import arguments as takes
+from . import results as gives
+from .calls import Call, Workers
+from .tool import Answer, Tool
 
 _Result = TypeVar("_Result")
 

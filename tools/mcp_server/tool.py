@@ -10,13 +10,13 @@ from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from mcp_types import Tool as ToolListing
 from pydantic import BaseModel
 
-from tools.errors import AgentForgeError
-from tools.event_log import get_logger
-from tools.harness import SessionNotFound
-from tools.mcp_server.arguments import Arguments, checked
-from tools.mcp_server.calls import Call
-from tools.questions import SessionNotFound as QuestionsNotFound
-from tools.result import Failure, attempt_async
+from ..errors import AgentForgeError
+from ..event_log import get_logger
+from ..harness import SessionNotFound
+from ..questions import SessionNotFound as QuestionsNotFound
+from ..result import Failure, attempt_async
+from .arguments import Arguments, checked
+from .calls import Call
 
 ERROR_META_KEY: Final = "agentforge/error"
 """Where a failed call's result carries the error's type and fields, for programs."""

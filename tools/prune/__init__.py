@@ -3,15 +3,15 @@
     plan = decide(candidates, RetentionPolicy(max_age_hours=24), now=now)     # pure
     result = prune(target, RetentionPolicy(max_age_hours=24), dry_run=True)   # looks at a root
 
-A kind of sessions takes part through a `PruneTarget`. `tools.sandbox` and `tools.harness` have
+A kind of sessions takes part through a `PruneTarget`. `sandbox` and `harness` have
 theirs; this package knows neither. docs/pruning.md says what is promised.
 """
 
-from tools.prune.archive import TarArchiver
-from tools.prune.audit import AUDIT_NAME, read_audit
-from tools.prune.disposal import Archiver, Disposal
-from tools.prune.engine import prune
-from tools.prune.errors import (
+from .archive import TarArchiver
+from .audit import AUDIT_NAME, read_audit
+from .disposal import Archiver, Disposal
+from .engine import prune
+from .errors import (
     ArchiveUnavailable,
     InvalidArchive,
     InvalidPolicy,
@@ -22,9 +22,9 @@ from tools.prune.errors import (
     PruneRootUnusable,
     SessionInTheWay,
 )
-from tools.prune.leftovers import left_half_done
-from tools.prune.outside import Outside
-from tools.prune.policy import (
+from .leftovers import left_half_done
+from .outside import Outside
+from .policy import (
     Candidate,
     Decision,
     Plan,
@@ -35,8 +35,8 @@ from tools.prune.policy import (
     Unmet,
     decide,
 )
-from tools.prune.private import PRIVATE, prepare_root
-from tools.prune.recovery import (
+from .private import PRIVATE, prepare_root
+from .recovery import (
     list_trash,
     list_unrecorded,
     pin,
@@ -44,11 +44,11 @@ from tools.prune.recovery import (
     restore_from_trash,
     unpin,
 )
-from tools.prune.result import PruneResult
-from tools.prune.sizes import human_bytes
-from tools.prune.target import Dated, PruneObserver, PruneTarget, Silent, Undatable
-from tools.prune.trash import TrashRecord
-from tools.prune.unpacking import restore_archive
+from .result import PruneResult
+from .sizes import human_bytes
+from .target import Dated, PruneObserver, PruneTarget, Silent, Undatable
+from .trash import TrashRecord
+from .unpacking import restore_archive
 
 __all__ = [
     "AUDIT_NAME",

@@ -6,7 +6,7 @@
 The archive is written, synced and read back from the disk: its checksum, and the checksum of every
 file in it, must be those of what was written. Links are kept as links and never followed; sockets
 are left out, for they hold nothing. What a writer that was killed left behind, the next one takes
-away (`tools.prune.sweeping`).
+away (`prune.sweeping`).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from attrs import field, frozen
 
-from tools.clock import utc_now
-from tools.durable import DurableError, FileSystem, make_durable_directory
-from tools.durable.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, close_reader
-from tools.prune.packing import (
+from ..clock import utc_now
+from ..durable import DurableError, FileSystem, make_durable_directory
+from ..durable.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, close_reader
+from .packing import (
     ABOUT_NAME,
     CHECKSUM_SUFFIX,
     FORMAT,
@@ -43,9 +43,9 @@ from tools.prune.packing import (
     checksum_of,
     zstd_module,
 )
-from tools.prune.policy import Candidate
-from tools.prune.private import PRIVATE
-from tools.prune.sweeping import create_hidden, sweep
+from .policy import Candidate
+from .private import PRIVATE
+from .sweeping import create_hidden, sweep
 
 if TYPE_CHECKING:
     from types import ModuleType

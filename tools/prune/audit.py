@@ -8,7 +8,7 @@ what became of it. A session that is gone without the second line was being remo
 died; the next prune finishes it and writes `finished`.
 
 A log of `ROTATED_AT_BYTES` becomes `audit.jsonl.1`, the one before it `.2`, and so on. On a full
-disk lines go to the reserve (`tools.prune.reserve`) until the log has room.
+disk lines go to the reserve (`prune.reserve`) until the log has room.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Final
 
-from tools.durable import FileSystem, hand_over
-from tools.durable.directories import sync_directory
-from tools.durable.filesystem import close_reader
-from tools.prune.reserve import FULL, RESERVE_BYTES, RESERVE_NAME, Reserve
+from ..durable import FileSystem, hand_over
+from ..durable.directories import sync_directory
+from ..durable.filesystem import close_reader
+from .reserve import FULL, RESERVE_BYTES, RESERVE_NAME, Reserve
 
 ROTATED_AT_BYTES: Final = 8 << 20
 """How large a log gets before another one is begun."""

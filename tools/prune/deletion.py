@@ -11,8 +11,8 @@ from typing import Final
 
 from attrs import frozen
 
-from tools.durable import FileSystem, remove_directory
-from tools.durable.filesystem import DIRECTORY_FLAGS, close_reader
+from ..durable import FileSystem, remove_directory
+from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
 
 NO_DIRECTORY: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 """What the system answers where no directory has the name (any more)."""

@@ -8,10 +8,10 @@ from typing import Protocol
 
 from attrs import frozen
 
-from tools.durable import FileSystem
-from tools.prune.errors import InvalidPolicy
-from tools.prune.policy import Candidate
-from tools.prune.private import LOCK_TIMEOUT_S
+from ..durable import FileSystem
+from .errors import InvalidPolicy
+from .policy import Candidate
+from .private import LOCK_TIMEOUT_S
 
 
 class Archiver(Protocol):

@@ -24,25 +24,25 @@ from typing import Final
 
 from attrs import evolve
 
-from tools.durable.filesystem import close_reader
-from tools.durable.trees import DISCARDED_PREFIX
-from tools.prune.audit import AuditLog
-from tools.prune.deleters import Deleters
-from tools.prune.deletion import Deletion
-from tools.prune.disposal import Disposal
-from tools.prune.errors import PruneBusy, PruneError, PruneRootUnusable
-from tools.prune.inspection import Found, Inspector, batch_size
-from tools.prune.ledger import Ledger, ObserverFailed, said
-from tools.prune.leftovers import (
+from ..durable.filesystem import close_reader
+from ..durable.trees import DISCARDED_PREFIX
+from .audit import AuditLog
+from .deleters import Deleters
+from .deletion import Deletion
+from .disposal import Disposal
+from .errors import PruneBusy, PruneError, PruneRootUnusable
+from .inspection import Found, Inspector, batch_size
+from .ledger import Ledger, ObserverFailed, said
+from .leftovers import (
     Finisher,
     Leftovers,
     list_leftovers,
     list_strays,
     see_leftovers,
 )
-from tools.prune.outside import Outside, owners_of
-from tools.prune.policy import Candidate, Decision, Plan, Reason, RetentionPolicy, decide
-from tools.prune.private import (
+from .outside import Outside, owners_of
+from .policy import Candidate, Decision, Plan, Reason, RetentionPolicy, decide
+from .private import (
     GOING,
     PRIVATE,
     TRASH,
@@ -51,10 +51,10 @@ from tools.prune.private import (
     open_root,
     read_pins,
 )
-from tools.prune.removal import Place, Remover
-from tools.prune.reserve import FULL
-from tools.prune.result import PruneResult
-from tools.prune.target import Dated, PruneObserver, PruneTarget, Silent
+from .removal import Place, Remover
+from .reserve import FULL
+from .result import PruneResult
+from .target import Dated, PruneObserver, PruneTarget, Silent
 
 _ARCHIVED_AT_ONCE: Final = 16
 

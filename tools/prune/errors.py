@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.errors import AgentForgeError
+from ..errors import AgentForgeError
 
 
 class PruneError(AgentForgeError):
@@ -86,7 +86,7 @@ class ArchiveUnavailable(PruneError):
 
     def __init__(self) -> None:
         super().__init__(
-            "archives need the extra 'archive': pip install 'agentforge-harness[archive]'. "
+            "archives need the extra 'archive': pip install 'agentforge-sessions[archive]'. "
             "Nothing was removed"
         )
 

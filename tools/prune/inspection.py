@@ -20,10 +20,10 @@ from typing import Final
 
 from attrs import field, frozen
 
-from tools.durable import FileSystem
-from tools.durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
-from tools.prune.policy import Candidate, Skipped, SkipReason
-from tools.prune.target import Dated, PruneTarget
+from ..durable import FileSystem
+from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
+from .policy import Candidate, Skipped, SkipReason
+from .target import Dated, PruneTarget
 
 CLOCK_SKEW: Final = timedelta(minutes=5)
 """How far in the future a session may be dated without a warning: two clocks may differ."""

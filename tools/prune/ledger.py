@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
 
-from tools.prune.audit import AuditLog
-from tools.prune.inspection import Found
-from tools.prune.policy import (
+from .audit import AuditLog
+from .inspection import Found
+from .policy import (
     TOLD,
     Candidate,
     Decision,
@@ -21,12 +21,12 @@ from tools.prune.policy import (
     SkipReason,
     left_alone,
 )
-from tools.prune.private import session_of
-from tools.prune.result import PruneResult
-from tools.prune.target import PruneObserver, PruneTarget
+from .private import session_of
+from .result import PruneResult
+from .target import PruneObserver, PruneTarget
 
 if TYPE_CHECKING:
-    from tools.prune.leftovers import Leftovers
+    from .leftovers import Leftovers
 
 
 class ObserverFailed(Exception):

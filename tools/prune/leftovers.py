@@ -12,15 +12,15 @@ from pathlib import Path
 
 from attrs import frozen
 
-from tools.durable import FileSystem
-from tools.durable.filesystem import DIRECTORY_FLAGS, close_reader
-from tools.prune.audit import AuditLog
-from tools.prune.deleters import Deleters
-from tools.prune.deletion import Deletion
-from tools.prune.errors import PruneError, PruneRootUnusable
-from tools.prune.ledger import Ledger, said
-from tools.prune.outside import Outside, owners_of
-from tools.prune.private import (
+from ..durable import FileSystem
+from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
+from .audit import AuditLog
+from .deleters import Deleters
+from .deletion import Deletion
+from .errors import PruneError, PruneRootUnusable
+from .ledger import Ledger, said
+from .outside import Outside, owners_of
+from .private import (
     COMING,
     GOING,
     PRIVATE,
@@ -34,8 +34,8 @@ from tools.prune.private import (
     session_of,
     still_going,
 )
-from tools.prune.target import PruneTarget
-from tools.prune.trash import TrashRecord, expired_in_trash, forget_record, orphaned_records
+from .target import PruneTarget
+from .trash import TrashRecord, expired_in_trash, forget_record, orphaned_records
 
 
 @frozen(kw_only=True)

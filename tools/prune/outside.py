@@ -12,11 +12,11 @@ from pathlib import Path
 from attrs import field, frozen
 from attrs.validators import ge
 
-from tools.clock import utc_now
-from tools.durable import FileSystem, OsFileSystem
-from tools.prune.audit import actor
-from tools.prune.deleters import DELETERS
-from tools.prune.inspection import mount_id, mounted_names
+from ..clock import utc_now
+from ..durable import FileSystem, OsFileSystem
+from .audit import actor
+from .deleters import DELETERS
+from .inspection import mount_id, mounted_names
 
 
 def _free(fd: int) -> int:

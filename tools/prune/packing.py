@@ -7,8 +7,8 @@ import io
 import sys
 from typing import TYPE_CHECKING, Final, cast
 
-from tools.durable import FileSystem
-from tools.prune.errors import ArchiveUnavailable
+from ..durable import FileSystem
+from .errors import ArchiveUnavailable
 
 if TYPE_CHECKING:
     from types import ModuleType

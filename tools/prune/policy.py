@@ -16,8 +16,8 @@ from typing import Final, cast
 
 from attrs import field, frozen
 
-from tools.prune.errors import InvalidPolicy
-from tools.prune.sizes import human_bytes
+from .errors import InvalidPolicy
+from .sizes import human_bytes
 
 GIB: Final = 1 << 30
 _SECONDS_AN_HOUR: Final = 3600.0

@@ -24,13 +24,13 @@ from typing import Final
 
 from attrs import frozen
 
-from tools.durable import DirectoryLock, FileSystem, LockTimeout, OsFileSystem, hand_over
-from tools.durable.filesystem import DIRECTORY_FLAGS, close_reader
-from tools.prune.audit import AUDIT_FLAGS, AUDIT_NAME
-from tools.prune.errors import PruneBusy, PruneError, PruneRootMissing, PruneRootUnusable
-from tools.prune.inspection import mount_id
-from tools.prune.outside import Outside, owners_of
-from tools.prune.reserve import FULL, RESERVE_NAME, make_reserve
+from ..durable import DirectoryLock, FileSystem, LockTimeout, OsFileSystem, hand_over
+from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
+from .audit import AUDIT_FLAGS, AUDIT_NAME
+from .errors import PruneBusy, PruneError, PruneRootMissing, PruneRootUnusable
+from .inspection import mount_id
+from .outside import Outside, owners_of
+from .reserve import FULL, RESERVE_NAME, make_reserve
 
 PRIVATE: Final = ".prune"
 GOING: Final = "going"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tools.durable import FileSystem
-from tools.durable.files import create_file
-from tools.durable.filesystem import DIRECTORY_FLAGS, close_reader
-from tools.prune.audit import AuditLog
-from tools.prune.errors import NotInTrash, PruneRootUnusable, SessionInTheWay
-from tools.prune.outside import Outside
-from tools.prune.private import (
+from ..durable import FileSystem
+from ..durable.files import create_file
+from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
+from .audit import AuditLog
+from .errors import NotInTrash, PruneRootUnusable, SessionInTheWay
+from .outside import Outside
+from .private import (
     LOCK_TIMEOUT_S,
     PINS,
     PRIVATE,
@@ -20,8 +20,8 @@ from tools.prune.private import (
     read_pins,
     session_of,
 )
-from tools.prune.target import PruneTarget
-from tools.prune.trash import TrashRecord, forget_record, records
+from .target import PruneTarget
+from .trash import TrashRecord, forget_record, records
 
 # ------------------------------------------------------------------------------------------ trash
 

@@ -21,21 +21,21 @@ from typing import Final
 
 from attrs import define, frozen
 
-from tools.durable import FileSystem
-from tools.durable.filesystem import DIRECTORY_FLAGS, close_reader
-from tools.prune.audit import AuditLog
-from tools.prune.deleters import Deleters
-from tools.prune.deletion import NO_DIRECTORY, Deletion
-from tools.prune.disposal import Disposal
-from tools.prune.errors import PruneError
-from tools.prune.inspection import hold
-from tools.prune.ledger import Ledger, said
-from tools.prune.outside import Outside
-from tools.prune.policy import Candidate, Decision, Reason
-from tools.prune.private import hidden_name, still_going, token_of
-from tools.prune.reserve import FULL
-from tools.prune.target import Dated, PruneTarget
-from tools.prune.trash import TrashRecord, dated_name, forget_record, write_record
+from ..durable import FileSystem
+from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
+from .audit import AuditLog
+from .deleters import Deleters
+from .deletion import NO_DIRECTORY, Deletion
+from .disposal import Disposal
+from .errors import PruneError
+from .inspection import hold
+from .ledger import Ledger, said
+from .outside import Outside
+from .policy import Candidate, Decision, Reason
+from .private import hidden_name, still_going, token_of
+from .reserve import FULL
+from .target import Dated, PruneTarget
+from .trash import TrashRecord, dated_name, forget_record, write_record
 
 
 @define

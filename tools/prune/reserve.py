@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
-from tools.durable import FileSystem
-from tools.durable.files import create_file
-from tools.durable.filesystem import close_reader
+from ..durable import FileSystem
+from ..durable.files import create_file
+from ..durable.filesystem import close_reader
 
 RESERVE_NAME: Final = "audit.reserve"
 """The reserve's name in a root's private directory."""

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from attrs import field, frozen
 
-from tools.prune.policy import Decision, Reason, Skipped, Unmet
-from tools.prune.sizes import human_bytes
+from .policy import Decision, Reason, Skipped, Unmet
+from .sizes import human_bytes
 
 
 @frozen(kw_only=True)

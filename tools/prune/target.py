@@ -10,9 +10,9 @@ from typing import Final, Protocol
 
 from attrs import frozen
 
-from tools.durable import FileSystem, ReadError
-from tools.prune.policy import Decision, RetentionPolicy, Skipped, SkipReason
-from tools.prune.result import PruneResult
+from ..durable import FileSystem, ReadError
+from .policy import Decision, RetentionPolicy, Skipped, SkipReason
+from .result import PruneResult
 
 
 @frozen(kw_only=True)

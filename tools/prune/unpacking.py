@@ -18,11 +18,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from tools.durable import FileSystem, OsFileSystem, remove_directory
-from tools.durable.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, close_reader
-from tools.prune.errors import InvalidArchive, SessionInTheWay
-from tools.prune.outside import Outside
-from tools.prune.packing import (
+from ..durable import FileSystem, OsFileSystem, remove_directory
+from ..durable.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, close_reader
+from .errors import InvalidArchive, SessionInTheWay
+from .outside import Outside
+from .packing import (
     ABOUT_NAME,
     CHECKSUM_SUFFIX,
     FORMAT,
@@ -33,8 +33,8 @@ from tools.prune.packing import (
     checksum_of,
     zstd_module,
 )
-from tools.prune.private import COMING, LOCK_TIMEOUT_S, opened_root
-from tools.prune.target import PruneTarget
+from .private import COMING, LOCK_TIMEOUT_S, opened_root
+from .target import PruneTarget
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -4,9 +4,9 @@
 (docs/questions.md); everything here may be used by any number of processes at once.
 """
 
-from tools.questions.askers import Asker, current_directory
-from tools.questions.config import Config, NotifyConfig, load_config, open_sessions
-from tools.questions.domain import (
+from .askers import Asker, current_directory
+from .config import Config, NotifyConfig, load_config, open_sessions
+from .domain import (
     CleanupResult,
     Option,
     Question,
@@ -18,7 +18,7 @@ from tools.questions.domain import (
     UserAnswer,
     ValidationReport,
 )
-from tools.questions.errors import (
+from .errors import (
     AmbiguousSessionId,
     AnswersTimeout,
     AtomicReadError,
@@ -38,7 +38,7 @@ from tools.questions.errors import (
     SessionRejected,
     TooManySessions,
 )
-from tools.questions.formatting import (
+from .formatting import (
     format_elaborate_request,
     format_inactive,
     format_pending,
@@ -49,13 +49,13 @@ from tools.questions.formatting import (
     format_submission,
     format_user_response,
 )
-from tools.questions.notify import Notifier, Teller
-from tools.questions.places import shared_directory
-from tools.questions.rules import check_questions, is_request_to_asker, validate_answers
-from tools.questions.sessions import QuestionSessions, UnreadableQuestion
-from tools.questions.settings import QuestionsConfig
-from tools.questions.store import DEFAULT_BASE_DIR
-from tools.questions.wire import parse_answers, parse_questions
+from .notify import Notifier, Teller
+from .places import shared_directory
+from .rules import check_questions, is_request_to_asker, validate_answers
+from .sessions import QuestionSessions, UnreadableQuestion
+from .settings import QuestionsConfig
+from .store import DEFAULT_BASE_DIR
+from .wire import parse_answers, parse_questions
 
 __all__ = [
     "DEFAULT_BASE_DIR",

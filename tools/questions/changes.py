@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from typing import Final
 
-from tools.event_log import get_logger
-from tools.questions.domain import is_session_id
-from tools.questions.store import QuestionStore, Signature
+from ..event_log import get_logger
+from .domain import is_session_id
+from .store import QuestionStore, Signature
 
 _STEP_MS: Final = 25
 """How often the file system is asked, in ms: what a person watches may be 50 ms late."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tools.event_log import get_logger
-from tools.prune import Outside, PruneRootMissing, RetentionPolicy, prune
-from tools.questions.domain import CleanupResult
-from tools.questions.pruning import CleanUpEvents, QuestionTarget
+from ..event_log import get_logger
+from ..prune import Outside, PruneRootMissing, RetentionPolicy, prune
+from .domain import CleanupResult
+from .pruning import CleanUpEvents, QuestionTarget
 
 if TYPE_CHECKING:
-    from tools.questions.settings import QuestionsConfig
-    from tools.questions.store import QuestionStore
+    from .settings import QuestionsConfig
+    from .store import QuestionStore
 
 _log = get_logger("agentforge.questions")
 
@@ -25,7 +25,7 @@ def cleanup(store: QuestionStore, config: QuestionsConfig, outside: Outside) -> 
         outside: Time, chance and the file system.
 
     Raises:
-        tools.prune.PruneError: The base can't be used, or another prune works on it.
+        prune.PruneError: The base can't be used, or another prune works on it.
         SessionBusy: Others held the base for too long.
     """
     target = QuestionTarget(store.base_dir, waiting_too=True)

@@ -24,13 +24,13 @@ from typing import Any, Final
 
 from attrs import evolve, field, fields, frozen
 
-from tools.data_folder import data_folder_above
-from tools.durable import FileSystem, OsFileSystem, ReadError, read_regular_file
-from tools.questions.errors import InvalidConfig
-from tools.questions.places import shared_directory
-from tools.questions.sessions import QuestionSessions
-from tools.questions.settings import QuestionsConfig
-from tools.questions.store import DEFAULT_BASE_DIR
+from ..data_folder import data_folder_above
+from ..durable import FileSystem, OsFileSystem, ReadError, read_regular_file
+from .errors import InvalidConfig
+from .places import shared_directory
+from .sessions import QuestionSessions
+from .settings import QuestionsConfig
+from .store import DEFAULT_BASE_DIR
 
 DEFAULT_CONFIG_PATH: Final = Path(".agentforge/config.toml")
 CONFIG_VARIABLE: Final = "AGENTFORGE_CONFIG"
@@ -48,7 +48,7 @@ class NotifyConfig:
         bell: Ring the terminal's bell.
         title: Set the terminal's title.
         desktop: Show a desktop notification through `notify-send`, where that is installed.
-        on_question: A command line for `sh -c`, or None; see `tools.questions.notify`.
+        on_question: A command line for `sh -c`, or None; see `questions.notify`.
     """
 
     bell: bool = True

@@ -15,9 +15,9 @@ from typing import Any, Final
 import attrs
 from attrs import frozen
 
-from tools.identifiers import is_uuid4
-from tools.questions.askers import Asker
-from tools.questions.errors import InvalidAnswers, InvalidQuestions, InvalidSessionId, SessionEnded
+from ..identifiers import is_uuid4
+from .askers import Asker
+from .errors import InvalidAnswers, InvalidQuestions, InvalidSessionId, SessionEnded
 
 
 class SessionStatus(StrEnum):

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tools.errors import AgentForgeError
-from tools.identifiers import InvalidIdentifier
+from ..errors import AgentForgeError
+from ..identifiers import InvalidIdentifier
 
 if TYPE_CHECKING:
-    from tools.questions.domain import SessionStatus
+    from .domain import SessionStatus
 
 _SHOWN: Final = 8
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from tools.questions.domain import Option, Question, SessionAnswers, UserAnswer
-from tools.questions.errors import InvalidAnswers, InvalidQuestions
-from tools.questions.rules import (
+from .domain import Option, Question, SessionAnswers, UserAnswer
+from .errors import InvalidAnswers, InvalidQuestions
+from .rules import (
     ELABORATE_MARKER,
     REPHRASE_MARKER,
     answers_of,

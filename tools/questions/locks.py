@@ -19,13 +19,13 @@ from typing import Final, Self
 
 from attrs import frozen
 
-from tools.durable import DirectoryLock, FileSystem, LockTimeout
-from tools.durable.files import read_descriptor
-from tools.durable.filesystem import CREATE_FLAGS, READ_FLAGS, close_reader
-from tools.durable.replacing import is_temporary
-from tools.event_log import get_logger
-from tools.questions.errors import SessionBusy
-from tools.questions.owners import (
+from ..durable import DirectoryLock, FileSystem, LockTimeout
+from ..durable.files import read_descriptor
+from ..durable.filesystem import CREATE_FLAGS, READ_FLAGS, close_reader
+from ..durable.replacing import is_temporary
+from ..event_log import get_logger
+from .errors import SessionBusy
+from .owners import (
     MAX_LOCK_BYTES,
     OsProcesses,
     Owner,
@@ -151,7 +151,7 @@ class SessionLock:
         Raises:
             FileNotFoundError: The session is gone.
             SessionBusy: Somebody else kept it for `timeout_s`.
-            tools.durable.WriteError: The directory can't be locked.
+            agentforge_sessions.durable.WriteError: The directory can't be locked.
             OSError: The lock file could not be written.
         """
         deadline = self._monotonic() + self._timeout_s

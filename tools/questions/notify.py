@@ -17,10 +17,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol, TextIO
 
-from tools.event_log import get_logger
-from tools.questions.config import NotifyConfig
-from tools.questions.domain import QuestionSession
-from tools.questions.wire import request_document
+from ..event_log import get_logger
+from .config import NotifyConfig
+from .domain import QuestionSession
+from .wire import request_document
 
 COMMAND_SECONDS: Final = 30.0
 """How long a command may take; then it is killed, with all that it started."""

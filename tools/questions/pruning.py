@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 
-from tools.durable import FileSystem, ReadError, read_regular_file
-from tools.durable.trees import is_discarded
-from tools.prune import Dated, SkipReason, Undatable
-from tools.prune.target import undatable
-from tools.questions.domain import SessionStatus, is_session_id
-from tools.questions.store import (
+from ..durable import FileSystem, ReadError, read_regular_file
+from ..durable.trees import is_discarded
+from ..prune import Dated, SkipReason, Undatable
+from ..prune.target import undatable
+from .domain import SessionStatus, is_session_id
+from .store import (
     ANSWERS_FILE,
     DEFAULT_BASE_DIR,
     MAX_FILE_BYTES,
@@ -23,12 +23,12 @@ from tools.questions.store import (
     STAGING_PREFIX,
     STATUS_FILE,
 )
-from tools.questions.wire import WireError, read_status
+from .wire import WireError, read_status
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-    from tools.prune import Decision, PruneResult, PruneTarget, RetentionPolicy, Skipped
+    from ..prune import Decision, PruneResult, PruneTarget, RetentionPolicy, Skipped
 
 KIND: Final = "questions"
 
@@ -37,7 +37,7 @@ _STAGING: Final = re.compile(rf"{re.escape(STAGING_PREFIX)}[0-9a-f]{{1,32}}")
 
 @frozen
 class QuestionTarget:
-    """The question sessions under a base. Implements `tools.prune.PruneTarget`.
+    """The question sessions under a base. Implements `prune.PruneTarget`.
 
     One whose status can't be read is left alone, and one that somebody is changing stays.
 
@@ -108,7 +108,7 @@ def _is_there(fs: FileSystem, session_fd: int, name: str) -> bool:
 
 
 class CleanUpEvents:
-    """Tells the events of a clean-up to a structlog logger. A `tools.prune.PruneObserver`."""
+    """Tells the events of a clean-up to a structlog logger. A `prune.PruneObserver`."""
 
     def __init__(self, log: FilteringBoundLogger) -> None:
         self._log = log

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from tools.questions.domain import Question, SessionAnswers, UserAnswer
-from tools.questions.errors import InvalidAnswers, InvalidQuestions
-from tools.questions.settings import QuestionsConfig
+from .domain import Question, SessionAnswers, UserAnswer
+from .errors import InvalidAnswers, InvalidQuestions
+from .settings import QuestionsConfig
 
 ELABORATE_MARKER: Final = "[ELABORATE_REQUEST]"
 REPHRASE_MARKER: Final = "[REPHRASE_REQUEST]"

@@ -14,15 +14,15 @@ from typing import Final
 
 from attrs import evolve, frozen
 
-from tools.clock import utc_now
-from tools.durable import FileSystem
-from tools.event_log import get_logger
-from tools.identifiers import completions, new_uuid4
-from tools.prune import Outside
-from tools.questions.askers import Asker, SessionEnd, end_of
-from tools.questions.changes import follow_changes, follow_changes_async
-from tools.questions.cleanup import cleanup
-from tools.questions.domain import (
+from ..clock import utc_now
+from ..durable import FileSystem
+from ..event_log import get_logger
+from ..identifiers import completions, new_uuid4
+from ..prune import Outside
+from .askers import Asker, SessionEnd, end_of
+from .changes import follow_changes, follow_changes_async
+from .cleanup import cleanup
+from .domain import (
     CleanupResult,
     Question,
     QuestionSession,
@@ -36,7 +36,7 @@ from tools.questions.domain import (
     is_session_id,
     next_status,
 )
-from tools.questions.errors import (
+from .errors import (
     AmbiguousSessionId,
     AtomicReadError,
     CallIdMismatch,
@@ -50,15 +50,15 @@ from tools.questions.errors import (
     SessionNotFound,
     TooManySessions,
 )
-from tools.questions.formatting import SHORT_ID_CHARS
-from tools.questions.owners import OsProcesses, Processes
-from tools.questions.rules import question_faults, submission_faults
-from tools.questions.settings import QuestionsConfig
-from tools.questions.store import READ_PAUSES_S, LockedSession, QuestionStore, Signature
-from tools.questions.validation import find_issues
-from tools.questions.waiting import Bell, Deadline, LoopBell, OnTimeout, ThreadBell, Wait
-from tools.questions.watching import Watcher, process_watcher
-from tools.questions.wire import to_millis
+from .formatting import SHORT_ID_CHARS
+from .owners import OsProcesses, Processes
+from .rules import question_faults, submission_faults
+from .settings import QuestionsConfig
+from .store import READ_PAUSES_S, LockedSession, QuestionStore, Signature
+from .validation import find_issues
+from .waiting import Bell, Deadline, LoopBell, OnTimeout, ThreadBell, Wait
+from .watching import Watcher, process_watcher
+from .wire import to_millis
 
 MAX_REASON_CHARS: Final = 20_000
 _CALL_ID_CHARS: Final = 1_000
@@ -779,7 +779,7 @@ class QuestionSessions:
         one that can't be read is left alone and told in the result and in the log.
 
         Raises:
-            tools.prune.PruneError: The base can't be used, or another prune works on it.
+            prune.PruneError: The base can't be used, or another prune works on it.
             SessionBusy: Others held the base for too long.
         """
         with suppress(AtomicReadError):  # the clean-up says it

@@ -7,7 +7,7 @@ from typing import Final
 
 from attrs import field, frozen
 
-from tools.questions.errors import InvalidConfig
+from .errors import InvalidConfig
 
 DAY_S: Final = 86_400.0
 

@@ -25,7 +25,7 @@ from typing import Any, Final, TypeVar
 
 from attrs import evolve, frozen
 
-from tools.durable import (
+from ..durable import (
     DirectoryLock,
     DurableError,
     FileSystem,
@@ -39,11 +39,11 @@ from tools.durable import (
     replace_file,
     sweep_discarded,
 )
-from tools.durable.filesystem import DIRECTORY_FLAGS, close_reader
-from tools.event_log import get_logger
-from tools.prune import prepare_root
-from tools.questions import wire
-from tools.questions.domain import (
+from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
+from ..event_log import get_logger
+from ..prune import prepare_root
+from . import wire
+from .domain import (
     QuestionSession,
     SessionAnswers,
     SessionRequest,
@@ -52,7 +52,7 @@ from tools.questions.domain import (
     check_session_id,
     is_session_id,
 )
-from tools.questions.errors import (
+from .errors import (
     AtomicReadError,
     AtomicWriteError,
     QuestionError,
@@ -61,9 +61,9 @@ from tools.questions.errors import (
     SessionExists,
     SessionNotFound,
 )
-from tools.questions.locks import SessionLock
-from tools.questions.owners import Processes
-from tools.questions.rules import answer_faults
+from .locks import SessionLock
+from .owners import Processes
+from .rules import answer_faults
 
 DEFAULT_BASE_DIR: Final = Path(".agentforge/questions")
 REQUEST_FILE: Final = "request.json"
@@ -438,7 +438,7 @@ class QuestionStore:
         """Read a file of a session whose directory is open; None if there is none.
 
         Raises:
-            tools.durable.ReadError: It can't be read.
+            agentforge_sessions.durable.ReadError: It can't be read.
         """
         return read_regular_file(
             self.fs, path.name, path=path, max_bytes=MAX_FILE_BYTES, directory_fd=fd
@@ -612,7 +612,7 @@ class QuestionStore:
         """Remove a session whole; the base and the session are locked by the caller.
 
         Raises:
-            tools.durable.DurableError: It is still there, or is out of sight and not empty yet.
+            durable.DurableError: It is still there, or is out of sight and not empty yet.
         """
         discard_tree(self.fs, base_fd, session_id, parent=self.base_dir, token=self.token)
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from tools.durable import ReadError
-from tools.durable.filesystem import DIRECTORY_FLAGS, close_reader
-from tools.questions import wire
-from tools.questions.domain import (
+from ..durable import ReadError
+from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
+from . import wire
+from .domain import (
     SessionAnswers,
     SessionRequest,
     SessionStatus,
     StatusRecord,
     ValidationReport,
 )
-from tools.questions.rules import answer_faults
-from tools.questions.store import ANSWERS_FILE, REQUEST_FILE, STATUS_FILE, QuestionStore
+from .rules import answer_faults
+from .store import ANSWERS_FILE, REQUEST_FILE, STATUS_FILE, QuestionStore
 
 _READERS: Final[dict[str, Any]] = {
     REQUEST_FILE: wire.read_request,

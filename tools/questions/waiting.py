@@ -9,8 +9,8 @@ from typing import Final, Literal, Protocol
 
 from attrs import define
 
-from tools.questions.domain import QuestionSession, SessionAnswers, SessionStatus
-from tools.questions.errors import (
+from .domain import QuestionSession, SessionAnswers, SessionStatus
+from .errors import (
     AnswersTimeout,
     CallIdMismatch,
     QuestionError,
@@ -18,7 +18,7 @@ from tools.questions.errors import (
     SessionEnded,
     SessionRejected,
 )
-from tools.questions.store import QuestionStore, Signature
+from .store import QuestionStore, Signature
 
 POLL_S: Final = 0.2
 """How often a wait looks for itself, whatever the file system tells, in seconds."""

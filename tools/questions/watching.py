@@ -16,8 +16,8 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Final, Protocol
 
-from tools.event_log import get_logger
-from tools.questions.inotify import Change, Inotify, is_available
+from ..event_log import get_logger
+from .inotify import Change, Inotify, is_available
 
 STEP_MS: Final = 25
 """How often `watchfiles` asks what was told, in ms, where there is no inotify."""

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
-from tools.questions.askers import asker_document, parse_asker
-from tools.questions.domain import (
+from .askers import asker_document, parse_asker
+from .domain import (
     Option,
     Question,
     SessionAnswers,
@@ -23,7 +23,7 @@ from tools.questions.domain import (
     StatusRecord,
     UserAnswer,
 )
-from tools.questions.errors import InvalidAnswers, InvalidQuestions
+from .errors import InvalidAnswers, InvalidQuestions
 
 _Value = TypeVar("_Value")
 _MISSING: Final = object()

@@ -1,6 +1,6 @@
 """Untrusted Python in a fresh WebAssembly interpreter, with one directory of the host.
 
-    from tools.sandbox import create_sandbox
+    from agentforge_sessions.sandbox import create_sandbox
 
     sandbox = create_sandbox(workspace=Path("work"))
     result = sandbox.execute("open('out.txt', 'w').write('hello')")
@@ -11,10 +11,10 @@ Importing this package loads no WebAssembly engine; the first execution does.
 
 from __future__ import annotations
 
-from tools.prune import PruneResult, RetentionPolicy
-from tools.sandbox.cancel import CancelToken
-from tools.sandbox.ending import end_process
-from tools.sandbox.errors import (
+from ..prune import PruneResult, RetentionPolicy
+from .cancel import CancelToken
+from .ending import end_process
+from .errors import (
     InputFileError,
     InvalidExecution,
     InvalidPolicy,
@@ -24,27 +24,27 @@ from tools.sandbox.errors import (
     WorkspaceBusy,
     WorkspaceError,
 )
-from tools.sandbox.execution import BaseSandbox, Sandbox
-from tools.sandbox.factory import RuntimeType, UnsupportedRuntime, create_sandbox
-from tools.sandbox.metadata import (
+from .execution import BaseSandbox, Sandbox
+from .factory import RuntimeType, UnsupportedRuntime, create_sandbox
+from .metadata import (
     CorruptedMetadata,
     RepairResult,
     SessionMetadata,
     read_session_metadata,
     repair_session_metadata,
 )
-from tools.sandbox.policy import ExecutionPolicy, ReadOnlyMount
-from tools.sandbox.pool import PoolStats, close_pool, configure_pool, pool_stats, warm_pool
-from tools.sandbox.pruning import (
+from .policy import ExecutionPolicy, ReadOnlyMount
+from .pool import PoolStats, close_pool, configure_pool, pool_stats, warm_pool
+from .pruning import (
     SandboxTarget,
     archive_sessions,
     prune_sessions,
     restore_session,
 )
-from tools.sandbox.result import LostWrite, SandboxResult, ToolCallRecord, Trap
-from tools.sandbox.runtime import RuntimeInfo, prepare, runtime_info
-from tools.sandbox.sandbox_logging import SandboxLogger
-from tools.sandbox.session_files import (
+from .result import LostWrite, SandboxResult, ToolCallRecord, Trap
+from .runtime import RuntimeInfo, prepare, runtime_info
+from .sandbox_logging import SandboxLogger
+from .session_files import (
     InvalidSessionId,
     PathEscapesWorkspace,
     ReservedSessionPath,
@@ -55,14 +55,14 @@ from tools.sandbox.session_files import (
     read_session_text,
     write_session_file,
 )
-from tools.sandbox.sessions import (
+from .sessions import (
     SessionSandbox,
     create_session_sandbox,
     delete_session_workspace,
     get_session_sandbox,
 )
-from tools.sandbox.usage import forget_usage
-from tools.sandbox.workspace import open_workspace_file
+from .usage import forget_usage
+from .workspace import open_workspace_file
 
 __all__ = [
     "BaseSandbox",

@@ -24,19 +24,19 @@ from typing import Any, Final
 
 from attrs import evolve, frozen
 
-from tools.event_log import get_logger
-from tools.sandbox import pool
-from tools.sandbox.errors import (
+from ..event_log import get_logger
+from . import pool
+from .errors import (
     InputFileError,
     SandboxError,
     SandboxUnavailable,
     WorkspaceError,
 )
-from tools.sandbox.policy import ExecutionPolicy
-from tools.sandbox.request import Request
-from tools.sandbox.result import SandboxResult
-from tools.sandbox.runtime import CACHE_VARIABLE
-from tools.sandbox.wire import BadMessage, FrameReader, decode_answer, decode_result, frame
+from .policy import ExecutionPolicy
+from .request import Request
+from .result import SandboxResult
+from .runtime import CACHE_VARIABLE
+from .wire import BadMessage, FrameReader, decode_answer, decode_result, frame
 
 GRACE_S: Final = 5.0
 """How long after its deadline, or after being told to stop, a worker may take to answer."""
@@ -47,7 +47,7 @@ _SLICE_S: Final = 0.02
 _PATHS_BYTES: Final = 256 << 20
 
 _PROGRAM: Final = (
-    "import sys; sys.path[:] = {path!r}; from tools.sandbox.worker import main; main()"
+    f"import sys; sys.path[:] = {{path!r}}; from {__package__}.worker import main; main()"
 )
 
 _log = get_logger("agentforge.sandbox")
@@ -227,7 +227,7 @@ class WorkerProcess:
             self.close()
             raise SandboxUnavailable(
                 f"the worker process does not start ({error.reason})",
-                "see that tools.sandbox can be imported by this Python, or use no isolation",
+                f"see that {__package__} can be imported by this Python, or use no isolation",
             ) from error
         if answer["kind"] != "ready":
             self.close()

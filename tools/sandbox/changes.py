@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tools.sandbox.workspace import Changes
+from .workspace import Changes
 
 
 class ChangeLedger:

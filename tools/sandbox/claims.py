@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from tools.sandbox.errors import WorkspaceBusy, WorkspaceError
-from tools.sandbox.workspace import open_workspace
+from .errors import WorkspaceBusy, WorkspaceError
+from .workspace import open_workspace
 
 Identity = tuple[int, int]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.errors import AgentForgeError
+from ..errors import AgentForgeError
 
 
 class SandboxError(AgentForgeError):

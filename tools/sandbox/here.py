@@ -10,22 +10,22 @@ from pathlib import Path
 
 from attrs import evolve
 
-from tools.sandbox.errors import InputFileError
-from tools.sandbox.host_functions import CallRecorder
-from tools.sandbox.interpreter import class_of
-from tools.sandbox.outcome import result_of
-from tools.sandbox.policy import ExecutionPolicy
-from tools.sandbox.provider import FileService, WorkspaceProvider, place_files
-from tools.sandbox.quota import Quota
-from tools.sandbox.request import Request
-from tools.sandbox.result import SandboxResult
-from tools.sandbox.sandbox_logging import EventLogger
-from tools.sandbox.streams import StreamProvider
-from tools.sandbox.temporary import TemporaryFiles
-from tools.sandbox.trusted import refuse_trusted
-from tools.sandbox.turns import InterpreterTurns, Served
-from tools.sandbox.usage import UsageBook, usage_book
-from tools.sandbox.workspace import open_workspace
+from .errors import InputFileError
+from .host_functions import CallRecorder
+from .interpreter import class_of
+from .outcome import result_of
+from .policy import ExecutionPolicy
+from .provider import FileService, WorkspaceProvider, place_files
+from .quota import Quota
+from .request import Request
+from .result import SandboxResult
+from .sandbox_logging import EventLogger
+from .streams import StreamProvider
+from .temporary import TemporaryFiles
+from .trusted import refuse_trusted
+from .turns import InterpreterTurns, Served
+from .usage import UsageBook, usage_book
+from .workspace import open_workspace
 
 
 class ExecutionsHere:

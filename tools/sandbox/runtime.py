@@ -22,8 +22,8 @@ from typing import Final
 
 from attrs import frozen
 
-from tools.event_log import get_logger
-from tools.sandbox.errors import SandboxUnavailable
+from ..event_log import get_logger
+from .errors import SandboxUnavailable
 
 CACHE_VARIABLE: Final = "WASI_PYTHON_CACHE"
 """The environment variable that names the directory of compiled modules."""
@@ -282,8 +282,8 @@ def _compile_lock(cache: Path | None) -> Iterator[None]:
 
 
 def _warm_up(cache: Path | None) -> None:
-    from tools.sandbox.interpreter import class_of, open_interpreter
-    from tools.sandbox.policy import ExecutionPolicy
+    from .interpreter import class_of, open_interpreter
+    from .policy import ExecutionPolicy
 
     open_interpreter(class_of(ExecutionPolicy(), cache)).close()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Protocol
 
-from tools.event_log import get_logger
+from ..event_log import get_logger
 
 
 class EventLogger(Protocol):

@@ -6,7 +6,7 @@ a link, and the last name is used relative to the descriptor of its directory. W
 a link while a call is under way is refused or found missing; it never leads out.
 
 The names `.incoming-…` and `.discarded-…` in the workspace root belong to this module and
-`tools.durable`: content on its way in, and trees on their way out.
+`durable`: content on its way in, and trees on their way out.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from tools.durable import (
+from ..durable import (
     DirectoryLock,
     DurableError,
     FileSystem,
@@ -31,15 +31,15 @@ from tools.durable import (
     discard_tree,
     hand_over,
 )
-from tools.durable.files import being_written, read_descriptor, write_all
-from tools.durable.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS
-from tools.identifiers import InvalidIdentifier, is_workspace_name
-from tools.sandbox.closer import close_later
-from tools.sandbox.errors import SandboxError
-from tools.sandbox.policy import shown
-from tools.sandbox.provider import HIDDEN_NAME, is_hidden
-from tools.sandbox.sandbox_logging import EventLogger, SandboxLogger
-from tools.sandbox.usage import forget_usage
+from ..durable.files import being_written, read_descriptor, write_all
+from ..durable.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS
+from ..identifiers import InvalidIdentifier, is_workspace_name
+from .closer import close_later
+from .errors import SandboxError
+from .policy import shown
+from .provider import HIDDEN_NAME, is_hidden
+from .sandbox_logging import EventLogger, SandboxLogger
+from .usage import forget_usage
 
 DEFAULT_ROOT: Final = Path("workspace")
 """Where the workspaces of sessions are when the caller names no other directory."""

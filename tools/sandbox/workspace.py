@@ -16,7 +16,7 @@ from typing import BinaryIO, Final
 
 from attrs import frozen
 
-from tools.sandbox.errors import WorkspaceError
+from .errors import WorkspaceError
 
 MAX_ENTRIES: Final = 100_000
 """The most files and directories one look keeps; past it a comparison says it is incomplete."""

@@ -4,14 +4,14 @@ Importing this package loads no Textual: `run_terminal` and `run_web` do, and sa
 where it is missing.
 """
 
-from tools.terminal.errors import (
+from .errors import (
     AddressRefused,
     ExtraMissing,
     NoTerminal,
     TerminalError,
     TerminalFailed,
 )
-from tools.terminal.launch import DEFAULT_PORT, Ended, drafts_directory, run_terminal, run_web
+from .launch import DEFAULT_PORT, Ended, drafts_directory, run_terminal, run_web
 
 __all__ = [
     "DEFAULT_PORT",

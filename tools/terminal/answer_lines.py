@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from tools.questions import Question
-from tools.terminal.asked_by import asked_text
-from tools.terminal.desk import Waiting
-from tools.terminal.draft import Draft, Reply
-from tools.terminal.queue_view import SHORT_ID
-from tools.terminal.text import one_line, running
+from ..questions import Question
+from .asked_by import asked_text
+from .desk import Waiting
+from .draft import Draft, Reply
+from .queue_view import SHORT_ID
+from .text import one_line, running
 
 _TITLE_WIDTH: Final = 16
 _ASKED_WIDTH: Final = 60

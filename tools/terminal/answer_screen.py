@@ -12,12 +12,12 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Footer, Static, TextArea
 
-from tools.questions import Question
-from tools.terminal.answer_lines import head_text, prompt_title, steps_text
-from tools.terminal.choices import Choices, OtherText, note_of
-from tools.terminal.desk import Waiting
-from tools.terminal.dialogs import TextDialog
-from tools.terminal.draft import (
+from ..questions import Question
+from .answer_lines import head_text, prompt_title, steps_text
+from .choices import Choices, OtherText, note_of
+from .desk import Waiting
+from .dialogs import TextDialog
+from .draft import (
     Ask,
     Draft,
     Reply,
@@ -29,9 +29,9 @@ from tools.terminal.draft import (
     take_text,
     write,
 )
-from tools.terminal.host import Host
-from tools.terminal.markdown import PromptView
-from tools.terminal.messages import MessageLines
+from .host import Host
+from .markdown import PromptView
+from .messages import MessageLines
 
 _LEAST_PROMPT: Final = 4
 

@@ -13,31 +13,31 @@ from typing import ClassVar, Final
 from textual.binding import Binding, BindingType
 from textual.driver import Driver
 
-from tools.clock import Clock, utc_now
-from tools.durable import DurableError
-from tools.questions import (
+from ..clock import Clock, utc_now
+from ..durable import DurableError
+from ..questions import (
     Question,
     QuestionError,
     SessionEnded,
     SessionNotFound,
     UserAnswer,
 )
-from tools.terminal.answer_screen import AnswerScreen
-from tools.terminal.desk import Ending, Listing, QuestionDesk, Waiting
-from tools.terminal.dialogs import KeysDialog, TellDialog, TextDialog
-from tools.terminal.draft import Draft
-from tools.terminal.drafts import DraftStore
-from tools.terminal.in_order import PATIENCE_S, InOrder
-from tools.terminal.kept_drafts import KeptDrafts
-from tools.terminal.keyboard import escape_first
-from tools.terminal.messages import Messages
-from tools.terminal.news import arrivals_text, ending_text
-from tools.terminal.queue_screen import QueueScreen
-from tools.terminal.queue_view import SHORT_ID
-from tools.terminal.review_screen import ReviewScreen, review_text
-from tools.terminal.text import harmless
-from tools.terminal.theme_name import ThemeName
-from tools.terminal.themes import THEMES, theme_after
+from .answer_screen import AnswerScreen
+from .desk import Ending, Listing, QuestionDesk, Waiting
+from .dialogs import KeysDialog, TellDialog, TextDialog
+from .draft import Draft
+from .drafts import DraftStore
+from .in_order import PATIENCE_S, InOrder
+from .kept_drafts import KeptDrafts
+from .keyboard import escape_first
+from .messages import Messages
+from .news import arrivals_text, ending_text
+from .queue_screen import QueueScreen
+from .queue_view import SHORT_ID
+from .review_screen import ReviewScreen, review_text
+from .text import harmless
+from .theme_name import ThemeName
+from .themes import THEMES, theme_after
 
 _SAY_S: Final = 6.0
 _REFUSALS: Final = (QuestionError, DurableError, OSError)

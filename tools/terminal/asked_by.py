@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tools.identifiers import is_session_id
-from tools.questions import Asker
-from tools.terminal.desk import Waiting
-from tools.terminal.text import folder_name
+from ..identifiers import is_session_id
+from ..questions import Asker
+from .desk import Waiting
+from .text import folder_name
 
 
 def asker_name(asker: Asker) -> str:

@@ -11,10 +11,10 @@ from textual.message import Message
 from textual.widgets import OptionList, TextArea
 from textual.widgets.option_list import Option as Row
 
-from tools.questions import Question
-from tools.terminal.draft import ASKS, Reply
-from tools.terminal.recommended import first_recommended, is_recommended, without_mark
-from tools.terminal.text import CURSOR, harmless, one_line
+from ..questions import Question
+from .draft import ASKS, Reply
+from .recommended import first_recommended, is_recommended, without_mark
+from .text import CURSOR, harmless, one_line
 
 _NARROWEST: Final = 20
 _NUMBERED: Final = 9

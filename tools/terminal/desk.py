@@ -11,10 +11,10 @@ from typing import Final, Protocol
 
 from attrs import frozen
 
-from tools.clock import Clock, utc_now
-from tools.durable import FileSystem, OsFileSystem, make_durable_directory
-from tools.event_log import get_logger
-from tools.questions import (
+from ..clock import Clock, utc_now
+from ..durable import FileSystem, OsFileSystem, make_durable_directory
+from ..event_log import get_logger
+from ..questions import (
     Asker,
     Question,
     QuestionSessions,

@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Footer, Static, TextArea
 
-from tools.terminal.messages import MessageLines
+from .messages import MessageLines
 
 _BOX: Final = """
     align: center middle;

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from attrs import evolve, field, frozen
 
-from tools.questions import (
+from ..questions import (
     Question,
     UserAnswer,
     format_elaborate_request,
     format_rephrase_request,
 )
-from tools.terminal.recommended import is_recommended
+from .recommended import is_recommended
 
 
 class Ask(StrEnum):

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from tools.durable import (
+from ..durable import (
     DirectoryLock,
     FileSystem,
     OsFileSystem,
@@ -20,8 +20,8 @@ from tools.durable import (
     read_regular_file,
     replace_file,
 )
-from tools.terminal.draft import Draft, from_fields, to_fields
-from tools.terminal.errors import TerminalError
+from .draft import Draft, from_fields, to_fields
+from .errors import TerminalError
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 """The largest draft that is read."""

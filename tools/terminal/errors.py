@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tools.errors import AgentForgeError
+from ..errors import AgentForgeError
 
 
 class TerminalError(AgentForgeError):
@@ -22,7 +22,7 @@ class ExtraMissing(TerminalError):
     def __init__(self, package: str, *, extra: str = "terminal") -> None:
         super().__init__(
             f"`agentforge questions` needs {package}, which is not installed here; nothing was "
-            f"done. Install it with: pip install 'agentforge-harness[{extra}]'. Until then "
+            f"done. Install it with: pip install 'agentforge-sessions[{extra}]'. Until then "
             "`agentforge history` shows the waiting questions and `agentforge answer` answers them."
         )
         self.package = package

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
-from tools.questions import UserAnswer
-from tools.terminal.desk import Waiting
-from tools.terminal.draft import Draft
+from ..questions import UserAnswer
+from .desk import Waiting
+from .draft import Draft
 
 if TYPE_CHECKING:
-    from tools.terminal.answer_screen import AnswerScreen
+    from .answer_screen import AnswerScreen
 
 
 class Host(Protocol):

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from tools.durable import DurableError
-from tools.event_log import get_logger
-from tools.questions import Question, QuestionError
-from tools.terminal.draft import Draft, fits
-from tools.terminal.drafts import DraftStore, DraftUnreadable
-from tools.terminal.review_screen import bare_text, review_text
-from tools.terminal.text import harmless
+from ..durable import DurableError
+from ..event_log import get_logger
+from ..questions import Question, QuestionError
+from .draft import Draft, fits
+from .drafts import DraftStore, DraftUnreadable
+from .review_screen import bare_text, review_text
+from .text import harmless
 
 _log = get_logger("agentforge.terminal")
 

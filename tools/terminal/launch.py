@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 
-from tools.terminal.errors import ExtraMissing, NoTerminal, TerminalFailed
-from tools.terminal.theme_name import ThemeName
+from .errors import ExtraMissing, NoTerminal, TerminalFailed
+from .theme_name import ThemeName
 
 if TYPE_CHECKING:
-    from tools.questions import QuestionSessions
+    from ..questions import QuestionSessions
 
 DRIVER_VARIABLE: Final = "TEXTUAL_DRIVER"
 """Set by textual-serve for the processes it starts, whose terminal is a page."""
@@ -70,11 +70,11 @@ def run_terminal(
     if DRIVER_VARIABLE not in os.environ and not _at_terminal():
         raise NoTerminal
     try:
-        from tools.terminal.app import QuestionsApp
+        from .app import QuestionsApp
     except ModuleNotFoundError as error:
         raise _missing(error) from error
-    from tools.terminal.desk import StoredQuestions
-    from tools.terminal.drafts import DraftStore
+    from .desk import StoredQuestions
+    from .drafts import DraftStore
 
     desk = StoredQuestions(sessions)
     desk.prepare()
@@ -104,7 +104,7 @@ def run_web(
         AddressRefused: The port can't be had.
     """
     try:
-        from tools.terminal import web
+        from . import web
     except ModuleNotFoundError as error:
         raise _missing(error) from error
     web.serve(command, port=port, key=secrets.token_urlsafe(_KEY_BYTES), ready=ready)

@@ -21,7 +21,7 @@ from textual.reactive import reactive
 from textual.widgets import Markdown, Static
 from textual.widgets.markdown import MarkdownFence
 
-from tools.terminal.text import counted, harmless
+from .text import counted, harmless
 
 MAX_BLOCKS: Final = 300
 """With more blocks than this a prompt is shown as it was written: each block is a widget."""

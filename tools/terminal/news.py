@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from tools.questions import SessionStatus
-from tools.terminal.desk import Ending, Listing
-from tools.terminal.queue_view import SHORT_ID
-from tools.terminal.text import counted, one_line
+from ..questions import SessionStatus
+from .desk import Ending, Listing
+from .queue_view import SHORT_ID
+from .text import counted, one_line
 
 _BY_OTHERS: Final = frozenset({SessionStatus.COMPLETED, SessionStatus.REJECTED})
 """How another person may have ended a session that was open here."""

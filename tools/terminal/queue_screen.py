@@ -12,12 +12,12 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Footer, Static
 
-from tools.terminal.asked_by import asked_text
-from tools.terminal.desk import Listing
-from tools.terminal.host import Host
-from tools.terminal.messages import MessageLines
-from tools.terminal.queue_view import QueueView, heading_text
-from tools.terminal.text import counted, one_line
+from .asked_by import asked_text
+from .desk import Listing
+from .host import Host
+from .messages import MessageLines
+from .queue_view import QueueView, heading_text
+from .text import counted, one_line
 
 _NOTHING = "No questions are waiting. New ones appear here as soon as they are asked."
 

@@ -16,9 +16,9 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from tools.clock import Clock
-from tools.terminal.desk import Waiting
-from tools.terminal.text import CURSOR, counted, one_line, running, since
+from ..clock import Clock
+from .desk import Waiting
+from .text import CURSOR, counted, one_line, running, since
 
 SHORT_ID: Final = 8
 _AGE_WIDTH: Final = 7

@@ -12,16 +12,16 @@ from textual.screen import Screen
 from textual.widgets import Footer, OptionList, Static
 from textual.widgets.option_list import Option as Row
 
-from tools.questions import Question
-from tools.terminal.dialogs import YesDialog
-from tools.terminal.draft import ASKS, Draft, Reply, answers_of
-from tools.terminal.host import Host
-from tools.terminal.messages import MessageLines
-from tools.terminal.queue_view import SHORT_ID
-from tools.terminal.text import CURSOR, counted, harmless, one_line
+from ..questions import Question
+from .dialogs import YesDialog
+from .draft import ASKS, Draft, Reply, answers_of
+from .host import Host
+from .messages import MessageLines
+from .queue_view import SHORT_ID
+from .text import CURSOR, counted, harmless, one_line
 
 if TYPE_CHECKING:
-    from tools.terminal.answer_screen import AnswerScreen
+    from .answer_screen import AnswerScreen
 
 
 def reply_lines(question: Question, reply: Reply) -> list[str]:

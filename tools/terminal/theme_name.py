@@ -1,4 +1,4 @@
-"""The names of the colours; `tools.terminal.themes`, which needs Textual, has the colours."""
+"""The names of the colours; `terminal.themes`, which needs Textual, has the colours."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from textual.theme import Theme
 
-from tools.terminal.theme_name import ThemeName
+from .theme_name import ThemeName
 
 
 def _variables(

@@ -27,9 +27,9 @@ from aiohttp import web
 from textual_serve.app_service import AppService
 from textual_serve.server import Server
 
-from tools.event_log import get_logger
-from tools.terminal.errors import AddressRefused
-from tools.terminal.web_page import SCRIPT, page_for
+from ..event_log import get_logger
+from .errors import AddressRefused
+from .web_page import SCRIPT, page_for
 
 HOST: Final = "127.0.0.1"
 MAX_PAGES: Final = 8

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from tools.harness import TokenBudget
-from tools.workflows.agent_work import AgentWork
-from tools.workflows.agent_workflow import AgentPhase
-from tools.workflows.agents.port import AgentQuestion, TokenUsage
-from tools.workflows.gates import Verdict
+from ..harness import TokenBudget
+from .agent_work import AgentWork
+from .agent_workflow import AgentPhase
+from .agents.port import AgentQuestion, TokenUsage
+from .gates import Verdict
 
 
 class AgentObserver(Protocol):

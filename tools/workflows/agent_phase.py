@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from attrs import evolve, frozen
 
-from tools.durable import FileSystem
-from tools.harness import (
+from ..durable import FileSystem
+from ..harness import (
     PersonReply,
     QuestionWaits,
     SessionContext,
@@ -19,13 +19,13 @@ from tools.harness import (
     SessionState,
     answers_in_words,
 )
-from tools.harness.asking import OUTCOMES, pause_reason, reply_details
-from tools.harness.briefing import estimate_tokens
-from tools.result import Failure, attempt
-from tools.workflows.agent_observer import AgentObserver
-from tools.workflows.agent_work import Ground
-from tools.workflows.agent_workflow import AgentPhase
-from tools.workflows.agents.port import (
+from ..harness.asking import OUTCOMES, pause_reason, reply_details
+from ..harness.briefing import estimate_tokens
+from ..result import Failure, attempt
+from .agent_observer import AgentObserver
+from .agent_work import Ground
+from .agent_workflow import AgentPhase
+from .agents.port import (
     AgentAnswer,
     AgentCrashed,
     AgentCutOff,
@@ -36,15 +36,15 @@ from tools.workflows.agents.port import (
     PhaseAgent,
     TokenUsage,
 )
-from tools.workflows.answers import Answer, parse_answer
-from tools.workflows.attempts import ANSWERED, Standing, cost_of_attempt
-from tools.workflows.component_files import apply_files, read_workspace
-from tools.workflows.gate_port import GateSandbox
-from tools.workflows.gates import GateInput, Verdict, run_gate
-from tools.workflows.prompts import PromptInput, budget_note, compose
-from tools.workflows.run_outcome import StopCause
-from tools.workflows.spec_schema import with_status
-from tools.workflows.step_store import StepKey, StepStore, StoredAnswer, digest_of
+from .answers import Answer, parse_answer
+from .attempts import ANSWERED, Standing, cost_of_attempt
+from .component_files import apply_files, read_workspace
+from .gate_port import GateSandbox
+from .gates import GateInput, Verdict, run_gate
+from .prompts import PromptInput, budget_note, compose
+from .run_outcome import StopCause
+from .spec_schema import with_status
+from .step_store import StepKey, StepStore, StoredAnswer, digest_of
 
 MAX_CALLS: Final = 8
 """How often an agent is asked within one attempt: once, and once after each round of questions."""

@@ -27,21 +27,21 @@ from typing import Final
 
 from attrs import frozen
 
-from tools.durable import FileSystem, OsFileSystem
-from tools.harness import (
+from ..durable import FileSystem, OsFileSystem
+from ..harness import (
     SessionContext,
     SessionManager,
     SessionNotFound,
     SessionState,
 )
-from tools.workflows.agent_observer import AgentObserver, SilentAgentObserver
-from tools.workflows.agent_phase import PhaseRun, Waiting
-from tools.workflows.agent_work import WORKFLOW_NAME, AgentChoice, AgentWork, Ground
-from tools.workflows.agent_workflow import AgentPhase, AgentWorkflow
-from tools.workflows.agents.port import PhaseAgent
-from tools.workflows.attempts import Standing, standing_of
-from tools.workflows.component_files import apply_files, read_workspace
-from tools.workflows.errors import (
+from .agent_observer import AgentObserver, SilentAgentObserver
+from .agent_phase import PhaseRun, Waiting
+from .agent_work import WORKFLOW_NAME, AgentChoice, AgentWork, Ground
+from .agent_workflow import AgentPhase, AgentWorkflow
+from .agents.port import PhaseAgent
+from .attempts import Standing, standing_of
+from .component_files import apply_files, read_workspace
+from .errors import (
     AttemptsExhausted,
     BudgetTooSmall,
     NoAgent,
@@ -50,11 +50,11 @@ from tools.workflows.errors import (
     PhaseNotInWorkflow,
     TestsContested,
 )
-from tools.workflows.gate_port import GateSandbox
-from tools.workflows.history import INPUTS_PLACED, has_inputs, told_pause, why_stopped
-from tools.workflows.leading import leading, require_open
-from tools.workflows.run_outcome import RunOutcome, StopCause
-from tools.workflows.step_store import StepStore
+from .gate_port import GateSandbox
+from .history import INPUTS_PLACED, has_inputs, told_pause, why_stopped
+from .leading import leading, require_open
+from .run_outcome import RunOutcome, StopCause
+from .step_store import StepStore
 
 MAX_ROUNDS: Final = 1000
 """How many attempts one run goes through at most, whatever its workflow allows."""

@@ -16,17 +16,17 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-from tools.harness import SessionStore
-from tools.harness.session_deletion import AGENT_WORKFLOW_FILE
-from tools.workflows.agent_workflow import CODE, TESTS, AgentPhase, AgentWorkflow
-from tools.workflows.converters import as_tuple
-from tools.workflows.errors import InvalidWorkflow, NotAWorkflowSession
-from tools.workflows.gates import is_test_path
-from tools.workflows.names import path_problem
-from tools.workflows.prompts import shown_paths
-from tools.workflows.spec_schema import parse_specification
-from tools.workflows.specification import Component, Specification
-from tools.workflows.workflow_file import Input
+from ..harness import SessionStore
+from ..harness.session_deletion import AGENT_WORKFLOW_FILE
+from .agent_workflow import CODE, TESTS, AgentPhase, AgentWorkflow
+from .converters import as_tuple
+from .errors import InvalidWorkflow, NotAWorkflowSession
+from .gates import is_test_path
+from .names import path_problem
+from .prompts import shown_paths
+from .spec_schema import parse_specification
+from .specification import Component, Specification
+from .workflow_file import Input
 
 WORKFLOW_NAME: Final = AGENT_WORKFLOW_FILE
 """The name under which a session keeps its workflow; the run's lock is on it."""

@@ -5,7 +5,7 @@
                           │                  └─ stored ┴─ before it is applied    │
                           └───────────────────────────────────────────────────────┘
 
-The built-in ones (`tools.workflows.builtin`) and those in YAML files are the same values; nothing
+The built-in ones (`workflows.builtin`) and those in YAML files are the same values; nothing
 in the runner knows any of them by name. docs/agents.md describes the file for people.
 """
 
@@ -18,26 +18,26 @@ from typing import Final
 
 from attrs import field, frozen
 
-from tools.harness.session_codec import encode_text
-from tools.harness.session_domain import DEFAULT_TOKEN_BUDGET, MAX_COUNT, MAX_GOAL_CHARS
-from tools.workflows.converters import as_tuple
-from tools.workflows.errors import InvalidWorkflow
-from tools.workflows.limited_files import read_limited
-from tools.workflows.names import (
+from ..harness.session_codec import encode_text
+from ..harness.session_domain import DEFAULT_TOKEN_BUDGET, MAX_COUNT, MAX_GOAL_CHARS
+from .converters import as_tuple
+from .errors import InvalidWorkflow
+from .limited_files import read_limited
+from .names import (
     NAME_RE,
     NAME_RULE,
     WORKFLOW_NAME_RE,
     WORKFLOW_NAME_RULE,
     path_problem,
 )
-from tools.workflows.workflow_file import (
+from .workflow_file import (
     DEFAULT_MAX_ATTEMPTS,
     MAX_ATTEMPTS,
     MAX_DEADLINE_S,
     MAX_PHASES,
     MAX_WORKFLOW_BYTES,
 )
-from tools.workflows.yaml_nodes import (
+from .yaml_nodes import (
     Faults,
     Fields,
     Mapping,

@@ -25,9 +25,9 @@ from typing import Any, Final
 import yaml
 from attrs import field, frozen
 
-from tools.workflows.agents.port import AgentOption, AgentQuestion, TokenUsage
-from tools.workflows.converters import as_tuple
-from tools.workflows.names import path_problem
+from .agents.port import AgentOption, AgentQuestion, TokenUsage
+from .converters import as_tuple
+from .names import path_problem
 
 MAX_FILES: Final = 200
 MAX_FILE_BYTES: Final = 1 << 20

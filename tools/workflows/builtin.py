@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tools.workflows.agent_workflow import CODE, TESTS, AgentPhase, AgentWorkflow, FileGroup, Gate
+from .agent_workflow import CODE, TESTS, AgentPhase, AgentWorkflow, FileGroup, Gate
 
 _TDFLOW_ROLE: Final = """\
 You are a senior engineer who develops one Python component test first. You follow the specification

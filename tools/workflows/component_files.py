@@ -12,12 +12,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from tools.durable import FileSystem, ReadError, WriteError
-from tools.durable.files import read_descriptor
-from tools.durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS
-from tools.harness import HarnessError
-from tools.workflows.workflow_file import Input
-from tools.workflows.workspace_files import inside, place_inputs
+from ..durable import FileSystem, ReadError, WriteError
+from ..durable.files import read_descriptor
+from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS
+from ..harness import HarnessError
+from .workflow_file import Input
+from .workspace_files import inside, place_inputs
 
 MAX_FILES: Final = 2000
 MAX_FILE_BYTES: Final = 4 << 20

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from tools.harness import BudgetExceeded, HarnessError
+from ..harness import BudgetExceeded, HarnessError
 
 _SHOWN_FAULTS: Final = 12
 

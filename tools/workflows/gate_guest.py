@@ -24,7 +24,7 @@ from typing import Final
 
 from attrs import frozen
 
-from tools.workflows.gate_port import GatePlaces
+from .gate_port import GatePlaces
 
 FRAMEWORKS: Final = ("pytest", "unittest")
 

@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from attrs import field, frozen
 
-from tools.harness import HarnessError, PhaseResult
+from ..harness import HarnessError, PhaseResult
 
 
 @frozen(kw_only=True)

@@ -1,6 +1,6 @@
 """What the result of a run of tests says, and how it is told: pure.
 
-`tools.workflows.gate_guest` makes the result in the sandbox, `tools.workflows.gates` judges by it.
+`workflows.gate_guest` makes the result in the sandbox, `workflows.gates` judges by it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from tools.workflows.specification import Component
+from .specification import Component
 
 MAX_NAMED: Final = 30
 """The most tests that are named in one line."""

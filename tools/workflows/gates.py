@@ -16,12 +16,12 @@ from typing import Any, Final
 
 from attrs import evolve, field, frozen
 
-from tools.harness import PhaseResult
-from tools.workflows.agent_workflow import TEST_GATES, Gate
-from tools.workflows.converters import as_tuple
-from tools.workflows.gate_guest import TestRun, script_code
-from tools.workflows.gate_port import GateExecution, GateSandbox
-from tools.workflows.gate_results import (
+from ..harness import PhaseResult
+from .agent_workflow import TEST_GATES, Gate
+from .converters import as_tuple
+from .gate_guest import TestRun, script_code
+from .gate_port import GateExecution, GateSandbox
+from .gate_results import (
     MAX_NAMED,
     covering,
     error_in_words,
@@ -33,8 +33,8 @@ from tools.workflows.gate_results import (
     unimported,
     wrong_reason,
 )
-from tools.workflows.spec_schema import read_specification
-from tools.workflows.specification import Component
+from .spec_schema import read_specification
+from .specification import Component
 
 MAX_EVIDENCE_CHARS: Final = 12_000
 """The most that a verdict's evidence has, all lines together: it goes into the next prompt."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tools.harness import SessionContext
+from ..harness import SessionContext
 
 INPUTS_PLACED: Final = "inputs_placed"
 """The history's entry that the inputs are in the workspace, for good."""

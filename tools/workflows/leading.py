@@ -8,16 +8,16 @@ from pathlib import Path
 
 from attrs import frozen
 
-from tools.durable import FileLock, FileSystem, LockTimeout, WriteError
-from tools.durable.filesystem import DIRECTORY_FLAGS, close_reader
-from tools.harness import (
+from ..durable import FileLock, FileSystem, LockTimeout, WriteError
+from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
+from ..harness import (
     InvalidStateTransition,
     SessionContext,
     SessionManager,
     SessionNotFound,
 )
-from tools.workflows.errors import AlreadyRunning, PhaseNotInWorkflow
-from tools.workflows.workspace_files import make_workspace
+from .errors import AlreadyRunning, PhaseNotInWorkflow
+from .workspace_files import make_workspace
 
 
 @frozen(kw_only=True)

@@ -12,9 +12,9 @@ from typing import Final
 
 from attrs import field, frozen
 
-from tools.workflows.agent_workflow import TEST_GATES, AgentPhase
-from tools.workflows.converters import as_tuple
-from tools.workflows.specification import Component
+from .agent_workflow import TEST_GATES, AgentPhase
+from .converters import as_tuple
+from .specification import Component
 
 MAX_FILE_CHARS: Final = 60_000
 """The most that is shown of one file."""

@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from attrs import define, field, frozen
 
-from tools.durable import OsFileSystem, ReadError
-from tools.harness import SessionContext, SessionHistory, SessionStore
-from tools.workflows.attempts import RESULTS, charges, extension_in, time_spent
-from tools.workflows.history import BEGINNINGS, attempt_label
-from tools.workflows.step_store import StepStore
+from ..durable import OsFileSystem, ReadError
+from ..harness import SessionContext, SessionHistory, SessionStore
+from .attempts import RESULTS, charges, extension_in, time_spent
+from .history import BEGINNINGS, attempt_label
+from .step_store import StepStore
 
 MAX_TEXT: Final = 200_000
 """The most that is shown of one prompt or answer."""

@@ -17,7 +17,7 @@ from typing import Final
 
 from attrs import evolve, frozen
 
-from tools.workflows.spec_rules import (
+from .spec_rules import (
     COMPONENT_ID,
     CRITERION_ID,
     location_problem,
@@ -25,7 +25,7 @@ from tools.workflows.spec_rules import (
     one_of,
     path_of,
 )
-from tools.workflows.specification import (
+from .specification import (
     STATUSES,
     Component,
     Criterion,
@@ -33,7 +33,7 @@ from tools.workflows.specification import (
     Member,
     Specification,
 )
-from tools.workflows.yaml_nodes import Faults, Fields, Mapping, Node
+from .yaml_nodes import Faults, Fields, Mapping, Node
 
 _SECTIONS: Final = frozenset({"requirements", "overview", "entities", "error_handling"})
 _PRIORITIES: Final = ("must", "should", "could", "wont", "may")
@@ -132,7 +132,9 @@ class RequirementReader:
         fields = Fields(node, where, self._faults)
         name = fields.name("name", COMPONENT_ID, "it has a-z 0-9 _ and begins with a letter")
         description = fields.text("description")
-        module = fields.name("module", _MODULE, "it is a module, as tools.harness.session_store")
+        module = fields.name(
+            "module", _MODULE, "it is a module, as agentforge_sessions.harness.session_store"
+        )
         location = path_of(fields, "impl_file")
         tests = path_of(fields, "test_file", test=True)
         fields.texts("dependencies")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from tools.harness import PhaseResult, TokenBudget
-    from tools.workflows.workflow_file import Phase, Workflow
+    from ..harness import PhaseResult, TokenBudget
+    from .workflow_file import Phase, Workflow
 
 
 class RunObserver(Protocol):

@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import field, frozen
 
-from tools.harness import SessionState
+from ..harness import SessionState
 
 
 def _names(values: Iterable[str]) -> tuple[str, ...]:

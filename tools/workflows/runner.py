@@ -15,20 +15,20 @@ from pathlib import Path
 
 from attrs import frozen
 
-from tools.durable import FileSystem, OsFileSystem
-from tools.harness import PhaseResult, SessionContext, SessionManager, SessionState
-from tools.workflows.errors import (
+from ..durable import FileSystem, OsFileSystem
+from ..harness import PhaseResult, SessionContext, SessionManager, SessionState
+from .errors import (
     AttemptsExhausted,
     BudgetTooSmall,
     NotAWorkflowSession,
     NothingToRetry,
 )
-from tools.workflows.history import BEGINNINGS, INPUTS_PLACED, has_inputs, told_pause
-from tools.workflows.leading import leading, require_open
-from tools.workflows.run_observer import RunObserver, SilentObserver
-from tools.workflows.run_outcome import RunOutcome, StopCause
-from tools.workflows.workflow_file import SNAPSHOT_NAME, Phase, Workflow
-from tools.workflows.workspace_files import missing_artifacts, place_inputs
+from .history import BEGINNINGS, INPUTS_PLACED, has_inputs, told_pause
+from .leading import leading, require_open
+from .run_observer import RunObserver, SilentObserver
+from .run_outcome import RunOutcome, StopCause
+from .workflow_file import SNAPSHOT_NAME, Phase, Workflow
+from .workspace_files import missing_artifacts, place_inputs
 
 
 class _Standing(Enum):

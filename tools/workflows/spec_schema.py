@@ -12,9 +12,9 @@ import re
 from pathlib import Path
 from typing import Final
 
-from tools.workflows.names import path_problem
-from tools.workflows.requirement_document import RequirementReader, is_requirement_document
-from tools.workflows.spec_rules import (
+from .names import path_problem
+from .requirement_document import RequirementReader, is_requirement_document
+from .spec_rules import (
     COMPONENT_ID,
     CRITERION_ID,
     location_problem,
@@ -22,7 +22,7 @@ from tools.workflows.spec_rules import (
     one_of,
     path_of,
 )
-from tools.workflows.specification import (
+from .specification import (
     ENTITY_KINDS,
     STATUSES,
     Component,
@@ -32,7 +32,7 @@ from tools.workflows.specification import (
     Member,
     Specification,
 )
-from tools.workflows.yaml_nodes import (
+from .yaml_nodes import (
     Faults,
     Fields,
     Mapping,

@@ -8,8 +8,8 @@ from typing import Final
 
 from attrs import field, frozen
 
-from tools.harness import HarnessError
-from tools.workflows.converters import as_tuple
+from ..harness import HarnessError
+from .converters import as_tuple
 
 STATUSES: Final = ("draft", "approved")
 ENTITY_KINDS: Final = ("class", "enum", "exception", "function", "constant", "protocol")

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 
 from attrs import frozen
 
-from tools.durable import (
+from ..durable import (
     DirectoryLock,
     FileSystem,
     ReadError,
@@ -27,14 +27,14 @@ from tools.durable import (
     read_regular_file,
     replace_file,
 )
-from tools.workflows.agents.port import (
+from .agents.port import (
     AgentAnswer,
     AgentOption,
     AgentQuestion,
     TokenUsage,
 )
-from tools.workflows.gates import Verdict
-from tools.workflows.workspace_files import make_workspace
+from .gates import Verdict
+from .workspace_files import make_workspace
 
 _Made = TypeVar("_Made")
 

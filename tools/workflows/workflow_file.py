@@ -17,20 +17,20 @@ from typing import Final
 
 from attrs import evolve, field, frozen
 
-from tools.harness.session_codec import encode_text
-from tools.harness.session_deletion import WORKFLOW_FILE
-from tools.harness.session_domain import DEFAULT_TOKEN_BUDGET, MAX_COUNT, MAX_GOAL_CHARS
-from tools.harness.session_store import MAX_FILE_BYTES
-from tools.workflows.errors import InvalidWorkflow
-from tools.workflows.limited_files import read_limited
-from tools.workflows.names import (
+from ..harness.session_codec import encode_text
+from ..harness.session_deletion import WORKFLOW_FILE
+from ..harness.session_domain import DEFAULT_TOKEN_BUDGET, MAX_COUNT, MAX_GOAL_CHARS
+from ..harness.session_store import MAX_FILE_BYTES
+from .errors import InvalidWorkflow
+from .limited_files import read_limited
+from .names import (
     NAME_RE,
     NAME_RULE,
     WORKFLOW_NAME_RE,
     WORKFLOW_NAME_RULE,
     path_problem,
 )
-from tools.workflows.yaml_nodes import (
+from .yaml_nodes import (
     Faults,
     Fields,
     Mapping,

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tools.durable import FileSystem, WriteError, replace_file
-from tools.durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS
-from tools.workflows.workflow_file import Input
+from ..durable import FileSystem, WriteError, replace_file
+from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS
+from .workflow_file import Input
 
 
 def make_workspace(fs: FileSystem, path: Path) -> None:

@@ -15,17 +15,17 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.executors import FakeExecutor
-from tests.support.ids import sid
-from tools.bootstrap import SandboxPhaseExecutor
-from tools.harness import (
+from agentforge_sessions.bootstrap import SandboxPhaseExecutor
+from agentforge_sessions.harness import (
     PhaseExecutor,
     PhaseResult,
     SessionContext,
     SessionManager,
     SessionStore,
 )
-from tools.sandbox import ExecutionPolicy, Sandbox, WorkspaceBusy, WorkspaceError
+from agentforge_sessions.sandbox import ExecutionPolicy, Sandbox, WorkspaceBusy, WorkspaceError
+from tests.support.executors import FakeExecutor
+from tests.support.ids import sid
 
 SESSION: Final = sid("1")
 ONE, TWO, THREE, FOUR = map(sid, ("one", "two", "three", "four"))
@@ -262,16 +262,16 @@ def in_sessions(executor: SandboxPhaseExecutor, store: SessionStore, *names: str
 def test_the_sandbox_of_a_workspace_is_kept_and_used_again(
     store: SessionStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import tools.sandbox
+    import agentforge_sessions.sandbox
 
     made: list[Path] = []
-    create = tools.sandbox.create_sandbox
+    create = agentforge_sessions.sandbox.create_sandbox
 
     def counted(**options: Any) -> Sandbox:
         made.append(options["workspace"])
         return create(**options)
 
-    monkeypatch.setattr(tools.sandbox, "create_sandbox", counted)
+    monkeypatch.setattr(agentforge_sessions.sandbox, "create_sandbox", counted)
     executor = SandboxPhaseExecutor(store)
     in_sessions(executor, store, ONE, TWO, ONE, TWO, ONE)
     assert [path.parent.name for path in made] == [ONE, TWO]

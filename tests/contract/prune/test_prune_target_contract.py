@@ -19,23 +19,10 @@ from typing import Final, Protocol
 
 import pytest
 
-from tests.support.clock import START, FakeClock, FakeTokens
-from tests.support.filesystem import Call, FaultyFileSystem, nth_call
-from tests.support.prune_sites import (
-    FakeTarget,
-    Site,
-    add_fake,
-    below,
-    metadata,
-    outside_of,
-    tree_of,
-    uuid_of,
-)
-from tests.support.questions import QUESTIONS, FakeIds
-from tools.harness import SessionManager, SessionStore
-from tools.harness.pruning import HarnessTarget
-from tools.harness.session_store import SESSION_FILE
-from tools.prune import (
+from agentforge_sessions.harness import SessionManager, SessionStore
+from agentforge_sessions.harness.pruning import HarnessTarget
+from agentforge_sessions.harness.session_store import SESSION_FILE
+from agentforge_sessions.prune import (
     PRIVATE,
     Dated,
     Disposal,
@@ -49,11 +36,24 @@ from tools.prune import (
     restore_archive,
     restore_from_trash,
 )
-from tools.prune.policy import Reason
-from tools.questions import QuestionSessions
-from tools.questions.pruning import QuestionTarget
-from tools.questions.store import STATUS_FILE
-from tools.sandbox import SandboxTarget
+from agentforge_sessions.prune.policy import Reason
+from agentforge_sessions.questions import QuestionSessions
+from agentforge_sessions.questions.pruning import QuestionTarget
+from agentforge_sessions.questions.store import STATUS_FILE
+from agentforge_sessions.sandbox import SandboxTarget
+from tests.support.clock import START, FakeClock, FakeTokens
+from tests.support.filesystem import Call, FaultyFileSystem, nth_call
+from tests.support.prune_sites import (
+    FakeTarget,
+    Site,
+    add_fake,
+    below,
+    metadata,
+    outside_of,
+    tree_of,
+    uuid_of,
+)
+from tests.support.questions import QUESTIONS, FakeIds
 
 OLD: Final = RetentionPolicy(max_age_hours=24)
 

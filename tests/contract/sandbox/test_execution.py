@@ -16,9 +16,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from tests.support.descriptors import held
-from tests.support.promptness import given_time, soonest
-from tools.sandbox import (
+from agentforge_sessions.sandbox import (
     ExecutionPolicy,
     InvalidExecution,
     Sandbox,
@@ -32,6 +30,8 @@ from tools.sandbox import (
     prepare,
     warm_pool,
 )
+from tests.support.descriptors import held
+from tests.support.promptness import given_time, soonest
 
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(900)
@@ -398,7 +398,7 @@ def test_a_workspace_that_holds_what_the_runner_trusts_is_refused(
 def test_a_forked_process_is_told_to_spawn_instead(tmp_path: Path) -> None:
     program = (
         "import os, sys\n"
-        "from tools.sandbox import create_sandbox, SandboxUnavailable\n"
+        "from agentforge_sessions.sandbox import create_sandbox, SandboxUnavailable\n"
         "sandbox = create_sandbox(workspace=sys.argv[1])\n"
         "sandbox.execute('1')\n"
         "if (pid := os.fork()) == 0:\n"
@@ -698,5 +698,5 @@ def test_a_result_travels_between_processes(sandbox: Sandbox) -> None:
 
 
 def test_importing_the_package_loads_no_engine() -> None:
-    program = "import sys, tools.sandbox; sys.exit('wasmtime' in sys.modules)"
+    program = "import sys, agentforge_sessions.sandbox; sys.exit('wasmtime' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

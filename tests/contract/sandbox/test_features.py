@@ -15,8 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.promptness import given_time, soonest, when
-from tools.sandbox import (
+from agentforge_sessions.sandbox import (
     CancelToken,
     ExecutionPolicy,
     InputFileError,
@@ -34,6 +33,7 @@ from tools.sandbox import (
     pool_stats,
     prepare,
 )
+from tests.support.promptness import given_time, soonest, when
 
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(900)
@@ -662,7 +662,7 @@ def test_two_sandboxes_on_one_workspace_wait_for_each_other(tmp_path: Path) -> N
 def test_two_processes_on_one_workspace_wait_for_each_other(sandbox: Sandbox) -> None:
     program = (
         "import sys\n"
-        "from tools.sandbox import create_sandbox\n"
+        "from agentforge_sessions.sandbox import create_sandbox\n"
         "create_sandbox(workspace=sys.argv[1]).execute(\n"
         "    \"import os, time\\nopen('began', 'w').close()\\n\"\n"
         "    \"while not os.path.exists('go'): time.sleep(0.01)\\n\"\n"

@@ -19,9 +19,7 @@ from pathlib import Path
 import pytest
 import structlog.testing
 
-from tests.support.descriptors import held
-from tests.support.promptness import soonest, when
-from tools.sandbox import (
+from agentforge_sessions.sandbox import (
     CancelToken,
     ExecutionPolicy,
     InputFileError,
@@ -37,7 +35,9 @@ from tools.sandbox import (
     pool_stats,
     prepare,
 )
-from tools.sandbox import apart as apart_module
+from agentforge_sessions.sandbox import apart as apart_module
+from tests.support.descriptors import held
+from tests.support.promptness import soonest, when
 
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(900)
@@ -389,7 +389,7 @@ def test_a_worker_ends_with_its_host(tmp_path: Path, end: str) -> None:
             sys.executable,
             "-c",
             "import sys\n"
-            "from tools.sandbox import create_sandbox\n"
+            "from agentforge_sessions.sandbox import create_sandbox\n"
             "sandbox = create_sandbox(workspace=sys.argv[1], isolation='process')\n"
             "sandbox.execute('1')\n"
             "print('worker', sandbox._apart.worker.pid, flush=True)\n" + end,

@@ -10,8 +10,7 @@ from typing import Final
 
 import pytest
 
-from tests.support.mounts import mounted_tmpfs
-from tools.sandbox import (
+from agentforge_sessions.sandbox import (
     ExecutionPolicy,
     LostWrite,
     Sandbox,
@@ -20,6 +19,7 @@ from tools.sandbox import (
     prepare,
     read_session_metadata,
 )
+from tests.support.mounts import mounted_tmpfs
 
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(900)

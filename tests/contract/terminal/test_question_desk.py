@@ -14,8 +14,7 @@ import anyio
 import pytest
 from attrs import define
 
-from tests.support.question_desk import CHECKS, START, STORAGE, FakeDesk
-from tools.questions import (
+from agentforge_sessions.questions import (
     Asker,
     InvalidAnswers,
     Question,
@@ -26,7 +25,8 @@ from tools.questions import (
     SessionStatus,
     UserAnswer,
 )
-from tools.terminal.desk import LOOK_AGAIN_S, QuestionDesk, StoredQuestions
+from agentforge_sessions.terminal.desk import LOOK_AGAIN_S, QuestionDesk, StoredQuestions
+from tests.support.question_desk import CHECKS, START, STORAGE, FakeDesk
 
 NOBODY = "00000000-0000-4000-8000-00000000dead"
 ANSWER = (UserAnswer(question_index=0, selected_option="Redis"),)

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from attrs import define, field
 
-from tools.harness import SessionManager, SessionStore
+from agentforge_sessions.harness import SessionManager, SessionStore
 
 PROGRAM = Path(sys.executable).with_name("agentforge")
 DEADLINE_S = 60.0

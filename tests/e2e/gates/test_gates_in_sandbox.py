@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.soak import SOAKING
-from tools.gate_sandbox import SandboxGates, prepare_kit
-from tools.harness import PhaseResult
-from tools.sandbox import prepare
-from tools.workflows.agent_workflow import Gate
-from tools.workflows.gate_port import (
+from agentforge_sessions.gate_sandbox import SandboxGates, prepare_kit
+from agentforge_sessions.harness import PhaseResult
+from agentforge_sessions.sandbox import prepare
+from agentforge_sessions.workflows.agent_workflow import Gate
+from agentforge_sessions.workflows.gate_port import (
     GateExecution,
     GatePlaces,
     GateSandbox,
     GateUnavailable,
 )
-from tools.workflows.gates import GateInput, Verdict, run_gate
-from tools.workflows.specification import Component, Criterion
+from agentforge_sessions.workflows.gates import GateInput, Verdict, run_gate
+from agentforge_sessions.workflows.specification import Component, Criterion
+from tests.support.soak import SOAKING
 
 # The first run on a machine compiles the guest, which takes minutes.
 pytestmark = pytest.mark.timeout(900)

@@ -11,9 +11,9 @@ import time
 import httpx2
 import pytest
 
+from agentforge_sessions.questions import SessionStatus
 from tests.support.mcp_processes import ASKED, HttpProcess, Place, wait_until
 from tests.support.soak import examples
-from tools.questions import SessionStatus
 
 MODERN = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",

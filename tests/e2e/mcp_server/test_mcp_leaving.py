@@ -20,6 +20,7 @@ import pytest
 from mcp import Client
 from mcp_types import CallToolResult
 
+from agentforge_sessions.questions import SessionStatus
 from tests.support.mcp_processes import (
     ASKED,
     DEADLINE_S,
@@ -32,7 +33,6 @@ from tests.support.mcp_processes import (
     start_http,
     wait_until,
 )
-from tools.questions import SessionStatus
 
 CLIENT = """
 import json, sys

@@ -10,6 +10,13 @@ import pytest
 from mcp import Client
 from mcp_types import CallToolResult
 
+from agentforge_sessions.questions import (
+    SessionStatus,
+    UserAnswer,
+    format_rejection,
+    format_submission,
+    format_user_response,
+)
 from tests.support.mcp_processes import (
     ASKED,
     BY_HTTP,
@@ -19,13 +26,6 @@ from tests.support.mcp_processes import (
     eventually,
     text_of,
     values_of,
-)
-from tools.questions import (
-    SessionStatus,
-    UserAnswer,
-    format_rejection,
-    format_submission,
-    format_user_response,
 )
 
 pytestmark = pytest.mark.anyio

@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.harness import SessionManager, SessionState, SessionStore
+from agentforge_sessions.questions import QuestionSessions, SessionStatus, UserAnswer
 from tests.support.signals import usual_signals
-from tools.harness import SessionManager, SessionState, SessionStore
-from tools.questions import QuestionSessions, SessionStatus, UserAnswer
 
 ROOT = Path(__file__).parents[3]
 WORKER = """
 import sys
 import structlog
-from tools.bootstrap import build_manager
-from tools.harness import PersonQuestion
+from agentforge_sessions.bootstrap import build_manager
+from agentforge_sessions.harness import PersonQuestion
 
 structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
 manager = build_manager("sessions")
@@ -65,7 +65,7 @@ def start(
 
 def cli(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "tools.cli", *arguments],
+        [sys.executable, "-m", "agentforge_sessions.cli", *arguments],
         check=False,
         cwd=cwd,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -96,7 +96,16 @@ def test_one_process_asks_and_another_answers(
     started: list[subprocess.Popen[str]], tmp_path: Path, sessions: QuestionSessions
 ) -> None:
     asker = start(
-        started, tmp_path, "-m", "tools.cli", "ask", "Which?", "-o", "this=one", "-o", "that"
+        started,
+        tmp_path,
+        "-m",
+        "agentforge_sessions.cli",
+        "ask",
+        "Which?",
+        "-o",
+        "this=one",
+        "-o",
+        "that",
     )
     session_id = waiting(sessions)
     answered = cli(tmp_path, "answer", session_id[:8], "-s", "this", "--json")
@@ -114,7 +123,9 @@ def test_one_process_asks_and_another_answers(
 def test_an_asker_that_is_terminated_withdraws_its_question_and_ends_by_the_signal(
     started: list[subprocess.Popen[str]], tmp_path: Path, sessions: QuestionSessions
 ) -> None:
-    asker = start(started, tmp_path, "-m", "tools.cli", "ask", "Which?", "-o", "a", "-o", "b")
+    asker = start(
+        started, tmp_path, "-m", "agentforge_sessions.cli", "ask", "Which?", "-o", "a", "-o", "b"
+    )
     session_id = waiting(sessions)
     assert asker.stderr is not None
     assert "Waiting for an answer" in asker.stderr.readline()
@@ -129,9 +140,21 @@ def test_an_asker_that_is_terminated_withdraws_its_question_and_ends_by_the_sign
 def test_the_question_of_an_asker_that_was_killed_is_ended_by_who_looks_next(
     started: list[subprocess.Popen[str]], tmp_path: Path, sessions: QuestionSessions
 ) -> None:
-    asker = start(started, tmp_path, "-m", "tools.cli", "ask", "Which?", "-o", "a", "-o", "b")
+    asker = start(
+        started, tmp_path, "-m", "agentforge_sessions.cli", "ask", "Which?", "-o", "a", "-o", "b"
+    )
     kept = start(
-        started, tmp_path, "-m", "tools.cli", "ask", "Kept?", "-o", "a", "-o", "b", "--keep"
+        started,
+        tmp_path,
+        "-m",
+        "agentforge_sessions.cli",
+        "ask",
+        "Kept?",
+        "-o",
+        "a",
+        "-o",
+        "b",
+        "--keep",
     )
     for process in (asker, kept):
         assert process.stderr is not None
@@ -149,7 +172,9 @@ def test_the_question_of_an_asker_that_was_killed_is_ended_by_who_looks_next(
 def test_an_asker_that_is_interrupted_withdraws_its_question(
     started: list[subprocess.Popen[str]], tmp_path: Path, sessions: QuestionSessions
 ) -> None:
-    asker = start(started, tmp_path, "-m", "tools.cli", "ask", "Which?", "-o", "a", "-o", "b")
+    asker = start(
+        started, tmp_path, "-m", "agentforge_sessions.cli", "ask", "Which?", "-o", "a", "-o", "b"
+    )
     session_id = waiting(sessions)
     assert asker.stderr is not None
     assert "Waiting for an answer" in asker.stderr.readline()
@@ -162,7 +187,9 @@ def test_an_asker_that_is_interrupted_withdraws_its_question(
 def test_an_asker_that_is_killed_leaves_a_question_that_can_be_answered(
     started: list[subprocess.Popen[str]], tmp_path: Path, sessions: QuestionSessions
 ) -> None:
-    asker = start(started, tmp_path, "-m", "tools.cli", "ask", "Which?", "-o", "a", "-o", "b")
+    asker = start(
+        started, tmp_path, "-m", "agentforge_sessions.cli", "ask", "Which?", "-o", "a", "-o", "b"
+    )
     session_id = waiting(sessions)
     asker.kill()
     asker.wait()
@@ -212,7 +239,7 @@ def test_code_in_the_sandbox_asks_and_reads_the_answer(
 ) -> None:
     import threading
 
-    from tools.bootstrap import build_manager
+    from agentforge_sessions.bootstrap import build_manager
 
     monkeypatch.chdir(tmp_path)
     manager = build_manager(tmp_path / "sessions", ask_user=True)

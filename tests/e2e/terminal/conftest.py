@@ -20,15 +20,15 @@ from attrs import define
 from rich.console import Console
 from rich.text import Text
 
+from agentforge_sessions.questions import QuestionSessions
 from tests.support.question_desk import CHECKS, STORAGE
-from tools.questions import QuestionSessions
 
 ROOT = Path(__file__).parents[3]
 DEADLINE_S = 60.0
 PICTURES = ROOT / "docs" / "images"
 FIRST = "3f0c1b52-7c57-4d2f-9d0e-0d3b9a3a1f6e"
 LATE = "9a1e77c0-51f4-4b53-8a43-5f0f6a0f8c11"
-COMMAND = (sys.executable, "-m", "tools.cli", "questions")
+COMMAND = (sys.executable, "-m", "agentforge_sessions.cli", "questions")
 
 
 def until(holds: Callable[[], object], what: Callable[[], str]) -> None:

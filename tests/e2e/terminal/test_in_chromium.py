@@ -16,9 +16,9 @@ import psutil
 import pytest
 from aiohttp import web
 
+from agentforge_sessions.questions import QuestionSessions, UserAnswer
 from tests.e2e.terminal.conftest import COMMAND, DEADLINE_S, FIRST, environment
 from tests.support.chromium import browsing, find_chromium
-from tools.questions import QuestionSessions, UserAnswer
 
 CHROMIUM = find_chromium()
 pytestmark = [

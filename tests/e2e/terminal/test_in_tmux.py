@@ -6,11 +6,11 @@ import shutil
 
 import pytest
 
+from agentforge_sessions.questions import QuestionSessions, SessionStatus, UserAnswer
+from agentforge_sessions.terminal import drafts_directory
+from agentforge_sessions.terminal.drafts import DraftStore
 from tests.e2e.terminal.conftest import LATE, Tmux, until
 from tests.support.question_desk import CHECKS, STORAGE
-from tools.questions import QuestionSessions, SessionStatus, UserAnswer
-from tools.terminal import drafts_directory
-from tools.terminal.drafts import DraftStore
 
 pytestmark = pytest.mark.skipif(
     shutil.which("tmux") is None, reason="tmux is not installed, and it is the terminal here"

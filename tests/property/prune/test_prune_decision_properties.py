@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentforge_sessions.prune import Candidate, Plan, Reason, RetentionPolicy, decide
+from agentforge_sessions.prune.policy import GIB
 from tests.support.clock import START
 from tests.support.soak import examples
-from tools.prune import Candidate, Plan, Reason, RetentionPolicy, decide
-from tools.prune.policy import GIB
 
 STATES = ["active", "done", "failed", None]
 

@@ -20,10 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.filesystem import FaultyFileSystem, Plan, calls, every_call_from, nth_call
-from tests.support.prune_sites import Site, Tree, below, outside_of, tree_of, uuid_of
-from tests.support.soak import SOAKING, examples
-from tools.prune import (
+from agentforge_sessions.prune import (
     Disposal,
     PruneError,
     PruneResult,
@@ -32,8 +29,11 @@ from tools.prune import (
     list_trash,
     prune,
 )
-from tools.prune.private import session_of
-from tools.sandbox import SandboxTarget
+from agentforge_sessions.prune.private import session_of
+from agentforge_sessions.sandbox import SandboxTarget
+from tests.support.filesystem import FaultyFileSystem, Plan, calls, every_call_from, nth_call
+from tests.support.prune_sites import Site, Tree, below, outside_of, tree_of, uuid_of
+from tests.support.soak import SOAKING, examples
 
 ERRNOS: Final = (
     (errno.EIO, errno.ENOSPC, errno.EACCES, errno.EMFILE, errno.EROFS, errno.ENOENT, errno.ELOOP)

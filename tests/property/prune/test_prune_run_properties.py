@@ -14,9 +14,7 @@ from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.prune_sites import Site, metadata, outside_of, size_of, tree_of, uuid_of
-from tests.support.soak import examples
-from tools.prune import (
+from agentforge_sessions.prune import (
     Disposal,
     PruneResult,
     RetentionPolicy,
@@ -24,8 +22,10 @@ from tools.prune import (
     prune,
     restore_from_trash,
 )
-from tools.prune.policy import GIB
-from tools.sandbox import SandboxTarget
+from agentforge_sessions.prune.policy import GIB
+from agentforge_sessions.sandbox import SandboxTarget
+from tests.support.prune_sites import Site, metadata, outside_of, size_of, tree_of, uuid_of
+from tests.support.soak import examples
 
 NAMES = st.one_of(
     st.sampled_from(

@@ -14,10 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
-from tests.support.clock import FakeClock
-from tests.support.questions import build
-from tests.support.soak import examples
-from tools.questions import (
+from agentforge_sessions.questions import (
     InvalidAnswers,
     InvalidQuestions,
     Option,
@@ -37,8 +34,11 @@ from tools.questions import (
     parse_questions,
     wire,
 )
-from tools.questions.owners import OsProcesses, judge
-from tools.questions.rules import answer_faults, question_faults, submission_faults
+from agentforge_sessions.questions.owners import OsProcesses, judge
+from agentforge_sessions.questions.rules import answer_faults, question_faults, submission_faults
+from tests.support.clock import FakeClock
+from tests.support.questions import build
+from tests.support.soak import examples
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 LABEL = st.sampled_from(["a", "b", "c", "é", "it's", "→", "", " "]) | TEXT

@@ -10,10 +10,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from agentforge_sessions.durable import OsFileSystem
+from agentforge_sessions.sandbox import CorruptedMetadata, SessionMetadata
+from agentforge_sessions.sandbox.metadata import (
+    METADATA_NAME,
+    encode_metadata,
+    parse_metadata,
+    read_times,
+)
 from tests.support.soak import examples
-from tools.durable import OsFileSystem
-from tools.sandbox import CorruptedMetadata, SessionMetadata
-from tools.sandbox.metadata import METADATA_NAME, encode_metadata, parse_metadata, read_times
 
 SESSION = "7f3b2c1e-0d4a-4b6e-9f8a-112233445566"
 TIMES = st.datetimes(

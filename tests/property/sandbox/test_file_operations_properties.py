@@ -39,8 +39,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from agentforge_sessions.sandbox import create_sandbox, prepare
 from tests.support.soak import examples
-from tools.sandbox import create_sandbox, prepare
 
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(900)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.sandbox import prepare
+from agentforge_sessions.sandbox import prepare
 
 
 class Recorder:

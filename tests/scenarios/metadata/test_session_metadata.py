@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from tests.support.listing import names_in
-from tools.sandbox import (
+from agentforge_sessions.sandbox import (
     SessionMetadata,
     create_session_sandbox,
     get_session_sandbox,
@@ -23,7 +22,8 @@ from tools.sandbox import (
     prune_sessions,
     read_session_metadata,
 )
-from tools.sandbox.session_files import OsSessionFileSystem
+from agentforge_sessions.sandbox.session_files import OsSessionFileSystem
+from tests.support.listing import names_in
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("interpreter")]
 

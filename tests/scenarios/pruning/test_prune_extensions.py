@@ -13,9 +13,7 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from tests.support.filesystem import nth_of
-from tests.support.prune_sites import Recorder, Site, outside_of, size_of, tree_of
-from tools.prune import (
+from agentforge_sessions.prune import (
     InvalidArchive,
     InvalidPolicy,
     Outside,
@@ -27,8 +25,15 @@ from tools.prune import (
     pin,
     restore_from_trash,
 )
-from tools.prune.policy import GIB, Reason
-from tools.sandbox import SandboxTarget, archive_sessions, prune_sessions, restore_session
+from agentforge_sessions.prune.policy import GIB, Reason
+from agentforge_sessions.sandbox import (
+    SandboxTarget,
+    archive_sessions,
+    prune_sessions,
+    restore_session,
+)
+from tests.support.filesystem import nth_of
+from tests.support.prune_sites import Recorder, Site, outside_of, size_of, tree_of
 
 
 def prune(site: Site, policy: RetentionPolicy, **options: object) -> PruneResult:

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.filesystem import Call
-from tests.support.mounts import immutable
-from tests.support.prune_sites import Recorder, Site, outside_of, size_of, tree_of, uuid_of
-from tools.prune import PruneError, PruneResult, PruneRootMissing, PruneRootUnusable
-from tools.sandbox import (
+from agentforge_sessions.prune import PruneError, PruneResult, PruneRootMissing, PruneRootUnusable
+from agentforge_sessions.sandbox import (
     create_session_sandbox,
     get_session_sandbox,
     prepare,
     prune_sessions,
 )
+from tests.support.filesystem import Call
+from tests.support.mounts import immutable
+from tests.support.prune_sites import Recorder, Site, outside_of, size_of, tree_of, uuid_of
 
 HOUR = timedelta(hours=1)
 

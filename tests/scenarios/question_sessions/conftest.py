@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.questions import QuestionSessions
 from tests.support.clock import FakeClock
 from tests.support.questions import build
-from tools.questions import QuestionSessions
 
 
 @pytest.fixture

@@ -13,11 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.clock import FakeClock
-from tests.support.filesystem import Call, FaultyFileSystem
-from tests.support.questions import ANSWERS, QUESTIONS, FakeTime, build
-from tools.identifiers import is_uuid4
-from tools.questions import (
+from agentforge_sessions.identifiers import is_uuid4
+from agentforge_sessions.questions import (
     InvalidAnswers,
     QuestionSessions,
     SessionBusy,
@@ -25,6 +22,9 @@ from tools.questions import (
     SessionStatus,
     UserAnswer,
 )
+from tests.support.clock import FakeClock
+from tests.support.filesystem import Call, FaultyFileSystem
+from tests.support.questions import ANSWERS, QUESTIONS, FakeTime, build
 
 DAY_S = 86_400
 

@@ -10,10 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.clock import FakeClock
-from tests.support.listing import names_in
-from tests.support.questions import ANSWERS, DATABASE, QUESTIONS, FakeTime, build
-from tools.questions import (
+from agentforge_sessions.questions import (
     AnswersTimeout,
     InvalidQuestions,
     QuestionSessions,
@@ -21,6 +18,9 @@ from tools.questions import (
     SessionEnded,
     SessionStatus,
 )
+from tests.support.clock import FakeClock
+from tests.support.listing import names_in
+from tests.support.questions import ANSWERS, DATABASE, QUESTIONS, FakeTime, build
 
 
 def document(directory: Path, session_id: str, name: str) -> dict[str, Any]:

@@ -15,11 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.clock import FakeClock
-from tests.support.filesystem import FaultyFileSystem, nth_of
-from tests.support.promptness import when
-from tests.support.questions import ANSWERS, MISSING, QUESTIONS, FakeTime, build
-from tools.questions import (
+from agentforge_sessions.questions import (
     AnswersTimeout,
     AtomicWriteError,
     CallIdMismatch,
@@ -30,8 +26,12 @@ from tools.questions import (
     SessionRejected,
     SessionStatus,
 )
-from tools.questions.waiting import POLL_S
-from tools.questions.watching import NoWatcher
+from agentforge_sessions.questions.waiting import POLL_S
+from agentforge_sessions.questions.watching import NoWatcher
+from tests.support.clock import FakeClock
+from tests.support.filesystem import FaultyFileSystem, nth_of
+from tests.support.promptness import when
+from tests.support.questions import ANSWERS, MISSING, QUESTIONS, FakeTime, build
 
 
 def test_scenario_atomic_write(questions_dir: Path) -> None:

@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from tests.support.clock import FakeClock
-from tests.support.questions import ANSWERS, DATABASE, FEATURES, MISSING, QUESTIONS, build
-from tools.questions import (
+from agentforge_sessions.questions import (
     InvalidAnswers,
     InvalidQuestions,
     InvalidSessionId,
@@ -26,6 +24,8 @@ from tools.questions import (
     format_user_response,
     validate_answers,
 )
+from tests.support.clock import FakeClock
+from tests.support.questions import ANSWERS, DATABASE, FEATURES, MISSING, QUESTIONS, build
 
 DAY_S = 86_400
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.sandbox import Sandbox, create_session_sandbox, prepare
+from agentforge_sessions.sandbox import Sandbox, create_session_sandbox, prepare
 
 
 class Recorder:

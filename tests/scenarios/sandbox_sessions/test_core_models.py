@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.sandbox import SandboxResult, create_sandbox, create_session_sandbox
+from agentforge_sessions.sandbox import SandboxResult, create_sandbox, create_session_sandbox
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("interpreter")]
 

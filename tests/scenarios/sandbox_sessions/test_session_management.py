@@ -13,10 +13,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-import tools.sandbox as public
-from tests.support.contained import contained
-from tests.support.listing import names_in
-from tools.sandbox import (
+import agentforge_sessions.sandbox as public
+from agentforge_sessions.sandbox import (
     BaseSandbox,
     ExecutionPolicy,
     InvalidSessionId,
@@ -32,6 +30,8 @@ from tools.sandbox import (
     read_session_metadata,
     write_session_file,
 )
+from tests.support.contained import contained
+from tests.support.listing import names_in
 
 pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("interpreter")]
 

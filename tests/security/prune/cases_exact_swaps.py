@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from agentforge_sessions.durable import OsFileSystem
+from agentforge_sessions.prune import Outside, PruneError
+from agentforge_sessions.sandbox import prune_sessions
 from tests.support import hostile_roots
 from tests.support.filesystem import Call, FaultyFileSystem
 from tests.support.hostile_roots import HostileRoot, snapshot
 from tests.support.soak import SOAKING
-from tools.durable import OsFileSystem
-from tools.prune import Outside, PruneError
-from tools.sandbox import prune_sessions
 
 pytestmark = pytest.mark.timeout(600 if SOAKING else 120)
 

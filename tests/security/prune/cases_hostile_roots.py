@@ -11,11 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import hostile_roots
-from tests.support.filesystem import FaultyFileSystem
-from tests.support.hostile_roots import GOES, REFUSED, RESISTS, STAYS, HostileRoot, snapshot
-from tests.support.soak import SOAKING
-from tools.prune import (
+from agentforge_sessions.prune import (
     Outside,
     PruneError,
     PruneResult,
@@ -23,7 +19,11 @@ from tools.prune import (
     PruneRootUnusable,
     read_audit,
 )
-from tools.sandbox import prune_sessions
+from agentforge_sessions.sandbox import prune_sessions
+from tests.support import hostile_roots
+from tests.support.filesystem import FaultyFileSystem
+from tests.support.hostile_roots import GOES, REFUSED, RESISTS, STAYS, HostileRoot, snapshot
+from tests.support.soak import SOAKING
 
 pytestmark = pytest.mark.timeout(600 if SOAKING else 120)
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.prune import PruneError, PruneResult
+from agentforge_sessions.sandbox import prune_sessions
 from tests.support import hostile_roots
 from tests.support.hostile_roots import HostileRoot, snapshot
 from tests.support.soak import SOAKING
-from tools.prune import PruneError, PruneResult
-from tools.sandbox import prune_sessions
 
 ROUNDS = 1_000 if SOAKING else 60
 SESSIONS = 6

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.promptness import given_time
-from tools.workflows.agents import (
+from agentforge_sessions.workflows.agents import (
     AgentCrashed,
     AgentFailed,
     AgentRequest,
@@ -19,7 +18,8 @@ from tools.workflows.agents import (
     CommandAgent,
     PhaseAgent,
 )
-from tools.workflows.agents.choice import make_agent, parse_agent
+from agentforge_sessions.workflows.agents.choice import make_agent, parse_agent
+from tests.support.promptness import given_time
 
 
 def request(prompt: str = "do it") -> AgentRequest:

@@ -10,10 +10,15 @@ from typing import Any
 
 import pytest
 
+from agentforge_sessions.workflows.agents import (
+    AgentCutOff,
+    AgentFailed,
+    AgentTimeout,
+    AgentUnavailable,
+)
+from agentforge_sessions.workflows.agents.choice import parse_agent
+from agentforge_sessions.workflows.agents.http import DIALECTS, HttpAgent, agent_of
 from tests.unit.agents.test_command_agent import request
-from tools.workflows.agents import AgentCutOff, AgentFailed, AgentTimeout, AgentUnavailable
-from tools.workflows.agents.choice import parse_agent
-from tools.workflows.agents.http import DIALECTS, HttpAgent, agent_of
 
 
 class Endpoint:

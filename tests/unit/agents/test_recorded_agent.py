@@ -7,10 +7,15 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
+from agentforge_sessions.durable import WriteError
+from agentforge_sessions.workflows.agents import (
+    AgentUnavailable,
+    RecordedAgent,
+    Recorder,
+    TokenUsage,
+)
 from tests.support.agents import ScriptedAgent
 from tests.unit.agents.test_command_agent import request
-from tools.durable import WriteError
-from tools.workflows.agents import AgentUnavailable, RecordedAgent, Recorder, TokenUsage
 
 
 def test_what_is_recorded_is_played(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ import pytest
 import structlog
 from attrs import define, field
 
-from tools.cli.context import Outside
-from tools.cli.main import run
-from tools.harness import PhaseResult, SessionManager, SessionStore
+from agentforge_sessions.cli.context import Outside
+from agentforge_sessions.cli.main import run
+from agentforge_sessions.harness import PhaseResult, SessionManager, SessionStore
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

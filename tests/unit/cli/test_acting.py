@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from agentforge_sessions.harness import SessionConflict, SessionManager, SessionState
 from tests.unit.cli.conftest import CommandLine, Ended
-from tools.harness import SessionConflict, SessionManager, SessionState
 
 
 class Terminal(io.StringIO):

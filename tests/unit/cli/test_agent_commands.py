@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 import structlog
 
+from agentforge_sessions.cli.context import Outside
+from agentforge_sessions.cli.exit_codes import ExitCode
+from agentforge_sessions.cli.main import run
+from agentforge_sessions.harness import SessionStore
 from tests.support.agents import GOOD, SPEC, WRONG, FakeGates, block
-from tools.cli.context import Outside
-from tools.cli.exit_codes import ExitCode
-from tools.cli.main import run
-from tools.harness import SessionStore
 
 ROOT = Path(__file__).resolve().parents[3]
 Cli = Callable[..., "Done"]

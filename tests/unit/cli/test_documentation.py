@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from tools.cli.exit_codes import MEANINGS
-from tools.cli.main import app
+from agentforge_sessions.cli.exit_codes import MEANINGS
+from agentforge_sessions.cli.main import app
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "cli.md"
 

@@ -5,7 +5,12 @@ from datetime import timedelta
 import pytest
 import typer
 
-from tools.cli.durations import InvalidDuration, parse_duration, tell_age, tell_duration
+from agentforge_sessions.cli.durations import (
+    InvalidDuration,
+    parse_duration,
+    tell_age,
+    tell_duration,
+)
 
 
 @pytest.mark.parametrize(

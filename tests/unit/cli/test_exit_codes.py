@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tools.cli.exit_codes import ERRORS, MEANINGS, ExitCode, exit_code_of
-from tools.durable import LockTimeout, ReadError, RemovalError, WriteError
-from tools.harness import (
+from agentforge_sessions.cli.exit_codes import ERRORS, MEANINGS, ExitCode, exit_code_of
+from agentforge_sessions.durable import LockTimeout, ReadError, RemovalError, WriteError
+from agentforge_sessions.harness import (
     AmbiguousSessionId,
     InvalidSession,
     InvalidSessionId,
@@ -19,8 +19,8 @@ from tools.harness import (
     SessionTooLarge,
     UnsupportedSchema,
 )
-from tools.sandbox import SandboxUnavailable, WorkspaceError
-from tools.workflows import (
+from agentforge_sessions.sandbox import SandboxUnavailable, WorkspaceError
+from agentforge_sessions.workflows import (
     AlreadyRunning,
     AttemptsExhausted,
     BudgetTooSmall,

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from agentforge_sessions.cli import checks
+from agentforge_sessions.cli.checks import Status
+from agentforge_sessions.harness import SessionManager
 from tests.unit.cli.conftest import CommandLine
-from tools.cli import checks
-from tools.cli.checks import Status
-from tools.harness import SessionManager
 
 # --------------------------------------------------------------------------------------- cleanup
 
@@ -295,12 +295,12 @@ def test_doctor_sees_a_sandbox_that_is_not_compiled(
 ) -> None:
     import types
 
-    import tools.sandbox
+    import agentforge_sessions.sandbox
 
     def cold() -> object:
         return types.SimpleNamespace(cache_dir=tmp_path, cache_warm=False)
 
-    monkeypatch.setattr(tools.sandbox, "runtime_info", cold)
+    monkeypatch.setattr(agentforge_sessions.sandbox, "runtime_info", cold)
     found = checks.check_sandbox_cache()
     assert found.status is Status.WARN
     assert found.advice is not None

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.cli.commands.look import StateName
+from agentforge_sessions.cli.main import run
+from agentforge_sessions.durable import FileLock, OsFileSystem
+from agentforge_sessions.harness import SessionState
 from tests.unit.cli.conftest import CommandLine
-from tools.cli.commands.look import StateName
-from tools.cli.main import run
-from tools.durable import FileLock, OsFileSystem
-from tools.harness import SessionState
 
 BUDGET_KEYS = {
     "total_budget",
@@ -314,7 +314,7 @@ def test_show_follows_in_json_lines(agentforge: CommandLine) -> None:
 def test_following_reads_the_file_only_when_it_changed(
     agentforge: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tools.harness import SessionStore
+    from agentforge_sessions.harness import SessionStore
 
     session_id = agentforge.new()
     loads = []

@@ -16,15 +16,15 @@ from pathlib import Path
 import pytest
 from attrs import frozen
 
+from agentforge_sessions.cli.context import Outside
+from agentforge_sessions.cli.main import run
+from agentforge_sessions.questions import Asker, Option, Question, QuestionSessions
+from agentforge_sessions.questions.owners import OsProcesses
+from agentforge_sessions.sandbox import prune_sessions
+from agentforge_sessions.sandbox.metadata import SessionMetadata, encode_metadata
 from tests.support.listing import names_in
 from tests.support.mounts import mounted_tmpfs
 from tests.unit.cli.conftest import CommandLine, Ended
-from tools.cli.context import Outside
-from tools.cli.main import run
-from tools.questions import Asker, Option, Question, QuestionSessions
-from tools.questions.owners import OsProcesses
-from tools.sandbox import prune_sessions
-from tools.sandbox.metadata import SessionMetadata, encode_metadata
 
 Prune = Callable[..., Ended]
 OPTIONS = ("--option", "this", "--option", "that")

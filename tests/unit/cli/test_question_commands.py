@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
+from agentforge_sessions.cli.main import run
+from agentforge_sessions.cli.question_answers import parse_line
+from agentforge_sessions.questions import QuestionSessions, SessionStatus, UserAnswer
+from agentforge_sessions.questions.wire import question_document
 from tests.support.questions import ANSWERS, DATABASE, QUESTIONS
-from tools.cli.main import run
-from tools.cli.question_answers import parse_line
-from tools.questions import QuestionSessions, SessionStatus, UserAnswer
-from tools.questions.wire import question_document
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -11,11 +11,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.unit.cli.conftest import CommandLine, Ended
-from tools.cli import sandbox_shell
-from tools.cli.sandbox_shell import is_complete, run_cancellable
-from tools.cli.sizes import parse_size
-from tools.sandbox import (
+from agentforge_sessions.cli import sandbox_shell
+from agentforge_sessions.cli.sandbox_shell import is_complete, run_cancellable
+from agentforge_sessions.cli.sizes import parse_size
+from agentforge_sessions.sandbox import (
     CancelToken,
     SandboxResult,
     create_session_sandbox,
@@ -23,6 +22,7 @@ from tools.sandbox import (
     read_session_file,
     write_session_file,
 )
+from tests.unit.cli.conftest import CommandLine, Ended
 
 
 class Sandboxes:
@@ -418,7 +418,7 @@ def test_a_statement_is_looked_at_in_silence() -> None:
 def test_every_option_of_every_command_is_documented() -> None:
     import typer
 
-    from tools.cli.main import app
+    from agentforge_sessions.cli.main import app
 
     text = (Path(__file__).parents[3] / "docs" / "cli.md").read_text(encoding="utf-8")
     section = text.split("\n## sandbox\n", 1)[1].split("\n## ", 1)[0]

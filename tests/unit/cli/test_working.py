@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from agentforge_sessions.cli.output import Output
+from agentforge_sessions.cli.progress import LiveRunView
+from agentforge_sessions.harness import PhaseResult, SessionState
+from agentforge_sessions.sandbox import SandboxUnavailable
+from agentforge_sessions.workflows import load_workflow
 from tests.unit.cli.conftest import CommandLine
-from tools.cli.output import Output
-from tools.cli.progress import LiveRunView
-from tools.harness import PhaseResult, SessionState
-from tools.sandbox import SandboxUnavailable
-from tools.workflows import load_workflow
 
 FAILED = PhaseResult(success=False, exit_code=3, stderr="boom\x1b[31m\nlast line", duration_s=0.5)
 DONE = PhaseResult(success=True, exit_code=0, duration_s=0.25)

@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.clock import FakeTokens
-from tests.support.filesystem import FaultyFileSystem, nth_of
-from tools.durable import (
+from agentforge_sessions.durable import (
     OsFileSystem,
     ReadError,
     WriteError,
@@ -20,6 +18,8 @@ from tools.durable import (
     read_regular_file,
     replace_file,
 )
+from tests.support.clock import FakeTokens
+from tests.support.filesystem import FaultyFileSystem, nth_of
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.durable import DirectoryLock, LockTimeout, OsFileSystem, WriteError
 from tests.support.filesystem import FaultyFileSystem
-from tools.durable import DirectoryLock, LockTimeout, OsFileSystem, WriteError
 
 ROOT = Path(__file__).parents[3]
 OWNER = """
 import sys
 from pathlib import Path
-from tools.durable import DirectoryLock, OsFileSystem
+from agentforge_sessions.durable import DirectoryLock, OsFileSystem
 
 lock = DirectoryLock(OsFileSystem(), Path(sys.argv[1])).acquire()
 print("held", flush=True)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.durable import AtomicFileWriter, OsFileSystem, WriteError, replace_file
+from agentforge_sessions.durable.replacing import LEFTOVER_AGE_S, is_temporary
 from tests.support.clock import FakeTokens
 from tests.support.filesystem import Call, FaultyFileSystem, nth_call, nth_of
-from tools.durable import AtomicFileWriter, OsFileSystem, WriteError, replace_file
-from tools.durable.replacing import LEFTOVER_AGE_S, is_temporary
 
 ERRNOS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS, errno.EDQUOT)
 

@@ -12,9 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.filesystem import FaultyFileSystem
-from tests.support.mounts import bound, immutable, mounted_tmpfs
-from tools.durable import (
+from agentforge_sessions.durable import (
     OsFileSystem,
     RemovalError,
     WriteError,
@@ -22,8 +20,10 @@ from tools.durable import (
     empty_directory,
     sweep_discarded,
 )
-from tools.durable.filesystem import FileSystem
-from tools.durable.trees import MAX_REFILLS, RemovalCancelled
+from agentforge_sessions.durable.filesystem import FileSystem
+from agentforge_sessions.durable.trees import MAX_REFILLS, RemovalCancelled
+from tests.support.filesystem import FaultyFileSystem
+from tests.support.mounts import bound, immutable, mounted_tmpfs
 
 
 @pytest.fixture

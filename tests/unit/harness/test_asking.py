@@ -7,12 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.clock import FakeClock
-from tests.support.desks import COLOUR, MemoryDesk
-from tests.support.executors import FakeExecutor
-from tests.support.questions import build
-from tools.bootstrap import ask_user_tool, build_manager
-from tools.harness import (
+from agentforge_sessions.bootstrap import ask_user_tool, build_manager
+from agentforge_sessions.harness import (
     InvalidStateTransition,
     NoQuestionDesk,
     PersonAnswer,
@@ -24,8 +20,12 @@ from tools.harness import (
     SessionState,
     SessionStore,
 )
-from tools.person import PersonDesk
-from tools.questions import InvalidQuestions, QuestionSessions, TooManySessions
+from agentforge_sessions.person import PersonDesk
+from agentforge_sessions.questions import InvalidQuestions, QuestionSessions, TooManySessions
+from tests.support.clock import FakeClock
+from tests.support.desks import COLOUR, MemoryDesk
+from tests.support.executors import FakeExecutor
+from tests.support.questions import build
 
 
 def lead(store: SessionStore, desk: object, clock: FakeClock) -> SessionManager:
@@ -410,7 +410,7 @@ def test_ask_user_is_a_host_function_of_the_sandbox(
     waiting = ask_user("Which colour?", ["red", "blue"])
     question_id = waiting["question_id"]
     assert waiting == {"outcome": "waiting", "question_id": question_id}
-    from tools.questions import UserAnswer
+    from agentforge_sessions.questions import UserAnswer
 
     sessions.save_session_answers(
         str(question_id), [UserAnswer(question_index=0, selected_option="red", custom_text="dark")]

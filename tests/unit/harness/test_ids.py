@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.filesystem import ForbiddenFileSystem
-from tools.harness import (
+from agentforge_sessions.harness import (
     InvalidSession,
     InvalidSessionId,
     SessionContext,
@@ -17,7 +16,8 @@ from tools.harness import (
     SessionState,
     SessionStore,
 )
-from tools.harness.session_domain import validate_session_id
+from agentforge_sessions.harness.session_domain import validate_session_id
+from tests.support.filesystem import ForbiddenFileSystem
 
 SOUND = "session_20260301_093000_000001"
 

@@ -9,11 +9,16 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from agentforge_sessions.durable import WriteError
+from agentforge_sessions.harness import (
+    InvalidStateTransition,
+    SessionConflict,
+    SessionManager,
+    SessionStore,
+)
 from tests.support.clock import FakeClock
 from tests.support.executors import FAILED, SUCCEEDED, FakeExecutor
 from tests.support.filesystem import FaultyFileSystem, nth_of
-from tools.durable import WriteError
-from tools.harness import InvalidStateTransition, SessionConflict, SessionManager, SessionStore
 
 Events = list[Any]
 

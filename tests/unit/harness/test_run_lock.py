@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tools.durable import FileLock, OsFileSystem
-from tools.harness import SessionManager, SessionState, SessionStore
-from tools.harness.pruning import HarnessTarget
-from tools.harness.run_lock import is_interrupted
-from tools.harness.session_deletion import GUARDS, RUN_LOCKS, WORKSPACE
-from tools.workflows.agent_work import WORKFLOW_NAME
-from tools.workflows.workflow_file import SNAPSHOT_NAME
+from agentforge_sessions.durable import FileLock, OsFileSystem
+from agentforge_sessions.harness import SessionManager, SessionState, SessionStore
+from agentforge_sessions.harness.pruning import HarnessTarget
+from agentforge_sessions.harness.run_lock import is_interrupted
+from agentforge_sessions.harness.session_deletion import GUARDS, RUN_LOCKS, WORKSPACE
+from agentforge_sessions.workflows.agent_work import WORKFLOW_NAME
+from agentforge_sessions.workflows.workflow_file import SNAPSHOT_NAME
 
 
 def started(base: Path, attachment: str | None) -> tuple[SessionStore, str]:

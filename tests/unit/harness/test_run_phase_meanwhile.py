@@ -7,7 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tools.harness import PhaseResult, SessionConflict, SessionManager, SessionState, SessionStore
+from agentforge_sessions.harness import (
+    PhaseResult,
+    SessionConflict,
+    SessionManager,
+    SessionState,
+    SessionStore,
+)
 
 
 class Meddling:

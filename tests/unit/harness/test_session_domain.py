@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.clock import START
-from tests.support.ids import sid
-from tools.clock import as_utc
-from tools.harness import (
+from agentforge_sessions.clock import as_utc
+from agentforge_sessions.harness import (
     ImmutableSessionId,
     InvalidSession,
     InvalidStateTransition,
@@ -22,7 +20,9 @@ from tools.harness import (
     SessionState,
     TokenBudget,
 )
-from tools.harness.session_domain import HISTORY_ACTIONS, MAX_COUNT, TRANSITIONS
+from agentforge_sessions.harness.session_domain import HISTORY_ACTIONS, MAX_COUNT, TRANSITIONS
+from tests.support.clock import START
+from tests.support.ids import sid
 
 LATER = START + timedelta(hours=1)
 

@@ -9,12 +9,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 
-from tests.support.clock import START
-from tests.support.ids import sid
-from tests.support.sessions import as_plain
-from tests.support.soak import examples
-from tests.support.strategies import sessions
-from tools.harness import (
+from agentforge_sessions.harness import (
     SessionContext,
     SessionCorrupted,
     SessionHistory,
@@ -22,8 +17,13 @@ from tools.harness import (
     TokenBudget,
     UnsupportedSchema,
 )
-from tools.harness.session_codec import decode_session, encode_session
-from tools.harness.session_reader import decode_ours
+from agentforge_sessions.harness.session_codec import decode_session, encode_session
+from agentforge_sessions.harness.session_reader import decode_ours
+from tests.support.clock import START
+from tests.support.ids import sid
+from tests.support.sessions import as_plain
+from tests.support.soak import examples
+from tests.support.strategies import sessions
 
 PATH = Path("/nowhere/session.yaml")
 DOCUMENT = """\

@@ -11,12 +11,9 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from tests.support.clock import START, FakeClock
-from tests.support.executors import FakeExecutor
-from tests.support.ids import sid
-from tools import durable
-from tools.errors import AgentForgeError
-from tools.harness import (
+from agentforge_sessions import durable
+from agentforge_sessions.errors import AgentForgeError
+from agentforge_sessions.harness import (
     BudgetExceeded,
     HarnessError,
     InvalidSession,
@@ -37,7 +34,10 @@ from tools.harness import (
     WriteError,
     estimate_tokens,
 )
-from tools.result import Failure, attempt
+from agentforge_sessions.result import Failure, attempt
+from tests.support.clock import START, FakeClock
+from tests.support.executors import FakeExecutor
+from tests.support.ids import sid
 
 ROOT = Path(__file__).parents[3]
 GONE = sid("gone")
@@ -225,7 +225,7 @@ def test_ids_tell_the_moment_and_a_taken_one_moves_on_by_a_microsecond(
 CREATE = """
 import sys
 from tests.support.clock import FakeClock
-from tools.harness import SessionManager
+from agentforge_sessions.harness import SessionManager
 
 for _ in range(10):
     print(SessionManager(sys.argv[1], clock=FakeClock()).create().session_id)

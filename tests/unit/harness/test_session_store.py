@@ -9,12 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.clock import FakeClock
-from tests.support.filesystem import FaultyFileSystem
-from tests.support.listing import names_in
-from tests.support.sessions import session_id as an_id
-from tools.durable import LockTimeout
-from tools.harness import (
+from agentforge_sessions.durable import LockTimeout
+from agentforge_sessions.harness import (
     AmbiguousSessionId,
     SessionConflict,
     SessionContext,
@@ -27,7 +23,11 @@ from tools.harness import (
     SessionTooLarge,
     UnreadableSession,
 )
-from tools.harness.session_codec import HEAD_BYTES
+from agentforge_sessions.harness.session_codec import HEAD_BYTES
+from tests.support.clock import FakeClock
+from tests.support.filesystem import FaultyFileSystem
+from tests.support.listing import names_in
+from tests.support.sessions import session_id as an_id
 
 S = an_id(1)
 
@@ -236,7 +236,7 @@ def test_a_save_waits_for_the_lock_no_longer_than_it_may(base: Path) -> None:
     make(store, S)
     session = store.load(S)
     assert session is not None
-    from tools.durable import DirectoryLock, OsFileSystem
+    from agentforge_sessions.durable import DirectoryLock, OsFileSystem
 
     with DirectoryLock(OsFileSystem(), base / S), pytest.raises(LockTimeout):
         store.save(session)

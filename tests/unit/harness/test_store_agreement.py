@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.descriptors import held_below
-from tests.support.mounts import immutable
-from tests.support.sessions import session_id as an_id
-from tools.durable import ReadError
-from tools.harness import (
+from agentforge_sessions.durable import ReadError
+from agentforge_sessions.harness import (
     SessionContext,
     SessionCorrupted,
     SessionStore,
     SessionSummary,
     UnreadableSession,
 )
+from tests.support.descriptors import held_below
+from tests.support.mounts import immutable
+from tests.support.sessions import session_id as an_id
 
 S, OTHER = an_id(1), an_id(2)
 LIMIT = 4_000
@@ -145,7 +145,7 @@ def test_what_is_in_a_sessions_place_is_never_written_through(
     with pytest.raises(Exception) as caught:
         store.save(session)
 
-    assert type(caught.value).__module__.startswith("tools.")
+    assert type(caught.value).__module__.startswith("agentforge_sessions.")
     assert session.revision == 1
     assert (base / OTHER / "session.yaml").read_bytes() == other
 

@@ -11,14 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.clock import START, FakeTokens
-from tests.support.contained import contained
-from tests.support.filesystem import Call, FaultyFileSystem
-from tests.support.hostile_roots import snapshot
-from tests.support.sessions import session_id as an_id
-from tests.unit.harness.test_ids import HOSTILE
-from tools.durable import DirectoryLock, LockTimeout, OsFileSystem, WriteError
-from tools.harness import (
+from agentforge_sessions.durable import DirectoryLock, LockTimeout, OsFileSystem, WriteError
+from agentforge_sessions.harness import (
     AmbiguousSessionId,
     InvalidSessionId,
     SessionContext,
@@ -26,8 +20,14 @@ from tools.harness import (
     SessionNotFound,
     SessionStore,
 )
-from tools.harness.pruning import HarnessTarget
-from tools.prune import read_audit
+from agentforge_sessions.harness.pruning import HarnessTarget
+from agentforge_sessions.prune import read_audit
+from tests.support.clock import START, FakeTokens
+from tests.support.contained import contained
+from tests.support.filesystem import Call, FaultyFileSystem
+from tests.support.hostile_roots import snapshot
+from tests.support.sessions import session_id as an_id
+from tests.unit.harness.test_ids import HOSTILE
 
 S = an_id(1)
 

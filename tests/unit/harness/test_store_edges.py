@@ -7,9 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.durable import RemovalError, WriteError
+from agentforge_sessions.harness import (
+    SessionContext,
+    SessionCorrupted,
+    SessionManager,
+    SessionStore,
+)
 from tests.support.filesystem import FaultyFileSystem
-from tools.durable import RemovalError, WriteError
-from tools.harness import SessionContext, SessionCorrupted, SessionManager, SessionStore
 
 
 def saved(tmp_path: Path) -> tuple[SessionStore, SessionContext]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from agentforge_sessions.bootstrap import SandboxPhaseExecutor
+from agentforge_sessions.harness import SessionManager, SessionStore
+from agentforge_sessions.sandbox import CancelToken
 from tests.support.promptness import when
-from tools.bootstrap import SandboxPhaseExecutor
-from tools.harness import SessionManager, SessionStore
-from tools.sandbox import CancelToken
 
 
 def test_code_is_stopped_from_another_thread_and_its_run_recorded(store: SessionStore) -> None:

@@ -14,22 +14,18 @@ from mcp import Client
 from mcp_types import CallToolResult, TextContent
 from pydantic import BaseModel
 
-from tests.support.executors import FAILED, TRAPPED, FakeExecutor
-from tests.support.mcp_processes import ASKED
-from tests.support.questions import ANSWERS, DATABASE
-from tests.support.questions import MISSING as FIRST_ID
-from tools.durable import WriteError
-from tools.errors import AgentForgeError
-from tools.harness import PhaseResult, SessionConflict, SessionManager, SessionStore
-from tools.mcp_server import McpServerError
-from tools.mcp_server.arguments import Arguments, AskUserQuestions
-from tools.mcp_server.calls import CODE_THREADS, Call, Workers
-from tools.mcp_server.code_tool import CodeTool
-from tools.mcp_server.question_tools import QuestionTools
-from tools.mcp_server.server import CallsUnderWay, build_server
-from tools.mcp_server.session_tools import SessionTools
-from tools.mcp_server.tool import Answer, Tool
-from tools.questions import (
+from agentforge_sessions.durable import WriteError
+from agentforge_sessions.errors import AgentForgeError
+from agentforge_sessions.harness import PhaseResult, SessionConflict, SessionManager, SessionStore
+from agentforge_sessions.mcp_server import McpServerError
+from agentforge_sessions.mcp_server.arguments import Arguments, AskUserQuestions
+from agentforge_sessions.mcp_server.calls import CODE_THREADS, Call, Workers
+from agentforge_sessions.mcp_server.code_tool import CodeTool
+from agentforge_sessions.mcp_server.question_tools import QuestionTools
+from agentforge_sessions.mcp_server.server import CallsUnderWay, build_server
+from agentforge_sessions.mcp_server.session_tools import SessionTools
+from agentforge_sessions.mcp_server.tool import Answer, Tool
+from agentforge_sessions.questions import (
     QuestionsConfig,
     QuestionSession,
     QuestionSessions,
@@ -43,8 +39,12 @@ from tools.questions import (
     format_submission,
     format_user_response,
 )
-from tools.questions.wire import question_document
-from tools.sandbox import SandboxUnavailable
+from agentforge_sessions.questions.wire import question_document
+from agentforge_sessions.sandbox import SandboxUnavailable
+from tests.support.executors import FAILED, TRAPPED, FakeExecutor
+from tests.support.mcp_processes import ASKED
+from tests.support.questions import ANSWERS, DATABASE
+from tests.support.questions import MISSING as FIRST_ID
 
 pytestmark = pytest.mark.anyio
 

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tools.cli.main import run
-from tools.mcp_server import McpUnavailable, require_sdk
+from agentforge_sessions.cli.main import run
+from agentforge_sessions.mcp_server import McpUnavailable, require_sdk
 
 ROOT = Path(__file__).parents[3]
 
 
 def test_the_command_line_never_loads_the_sdk() -> None:
     look = (
-        "import sys, tools.cli.main, tools.mcp_server;"
+        "import sys, agentforge_sessions.cli.main, agentforge_sessions.mcp_server;"
         "print([name for name in ('mcp', 'pydantic', 'uvicorn', 'anyio') if name in sys.modules])"
     )
     found = subprocess.run(
@@ -34,7 +34,7 @@ def test_without_the_sdk_the_command_says_what_to_install(
     assert caught.value.package == "mcp"
     assert run(["mcp"]) == 1
     told = capsys.readouterr().err
-    assert "pip install 'agentforge-harness[mcp]'" in told
+    assert "pip install 'agentforge-sessions[mcp]'" in told
     assert "nothing was started" in told
     assert "Traceback" not in told
 

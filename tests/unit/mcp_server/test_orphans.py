@@ -6,8 +6,8 @@ from pathlib import Path
 
 from structlog.testing import capture_logs
 
-from tools.mcp_server.orphans import withdraw_orphans
-from tools.questions import QuestionSessions
+from agentforge_sessions.mcp_server.orphans import withdraw_orphans
+from agentforge_sessions.questions import QuestionSessions
 
 
 def test_a_directory_that_is_missing_or_unusable_hinders_nobody(tmp_path: Path) -> None:

@@ -10,13 +10,13 @@ import pytest
 from mcp import Client
 from mcp_types import CallToolResult, TextContent
 
+from agentforge_sessions.harness import SessionManager, SessionStore
+from agentforge_sessions.mcp_server.calls import Workers
+from agentforge_sessions.mcp_server.code_tool import CodeTool
+from agentforge_sessions.mcp_server.recording_tools import RecordingTools
+from agentforge_sessions.mcp_server.server import build_server
+from agentforge_sessions.mcp_server.session_tools import SessionTools
 from tests.support.executors import FakeExecutor
-from tools.harness import SessionManager, SessionStore
-from tools.mcp_server.calls import Workers
-from tools.mcp_server.code_tool import CodeTool
-from tools.mcp_server.recording_tools import RecordingTools
-from tools.mcp_server.server import build_server
-from tools.mcp_server.session_tools import SessionTools
 
 pytestmark = pytest.mark.anyio
 

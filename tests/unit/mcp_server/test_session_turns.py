@@ -15,15 +15,15 @@ from mcp import Client
 from mcp.server.lowlevel.server import Server
 from mcp_types import CallToolResult, TextContent
 
+from agentforge_sessions.harness import PhaseResult, SessionManager, SessionStore
+from agentforge_sessions.mcp_server.arguments import RunCode, SessionAdvance
+from agentforge_sessions.mcp_server.calls import Call, Workers
+from agentforge_sessions.mcp_server.code_tool import CodeTool
+from agentforge_sessions.mcp_server.server import build_server
+from agentforge_sessions.mcp_server.session_tools import SessionTools
+from agentforge_sessions.mcp_server.turns import SessionTurns
 from tests.support.executors import FakeExecutor
 from tests.support.filesystem import FaultyFileSystem, every_call_from
-from tools.harness import PhaseResult, SessionManager, SessionStore
-from tools.mcp_server.arguments import RunCode, SessionAdvance
-from tools.mcp_server.calls import Call, Workers
-from tools.mcp_server.code_tool import CodeTool
-from tools.mcp_server.server import build_server
-from tools.mcp_server.session_tools import SessionTools
-from tools.mcp_server.turns import SessionTurns
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,14 @@ from hypothesis import strategies as st
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification
 
-from tools.mcp_server.stdio import LineFramer, TooLong, _some, _write, parse, stdio_streams
+from agentforge_sessions.mcp_server.stdio import (
+    LineFramer,
+    TooLong,
+    _some,
+    _write,
+    parse,
+    stdio_streams,
+)
 
 PING = b'{"jsonrpc":"2.0","id":7,"method":"ping"}'
 

@@ -20,11 +20,9 @@ from typing import Any
 import pytest
 from backports import zstd
 
-from tests.support.filesystem import Call, FaultyFileSystem, nth_of
-from tests.support.prune_sites import Site, below, outside_of, tree_of, uuid_of
-from tools.durable import OsFileSystem
-from tools.harness.pruning import HarnessTarget
-from tools.prune import (
+from agentforge_sessions.durable import OsFileSystem
+from agentforge_sessions.harness.pruning import HarnessTarget
+from agentforge_sessions.prune import (
     ArchiveUnavailable,
     Disposal,
     InvalidArchive,
@@ -38,7 +36,9 @@ from tools.prune import (
     prune,
     restore_archive,
 )
-from tools.sandbox import SandboxTarget
+from agentforge_sessions.sandbox import SandboxTarget
+from tests.support.filesystem import Call, FaultyFileSystem, nth_of
+from tests.support.prune_sites import Site, below, outside_of, tree_of, uuid_of
 
 SID = uuid_of(1)
 
@@ -304,8 +304,8 @@ def test_without_the_extra_the_error_says_what_to_install() -> None:
 import sys
 sys.modules['backports.zstd'] = sys.modules['compression'] = None
 from pathlib import Path
-from tools.prune import ArchiveUnavailable, TarArchiver, restore_archive
-from tools.sandbox import SandboxTarget
+from agentforge_sessions.prune import ArchiveUnavailable, TarArchiver, restore_archive
+from agentforge_sessions.sandbox import SandboxTarget
 for act in (lambda: TarArchiver(directory=Path('x')),
             lambda: restore_archive(Path('x'), SandboxTarget(Path('.')))):
     try:
@@ -314,7 +314,7 @@ for act in (lambda: TarArchiver(directory=Path('x')),
         print(error)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout.count("agentforge-harness[archive]") == 2, done.stderr
+    assert done.stdout.count("agentforge-sessions[archive]") == 2, done.stderr
     assert str(ArchiveUnavailable()) in done.stdout
 
 

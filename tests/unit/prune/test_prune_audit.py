@@ -13,11 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.clock import START
-from tests.support.filesystem import Buffers, FaultyFileSystem, nth_call, nth_of
-from tests.support.prune_sites import ACTOR, Site, tree_of
-from tools.durable import OsFileSystem
-from tools.prune import (
+from agentforge_sessions.durable import OsFileSystem
+from agentforge_sessions.prune import (
     AUDIT_NAME,
     Disposal,
     PruneResult,
@@ -27,9 +24,12 @@ from tools.prune import (
     prune,
     read_audit,
 )
-from tools.prune.audit import KEPT_LOGS, AuditLog, actor
-from tools.prune.reserve import RESERVE_BYTES, RESERVE_NAME
-from tools.sandbox import SandboxTarget
+from agentforge_sessions.prune.audit import KEPT_LOGS, AuditLog, actor
+from agentforge_sessions.prune.reserve import RESERVE_BYTES, RESERVE_NAME
+from agentforge_sessions.sandbox import SandboxTarget
+from tests.support.clock import START
+from tests.support.filesystem import Buffers, FaultyFileSystem, nth_call, nth_of
+from tests.support.prune_sites import ACTOR, Site, tree_of
 
 OLD = RetentionPolicy(max_age_hours=24)
 

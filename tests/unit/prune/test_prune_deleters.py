@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
+from agentforge_sessions.prune import Disposal, Outside, PruneResult, RetentionPolicy, prune
+from agentforge_sessions.prune.deleters import DELETERS, Deleters
+from agentforge_sessions.prune.inspection import batch_size
+from agentforge_sessions.sandbox import SandboxTarget
 from tests.support.filesystem import Call
 from tests.support.promptness import when
 from tests.support.prune_sites import Site, Watcher, write_files
-from tools.prune import Disposal, Outside, PruneResult, RetentionPolicy, prune
-from tools.prune.deleters import DELETERS, Deleters
-from tools.prune.inspection import batch_size
-from tools.sandbox import SandboxTarget
 
 OLD = RetentionPolicy(max_age_hours=24)
 LONG_S = 60.0

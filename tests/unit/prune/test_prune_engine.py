@@ -13,6 +13,19 @@ from typing import Any
 
 import pytest
 
+from agentforge_sessions.durable import OsFileSystem
+from agentforge_sessions.prune import (
+    Disposal,
+    InvalidPolicy,
+    PruneResult,
+    PruneRootUnusable,
+    RetentionPolicy,
+    pin,
+    prune,
+    restore_from_trash,
+)
+from agentforge_sessions.prune.policy import Reason
+from agentforge_sessions.sandbox import SandboxTarget
 from tests.support.filesystem import Call, FaultyFileSystem, nth_of
 from tests.support.mounts import immutable
 from tests.support.prune_sites import (
@@ -27,19 +40,6 @@ from tests.support.prune_sites import (
     uuid_of,
     write_files,
 )
-from tools.durable import OsFileSystem
-from tools.prune import (
-    Disposal,
-    InvalidPolicy,
-    PruneResult,
-    PruneRootUnusable,
-    RetentionPolicy,
-    pin,
-    prune,
-    restore_from_trash,
-)
-from tools.prune.policy import Reason
-from tools.sandbox import SandboxTarget
 
 OLD = RetentionPolicy(max_age_hours=24)
 SHARED, EXCLUSIVE = fcntl.LOCK_SH, fcntl.LOCK_EX

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.durable import OsFileSystem, empty_directory
+from agentforge_sessions.prune import PruneResult, RetentionPolicy, prune
+from agentforge_sessions.prune.inspection import LEVELS, Size
+from agentforge_sessions.sandbox import SandboxTarget
 from tests.support.filesystem import Call, FaultyFileSystem
 from tests.support.prune_sites import Site
-from tools.durable import OsFileSystem, empty_directory
-from tools.prune import PruneResult, RetentionPolicy, prune
-from tools.prune.inspection import LEVELS, Size
-from tools.sandbox import SandboxTarget
 
 DEEP = LEVELS + 100
 SIDES = 25

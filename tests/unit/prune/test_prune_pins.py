@@ -7,8 +7,7 @@ import os
 
 import pytest
 
-from tests.support.prune_sites import Site, tree_of, uuid_of
-from tools.prune import (
+from agentforge_sessions.prune import (
     PruneResult,
     PruneRootMissing,
     PruneRootUnusable,
@@ -18,8 +17,9 @@ from tools.prune import (
     prune,
     unpin,
 )
-from tools.prune.policy import Reason
-from tools.sandbox import SandboxTarget
+from agentforge_sessions.prune.policy import Reason
+from agentforge_sessions.sandbox import SandboxTarget
+from tests.support.prune_sites import Site, tree_of, uuid_of
 
 
 @pytest.fixture

@@ -8,9 +8,16 @@ from typing import Any
 
 import pytest
 
+from agentforge_sessions.prune import (
+    Candidate,
+    InvalidPolicy,
+    Plan,
+    PruneError,
+    RetentionPolicy,
+    decide,
+)
+from agentforge_sessions.prune.policy import GIB, Reason
 from tests.support.clock import START
-from tools.prune import Candidate, InvalidPolicy, Plan, PruneError, RetentionPolicy, decide
-from tools.prune.policy import GIB, Reason
 
 R = Reason
 

@@ -15,9 +15,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from tests.support.filesystem import Call
-from tests.support.prune_sites import Site, outside_of, tree_of
-from tools.prune import (
+from agentforge_sessions.prune import (
     AUDIT_NAME,
     Disposal,
     PruneBusy,
@@ -31,8 +29,18 @@ from tools.prune import (
     restore_from_trash,
     unpin,
 )
-from tools.prune.private import COMING, GOING, PINS, PRIVATE, TRASH, hidden_name, session_of
-from tools.sandbox import SandboxTarget
+from agentforge_sessions.prune.private import (
+    COMING,
+    GOING,
+    PINS,
+    PRIVATE,
+    TRASH,
+    hidden_name,
+    session_of,
+)
+from agentforge_sessions.sandbox import SandboxTarget
+from tests.support.filesystem import Call
+from tests.support.prune_sites import Site, outside_of, tree_of
 
 OLD = RetentionPolicy(max_age_hours=24)
 OTHER = 12_345

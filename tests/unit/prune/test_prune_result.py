@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from tools.prune import PruneResult, human_bytes
+from agentforge_sessions.prune import PruneResult, human_bytes
 
 
 @pytest.mark.parametrize(

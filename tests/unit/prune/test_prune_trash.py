@@ -13,9 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.filesystem import Buffers, FaultyFileSystem, nth_of
-from tests.support.prune_sites import Site, below, tree_of, uuid_of
-from tools.prune import (
+from agentforge_sessions.prune import (
     Disposal,
     InvalidPolicy,
     NotInTrash,
@@ -30,8 +28,10 @@ from tools.prune import (
     prune,
     restore_from_trash,
 )
-from tools.prune.reserve import RESERVE_NAME
-from tools.sandbox import SandboxTarget
+from agentforge_sessions.prune.reserve import RESERVE_NAME
+from agentforge_sessions.sandbox import SandboxTarget
+from tests.support.filesystem import Buffers, FaultyFileSystem, nth_of
+from tests.support.prune_sites import Site, below, tree_of, uuid_of
 
 OLD = RetentionPolicy(max_age_hours=24)
 WEEK = timedelta(days=7)

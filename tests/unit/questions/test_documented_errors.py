@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.filesystem import FaultyFileSystem, nth_of
-from tests.support.questions import ANSWERS, MISSING, QUESTIONS, FakeTime, build
-from tools.questions import (
+from agentforge_sessions.questions import (
     AnswersTimeout,
     AtomicWriteError,
     InvalidQuestions,
@@ -20,6 +18,8 @@ from tools.questions import (
     SessionNotFound,
     SessionRejected,
 )
+from tests.support.filesystem import FaultyFileSystem, nth_of
+from tests.support.questions import ANSWERS, MISSING, QUESTIONS, FakeTime, build
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import pytest
 
+from agentforge_sessions.questions import QuestionError, SessionCorrupted, SessionStatus, wire
 from tests.support.questions import FakeTime, build
-from tools.questions import QuestionError, SessionCorrupted, SessionStatus, wire
 
 GOLDEN: Final = Path(__file__).parents[2] / "golden" / "question_sessions" / "sessions"
 CASES: Final[list[dict[str, Any]]] = json.loads((GOLDEN / "index.json").read_text("utf-8"))["cases"]

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from tools.questions import (
+from agentforge_sessions.questions import (
     InvalidAnswers,
     QuestionError,
     format_elaborate_request,
@@ -24,7 +24,7 @@ from tools.questions import (
     parse_questions,
     validate_answers,
 )
-from tools.questions.formatting import short_id
+from agentforge_sessions.questions.formatting import short_id
 
 GOLDEN: Final = Path(__file__).parents[2] / "golden" / "question_sessions"
 

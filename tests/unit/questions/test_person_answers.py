@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tools.harness import PersonQuestion, answers_in_words
-from tools.person import QuestionSessionPerson
-from tools.questions import InvalidAnswers, QuestionSessions, SessionNotFound
-from tools.workflows.agents import AgentOption, AgentQuestion
+from agentforge_sessions.harness import PersonQuestion, answers_in_words
+from agentforge_sessions.person import QuestionSessionPerson
+from agentforge_sessions.questions import InvalidAnswers, QuestionSessions, SessionNotFound
+from agentforge_sessions.workflows.agents import AgentOption, AgentQuestion
 
 SIZE = AgentQuestion(
     prompt="How large?",

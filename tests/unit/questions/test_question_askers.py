@@ -12,13 +12,10 @@ import pytest
 from attrs import frozen
 from structlog.testing import capture_logs
 
-from tests.support.clock import FakeClock
-from tests.support.desks import COLOUR
-from tests.support.questions import QUESTIONS, build
-from tools.harness import SessionManager, SessionStore
-from tools.harness.errors import QuestionWaits
-from tools.person import PersonDesk, end_of_session, open_questions
-from tools.questions import (
+from agentforge_sessions.harness import SessionManager, SessionStore
+from agentforge_sessions.harness.errors import QuestionWaits
+from agentforge_sessions.person import PersonDesk, end_of_session, open_questions
+from agentforge_sessions.questions import (
     AnswersTimeout,
     Asker,
     QuestionSessions,
@@ -26,7 +23,10 @@ from tools.questions import (
     TooManySessions,
     wire,
 )
-from tools.questions.askers import ASKER_KILLED, asker_document, end_of, parse_asker
+from agentforge_sessions.questions.askers import ASKER_KILLED, asker_document, end_of, parse_asker
+from tests.support.clock import FakeClock
+from tests.support.desks import COLOUR
+from tests.support.questions import QUESTIONS, build
 
 
 @frozen
@@ -63,7 +63,7 @@ def test_this_process_waits_as_long_as_it_lives() -> None:
 
 
 def _real() -> Any:
-    from tools.questions.owners import OsProcesses
+    from agentforge_sessions.questions.owners import OsProcesses
 
     return OsProcesses()
 

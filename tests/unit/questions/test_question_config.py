@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from attrs import asdict
 
-from tools.questions import (
+from agentforge_sessions.questions import (
     Config,
     InvalidConfig,
     NotifyConfig,

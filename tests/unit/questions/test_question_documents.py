@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tools.questions import (
+from agentforge_sessions.questions import (
     Config,
     QuestionSessions,
     UserAnswer,
     format_user_response,
     load_config,
 )
-from tools.questions.store import DEFAULT_BASE_DIR
+from agentforge_sessions.questions.store import DEFAULT_BASE_DIR
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "questions.md"
 

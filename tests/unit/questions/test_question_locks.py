@@ -17,19 +17,19 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from agentforge_sessions.durable import FileSystem, OsFileSystem
+from agentforge_sessions.questions import SessionBusy
+from agentforge_sessions.questions.locks import LOCK_FILE, SessionLock
+from agentforge_sessions.questions.owners import OsProcesses, Owner, Verdict, judge, parse_owner
 from tests.support.filesystem import Call, FaultyFileSystem, nth_of
 from tests.support.questions import MISSING, FakeTime
-from tools.durable import FileSystem, OsFileSystem
-from tools.questions import SessionBusy
-from tools.questions.locks import LOCK_FILE, SessionLock
-from tools.questions.owners import OsProcesses, Owner, Verdict, judge, parse_owner
 
 ROOT = Path(__file__).parents[3]
 HOLDER = """
 import sys
 from pathlib import Path
-from tools.durable import OsFileSystem
-from tools.questions.locks import SessionLock
+from agentforge_sessions.durable import OsFileSystem
+from agentforge_sessions.questions.locks import SessionLock
 
 lock = SessionLock(OsFileSystem(), Path(sys.argv[1]), "x", token=lambda: "holder").acquire()
 print("held", flush=True)

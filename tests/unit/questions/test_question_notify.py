@@ -16,10 +16,10 @@ import psutil
 import pytest
 from structlog.testing import capture_logs
 
+from agentforge_sessions.questions import Notifier, NotifyConfig, Option, Question, QuestionSession
+from agentforge_sessions.questions.notify import plain, run_command
 from tests.support.promptness import given_time
 from tests.support.questions import DATABASE, build
-from tools.questions import Notifier, NotifyConfig, Option, Question, QuestionSession
-from tools.questions.notify import plain, run_command
 
 HOSTILE = Question(
     prompt="Run $(touch /tmp/x)?\x1b]0;evil\x07\n`id` <b>&",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.questions import InvalidConfig, load_config, shared_directory
+from agentforge_sessions.questions import InvalidConfig, load_config, shared_directory
 
 HOME = Path("/home/ada")
 

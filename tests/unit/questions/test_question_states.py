@@ -14,11 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.clock import FakeClock
-from tests.support.filesystem import Call, FaultyFileSystem, nth_call
-from tests.support.listing import names_in
-from tests.support.questions import ANSWERS, MISSING, QUESTIONS, build
-from tools.questions import (
+from agentforge_sessions.questions import (
     AmbiguousSessionId,
     AtomicReadError,
     AtomicWriteError,
@@ -39,7 +35,11 @@ from tools.questions import (
     UnreadableQuestion,
     UserAnswer,
 )
-from tools.questions.domain import TRANSITIONS, next_status
+from agentforge_sessions.questions.domain import TRANSITIONS, next_status
+from tests.support.clock import FakeClock
+from tests.support.filesystem import Call, FaultyFileSystem, nth_call
+from tests.support.listing import names_in
+from tests.support.questions import ANSWERS, MISSING, QUESTIONS, build
 
 Act = Callable[[QuestionSessions, str], object]
 ACTS: dict[str, Act] = {
@@ -548,7 +548,7 @@ def test_a_change_in_the_same_tick_of_the_file_clock_is_not_missed(base: Path) -
 
 
 def test_a_wait_does_not_miss_a_change_in_the_same_tick(base: Path) -> None:
-    from tools.questions.waiting import Deadline, Wait
+    from agentforge_sessions.questions.waiting import Deadline, Wait
 
     tick = 1_772_000_000.0
     sessions = build(base, wall=lambda: tick)
@@ -654,8 +654,8 @@ def test_a_clean_up_leaves_what_it_can_not_date(
 def test_an_operators_prune_leaves_what_waits_and_a_clean_up_does_not(
     sessions: QuestionSessions, base: Path, clock: FakeClock
 ) -> None:
-    from tools.prune import Outside, RetentionPolicy, prune
-    from tools.questions.pruning import QuestionTarget
+    from agentforge_sessions.prune import Outside, RetentionPolicy, prune
+    from agentforge_sessions.questions.pruning import QuestionTarget
 
     waits, ended = sessions.create_session(QUESTIONS), sessions.create_session(QUESTIONS)
     sessions.save_session_answers(ended, ANSWERS)

@@ -14,6 +14,19 @@ from pathlib import Path
 import anyio
 import pytest
 
+from agentforge_sessions.questions import (
+    AnswersTimeout,
+    QuestionSessions,
+    SessionAnswers,
+    SessionCorrupted,
+    SessionEnded,
+    SessionNotFound,
+    SessionRejected,
+    SessionStatus,
+)
+from agentforge_sessions.questions import waiting as waiting_module
+from agentforge_sessions.questions.waiting import Deadline, ThreadBell
+from agentforge_sessions.questions.watching import FileWatcher, NoWatcher
 from tests.support.clock import FakeClock
 from tests.support.promptness import soonest
 from tests.support.questions import (
@@ -24,19 +37,6 @@ from tests.support.questions import (
     FakeTime,
     build,
 )
-from tools.questions import (
-    AnswersTimeout,
-    QuestionSessions,
-    SessionAnswers,
-    SessionCorrupted,
-    SessionEnded,
-    SessionNotFound,
-    SessionRejected,
-    SessionStatus,
-)
-from tools.questions import waiting as waiting_module
-from tools.questions.waiting import Deadline, ThreadBell
-from tools.questions.watching import FileWatcher, NoWatcher
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from tools.questions.inotify import Inotify, is_available
-from tools.questions.watching import THREAD_NAME, InotifyWatcher, _until_readable
+from agentforge_sessions.questions.inotify import Inotify, is_available
+from agentforge_sessions.questions.watching import THREAD_NAME, InotifyWatcher, _until_readable
 
 pytestmark = pytest.mark.skipif(not is_available(), reason="this system has no inotify")
 PATIENCE_S = 60

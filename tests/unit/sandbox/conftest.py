@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.sandbox import SandboxResult
+from agentforge_sessions.sandbox import SandboxResult
 
 
 @pytest.fixture

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.sandbox import WorkspaceBusy, WorkspaceError, forget_usage
+from agentforge_sessions.sandbox.claims import _seats, claim, try_claim
+from agentforge_sessions.sandbox.trusted import refuse_trusted
+from agentforge_sessions.sandbox.usage import Usage, UsageBook, usage_book
+from agentforge_sessions.sandbox.workspace import open_workspace
 from tests.support.descriptors import held_below
-from tools.sandbox import WorkspaceBusy, WorkspaceError, forget_usage
-from tools.sandbox.claims import _seats, claim, try_claim
-from tools.sandbox.trusted import refuse_trusted
-from tools.sandbox.usage import Usage, UsageBook, usage_book
-from tools.sandbox.workspace import open_workspace
 
 HOLDER = """
 import fcntl, os, sys

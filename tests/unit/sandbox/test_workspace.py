@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.descriptors import held_below
-from tools.sandbox import WorkspaceError, create_sandbox, open_workspace_file
-from tools.sandbox.workspace import (
+from agentforge_sessions.sandbox import WorkspaceError, create_sandbox, open_workspace_file
+from agentforge_sessions.sandbox.workspace import (
     Snapshot,
     ensure_workspace,
     list_files,
@@ -19,6 +18,7 @@ from tools.sandbox.workspace import (
     open_workspace,
     take_snapshot,
 )
+from tests.support.descriptors import held_below
 
 
 def look(root: Path, **limits: int) -> Snapshot:

@@ -13,10 +13,10 @@ from attrs import define
 from textual import events
 from textual.pilot import Pilot
 
+from agentforge_sessions.terminal.app import QuestionsApp
+from agentforge_sessions.terminal.drafts import DraftStore
+from agentforge_sessions.terminal.theme_name import ThemeName
 from tests.support.question_desk import FakeDesk
-from tools.terminal.app import QuestionsApp
-from tools.terminal.drafts import DraftStore
-from tools.terminal.theme_name import ThemeName
 
 PATIENCE_S = 30.0
 _NAMED = {" ": ("space", " "), "\n": ("enter", "\r"), "'": ("apostrophe", "'"), ",": ("comma", ",")}

@@ -5,10 +5,8 @@ from pathlib import Path
 import pytest
 from textual import events
 
-from tests.support.question_desk import CHECKS, NAME, STORAGE, FakeDesk
-from tests.unit.terminal.conftest import Person, Sitting
-from tools.durable import WriteError
-from tools.questions import (
+from agentforge_sessions.durable import WriteError
+from agentforge_sessions.questions import (
     Option,
     Question,
     SessionStatus,
@@ -16,7 +14,9 @@ from tools.questions import (
     format_elaborate_request,
     format_rephrase_request,
 )
-from tools.terminal.drafts import DraftStore
+from agentforge_sessions.terminal.drafts import DraftStore
+from tests.support.question_desk import CHECKS, NAME, STORAGE, FakeDesk
+from tests.unit.terminal.conftest import Person, Sitting
 
 pytestmark = pytest.mark.anyio
 

@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.filesystem import FaultyFileSystem, every_call_from
-from tests.support.question_desk import CHECKS, STORAGE, session_id
-from tools.durable import WriteError
-from tools.questions import UserAnswer, validate_answers
-from tools.terminal.draft import (
+from agentforge_sessions.durable import WriteError
+from agentforge_sessions.questions import UserAnswer, validate_answers
+from agentforge_sessions.terminal.draft import (
     Ask,
     Draft,
     Reply,
@@ -26,7 +24,9 @@ from tools.terminal.draft import (
     to_fields,
     write,
 )
-from tools.terminal.drafts import DraftStore, DraftUnreadable
+from agentforge_sessions.terminal.drafts import DraftStore, DraftUnreadable
+from tests.support.filesystem import FaultyFileSystem, every_call_from
+from tests.support.question_desk import CHECKS, STORAGE, session_id
 
 ONE = session_id(1)
 QUESTIONS = (STORAGE, CHECKS)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from agentforge_sessions.questions import SessionStatus
+from agentforge_sessions.terminal.desk import Ending
+from agentforge_sessions.terminal.drafts import DraftStore
 from tests.support.question_desk import CHECKS, STORAGE, FakeDesk
 from tests.unit.terminal.conftest import Person, Sitting, flat
-from tools.questions import SessionStatus
-from tools.terminal.desk import Ending
-from tools.terminal.drafts import DraftStore
 
 pytestmark = pytest.mark.anyio
 

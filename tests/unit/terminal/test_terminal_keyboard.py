@@ -17,15 +17,15 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.drivers.web_driver import WebDriver
 from textual.message import Message
 
-from tests.support.question_desk import FakeDesk
-from tools.terminal.app import QuestionsApp
-from tools.terminal.drafts import DraftStore
-from tools.terminal.keyboard import (
+from agentforge_sessions.terminal.app import QuestionsApp
+from agentforge_sessions.terminal.drafts import DraftStore
+from agentforge_sessions.terminal.keyboard import (
     EscapeFirstDriver,
     EscapeFirstParser,
     EscapeFirstWebDriver,
     escape_first,
 )
+from tests.support.question_desk import FakeDesk
 
 ESC = "\x1b"
 
@@ -191,7 +191,7 @@ def test_the_application_reads_keys_so_in_a_terminal_and_in_a_page(tmp_path: Pat
 PROGRAM = """
 import sys
 from textual.app import App
-from tools.terminal.keyboard import EscapeFirstDriver
+from agentforge_sessions.terminal.keyboard import EscapeFirstDriver
 
 class Shown(App):
     def on_mount(self): self.keys = []

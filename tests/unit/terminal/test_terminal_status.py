@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.questions import Asker
+from agentforge_sessions.questions.owners import Owner
+from agentforge_sessions.terminal.answer_lines import head_text
+from agentforge_sessions.terminal.asked_by import asked_text, asker_name
+from agentforge_sessions.terminal.text import folder_name, running
 from tests.support.question_desk import CHECKS, NAME, STORAGE, FakeDesk
 from tests.unit.terminal.conftest import Sitting
-from tools.questions import Asker
-from tools.questions.owners import Owner
-from tools.terminal.answer_lines import head_text
-from tools.terminal.asked_by import asked_text, asker_name
-from tools.terminal.text import folder_name, running
 
 pytestmark = pytest.mark.anyio
 

@@ -7,11 +7,11 @@ import itertools
 import pytest
 from rich.color import Color as RichColor
 
+from agentforge_sessions.questions import Option, Question
+from agentforge_sessions.terminal.theme_name import ThemeName
+from agentforge_sessions.terminal.themes import THEMES, theme_after
 from tests.support.question_desk import CHECKS, STORAGE, FakeDesk, session_id
 from tests.unit.terminal.conftest import Person, Sitting
-from tools.questions import Option, Question
-from tools.terminal.theme_name import ThemeName
-from tools.terminal.themes import THEMES, theme_after
 
 pytestmark = pytest.mark.anyio
 TEXT = {ThemeName.DARK: 4.5, ThemeName.LIGHT: 4.5, ThemeName.CONTRAST: 7.0}

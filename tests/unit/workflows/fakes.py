@@ -9,9 +9,9 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from tools.durable import OsFileSystem
-from tools.harness import PhaseResult, SessionManager, SessionStore, TokenBudget
-from tools.workflows import Phase, RunObserver, Workflow, WorkflowRunner
+from agentforge_sessions.durable import OsFileSystem
+from agentforge_sessions.harness import PhaseResult, SessionManager, SessionStore, TokenBudget
+from agentforge_sessions.workflows import Phase, RunObserver, Workflow, WorkflowRunner
 
 
 class Killed(BaseException):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tools.workflows.agent_workflow import GATES, AgentWorkflow
-from tools.workflows.answers import parse_answer
-from tools.workflows.spec_schema import parse_specification
+from agentforge_sessions.workflows.agent_workflow import GATES, AgentWorkflow
+from agentforge_sessions.workflows.answers import parse_answer
+from agentforge_sessions.workflows.spec_schema import parse_specification
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 

@@ -8,6 +8,43 @@ from pathlib import Path
 import pytest
 from attrs import define, evolve
 
+from agentforge_sessions.durable import FileLock, OsFileSystem
+from agentforge_sessions.harness import (
+    InvalidStateTransition,
+    PersonQuestion,
+    PersonReply,
+    SessionConflict,
+    SessionNotFound,
+    SessionState,
+    SessionStore,
+)
+from agentforge_sessions.workflows.agent_work import WORKFLOW_NAME, AgentWork, is_agent_session
+from agentforge_sessions.workflows.agent_workflow import AgentPhase, AgentWorkflow, FileGroup, Gate
+from agentforge_sessions.workflows.agents import (
+    AgentAnswer,
+    AgentCrashed,
+    AgentCutOff,
+    AgentFailed,
+    AgentQuestion,
+    AgentRequest,
+    AgentTimeout,
+    AgentUnavailable,
+    TokenUsage,
+)
+from agentforge_sessions.workflows.errors import (
+    AlreadyRunning,
+    AttemptsExhausted,
+    BudgetTooSmall,
+    InvalidWorkflow,
+    NoAgent,
+    NoEarlierPhase,
+    NotAWorkflowSession,
+    NothingToRetry,
+    TestsContested,
+)
+from agentforge_sessions.workflows.gate_port import GateUnavailable
+from agentforge_sessions.workflows.run_outcome import StopCause
+from agentforge_sessions.workflows.specification import InvalidSpecification, UnknownComponent
 from tests.support.agents import (
     CODE,
     GOOD,
@@ -23,43 +60,6 @@ from tests.support.agents import (
     tdflow_work,
 )
 from tests.support.ids import sid
-from tools.durable import FileLock, OsFileSystem
-from tools.harness import (
-    InvalidStateTransition,
-    PersonQuestion,
-    PersonReply,
-    SessionConflict,
-    SessionNotFound,
-    SessionState,
-    SessionStore,
-)
-from tools.workflows.agent_work import WORKFLOW_NAME, AgentWork, is_agent_session
-from tools.workflows.agent_workflow import AgentPhase, AgentWorkflow, FileGroup, Gate
-from tools.workflows.agents import (
-    AgentAnswer,
-    AgentCrashed,
-    AgentCutOff,
-    AgentFailed,
-    AgentQuestion,
-    AgentRequest,
-    AgentTimeout,
-    AgentUnavailable,
-    TokenUsage,
-)
-from tools.workflows.errors import (
-    AlreadyRunning,
-    AttemptsExhausted,
-    BudgetTooSmall,
-    InvalidWorkflow,
-    NoAgent,
-    NoEarlierPhase,
-    NotAWorkflowSession,
-    NothingToRetry,
-    TestsContested,
-)
-from tools.workflows.gate_port import GateUnavailable
-from tools.workflows.run_outcome import StopCause
-from tools.workflows.specification import InvalidSpecification, UnknownComponent
 
 
 @pytest.fixture
@@ -667,7 +667,7 @@ def test_only_one_worker_runs_a_session(ground: AgentGround) -> None:
 
 def test_sessions_that_are_not_an_agents_or_have_ended_are_refused(ground: AgentGround) -> None:
     store = SessionStore(ground.base)
-    from tools.harness import SessionManager
+    from agentforge_sessions.harness import SessionManager
 
     other = SessionManager(store).create("tdflow", "red")
     with pytest.raises(NotAWorkflowSession):

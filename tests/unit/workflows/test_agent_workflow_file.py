@@ -7,10 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.harness import SessionState
+from agentforge_sessions.workflows import (
+    AgentWork,
+    AgentWorkflow,
+    InvalidWorkflow,
+    load_agent_workflow,
+)
+from agentforge_sessions.workflows.builtin import BUILT_IN
 from tests.support.agents import AgentGround, ScriptedAgent, block
-from tools.harness import SessionState
-from tools.workflows import AgentWork, AgentWorkflow, InvalidWorkflow, load_agent_workflow
-from tools.workflows.builtin import BUILT_IN
 
 ROOT = Path(__file__).resolve().parents[3]
 TEXT = """\

@@ -7,6 +7,34 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.durable import FileLock, OsFileSystem
+from agentforge_sessions.harness import (
+    PersonReply,
+    SessionManager,
+    SessionNotFound,
+    SessionState,
+    SessionStore,
+)
+from agentforge_sessions.workflows import (
+    AgentPhase,
+    AgentRunner,
+    AgentWork,
+    AgentWorkflow,
+    FileGroup,
+    Gate,
+    RunOutcome,
+    SilentAgentObserver,
+    Verdict,
+)
+from agentforge_sessions.workflows.agent_work import WORKFLOW_NAME
+from agentforge_sessions.workflows.agents import (
+    AgentAnswer,
+    AgentOption,
+    AgentQuestion,
+    AgentUnavailable,
+)
+from agentforge_sessions.workflows.errors import NotAWorkflowSession
+from agentforge_sessions.workflows.gate_port import GateUnavailable
 from tests.support.agents import (
     GOOD,
     GREEN,
@@ -18,23 +46,6 @@ from tests.support.agents import (
     rejected,
     tdflow_work,
 )
-from tools.durable import FileLock, OsFileSystem
-from tools.harness import PersonReply, SessionManager, SessionNotFound, SessionState, SessionStore
-from tools.workflows import (
-    AgentPhase,
-    AgentRunner,
-    AgentWork,
-    AgentWorkflow,
-    FileGroup,
-    Gate,
-    RunOutcome,
-    SilentAgentObserver,
-    Verdict,
-)
-from tools.workflows.agent_work import WORKFLOW_NAME
-from tools.workflows.agents import AgentAnswer, AgentOption, AgentQuestion, AgentUnavailable
-from tools.workflows.errors import NotAWorkflowSession
-from tools.workflows.gate_port import GateUnavailable
 
 ASKS = AgentAnswer(
     text="",

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.durable import OsFileSystem, WriteError
-from tools.workflows.component_files import (
+from agentforge_sessions.durable import OsFileSystem, WriteError
+from agentforge_sessions.workflows.component_files import (
     MAX_FILES,
     WorkspaceTooLarge,
     apply_files,

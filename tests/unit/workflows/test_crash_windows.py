@@ -7,11 +7,11 @@ from collections import Counter
 
 import pytest
 
+from agentforge_sessions.durable.replacing import is_temporary
+from agentforge_sessions.harness import SessionState, SessionStore
+from agentforge_sessions.harness.session_store import SESSION_FILE
+from agentforge_sessions.workflows import AttemptsExhausted, Input, Phase, Workflow
 from tests.unit.workflows.fakes import DyingFileSystem, Ground, Killed
-from tools.durable.replacing import is_temporary
-from tools.harness import SessionState, SessionStore
-from tools.harness.session_store import SESSION_FILE
-from tools.workflows import AttemptsExhausted, Input, Phase, Workflow
 
 PLAIN = Workflow(
     name="plain",

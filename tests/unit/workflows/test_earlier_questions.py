@@ -7,13 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.harness import (
+    PersonAnswer,
+    QuestionWaits,
+    SessionManager,
+    SessionState,
+    SessionStore,
+)
+from agentforge_sessions.person import PersonDesk, QuestionSessionPerson
+from agentforge_sessions.questions import QuestionSessions
+from agentforge_sessions.workflows import RunOutcome
+from agentforge_sessions.workflows.agents import AgentUnavailable
 from tests.support.agents import GOOD, AgentGround, ScriptedAgent
 from tests.support.desks import COLOUR
-from tools.harness import PersonAnswer, QuestionWaits, SessionManager, SessionState, SessionStore
-from tools.person import PersonDesk, QuestionSessionPerson
-from tools.questions import QuestionSessions
-from tools.workflows import RunOutcome
-from tools.workflows.agents import AgentUnavailable
 
 RECORDED = Path(__file__).resolve().parents[2] / "recorded" / "earlier_questions"
 WAITING = "1da7a45e-ca3d-44e1-af57-bc7e2b6e1119"

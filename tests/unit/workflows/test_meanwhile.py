@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from tools.harness import PhaseResult, SessionManager, SessionState, SessionStore
-from tools.workflows import Phase, Workflow, WorkflowRunner
+from agentforge_sessions.harness import PhaseResult, SessionManager, SessionState, SessionStore
+from agentforge_sessions.workflows import Phase, Workflow, WorkflowRunner
 
 
 class Meddling:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.harness import SessionHistory, SessionManager, SessionStore
+from agentforge_sessions.workflows.agents import AgentUnavailable
+from agentforge_sessions.workflows.attempts import TimeSpent, time_spent
+from agentforge_sessions.workflows.report import session_report
 from tests.support.agents import GOOD, GREEN, WRONG, AgentGround, ScriptedAgent, block
-from tools.harness import SessionHistory, SessionManager, SessionStore
-from tools.workflows.agents import AgentUnavailable
-from tools.workflows.attempts import TimeSpent, time_spent
-from tools.workflows.report import session_report
 
 HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=alert(1)>\x1b[31m\u202e"
 

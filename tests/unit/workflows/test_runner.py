@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from tests.support.ids import sid
-from tests.unit.workflows.fakes import Ground, Killed
-from tools.durable import DirectoryLock, FileLock, OsFileSystem
-from tools.harness import (
+from agentforge_sessions.durable import DirectoryLock, FileLock, OsFileSystem
+from agentforge_sessions.harness import (
     InvalidSessionId,
     InvalidStateTransition,
     NoPhaseExecutor,
@@ -20,7 +18,7 @@ from tools.harness import (
     SessionState,
     SessionStore,
 )
-from tools.workflows import (
+from agentforge_sessions.workflows import (
     AlreadyRunning,
     AttemptsExhausted,
     BudgetTooSmall,
@@ -33,6 +31,8 @@ from tools.workflows import (
     Workflow,
     WorkflowRunner,
 )
+from tests.support.ids import sid
+from tests.unit.workflows.fakes import Ground, Killed
 
 THREE = Workflow(
     name="three",
@@ -478,7 +478,7 @@ def test_interrupt_leaves_the_session_active_with_nothing_half_recorded(ground: 
 
 
 def test_resume_needs_no_file_of_the_workflow_any_more(ground: Ground, tmp_path: Path) -> None:
-    from tools.workflows import load_workflow
+    from agentforge_sessions.workflows import load_workflow
 
     (tmp_path / "a.py").write_text("exit 1")
     (tmp_path / "in.txt").write_text("input")
@@ -696,7 +696,7 @@ def test_inputs_are_never_written_through_a_link(ground: Ground, tmp_path: Path)
         placed.append(root)
 
     ground.diary.run_started = tamper  # type: ignore[method-assign,assignment]
-    from tools.durable import WriteError
+    from agentforge_sessions.durable import WriteError
 
     with pytest.raises(WriteError):
         worker.start(WITH_INPUTS)

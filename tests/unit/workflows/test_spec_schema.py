@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.agents import SPEC
-from tools.workflows.spec_schema import (
+from agentforge_sessions.workflows.spec_schema import (
     load_specification,
     parse_specification,
     read_specification,
     with_status,
 )
-from tools.workflows.specification import InvalidSpecification, UnknownComponent
+from agentforge_sessions.workflows.specification import InvalidSpecification, UnknownComponent
+from tests.support.agents import SPEC
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLE = ROOT / "examples" / "specs" / "session-manager.yaml"
@@ -44,7 +44,7 @@ def test_small_one_is_read() -> None:
 
 
 def test_example_is_this_projects_own_session_domain() -> None:
-    from tools.harness import session_domain
+    from agentforge_sessions.harness import session_domain
 
     component = load_specification(EXAMPLE).component("session_domain", path=EXAMPLE)
     for entity in (*component.entities, *component.errors):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from agentforge_sessions.workflows.agent_workflow import Gate
+from agentforge_sessions.workflows.gates import GateInput, Verdict, run_gate
 from tests.support.agents import SPEC, FakeGates
-from tools.workflows.agent_workflow import Gate
-from tools.workflows.gates import GateInput, Verdict, run_gate
 
 GATE = Gate(kind="specification", require=["specs/small.yaml"])
 ASKED = (

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tools.durable import OsFileSystem, ReadError
-from tools.workflows.agents import AgentAnswer, AgentOption, AgentQuestion, TokenUsage
-from tools.workflows.gates import Verdict
-from tools.workflows.step_store import StepKey, StepStore, StoredAnswer
+from agentforge_sessions.durable import OsFileSystem, ReadError
+from agentforge_sessions.workflows.agents import AgentAnswer, AgentOption, AgentQuestion, TokenUsage
+from agentforge_sessions.workflows.gates import Verdict
+from agentforge_sessions.workflows.step_store import StepKey, StepStore, StoredAnswer
 
 KEY = StepKey(serial=3, phase="green", attempt=2)
 ANSWER = StoredAnswer(

@@ -10,8 +10,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentforge_sessions.workflows import Input, InvalidWorkflow, Phase, Workflow, load_workflow
 from tests.support.soak import SOAKING
-from tools.workflows import Input, InvalidWorkflow, Phase, Workflow, load_workflow
 
 GOOD = """\
 schema_version: 1
@@ -438,9 +438,11 @@ def test_workflow_that_no_session_could_keep_is_refused(
 ) -> None:
     workflow = load(folder, GOOD)
     snapshot = workflow.to_snapshot()
-    monkeypatch.setattr("tools.workflows.workflow_file.MAX_FILE_BYTES", len(snapshot))
+    monkeypatch.setattr("agentforge_sessions.workflows.workflow_file.MAX_FILE_BYTES", len(snapshot))
     assert load(folder, GOOD) == Workflow.from_snapshot(snapshot, folder) == workflow
-    monkeypatch.setattr("tools.workflows.workflow_file.MAX_FILE_BYTES", len(snapshot) - 1)
+    monkeypatch.setattr(
+        "agentforge_sessions.workflows.workflow_file.MAX_FILE_BYTES", len(snapshot) - 1
+    )
     assert "with all its scripts and inputs, more than the limit" in faults(folder, GOOD)[0]
     with pytest.raises(InvalidWorkflow, match="more than the limit"):
         Workflow.from_snapshot(snapshot, folder)

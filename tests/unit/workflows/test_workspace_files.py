@@ -9,12 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.durable import OsFileSystem, WriteError
+from agentforge_sessions.harness import SessionState, SessionStore
+from agentforge_sessions.workflows import Input, Phase, Workflow
+from agentforge_sessions.workflows.workspace_files import (
+    make_workspace,
+    missing_artifacts,
+    place_inputs,
+)
 from tests.support.descriptors import held_below
 from tests.unit.workflows.fakes import Ground
-from tools.durable import OsFileSystem, WriteError
-from tools.harness import SessionState, SessionStore
-from tools.workflows import Input, Phase, Workflow
-from tools.workflows.workspace_files import make_workspace, missing_artifacts, place_inputs
 
 INPUTS = [Input(target="a/b/one.txt", content=b"1"), Input(target="two.txt", content=b"2")]
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tools.cli.context import Cli, cli_of
-from tools.cli.options import AsJson, SessionId, Yes
+from ..context import Cli, cli_of
+from ..options import AsJson, SessionId, Yes
 
 if TYPE_CHECKING:
-    from tools.harness import SessionManager
+    from ...harness import SessionManager
 
 _Reason = Annotated[
     str | None,
@@ -63,7 +63,7 @@ def complete(context: typer.Context, session_id: SessionId, as_json: AsJson = Fa
 def _lead(cli: Cli, session_id: str, act: Callable[[SessionManager], Any]) -> None:
     manager, session, _ = cli.change(session_id, act)
     if cli.output.json:
-        from tools.cli.documents import state_document
+        from ..documents import state_document
 
         cli.output.document(state_document(session, manager.store))
         return
@@ -99,11 +99,11 @@ def budget(
             session.session_id, lambda manager: manager.record_tokens(spent)
         )
     if cli.output.json:
-        from tools.cli.documents import state_document
+        from ..documents import state_document
 
         cli.output.document(state_document(session, manager.store))
         return
-    from tools.cli import render
+    from .. import render
 
     cli.output.line(f"Session {session.session_id} is {session.state.value}.")
     cli.output.show(render.budget_bar(session.token_budget))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tools.cli.agent_options import (
+from ..agent_options import (
     About,
     AgentName,
     AgentTimeout,
@@ -21,19 +21,19 @@ from tools.cli.agent_options import (
     Record,
     Tokens,
 )
-from tools.cli.context import Cli, cli_of, default_base
-from tools.cli.options import AsJson, SessionId
-from tools.cli.running import prepare_sandbox, showing, tell_outcome, told_how_to_go_on
+from ..context import Cli, cli_of, default_base
+from ..options import AsJson, SessionId
+from ..running import prepare_sandbox, showing, tell_outcome, told_how_to_go_on
 
 if TYPE_CHECKING:
-    from tools.cli.agent_view import AgentView
-    from tools.harness import SessionContext, SessionManager, SessionStore
-    from tools.person import QuestionSessionPerson
-    from tools.workflows import RunOutcome
-    from tools.workflows.agent_runner import AgentRunner
-    from tools.workflows.agent_work import AgentChoice, AgentWork
-    from tools.workflows.agents import PhaseAgent
-    from tools.workflows.workflow_file import Input
+    from ...harness import SessionContext, SessionManager, SessionStore
+    from ...person import QuestionSessionPerson
+    from ...workflows import RunOutcome
+    from ...workflows.agent_runner import AgentRunner
+    from ...workflows.agent_work import AgentChoice, AgentWork
+    from ...workflows.agents import PhaseAgent
+    from ...workflows.workflow_file import Input
+    from ..agent_view import AgentView
 
 _SHOWN_EVIDENCE = 12
 _WAIT_S = 86_400.0 * 365
@@ -69,7 +69,7 @@ def tdflow(
     """Have an agent develop a component test first: red, green, refactor, verify."""
     from attrs import evolve
 
-    from tools.workflows.builtin import TDFLOW
+    from ...workflows.builtin import TDFLOW
 
     cli = cli_of(context, json=as_json)
     workflow = TDFLOW
@@ -121,7 +121,7 @@ def spec(
     as_json: AsJson = False,
 ) -> None:
     """Have an agent write a component specification, with you: intake to approval."""
-    from tools.workflows.builtin import SPEC
+    from ...workflows.builtin import SPEC
 
     cli = cli_of(context, json=as_json)
     if about is not None and about_file is not None:
@@ -162,7 +162,7 @@ def drive(
     as_json: AsJson = False,
 ) -> None:
     """Have an agent work through a workflow of your own."""
-    from tools.workflows.agent_workflow import load_agent_workflow
+    from ...workflows.agent_workflow import load_agent_workflow
 
     cli = cli_of(context, json=as_json)
     if component is not None and specification is None:
@@ -199,8 +199,8 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Write the story of a session as one HTML page that opens without a network."""
-    from tools.durable import DirectoryLock, OsFileSystem, replace_file
-    from tools.workflows.report import session_report
+    from ...durable import DirectoryLock, OsFileSystem, replace_file
+    from ...workflows.report import session_report
 
     cli = cli_of(context, json=as_json)
     manager, session = cli.load(session_id)
@@ -238,8 +238,8 @@ def _report_place(path: Path) -> Path:
 
 def _draft(path: Path, name: str) -> Input:
     """Read a specification to begin with, where SPEC has its own; a faulty one may be mended."""
-    from tools.workflows.spec_schema import MAX_SPEC_BYTES
-    from tools.workflows.workflow_file import Input
+    from ...workflows.spec_schema import MAX_SPEC_BYTES
+    from ...workflows.workflow_file import Input
 
     try:
         with path.open("rb") as stream:
@@ -257,7 +257,7 @@ def _draft(path: Path, name: str) -> Input:
 
 def _text(path: Path, option: str) -> str:
     """Read a text; of one that is too long only as much as shows that it is."""
-    from tools.workflows.agent_work import MAX_SUBJECT_CHARS
+    from ...workflows.agent_work import MAX_SUBJECT_CHARS
 
     try:
         with path.open(encoding="utf-8") as stream:
@@ -267,7 +267,7 @@ def _text(path: Path, option: str) -> str:
 
 
 def _chosen(agent: str, timeout_s: float | None, max_output: int | None) -> AgentChoice:
-    from tools.workflows.agents.choice import parse_agent
+    from ...workflows.agents.choice import parse_agent
 
     try:
         return parse_agent(agent, timeout_s=timeout_s, max_output=max_output)
@@ -277,8 +277,8 @@ def _chosen(agent: str, timeout_s: float | None, max_output: int | None) -> Agen
 
 def _made(choice: AgentChoice, *, first_phase: str | None = None) -> PhaseAgent:
     """Make an agent that can be asked; one that can't is refused before anything is begun."""
-    from tools.workflows.agents import AgentUnavailable
-    from tools.workflows.agents.choice import check_agent, make_agent
+    from ...workflows.agents import AgentUnavailable
+    from ...workflows.agents.choice import check_agent, make_agent
 
     try:
         agent = make_agent(choice)
@@ -292,8 +292,8 @@ def _made(choice: AgentChoice, *, first_phase: str | None = None) -> PhaseAgent:
 
 def _work(**given: Any) -> AgentWork:
     """Say what is to be done; what is wrong with it was said on the command line."""
-    from tools.workflows.agent_work import AgentWork
-    from tools.workflows.errors import InvalidWorkflow
+    from ...workflows.agent_work import AgentWork
+    from ...workflows.errors import InvalidWorkflow
 
     try:
         return AgentWork(**given)
@@ -309,7 +309,7 @@ def _component_work(
     about: str | None = None,
 ) -> AgentWork:
     """Read the specification first: what is wrong with it is told before a session is begun."""
-    from tools.workflows.spec_schema import load_specification
+    from ...workflows.spec_schema import load_specification
 
     loaded = load_specification(specification)
     chosen = loaded.component(component, path=specification)
@@ -326,7 +326,7 @@ def _component_work(
 def _start(
     cli: Cli, work: AgentWork, *, budget: int | None, record: Path | None, wait: bool
 ) -> None:
-    from tools.workflows.agents import Recorder
+    from ...workflows.agents import Recorder
 
     assert work.agent is not None  # noqa: S101 (each command asks for one)
     asked = [phase.name for phase in work.workflow.phases if phase.prompt is not None]
@@ -363,7 +363,7 @@ def _other_agent(
     """Make the agent that is named now, or the session's own with another limit; else None."""
     from attrs import evolve
 
-    from tools.workflows.agent_work import AgentWork
+    from ...workflows.agent_work import AgentWork
 
     if agent is not None:
         return _made(_chosen(agent, None, max_output))
@@ -375,8 +375,8 @@ def _other_agent(
 
 def run_agent(cli: Cli, act: Callable[[AgentRunner], RunOutcome], *, wait: bool) -> None:
     """Run, show what happens, and tell how it ended."""
-    from tools.bootstrap import build_agent_runner
-    from tools.cli.agent_view import agent_view
+    from ...bootstrap import build_agent_runner
+    from ..agent_view import agent_view
 
     directory = _questions_of(cli.store())
     view: AgentView
@@ -412,7 +412,7 @@ def run_agent(cli: Cli, act: Callable[[AgentRunner], RunOutcome], *, wait: bool)
 
 def _questions_of(store: SessionStore) -> Path | None:
     """Return where the questions of a base are: beside its sessions, where people look."""
-    from tools.harness.session_store import DEFAULT_BASE_PATH
+    from ...harness.session_store import DEFAULT_BASE_PATH
 
     base = store.base_path
     return None if base in {DEFAULT_BASE_PATH, default_base()} else base.parent / "questions"
@@ -425,14 +425,14 @@ def _desk(
 
     Where this command has a terminal, the person is asked at it besides.
     """
-    from tools.person import QuestionSessionPerson, agents_questions
-    from tools.questions import Notifier, load_config
+    from ...person import QuestionSessionPerson, agents_questions
+    from ...questions import Notifier, load_config
 
     sessions = agents_questions(directory)
     teller = Notifier(load_config().notify, sessions.base_dir, terminal=sys.stderr)
     if cli.output.json or sys.stdin is None or not sys.stdin.isatty():
         return QuestionSessionPerson(sessions=sessions, teller=teller)
-    from tools.cli.asking_here import TerminalPerson
+    from ..asking_here import TerminalPerson
 
     return TerminalPerson(
         sessions=sessions,
@@ -444,7 +444,7 @@ def _desk(
 
 
 def _next_command(cli: Cli, session: SessionContext, view: AgentView, outcome: RunOutcome) -> str:
-    from tools.workflows.run_outcome import StopCause
+    from ...workflows.run_outcome import StopCause
 
     session_id = session.session_id
     if session.state.is_terminal:
@@ -468,7 +468,7 @@ def _document(
     view: AgentView,
     outcome: RunOutcome,
 ) -> dict[str, Any]:
-    from tools.cli.documents import artifact_document, state_document
+    from ..documents import artifact_document, state_document
 
     return {
         **state_document(session, manager.store),
@@ -493,7 +493,7 @@ def _tell(
     view: AgentView,
     outcome: RunOutcome,
 ) -> None:
-    from tools.cli import render
+    from .. import render
 
     output = cli.output
     last = view.verdicts[-1][-1] if view.verdicts else None

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tools.cli.context import Cli, cli_of
-from tools.cli.durations import parse_duration
-from tools.cli.exit_codes import ExitCode
-from tools.cli.options import AsJson, Yes
+from ..context import Cli, cli_of
+from ..durations import parse_duration
+from ..exit_codes import ExitCode
+from ..options import AsJson, Yes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tools.prune import Decision, PruneResult
+    from ...prune import Decision, PruneResult
 
 _DEFAULT_DAYS = 30.0
 
@@ -57,9 +57,9 @@ def cleanup(
     A session that is active or paused, or that can't be read, is never deleted.
     """
     days = _days(older_than, days)
-    from tools.harness.pruning import HarnessTarget
-    from tools.prune import PruneResult, RetentionPolicy
-    from tools.prune import prune as run
+    from ...harness.pruning import HarnessTarget
+    from ...prune import PruneResult, RetentionPolicy
+    from ...prune import prune as run
 
     cli = cli_of(context, json=as_json)
     store = cli.store()
@@ -101,9 +101,9 @@ def _days(older_than: timedelta | None, days: float | None) -> float:
 
 
 def _show_old(cli: Cli, old: Sequence[Decision]) -> None:
-    from tools.cli import render
-    from tools.cli.durations import tell_age
-    from tools.prune import human_bytes
+    from ...prune import human_bytes
+    from .. import render
+    from ..durations import tell_age
 
     if not old:
         cli.output.line("No session ended that long ago.")
@@ -169,8 +169,8 @@ def _counted(number: int) -> str:
 
 def setup(context: typer.Context, as_json: AsJson = False) -> None:
     """Make the base directory and compile the sandbox's interpreter; harmless to repeat."""
-    from tools.cli.progress import sandbox_progress
-    from tools.sandbox import prepare
+    from ...sandbox import prepare
+    from ..progress import sandbox_progress
 
     cli = cli_of(context, json=as_json)
     store = cli.store()
@@ -200,7 +200,7 @@ def setup(context: typer.Context, as_json: AsJson = False) -> None:
 
 def doctor(context: typer.Context, as_json: AsJson = False) -> None:
     """Check this machine and the sessions, and say what to do about what is found."""
-    from tools.cli.checks import Status, examine
+    from ..checks import Status, examine
 
     cli = cli_of(context, json=as_json)
     findings = list(examine(cli.store(), now=cli.outside.clock()))
@@ -221,7 +221,7 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> None:
             }
         )
     else:
-        from tools.cli import render
+        from .. import render
 
         made = render.table("CHECK", "STATUS", "FOUND")
         for one in findings:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tools.cli.context import Cli, cli_of
-from tools.cli.durations import parse_duration
-from tools.cli.options import AsJson, Follow, SessionId
+from ..context import Cli, cli_of
+from ..durations import parse_duration
+from ..options import AsJson, Follow, SessionId
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from tools.harness import (
+    from ...harness import (
         SessionContext,
         SessionManager,
         SessionState,
@@ -80,7 +80,7 @@ def list_sessions(
 
     A session that can't be read is listed with the reason; it hides none of the others.
     """
-    from tools.harness import SessionState
+    from ...harness import SessionState
 
     cli = cli_of(context, json=as_json)
     manager = cli.manager()
@@ -100,7 +100,7 @@ def list_sessions(
         if _is_interrupted(manager.store, one.session_id, one.head.state)
     }
     if cli.output.json:
-        from tools.cli.documents import summary_document, unreadable_document
+        from ..documents import summary_document, unreadable_document
 
         cli.output.document(
             {
@@ -113,7 +113,7 @@ def list_sessions(
             }
         )
         return
-    from tools.cli import render
+    from .. import render
 
     if found:
         now = cli.outside.clock()
@@ -145,17 +145,17 @@ def show(
 
 
 def _is_interrupted(store: SessionStore, session_id: str, state: SessionState) -> bool:
-    from tools.harness import SessionState
+    from ...harness import SessionState
 
     if state is not SessionState.ACTIVE:
         return False
-    from tools.harness.run_lock import is_interrupted
+    from ...harness.run_lock import is_interrupted
 
     return is_interrupted(store, session_id, state)
 
 
 def _view(cli: Cli, manager: SessionManager, session: SessionContext) -> list[RenderableType]:
-    from tools.cli import render
+    from .. import render
 
     store = manager.store
     interrupted = _is_interrupted(store, session.session_id, session.state)
@@ -169,7 +169,7 @@ def _view(cli: Cli, manager: SessionManager, session: SessionContext) -> list[Re
 
 
 def _document(manager: SessionManager, session: SessionContext) -> dict[str, Any]:
-    from tools.cli.documents import session_document
+    from ..documents import session_document
 
     store = manager.store
     interrupted = _is_interrupted(store, session.session_id, session.state)
@@ -177,7 +177,7 @@ def _document(manager: SessionManager, session: SessionContext) -> dict[str, Any
 
 
 def _follow(cli: Cli, manager: SessionManager, session_id: str) -> None:
-    from tools.cli.following import follow
+    from ..following import follow
 
     changes = follow(manager.store, session_id, sleep=cli.outside.sleep)
     if cli.output.json:
@@ -195,7 +195,7 @@ def _follow(cli: Cli, manager: SessionManager, session_id: str) -> None:
                 if cli.output.closed:
                     return
     else:
-        from tools.cli import render
+        from .. import render
 
         for session in changes:
             cli.output.show(render.state_line(session))
@@ -231,7 +231,7 @@ def log(
         with suppress(KeyboardInterrupt):
             _follow_log(cli, manager, session.session_id, begin)
     elif cli.output.json:
-        from tools.cli.documents import entry_document
+        from ..documents import entry_document
 
         cli.output.document(
             {
@@ -243,15 +243,15 @@ def log(
             }
         )
     else:
-        from tools.cli import render
+        from .. import render
 
         cli.output.show(*map(render.entry_block, session.history[begin:]))
 
 
 def _follow_log(cli: Cli, manager: SessionManager, session_id: str, begin: int) -> None:
-    from tools.cli import render
-    from tools.cli.documents import entry_document
-    from tools.cli.following import follow
+    from .. import render
+    from ..documents import entry_document
+    from ..following import follow
 
     for session in follow(manager.store, session_id, sleep=cli.outside.sleep):
         for index in range(begin, len(session.history)):
@@ -274,7 +274,7 @@ def brief(
     as_json: AsJson = False,
 ) -> None:
     """Write the text that primes the next worker of a session."""
-    from tools.harness.briefing import estimate_tokens
+    from ...harness.briefing import estimate_tokens
 
     cli = cli_of(context, json=as_json)
     manager, session = cli.load(session_id)
@@ -306,7 +306,7 @@ def artifacts(
     found = session.get_artifacts(phase)
     workspace = manager.store.workspace_path(session.session_id)
     if cli.output.json:
-        from tools.cli.documents import artifact_document
+        from ..documents import artifact_document
 
         cli.output.document(
             {
@@ -316,7 +316,7 @@ def artifacts(
             }
         )
         return
-    from tools.cli import render
+    from .. import render
 
     if found:
         cli.output.show(render.artifact_table(found))

@@ -9,9 +9,9 @@ from typing import Annotated, Final
 
 import typer
 
-from tools.cli.context import cli_of
-from tools.cli.errors import Interrupted
-from tools.cli.options import AsJson, QuestionsDirectory, SharedQuestions, questions_directory
+from ..context import cli_of
+from ..errors import Interrupted
+from ..options import AsJson, QuestionsDirectory, SharedQuestions, questions_directory
 
 _DEFAULT_HOST: Final = "127.0.0.1"
 _DEFAULT_PORT: Final = 8137
@@ -84,7 +84,7 @@ def mcp(
     as_json: AsJson = False,
 ) -> None:
     """Serve sessions, the sandbox and questions to AI clients (MCP)."""
-    from tools.mcp_server import require_sdk
+    from ...mcp_server import require_sdk
 
     cli = cli_of(context, json=as_json)
     only_http = {
@@ -101,8 +101,8 @@ def mcp(
                 raise typer.BadParameter("only --http has this", param_hint=option)
     where = questions_directory(questions, shared=shared)
     require_sdk()
-    from tools.mcp_server.http import HttpSettings, is_loopback, read_token
-    from tools.mcp_server.serving import (
+    from ...mcp_server.http import HttpSettings, is_loopback, read_token
+    from ...mcp_server.serving import (
         Places,
         libraries_tell_events,
         serve_http,

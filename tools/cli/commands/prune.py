@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from attrs import evolve
 
-from tools.cli import prune_acts
-from tools.cli.context import Cli, cli_of
-from tools.cli.durations import InvalidDuration, parse_duration
-from tools.cli.errors import Interrupted, OutputLost
-from tools.cli.exit_codes import ExitCode, exit_code_of
-from tools.cli.options import QUESTIONS_OPTION, AsJson, QuestionsDirectory, Yes
-from tools.cli.sizes import parse_size
+from .. import prune_acts
+from ..context import Cli, cli_of
+from ..durations import InvalidDuration, parse_duration
+from ..errors import Interrupted, OutputLost
+from ..exit_codes import ExitCode, exit_code_of
+from ..options import QUESTIONS_OPTION, AsJson, QuestionsDirectory, Yes
+from ..sizes import parse_size
 
 if TYPE_CHECKING:
-    from tools.bootstrap import PruneKind
-    from tools.cli.prune_view import Work
-    from tools.prune import Disposal, Outside, RetentionPolicy
+    from ...bootstrap import PruneKind
+    from ...prune import Disposal, Outside, RetentionPolicy
+    from ..prune_view import Work
 
 _TRASH_FOR: Final = "7d"
 _WAIT: Final = timedelta(minutes=1)
@@ -318,7 +318,7 @@ def _require_together(
 
 def _require_states(cli: Cli, wanted: Sequence[str]) -> None:
     """Refuse states that no session can be in: those that are to be kept would go."""
-    from tools.bootstrap import prune_kinds
+    from ...bootstrap import prune_kinds
 
     known = {state for one in prune_kinds(cli.base).values() for state in one.states}
     for state in wanted:
@@ -340,7 +340,7 @@ def _kinds(
         questions: Where the question sessions are, if that was said.
         unmade: Whether those that nobody has made are meant as well.
     """
-    from tools.bootstrap import prune_kinds
+    from ...bootstrap import prune_kinds
 
     kinds = prune_kinds(cli.base, workspace_root=workspace_root, questions_dir=questions)
     if wanted == _ALL:
@@ -358,7 +358,7 @@ def _kinds(
 
 def _missing(cli: Cli, kinds: Mapping[str, PruneKind]) -> dict[str, Path]:
     """Return the kinds that nobody has made, with where they would be."""
-    from tools.bootstrap import prune_kinds
+    from ...bootstrap import prune_kinds
 
     known = prune_kinds(cli.base)
     return {name: one.target.root for name, one in known.items() if name not in kinds}
@@ -371,7 +371,7 @@ def _policies(
 
     A kind whose configuration keeps it for ever has none, whatever was given.
     """
-    from tools.prune import RetentionPolicy
+    from ...prune import RetentionPolicy
 
     ruled = any(rule is not None for rule in rules.values())
     policies = {}
@@ -388,7 +388,7 @@ def _policies(
 
 
 def _disposal(cli: Cli, archive: str | None, trash_for: str | None, *, trash: bool) -> Disposal:
-    from tools.prune import Disposal, TarArchiver
+    from ...prune import Disposal, TarArchiver
 
     archiver = None
     if archive is not None:
@@ -410,8 +410,8 @@ def _prune(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    from tools.cli import prune_view
-    from tools.prune import human_bytes
+    from ...prune import human_bytes
+    from .. import prune_view
 
     works = _look(cli, kinds, policies, disposal, dry_run=dry_run)
     count = sum(len(work.removals) for work in works)
@@ -462,10 +462,10 @@ def _look(
     dry_run: bool,
 ) -> list[Work]:
     """Look through each root; one that is refused keeps no other from being pruned."""
-    from tools.cli.prune_view import Work
-    from tools.prune import PruneError
-    from tools.prune import prune as run
-    from tools.sandbox.pruning import prune_events
+    from ...prune import PruneError
+    from ...prune import prune as run
+    from ...sandbox.pruning import prune_events
+    from ..prune_view import Work
 
     works = [Work(kind, policies[name]) for name, kind in kinds.items()]
     freed: Counter[int] = Counter()  # by device: what those before it are to free
@@ -501,10 +501,10 @@ def _freeing(outside: Outside, freed: Mapping[int, int]) -> Outside:
 
 
 def _apply(cli: Cli, works: Sequence[Work], disposal: Disposal) -> None:
-    from tools.cli import prune_view
-    from tools.prune import PruneError
-    from tools.prune import prune as run
-    from tools.sandbox.pruning import prune_events
+    from ...prune import PruneError
+    from ...prune import prune as run
+    from ...sandbox.pruning import prune_events
+    from .. import prune_view
 
     try:
         with prune_view.progress(cli, sum(len(work.removals) for work in works)) as advance:
@@ -530,7 +530,7 @@ def _apply(cli: Cli, works: Sequence[Work], disposal: Disposal) -> None:
 
 def _interrupted(works: Sequence[Work]) -> str:
     """Say what a prune that was interrupted leaves: what is told of each comes later."""
-    from tools.cli.prune_view import counted
+    from ..prune_view import counted
 
     planned = [
         os.path.join(work.kind.target.root, one.candidate.session_id)

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from tools.cli.context import Cli, cli_of
-from tools.cli.durations import parse_duration
-from tools.cli.options import (
+from ..context import Cli, cli_of
+from ..durations import parse_duration
+from ..options import (
     AsJson,
     QuestionsCommand,
     QuestionsDirectory,
     SharedQuestions,
     questions_directory,
 )
-from tools.cli.question_signals import Terminated, end_by, ended_by_signals
+from ..question_signals import Terminated, end_by, ended_by_signals
 
 if TYPE_CHECKING:
-    from tools.questions import (
+    from ...questions import (
         Question,
         QuestionSession,
         QuestionSessions,
@@ -41,7 +41,7 @@ _STATUSES: Final = ("waiting", "answered", "rejected", "timed_out", "abandoned")
 
 def _status_of(given: str) -> SessionStatus:
     """Return the status that is meant, by the word that is shown or by its name in JSON."""
-    from tools.questions import SessionStatus
+    from ...questions import SessionStatus
 
     name = given.strip().casefold().replace("-", "_").replace(" ", "_")
     for one in SessionStatus:
@@ -54,7 +54,7 @@ def _status_of(given: str) -> SessionStatus:
 
 def complete_question_ids(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Name the question sessions whose ids begin with `incomplete`, for the shell."""
-    from tools.questions import open_sessions
+    from ...questions import open_sessions
 
     try:
         sessions = open_sessions(_directory_of(context))
@@ -94,7 +94,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def _sessions(cli: Cli, directory: str | None, *, shared: bool) -> QuestionSessions:
-    from tools.person import open_questions
+    from ...person import open_questions
 
     where = questions_directory(directory, shared=shared)
     return open_questions(where, clock=cli.outside.clock)
@@ -171,7 +171,7 @@ def ask(
     when nobody answered in time. If you press Ctrl-C, the command is terminated or the time is
     over, the question is withdrawn, unless you say --keep.
     """
-    from tools.questions import Asker, current_directory
+    from ...questions import Asker, current_directory
 
     cli = cli_of(context, json=as_json)
     if timeout is not None and not wait:
@@ -222,14 +222,14 @@ def _check_asks_nothing(about_a_question: Iterable[object], *, wait: bool) -> No
 
 def _note_fetched(sessions: QuestionSessions, session_id: str) -> None:
     """Note on disk that answers were fetched; what goes wrong with it takes no answer away."""
-    from tools.questions import QuestionError
+    from ...questions import QuestionError
 
     with suppress(QuestionError):
         sessions.mark_answers_read(session_id)
 
 
 def _withdraw(sessions: QuestionSessions, session_id: str, why: str) -> None:
-    from tools.questions import QuestionError
+    from ...questions import QuestionError
 
     with suppress(QuestionError):  # it ended meanwhile
         sessions.abandon_session(session_id, why)
@@ -243,8 +243,8 @@ def _wait_and_tell(
     *,
     keep: bool,
 ) -> None:
-    from tools.cli.exit_codes import ExitCode
-    from tools.questions import SessionRejected, format_rejection, format_user_response
+    from ...questions import SessionRejected, format_rejection, format_user_response
+    from ..exit_codes import ExitCode
 
     if not cli.output.json:
         short = sessions.short_ids().get(session_id, session_id)
@@ -269,7 +269,7 @@ def _wait_and_tell(
 
 
 def _tell_person(sessions: QuestionSessions, session_id: str) -> None:
-    from tools.questions import Notifier, QuestionError, load_config
+    from ...questions import Notifier, QuestionError, load_config
 
     with suppress(QuestionError):
         sessions.pending()  # ends what nobody waits for any more
@@ -282,7 +282,7 @@ def _tell_person(sessions: QuestionSessions, session_id: str) -> None:
 def _questions_of(
     prompt: str | None, options: list[str], title: str | None, *, multi: bool, file: str | None
 ) -> tuple[Question, ...]:
-    from tools.questions import Option, Question, parse_questions
+    from ...questions import Option, Question, parse_questions
 
     if prompt is None:
         if options or title is not None or multi:
@@ -299,7 +299,7 @@ def _questions_of(
     for one in options:
         label, _, description = one.partition("=")
         made.append(Option(label=label.strip(), description=description.strip() or None))
-    from tools.cli.text import shorten
+    from ..text import shorten
 
     return (
         Question(
@@ -381,13 +381,13 @@ def answer(
 
     The answers are checked before anything is written.
     """
-    from tools.cli import question_answers
-    from tools.questions import (
+    from ...questions import (
         SessionEnded,
         SessionStatus,
         format_user_response,
         parse_answers,
     )
+    from .. import question_answers
 
     cli = cli_of(context, json=as_json)
     sessions = _sessions(cli, directory, shared=shared)
@@ -504,8 +504,8 @@ def history(
 
 
 def _show(cli: Cli, sessions: QuestionSessions, session: QuestionSession) -> None:
-    from tools.cli.render import moment_text
-    from tools.questions import format_user_response
+    from ...questions import format_user_response
+    from ..render import moment_text
 
     if cli.output.json:
         cli.output.document(_document(sessions, session))
@@ -526,7 +526,7 @@ def _show(cli: Cli, sessions: QuestionSessions, session: QuestionSession) -> Non
 
 
 def _document(sessions: QuestionSessions, session: QuestionSession) -> dict[str, Any]:
-    from tools.questions.wire import answer_document, question_document
+    from ...questions.wire import answer_document, question_document
 
     answers = session.answers
     return {

@@ -16,21 +16,21 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
 import typer
 from attrs import asdict, frozen
 
-from tools.cli.context import Cli, cli_of
-from tools.cli.errors import (
+from ...identifiers import completions
+from ..context import Cli, cli_of
+from ..errors import (
     AmbiguousSandboxSession,
     Interrupted,
     SandboxSessionNotFound,
     WorkspaceFileMissing,
     WorkspaceFileRefused,
 )
-from tools.cli.exit_codes import ExitCode, GuestExit
-from tools.cli.options import AsJson, Yes
-from tools.cli.sizes import parse_size
-from tools.identifiers import completions
+from ..exit_codes import ExitCode, GuestExit
+from ..options import AsJson, Yes
+from ..sizes import parse_size
 
 if TYPE_CHECKING:
-    from tools.sandbox import ExecutionPolicy, Sandbox, SandboxResult
+    from ...sandbox import ExecutionPolicy, Sandbox, SandboxResult
 
 _REFUSED: Final = frozenset(
     {
@@ -170,7 +170,7 @@ class _Place:
     @contextmanager
     def told(self, path: str = "") -> Iterator[None]:
         """Have errors name the session and the path."""
-        from tools.sandbox import SandboxError, SessionWorkspaceMissing
+        from ...sandbox import SandboxError, SessionWorkspaceMissing
 
         try:
             yield
@@ -201,7 +201,7 @@ def _find(cli: Cli, shortened: str, root: Path, *, agent: bool) -> _Place:
 
 
 def _resolve(shortened: str, root: Path) -> str:
-    from tools.sandbox.session_files import InvalidSessionId
+    from ...sandbox.session_files import InvalidSessionId
 
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,128}", shortened):
         raise InvalidSessionId(shortened)
@@ -215,7 +215,7 @@ def _resolve(shortened: str, root: Path) -> str:
 
 def _session_ids(root: Path) -> list[str]:
     """Name the sessions whose workspaces are in a directory; links and files are none."""
-    from tools.sandbox.session_files import InvalidSessionId, validate_session_id
+    from ...sandbox.session_files import InvalidSessionId, validate_session_id
 
     found = []
     try:
@@ -266,9 +266,9 @@ def execute(
     as_json: AsJson = False,
 ) -> None:
     """Run code in a session's workspace, a new one's by default; ends with the code's exit code."""
-    from tools.cli.guest_output import GuestOutput
-    from tools.cli.sandbox_shell import run_cancellable
-    from tools.sandbox import InvalidExecution, delete_session_workspace
+    from ...sandbox import InvalidExecution, delete_session_workspace
+    from ..guest_output import GuestOutput
+    from ..sandbox_shell import run_cancellable
 
     cli = cli_of(context, json=as_json)
     source, arguments = _source(words or [], code, stdin)
@@ -323,7 +323,7 @@ def shell(
     as_json: AsJson = False,
 ) -> None:
     """Type Python at a prompt in a session's workspace; variables persist while it is open."""
-    from tools.cli.sandbox_shell import Shell
+    from ..sandbox_shell import Shell
 
     cli = cli_of(context, json=as_json)
     policy = _policy(timeout, fuel, memory)
@@ -351,7 +351,7 @@ def _source(words: list[str], code: str | None, stdin: str | None) -> tuple[str,
 
 def _read_local(name: str, hint: str) -> bytes:
     """Read a file of this machine, or standard input, up to what a workspace's file may have."""
-    from tools.sandbox.session_files import MAX_READ_BYTES
+    from ...sandbox.session_files import MAX_READ_BYTES
 
     data = bytearray()
     try:
@@ -375,7 +375,7 @@ def _check_size(name: str, size: int, limit: int, hint: str) -> None:
 
 
 def _policy(timeout: float | None, fuel: int | None, memory: str | None) -> ExecutionPolicy:
-    from tools.sandbox import ExecutionPolicy
+    from ...sandbox import ExecutionPolicy
 
     limits: dict[str, Any] = {}
     if timeout is not None:
@@ -397,7 +397,7 @@ def _open(
     stateful: bool = False,
 ) -> tuple[_Place, Sandbox, bool]:
     """Return the workspace to run in, a sandbox over it, and whether it was made for this."""
-    from tools.sandbox import create_sandbox, create_session_sandbox, get_session_sandbox
+    from ...sandbox import create_sandbox, create_session_sandbox, get_session_sandbox
 
     if session is not None and agent_session is not None:
         raise typer.BadParameter("give --session or --agent-session, not both")
@@ -422,7 +422,7 @@ def _open(
 
 def _prepare(cli: Cli) -> None:
     """Compile the interpreter where that was never done, and say so, because it takes minutes."""
-    from tools.sandbox import prepare, runtime_info
+    from ...sandbox import prepare, runtime_info
 
     if not runtime_info().cache_warm:
         prepare(lambda line: None if cli.output.json else cli.output.remark(f"Sandbox: {line}"))
@@ -431,7 +431,7 @@ def _prepare(cli: Cli) -> None:
 @contextmanager
 def _no_interpreter_ahead() -> Iterator[None]:
     """Open no interpreter for an execution that never comes: it would hold up the end."""
-    from tools.sandbox import configure_pool, pool_stats
+    from ...sandbox import configure_pool, pool_stats
 
     size = pool_stats().size
     configure_pool(0)
@@ -494,7 +494,7 @@ def list_(
     context: typer.Context, workspace_root: _Root = _DEFAULT_ROOT, as_json: AsJson = False
 ) -> None:
     """List the sandbox sessions, the last used first."""
-    from tools.sandbox import (
+    from ...sandbox import (
         CorruptedMetadata,
         PathEscapesWorkspace,
         SessionWorkspaceMissing,
@@ -530,7 +530,7 @@ def list_(
     if not rows:
         cli.output.line(f"There are no sandbox sessions in {workspace_root}.")
         return
-    from tools.cli import render
+    from .. import render
 
     shown = render.table("ID", "CREATED", "UPDATED", "NOTE")
     for one, made, used, problem in rows:
@@ -551,7 +551,7 @@ def delete(
     as_json: AsJson = False,
 ) -> None:
     """Delete a sandbox session with its workspace; asks first."""
-    from tools.sandbox import delete_session_workspace
+    from ...sandbox import delete_session_workspace
 
     cli = cli_of(context, json=as_json)
     place = _find(cli, session_id, workspace_root, agent=False)
@@ -582,7 +582,7 @@ def ls(
     as_json: AsJson = False,
 ) -> None:
     """List the files in a session's workspace."""
-    from tools.sandbox import list_session_files
+    from ...sandbox import list_session_files
 
     cli = cli_of(context, json=as_json)
     place = _find(cli, session_id, workspace_root, agent=agent_session)
@@ -606,8 +606,8 @@ def cat(
     as_json: AsJson = False,
 ) -> None:
     """Write a file of a session's workspace to standard output."""
-    from tools.cli.guest_output import write_bytes, write_safely
-    from tools.sandbox import read_session_file
+    from ...sandbox import read_session_file
+    from ..guest_output import write_bytes, write_safely
 
     cli = cli_of(context, json=as_json)
     place = _find(cli, session_id, workspace_root, agent=agent_session)
@@ -652,7 +652,7 @@ def put(
     as_json: AsJson = False,
 ) -> None:
     """Copy a file into a session's workspace; one that is there is replaced."""
-    from tools.sandbox import write_session_file
+    from ...sandbox import write_session_file
 
     cli = cli_of(context, json=as_json)
     if path is None and local == "-":
@@ -684,7 +684,7 @@ def rm(
     as_json: AsJson = False,
 ) -> None:
     """Delete a file or directory of a session's workspace; asks first."""
-    from tools.sandbox import delete_session_path
+    from ...sandbox import delete_session_path
 
     cli = cli_of(context, json=as_json)
     place = _find(cli, session_id, workspace_root, agent=agent_session)

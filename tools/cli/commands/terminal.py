@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tools.cli.commands.questions import complete_question_ids
-from tools.cli.context import Cli, cli_of
-from tools.cli.options import (
+from ...terminal.theme_name import ThemeName
+from ..context import Cli, cli_of
+from ..options import (
     QUESTIONS_OPTION,
     AsJson,
     QuestionsCommand,
@@ -18,10 +18,10 @@ from tools.cli.options import (
     SharedQuestions,
     questions_directory,
 )
-from tools.terminal.theme_name import ThemeName
+from .questions import complete_question_ids
 
 if TYPE_CHECKING:
-    from tools.questions import QuestionSessions
+    from ...questions import QuestionSessions
 
 _Web = Annotated[
     bool,
@@ -86,8 +86,8 @@ def questions(
     With --web it runs in a browser on this machine until Ctrl-C; with --json the address is
     written as JSON.
     """
-    from tools.person import open_questions
-    from tools.questions import load_config
+    from ...person import open_questions
+    from ...questions import load_config
 
     cli = cli_of(context, json=json)
     where = questions_directory(directory, shared=shared)
@@ -110,8 +110,8 @@ def questions(
 def _show(
     cli: Cli, sessions: QuestionSessions, *, first: str | None, bell: bool, theme: ThemeName
 ) -> None:
-    from tools.terminal import run_terminal
-    from tools.terminal.launch import DRIVER_VARIABLE
+    from ...terminal import run_terminal
+    from ...terminal.launch import DRIVER_VARIABLE
 
     if not cli.output.color:
         os.environ["NO_COLOR"] = "1"  # what Textual looks at
@@ -138,9 +138,9 @@ def _serve(
     bell: bool,
     theme: ThemeName,
 ) -> None:
-    from tools.terminal import DEFAULT_PORT, run_web
+    from ...terminal import DEFAULT_PORT, run_web
 
-    words = [sys.executable, "-m", "tools.cli", "questions"]
+    words = [sys.executable, "-m", "agentforge_sessions.cli", "questions"]
     words += [QUESTIONS_OPTION, os.path.abspath(sessions.base_dir)]
     words += ["--bell" if bell else "--no-bell", "--theme", theme.value]
     words += [first] if first is not None else []

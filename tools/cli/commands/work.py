@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tools.cli.agent_options import MaxOutput, NoWait, OtherAgent
-from tools.cli.commands.agent_work import go_on
-from tools.cli.context import Cli, cli_of
-from tools.cli.options import AsJson, SessionId
-from tools.cli.running import prepare_sandbox, showing, tell_outcome, told_how_to_go_on
+from ..agent_options import MaxOutput, NoWait, OtherAgent
+from ..context import Cli, cli_of
+from ..options import AsJson, SessionId
+from ..running import prepare_sandbox, showing, tell_outcome, told_how_to_go_on
+from .agent_work import go_on
 
 if TYPE_CHECKING:
-    from tools.cli.progress import RunView
-    from tools.harness import SessionContext, SessionManager
-    from tools.workflows import RunOutcome, WorkflowRunner
+    from ...harness import SessionContext, SessionManager
+    from ...workflows import RunOutcome, WorkflowRunner
+    from ..progress import RunView
 
 _SHOWN_LINES = 12
 _SHOWN_ARTIFACTS = 8
@@ -39,7 +39,7 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run a workflow in a new session."""
-    from tools.workflows import load_workflow
+    from ...workflows import load_workflow
 
     cli = cli_of(context, json=as_json)
     loaded = load_workflow(workflow)
@@ -115,7 +115,7 @@ def retry(
 
 
 def _is_agents(cli: Cli, session_id: str) -> bool:
-    from tools.workflows.agent_work import is_agent_session
+    from ...workflows.agent_work import is_agent_session
 
     return is_agent_session(cli.store(), session_id)
 
@@ -134,8 +134,8 @@ def _require_no_agent(session_id: str, agent: str | None) -> None:
 
 def _work(cli: Cli, act: Callable[[WorkflowRunner], RunOutcome]) -> None:
     """Run, show what happens, and tell how it ended."""
-    from tools.cli.progress import run_view
-    from tools.workflows import WorkflowRunner
+    from ...workflows import WorkflowRunner
+    from ..progress import run_view
 
     manager = cli.working_manager()
     view = run_view(manager, cli.output)
@@ -156,8 +156,8 @@ def _work(cli: Cli, act: Callable[[WorkflowRunner], RunOutcome]) -> None:
 
 def _is_open(manager: SessionManager, view: RunView) -> bool:
     """Tell whether there is a session that can be gone on with."""
-    from tools.durable import DurableError
-    from tools.harness import HarnessError
+    from ...durable import DurableError
+    from ...harness import HarnessError
 
     try:
         session = manager.store.load(view.session_id) if view.session_id else None
@@ -186,7 +186,7 @@ def _next_command(cli: Cli, session: SessionContext, view: RunView) -> str:
 def _document(
     cli: Cli, manager: SessionManager, session: SessionContext, view: RunView, outcome: RunOutcome
 ) -> dict[str, Any]:
-    from tools.cli.documents import artifact_document, state_document
+    from ..documents import artifact_document, state_document
 
     last = view.last
     return {
@@ -222,7 +222,7 @@ def _document(
 def _tell(
     cli: Cli, manager: SessionManager, session: SessionContext, view: RunView, outcome: RunOutcome
 ) -> None:
-    from tools.cli import render
+    from .. import render
 
     output = cli.output
     if view.problem is not None and view.last is not None:

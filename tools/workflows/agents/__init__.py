@@ -1,13 +1,13 @@
 """Agents: whoever does the work of a phase, behind one port.
 
-from tools.workflows.agents import CommandAgent, RecordedAgent
+from agentforge_sessions.workflows.agents import CommandAgent, RecordedAgent
 
 agent = CommandAgent("claude -p")           # prompt on standard input, answer on standard output
 agent = RecordedAgent("examples/recordings/session_domain")
 """
 
-from tools.workflows.agents.command import CommandAgent
-from tools.workflows.agents.port import (
+from .command import CommandAgent
+from .port import (
     AgentAnswer,
     AgentCrashed,
     AgentCutOff,
@@ -20,7 +20,7 @@ from tools.workflows.agents.port import (
     PhaseAgent,
     TokenUsage,
 )
-from tools.workflows.agents.recorded import RecordedAgent, Recorder
+from .recorded import RecordedAgent, Recorder
 
 __all__ = [
     "AgentAnswer",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from tools.workflows.agent_work import AgentChoice
-from tools.workflows.agents.command import DEFAULT_TIMEOUT_S, CommandAgent
-from tools.workflows.agents.port import PhaseAgent
-from tools.workflows.agents.recorded import RecordedAgent
+from ..agent_work import AgentChoice
+from .command import DEFAULT_TIMEOUT_S, CommandAgent
+from .port import PhaseAgent
+from .recorded import RecordedAgent
 
 RECORDED: Final = "recorded:"
 HTTP: Final = ("openai:", "anthropic:")
@@ -35,7 +35,7 @@ def parse_agent(
             raise ValueError("agent: recorded: names no directory")
         return AgentChoice(kind="recorded", value=os.path.abspath(directory))
     if text.startswith(HTTP):
-        from tools.workflows.agents.http import agent_of
+        from .http import agent_of
 
         agent_of(text)  # says what is wrong with it
         return AgentChoice(kind="http", value=text, timeout_s=timeout_s, max_output=max_output)
@@ -73,7 +73,7 @@ def make_agent(choice: AgentChoice) -> PhaseAgent:
     if choice.kind == "command":
         return CommandAgent(choice.value, timeout_s=choice.timeout_s or DEFAULT_TIMEOUT_S)
     if choice.kind == "http":
-        from tools.workflows.agents.http import agent_of
+        from .http import agent_of
 
         return agent_of(choice.value, timeout_s=choice.timeout_s, max_output=choice.max_output)
     raise ValueError(f"agent: {choice.kind!r} is no kind of agent")

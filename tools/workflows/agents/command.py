@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-from tools.workflows.agents.port import (
+from .port import (
     AgentAnswer,
     AgentCrashed,
     AgentFailed,

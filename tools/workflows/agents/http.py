@@ -25,8 +25,8 @@ from urllib.parse import urlsplit
 
 from attrs import frozen
 
-from tools.harness.briefing import most_tokens
-from tools.workflows.agents.port import (
+from ...harness.briefing import most_tokens
+from .port import (
     AgentAnswer,
     AgentCutOff,
     AgentFailed,
@@ -35,7 +35,7 @@ from tools.workflows.agents.port import (
     AgentUnavailable,
     TokenUsage,
 )
-from tools.workflows.agents.streams import anthropic_reply, events_of, is_stream, openai_reply
+from .streams import anthropic_reply, events_of, is_stream, openai_reply
 
 CHECK_TIMEOUT_S: Final = 15.0
 DEFAULT_TIMEOUT_S: Final = 600.0

@@ -13,8 +13,8 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from attrs import field, frozen
 
-from tools.harness import HarnessError, OfferedOption, PersonQuestion
-from tools.workflows.converters import as_tuple
+from ...harness import HarnessError, OfferedOption, PersonQuestion
+from ..converters import as_tuple
 
 
 def _frozen_texts(value: Mapping[str, str]) -> Mapping[str, str]:
@@ -105,7 +105,7 @@ class AgentAnswer:
     """What an agent said.
 
     Attributes:
-        text: Markdown; see `tools.workflows.answers`.
+        text: Markdown; see `workflows.answers`.
         usage: What it cost; None if the agent does not know.
         questions: What it asks, besides any that stand in the text.
     """

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from tools.durable import (
+from ...durable import (
     DirectoryLock,
     FileSystem,
     OsFileSystem,
@@ -16,7 +16,7 @@ from tools.durable import (
     read_regular_file,
     replace_file,
 )
-from tools.workflows.agents.port import (
+from .port import (
     AgentAnswer,
     AgentFailed,
     AgentRequest,
