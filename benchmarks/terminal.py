@@ -145,7 +145,7 @@ def measure(directory: Path, *, count: int, seconds: float) -> list[Cost]:
     command = (
         sys.executable,
         "-m",
-        "agentforge_sessions.cli",
+        "agentforge_sessions.entrypoints.cli",
         "questions",
         "--no-bell",
         "--questions",

@@ -40,7 +40,14 @@ PHASE = """\
 
 
 def command(base: Path, *words: str) -> list[str]:
-    return [sys.executable, "-m", "agentforge_sessions.cli", "--base", str(base), *words]
+    return [
+        sys.executable,
+        "-m",
+        "agentforge_sessions.entrypoints.cli",
+        "--base",
+        str(base),
+        *words,
+    ]
 
 
 def start(arguments: list[str], base: Path) -> subprocess.Popen[bytes]:

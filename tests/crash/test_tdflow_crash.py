@@ -72,7 +72,14 @@ class Place:
         if session is not None:
             words = ["resume", session.name]
         worker = subprocess.Popen(
-            [sys.executable, "-m", "agentforge_sessions.cli", "--base", str(self.base), *words],
+            [
+                sys.executable,
+                "-m",
+                "agentforge_sessions.entrypoints.cli",
+                "--base",
+                str(self.base),
+                *words,
+            ],
             cwd=ROOT,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -111,7 +111,7 @@ def test_the_help_of_every_command_is_there_in_such_a_project(
 ) -> None:
     every_help = (
         "import contextlib, io, sys, typer, tools.search\n"
-        "from agentforge_sessions.cli.main import app\n"
+        "from agentforge_sessions.entrypoints.cli.main import app\n"
         "def each(command, path):\n"
         "    yield path\n"
         "    for name in getattr(command, 'commands', {}):\n"

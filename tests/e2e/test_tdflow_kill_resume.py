@@ -40,7 +40,7 @@ SLOW = "import time\ntime.sleep(3)\n"
 
 def command(base: Path, *words: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "agentforge_sessions.cli", "--base", str(base), *words],
+        [sys.executable, "-m", "agentforge_sessions.entrypoints.cli", "--base", str(base), *words],
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -30,7 +30,7 @@ _Found = TypeVar("_Found")
 
 ROOT: Final = Path(__file__).parents[2]
 DEADLINE_S: Final = 60.0
-COMMAND: Final = [sys.executable, "-m", "agentforge_sessions.cli"]
+COMMAND: Final = [sys.executable, "-m", "agentforge_sessions.entrypoints.cli"]
 ASKED: Final = {
     "questions": [
         {

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from attrs import define, field
 
+from agentforge_sessions.entrypoints.terminal.desk import Ending, Listing, Waiting
 from agentforge_sessions.questions import (
     Asker,
     Option,
@@ -22,7 +23,6 @@ from agentforge_sessions.questions import (
     UserAnswer,
     validate_answers,
 )
-from agentforge_sessions.terminal.desk import Ending, Listing, Waiting
 
 START: Final = datetime(2026, 3, 1, 9, 30, tzinfo=UTC)
 

@@ -14,6 +14,11 @@ import anyio
 import pytest
 from attrs import define
 
+from agentforge_sessions.entrypoints.terminal.desk import (
+    LOOK_AGAIN_S,
+    QuestionDesk,
+    StoredQuestions,
+)
 from agentforge_sessions.questions import (
     Asker,
     InvalidAnswers,
@@ -25,7 +30,6 @@ from agentforge_sessions.questions import (
     SessionStatus,
     UserAnswer,
 )
-from agentforge_sessions.terminal.desk import LOOK_AGAIN_S, QuestionDesk, StoredQuestions
 from tests.support.question_desk import CHECKS, START, STORAGE, FakeDesk
 
 NOBODY = "00000000-0000-4000-8000-00000000dead"

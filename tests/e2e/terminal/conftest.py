@@ -28,7 +28,7 @@ DEADLINE_S = 60.0
 PICTURES = ROOT / "docs" / "images"
 FIRST = "3f0c1b52-7c57-4d2f-9d0e-0d3b9a3a1f6e"
 LATE = "9a1e77c0-51f4-4b53-8a43-5f0f6a0f8c11"
-COMMAND = (sys.executable, "-m", "agentforge_sessions.cli", "questions")
+COMMAND = (sys.executable, "-m", "agentforge_sessions.entrypoints.cli", "questions")
 
 
 def until(holds: Callable[[], object], what: Callable[[], str]) -> None:

@@ -6,9 +6,9 @@ import shutil
 
 import pytest
 
+from agentforge_sessions.entrypoints.terminal import drafts_directory
+from agentforge_sessions.entrypoints.terminal.drafts import DraftStore
 from agentforge_sessions.questions import QuestionSessions, SessionStatus, UserAnswer
-from agentforge_sessions.terminal import drafts_directory
-from agentforge_sessions.terminal.drafts import DraftStore
 from tests.e2e.terminal.conftest import LATE, Tmux, until
 from tests.support.question_desk import CHECKS, STORAGE
 

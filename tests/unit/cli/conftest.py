@@ -12,8 +12,8 @@ import pytest
 import structlog
 from attrs import define, field
 
-from agentforge_sessions.cli.context import Outside
-from agentforge_sessions.cli.main import run
+from agentforge_sessions.entrypoints.cli.context import Outside
+from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.harness import PhaseResult, SessionManager, SessionStore
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

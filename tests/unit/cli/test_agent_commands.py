@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import structlog
 
-from agentforge_sessions.cli.context import Outside
-from agentforge_sessions.cli.exit_codes import ExitCode
-from agentforge_sessions.cli.main import run
+from agentforge_sessions.entrypoints.cli.context import Outside
+from agentforge_sessions.entrypoints.cli.exit_codes import ExitCode
+from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.harness import SessionStore
 from tests.support.agents import GOOD, SPEC, WRONG, FakeGates, block
 

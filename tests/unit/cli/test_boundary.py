@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.cli.main import run
+from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.harness import SessionStore
 from tests.unit.cli.conftest import CommandLine
 
@@ -169,7 +169,7 @@ def test_errors_of_the_disk_are_told_with_the_path(agentforge: CommandLine) -> N
 
 LIGHT = """
 import json, sys
-from agentforge_sessions.cli.main import run
+from agentforge_sessions.entrypoints.cli.main import run
 run(sys.argv[1:])
 print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 """
@@ -214,4 +214,4 @@ def test_what_runs_no_code_loads_nothing_that_does(
     )
     loaded = set(json.loads(done.stderr))
     assert not loaded & set(absent)
-    assert "agentforge_sessions.cli.main" in loaded
+    assert "agentforge_sessions.entrypoints.cli.main" in loaded

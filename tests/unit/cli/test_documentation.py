@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from agentforge_sessions.cli.exit_codes import MEANINGS
-from agentforge_sessions.cli.main import app
+from agentforge_sessions.entrypoints.cli.exit_codes import MEANINGS
+from agentforge_sessions.entrypoints.cli.main import app
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "cli.md"
 
@@ -47,7 +47,7 @@ def test_every_example_is_a_command_that_there_is(text: str) -> None:
 def test_every_variable_of_the_program_is_documented(text: str) -> None:
     source = "".join(
         path.read_text(encoding="utf-8")
-        for path in (DOCUMENT.parents[1] / "tools" / "cli").rglob("*.py")
+        for path in (DOCUMENT.parents[1] / "tools" / "entrypoints" / "cli").rglob("*.py")
     )
     for variable in {*re.findall(r'"(AGENTFORGE_[A-Z]+)"', source), "NO_COLOR"}:
         assert f"| `{variable}` |" in text

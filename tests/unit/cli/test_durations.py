@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 import typer
 
-from agentforge_sessions.cli.durations import (
+from agentforge_sessions.entrypoints.cli.durations import (
     InvalidDuration,
     parse_duration,
     tell_age,

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.cli.exit_codes import ERRORS, MEANINGS, ExitCode, exit_code_of
 from agentforge_sessions.durable import LockTimeout, ReadError, RemovalError, WriteError
+from agentforge_sessions.entrypoints.cli.exit_codes import ERRORS, MEANINGS, ExitCode, exit_code_of
 from agentforge_sessions.harness import (
     AmbiguousSessionId,
     InvalidSession,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.cli import checks
-from agentforge_sessions.cli.checks import Status
+from agentforge_sessions.entrypoints.cli import checks
+from agentforge_sessions.entrypoints.cli.checks import Status
 from agentforge_sessions.harness import SessionManager
 from tests.unit.cli.conftest import CommandLine
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.cli.commands.look import StateName
-from agentforge_sessions.cli.main import run
 from agentforge_sessions.durable import FileLock, OsFileSystem
+from agentforge_sessions.entrypoints.cli.commands.look import StateName
+from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.harness import SessionState
 from tests.unit.cli.conftest import CommandLine
 

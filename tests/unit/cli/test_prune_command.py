@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from attrs import frozen
 
-from agentforge_sessions.cli.context import Outside
-from agentforge_sessions.cli.main import run
+from agentforge_sessions.entrypoints.cli.context import Outside
+from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.questions import Asker, Option, Question, QuestionSessions
 from agentforge_sessions.questions.owners import OsProcesses
 from agentforge_sessions.sandbox import prune_sessions

@@ -11,9 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from agentforge_sessions.cli import sandbox_shell
-from agentforge_sessions.cli.sandbox_shell import is_complete, run_cancellable
-from agentforge_sessions.cli.sizes import parse_size
+from agentforge_sessions.entrypoints.cli import sandbox_shell
+from agentforge_sessions.entrypoints.cli.sandbox_shell import is_complete, run_cancellable
+from agentforge_sessions.entrypoints.cli.sizes import parse_size
 from agentforge_sessions.sandbox import (
     CancelToken,
     SandboxResult,
@@ -418,7 +418,7 @@ def test_a_statement_is_looked_at_in_silence() -> None:
 def test_every_option_of_every_command_is_documented() -> None:
     import typer
 
-    from agentforge_sessions.cli.main import app
+    from agentforge_sessions.entrypoints.cli.main import app
 
     text = (Path(__file__).parents[3] / "docs" / "cli.md").read_text(encoding="utf-8")
     section = text.split("\n## sandbox\n", 1)[1].split("\n## ", 1)[0]

@@ -12,13 +12,13 @@ import pytest
 from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
-from agentforge_sessions.mcp_server import (
+from agentforge_sessions.entrypoints.mcp_server import (
     AddressUnavailable,
     NotLoopback,
     TokenRefused,
     TokenRequired,
 )
-from agentforge_sessions.mcp_server.http import (
+from agentforge_sessions.entrypoints.mcp_server.http import (
     Guard,
     HttpSettings,
     Listeners,
@@ -28,7 +28,7 @@ from agentforge_sessions.mcp_server.http import (
     read_token,
     url_of,
 )
-from agentforge_sessions.mcp_server.leaving import exchange_over
+from agentforge_sessions.entrypoints.mcp_server.leaving import exchange_over
 
 PORT = 8137
 OWN = b"127.0.0.1:8137"

@@ -16,7 +16,7 @@ import uvicorn
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from agentforge_sessions.mcp_server.http import (
+from agentforge_sessions.entrypoints.mcp_server.http import (
     HttpServer,
     HttpSettings,
     Listeners,
@@ -24,9 +24,13 @@ from agentforge_sessions.mcp_server.http import (
     listening,
     session_manager,
 )
-from agentforge_sessions.mcp_server.http_sessions import HttpSessions
-from agentforge_sessions.mcp_server.http_times import BodyTooSlow, in_time, protocol_with
-from agentforge_sessions.mcp_server.server import build_server
+from agentforge_sessions.entrypoints.mcp_server.http_sessions import HttpSessions
+from agentforge_sessions.entrypoints.mcp_server.http_times import (
+    BodyTooSlow,
+    in_time,
+    protocol_with,
+)
+from agentforge_sessions.entrypoints.mcp_server.server import build_server
 
 pytestmark = pytest.mark.anyio
 

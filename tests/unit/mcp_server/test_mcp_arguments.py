@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentforge_sessions.mcp_server import InvalidArguments
-from agentforge_sessions.mcp_server.arguments import (
+from agentforge_sessions.entrypoints.mcp_server import InvalidArguments
+from agentforge_sessions.entrypoints.mcp_server.arguments import (
     AskUserQuestions,
     GetAnsweredQuestions,
     RunCode,
@@ -19,7 +19,7 @@ from agentforge_sessions.mcp_server.arguments import (
     SessionShow,
     checked,
 )
-from agentforge_sessions.mcp_server.results import cut
+from agentforge_sessions.entrypoints.mcp_server.results import cut
 
 OPTIONS = [{"label": "a"}, {"label": "b", "description": "d"}]
 QUESTION = {"prompt": "p", "title": "t", "options": OPTIONS}

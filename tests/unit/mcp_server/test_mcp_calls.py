@@ -15,16 +15,16 @@ from mcp_types import CallToolResult, TextContent
 from pydantic import BaseModel
 
 from agentforge_sessions.durable import WriteError
+from agentforge_sessions.entrypoints.mcp_server import McpServerError
+from agentforge_sessions.entrypoints.mcp_server.arguments import Arguments, AskUserQuestions
+from agentforge_sessions.entrypoints.mcp_server.calls import CODE_THREADS, Call, Workers
+from agentforge_sessions.entrypoints.mcp_server.code_tool import CodeTool
+from agentforge_sessions.entrypoints.mcp_server.question_tools import QuestionTools
+from agentforge_sessions.entrypoints.mcp_server.server import CallsUnderWay, build_server
+from agentforge_sessions.entrypoints.mcp_server.session_tools import SessionTools
+from agentforge_sessions.entrypoints.mcp_server.tool import Answer, Tool
 from agentforge_sessions.errors import AgentForgeError
 from agentforge_sessions.harness import PhaseResult, SessionConflict, SessionManager, SessionStore
-from agentforge_sessions.mcp_server import McpServerError
-from agentforge_sessions.mcp_server.arguments import Arguments, AskUserQuestions
-from agentforge_sessions.mcp_server.calls import CODE_THREADS, Call, Workers
-from agentforge_sessions.mcp_server.code_tool import CodeTool
-from agentforge_sessions.mcp_server.question_tools import QuestionTools
-from agentforge_sessions.mcp_server.server import CallsUnderWay, build_server
-from agentforge_sessions.mcp_server.session_tools import SessionTools
-from agentforge_sessions.mcp_server.tool import Answer, Tool
 from agentforge_sessions.questions import (
     QuestionsConfig,
     QuestionSession,

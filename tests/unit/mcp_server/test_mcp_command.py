@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.cli.main import run
-from agentforge_sessions.mcp_server import McpUnavailable, require_sdk
+from agentforge_sessions.entrypoints.cli.main import run
+from agentforge_sessions.entrypoints.mcp_server import McpUnavailable, require_sdk
 
 ROOT = Path(__file__).parents[3]
 
 
 def test_the_command_line_never_loads_the_sdk() -> None:
     look = (
-        "import sys, agentforge_sessions.cli.main, agentforge_sessions.mcp_server;"
+        "import sys, agentforge_sessions.entrypoints.cli.main;"
+        "import agentforge_sessions.entrypoints.mcp_server;"
         "print([name for name in ('mcp', 'pydantic', 'uvicorn', 'anyio') if name in sys.modules])"
     )
     found = subprocess.run(

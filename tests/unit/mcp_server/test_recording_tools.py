@@ -10,12 +10,12 @@ import pytest
 from mcp import Client
 from mcp_types import CallToolResult, TextContent
 
+from agentforge_sessions.entrypoints.mcp_server.calls import Workers
+from agentforge_sessions.entrypoints.mcp_server.code_tool import CodeTool
+from agentforge_sessions.entrypoints.mcp_server.recording_tools import RecordingTools
+from agentforge_sessions.entrypoints.mcp_server.server import build_server
+from agentforge_sessions.entrypoints.mcp_server.session_tools import SessionTools
 from agentforge_sessions.harness import SessionManager, SessionStore
-from agentforge_sessions.mcp_server.calls import Workers
-from agentforge_sessions.mcp_server.code_tool import CodeTool
-from agentforge_sessions.mcp_server.recording_tools import RecordingTools
-from agentforge_sessions.mcp_server.server import build_server
-from agentforge_sessions.mcp_server.session_tools import SessionTools
 from tests.support.executors import FakeExecutor
 
 pytestmark = pytest.mark.anyio

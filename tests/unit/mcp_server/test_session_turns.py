@@ -15,13 +15,13 @@ from mcp import Client
 from mcp.server.lowlevel.server import Server
 from mcp_types import CallToolResult, TextContent
 
+from agentforge_sessions.entrypoints.mcp_server.arguments import RunCode, SessionAdvance
+from agentforge_sessions.entrypoints.mcp_server.calls import Call, Workers
+from agentforge_sessions.entrypoints.mcp_server.code_tool import CodeTool
+from agentforge_sessions.entrypoints.mcp_server.server import build_server
+from agentforge_sessions.entrypoints.mcp_server.session_tools import SessionTools
+from agentforge_sessions.entrypoints.mcp_server.turns import SessionTurns
 from agentforge_sessions.harness import PhaseResult, SessionManager, SessionStore
-from agentforge_sessions.mcp_server.arguments import RunCode, SessionAdvance
-from agentforge_sessions.mcp_server.calls import Call, Workers
-from agentforge_sessions.mcp_server.code_tool import CodeTool
-from agentforge_sessions.mcp_server.server import build_server
-from agentforge_sessions.mcp_server.session_tools import SessionTools
-from agentforge_sessions.mcp_server.turns import SessionTurns
 from tests.support.executors import FakeExecutor
 from tests.support.filesystem import FaultyFileSystem, every_call_from
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCNotification
 
-from agentforge_sessions.mcp_server.stdio import (
+from agentforge_sessions.entrypoints.mcp_server.stdio import (
     LineFramer,
     TooLong,
     _some,

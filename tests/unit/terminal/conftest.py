@@ -13,9 +13,9 @@ from attrs import define
 from textual import events
 from textual.pilot import Pilot
 
-from agentforge_sessions.terminal.app import QuestionsApp
-from agentforge_sessions.terminal.drafts import DraftStore
-from agentforge_sessions.terminal.theme_name import ThemeName
+from agentforge_sessions.entrypoints.terminal.app import QuestionsApp
+from agentforge_sessions.entrypoints.terminal.drafts import DraftStore
+from agentforge_sessions.entrypoints.terminal.theme_name import ThemeName
 from tests.support.question_desk import FakeDesk
 
 PATIENCE_S = 30.0

@@ -6,6 +6,7 @@ import pytest
 from textual import events
 
 from agentforge_sessions.durable import WriteError
+from agentforge_sessions.entrypoints.terminal.drafts import DraftStore
 from agentforge_sessions.questions import (
     Option,
     Question,
@@ -14,7 +15,6 @@ from agentforge_sessions.questions import (
     format_elaborate_request,
     format_rephrase_request,
 )
-from agentforge_sessions.terminal.drafts import DraftStore
 from tests.support.question_desk import CHECKS, NAME, STORAGE, FakeDesk
 from tests.unit.terminal.conftest import Person, Sitting
 

@@ -8,11 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.cli.exit_codes import exit_code_of
-from agentforge_sessions.cli.main import run
+from agentforge_sessions.entrypoints.cli.exit_codes import exit_code_of
+from agentforge_sessions.entrypoints.cli.main import run
+from agentforge_sessions.entrypoints.terminal import (
+    ExtraMissing,
+    NoTerminal,
+    TerminalFailed,
+    drafts_directory,
+)
+from agentforge_sessions.entrypoints.terminal.errors import AddressRefused
 from agentforge_sessions.questions import QuestionSessions
-from agentforge_sessions.terminal import ExtraMissing, NoTerminal, TerminalFailed, drafts_directory
-from agentforge_sessions.terminal.errors import AddressRefused
 
 ROOT = Path(__file__).parents[3]
 
@@ -30,7 +35,8 @@ def python(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_command_line_and_the_package_load_no_textual() -> None:
     done = python(
-        "import sys, agentforge_sessions.cli.main, agentforge_sessions.terminal\n"
+        "import sys, agentforge_sessions.entrypoints.cli.main\n"
+        "import agentforge_sessions.entrypoints.terminal\n"
         "print([name for name in sys.modules if name.split('.')[0] in"
         " {'textual', 'textual_serve', 'aiohttp', 'markdown_it'}])"
     )
@@ -50,7 +56,7 @@ def test_without_the_extra_it_says_what_to_install(
     arguments = ["questions", "--questions", str(tmp_path / "questions"), *options]
     done = python(
         f"import sys; sys.modules[{package!r}] = None\n"
-        f"from agentforge_sessions.cli.main import run; sys.exit(run({arguments!r}))",
+        f"from agentforge_sessions.entrypoints.cli.main import run; sys.exit(run({arguments!r}))",
         **variables,
     )
     assert done.returncode == 2

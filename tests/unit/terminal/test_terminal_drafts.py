@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentforge_sessions.durable import WriteError
-from agentforge_sessions.questions import UserAnswer, validate_answers
-from agentforge_sessions.terminal.draft import (
+from agentforge_sessions.entrypoints.terminal.draft import (
     Ask,
     Draft,
     Reply,
@@ -24,7 +23,8 @@ from agentforge_sessions.terminal.draft import (
     to_fields,
     write,
 )
-from agentforge_sessions.terminal.drafts import DraftStore, DraftUnreadable
+from agentforge_sessions.entrypoints.terminal.drafts import DraftStore, DraftUnreadable
+from agentforge_sessions.questions import UserAnswer, validate_answers
 from tests.support.filesystem import FaultyFileSystem, every_call_from
 from tests.support.question_desk import CHECKS, STORAGE, session_id
 

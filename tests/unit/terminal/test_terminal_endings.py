@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from agentforge_sessions.entrypoints.terminal.desk import Ending
+from agentforge_sessions.entrypoints.terminal.drafts import DraftStore
 from agentforge_sessions.questions import SessionStatus
-from agentforge_sessions.terminal.desk import Ending
-from agentforge_sessions.terminal.drafts import DraftStore
 from tests.support.question_desk import CHECKS, STORAGE, FakeDesk
 from tests.unit.terminal.conftest import Person, Sitting, flat
 

@@ -17,9 +17,9 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.drivers.web_driver import WebDriver
 from textual.message import Message
 
-from agentforge_sessions.terminal.app import QuestionsApp
-from agentforge_sessions.terminal.drafts import DraftStore
-from agentforge_sessions.terminal.keyboard import (
+from agentforge_sessions.entrypoints.terminal.app import QuestionsApp
+from agentforge_sessions.entrypoints.terminal.drafts import DraftStore
+from agentforge_sessions.entrypoints.terminal.keyboard import (
     EscapeFirstDriver,
     EscapeFirstParser,
     EscapeFirstWebDriver,
@@ -191,7 +191,7 @@ def test_the_application_reads_keys_so_in_a_terminal_and_in_a_page(tmp_path: Pat
 PROGRAM = """
 import sys
 from textual.app import App
-from agentforge_sessions.terminal.keyboard import EscapeFirstDriver
+from agentforge_sessions.entrypoints.terminal.keyboard import EscapeFirstDriver
 
 class Shown(App):
     def on_mount(self): self.keys = []

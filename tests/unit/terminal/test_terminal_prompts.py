@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it.token import Token
 
+from agentforge_sessions.entrypoints.terminal.markdown import harmless_parser, is_too_long_to_render
 from agentforge_sessions.questions import Option, Question
-from agentforge_sessions.terminal.markdown import harmless_parser, is_too_long_to_render
 from tests.support.question_desk import CHECKS, STORAGE, FakeDesk
 from tests.unit.terminal.conftest import Sitting
 

@@ -4,8 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentforge_sessions.terminal.recommended import first_recommended, is_recommended, without_mark
-from agentforge_sessions.terminal.text import harmless, one_line, since
+from agentforge_sessions.entrypoints.terminal.recommended import (
+    first_recommended,
+    is_recommended,
+    without_mark,
+)
+from agentforge_sessions.entrypoints.terminal.text import harmless, one_line, since
 
 _TEXTS = st.text(
     st.one_of(st.characters(), st.sampled_from("\x1b\x9b\x9d[]();m\x07\\\r\n\t\u202e\u200d\ud800"))

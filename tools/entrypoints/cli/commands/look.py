@@ -1,0 +1,325 @@
+"""Commands that only look: list, show, log, brief, artifacts."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..context import Cli, cli_of
+from ..durations import parse_duration
+from ..options import AsJson, Follow, SessionId
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from ....harness import (
+        SessionContext,
+        SessionManager,
+        SessionState,
+        SessionStore,
+        UnreadableSession,
+    )
+
+
+class StateName(StrEnum):
+    """The states a listing can be narrowed to."""
+
+    ACTIVE = "active"
+    PAUSED = "paused"
+    COMPLETED = "completed"
+    ABORTED = "aborted"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add these commands to the application."""
+    app.command("list")(list_sessions)
+    app.command("show", short_help="Show one session.")(show)
+    app.command("log")(log)
+    app.command("brief")(brief)
+    app.command("artifacts")(artifacts)
+
+
+def list_sessions(
+    context: typer.Context,
+    state: Annotated[
+        StateName | None, typer.Option(help="Only those in this state.", show_default=False)
+    ] = None,
+    workflow: Annotated[
+        str | None,
+        typer.Option(metavar="TYPE", help="Only those of this workflow type.", show_default=False),
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Only the first N.", show_default=False),
+    ] = None,
+    older_than: Annotated[
+        timedelta | None,
+        typer.Option(
+            parser=parse_duration,
+            metavar="DURATION",
+            help="Only those not changed for at least this long, as in 24h.",
+            show_default=False,
+        ),
+    ] = None,
+    younger_than: Annotated[
+        timedelta | None,
+        typer.Option(
+            parser=parse_duration,
+            metavar="DURATION",
+            help="Only those changed within this time, as in 7d.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the sessions, the last changed first.
+
+    A session that can't be read is listed with the reason; it hides none of the others.
+    """
+    from ....harness import SessionState
+
+    cli = cli_of(context, json=as_json)
+    manager = cli.manager()
+    unreadable: list[UnreadableSession] = []
+    found = manager.list(
+        state=None if state is None else SessionState(state.value),
+        workflow_type=workflow,
+        older_than=older_than,
+        younger_than=younger_than,
+        on_unreadable=unreadable.append,
+    )
+    fitting = len(found)
+    found = found[:limit]
+    interrupted = {
+        one.session_id
+        for one in found
+        if _is_interrupted(manager.store, one.session_id, one.head.state)
+    }
+    if cli.output.json:
+        from ..documents import summary_document, unreadable_document
+
+        cli.output.document(
+            {
+                "base": manager.store.base_path,
+                "sessions": [
+                    summary_document(one, interrupted=one.session_id in interrupted)
+                    for one in found
+                ],
+                "unreadable": [unreadable_document(one) for one in unreadable],
+            }
+        )
+        return
+    from .. import render
+
+    if found:
+        now = cli.outside.clock()
+        cli.output.show(render.session_table(found, now=now, interrupted=interrupted))
+        if len(found) < fitting:
+            cli.output.remark(f"{fitting - len(found)} more fit; --limit shows the first {limit}")
+    elif not unreadable:
+        which = "fits" if any((state, workflow, older_than, younger_than)) else "is there"
+        cli.output.line(f"No session {which} in {manager.store.base_path}.")
+    cli.output.show(*render.unreadable_lines(unreadable))
+
+
+def show(
+    context: typer.Context,
+    session_id: SessionId,
+    following: Follow = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show one session: its state, budget, phases, artifacts and latest history."""
+    cli = cli_of(context, json=as_json)
+    manager, session = cli.load(session_id)
+    if following:
+        with suppress(KeyboardInterrupt):
+            _follow(cli, manager, session.session_id)
+    elif cli.output.json:
+        cli.output.document(_document(manager, session))
+    else:
+        cli.output.show(*_view(cli, manager, session))
+
+
+def _is_interrupted(store: SessionStore, session_id: str, state: SessionState) -> bool:
+    from ....harness import SessionState
+
+    if state is not SessionState.ACTIVE:
+        return False
+    from ....harness.run_lock import is_interrupted
+
+    return is_interrupted(store, session_id, state)
+
+
+def _view(cli: Cli, manager: SessionManager, session: SessionContext) -> list[RenderableType]:
+    from .. import render
+
+    store = manager.store
+    interrupted = _is_interrupted(store, session.session_id, session.state)
+    return render.session_view(
+        session,
+        path=store.session_path(session.session_id),
+        workspace=store.workspace_path(session.session_id),
+        now=cli.outside.clock(),
+        interrupted=cli.command("resume", session.session_id) if interrupted else None,
+    )
+
+
+def _document(manager: SessionManager, session: SessionContext) -> dict[str, Any]:
+    from ..documents import session_document
+
+    store = manager.store
+    interrupted = _is_interrupted(store, session.session_id, session.state)
+    return session_document(session, store, interrupted=interrupted)
+
+
+def _follow(cli: Cli, manager: SessionManager, session_id: str) -> None:
+    from ..following import follow
+
+    changes = follow(manager.store, session_id, sleep=cli.outside.sleep)
+    if cli.output.json:
+        for session in changes:
+            cli.output.json_line(_document(manager, session))
+            if cli.output.closed:
+                return
+    elif cli.output.interactive:
+        from rich.console import Group
+        from rich.live import Live
+
+        with Live(console=cli.output.console, auto_refresh=False) as live:
+            for session in changes:
+                live.update(Group(*_view(cli, manager, session)), refresh=True)
+                if cli.output.closed:
+                    return
+    else:
+        from .. import render
+
+        for session in changes:
+            cli.output.show(render.state_line(session))
+            if cli.output.closed:
+                return
+
+
+def log(
+    context: typer.Context,
+    session_id: SessionId,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit",
+            "-n",
+            min=0,
+            metavar="N",
+            help="Only the last N entries.",
+            show_default=False,
+        ),
+    ] = None,
+    number: Annotated[int | None, typer.Option("--number", min=0, hidden=True)] = None,
+    following: Follow = False,
+    as_json: AsJson = False,
+) -> None:
+    """Tell a session's history, the oldest entry first."""
+    cli = cli_of(context, json=as_json)
+    manager, session = cli.load(session_id)
+    total = len(session.history)
+    last = number if limit is None else limit
+    begin = 0 if last is None else max(total - last, 0)
+    if following:
+        with suppress(KeyboardInterrupt):
+            _follow_log(cli, manager, session.session_id, begin)
+    elif cli.output.json:
+        from ..documents import entry_document
+
+        cli.output.document(
+            {
+                "session_id": session.session_id,
+                "total": total,
+                "history": [
+                    entry_document(index, session.history[index]) for index in range(begin, total)
+                ],
+            }
+        )
+    else:
+        from .. import render
+
+        cli.output.show(*map(render.entry_block, session.history[begin:]))
+
+
+def _follow_log(cli: Cli, manager: SessionManager, session_id: str, begin: int) -> None:
+    from .. import render
+    from ..documents import entry_document
+    from ..following import follow
+
+    for session in follow(manager.store, session_id, sleep=cli.outside.sleep):
+        for index in range(begin, len(session.history)):
+            entry = session.history[index]
+            if cli.output.json:
+                cli.output.json_line(entry_document(index, entry))
+            else:
+                cli.output.show(render.entry_block(entry))
+        begin = max(begin, len(session.history))
+        if cli.output.closed:
+            return
+
+
+def brief(
+    context: typer.Context,
+    session_id: SessionId,
+    max_tokens: Annotated[
+        int, typer.Option("--max-tokens", min=1, help="The most that the text may count.")
+    ] = 2000,
+    as_json: AsJson = False,
+) -> None:
+    """Write the text that primes the next worker of a session."""
+    from ....harness.briefing import estimate_tokens
+
+    cli = cli_of(context, json=as_json)
+    manager, session = cli.load(session_id)
+    text = manager.briefing(max_tokens)
+    if cli.output.json:
+        cli.output.document(
+            {
+                "session_id": session.session_id,
+                "max_tokens": max_tokens,
+                "estimated_tokens": estimate_tokens(text),
+                "briefing": text,
+            }
+        )
+    else:
+        cli.output.lines(text)
+
+
+def artifacts(
+    context: typer.Context,
+    session_id: SessionId,
+    phase: Annotated[
+        str | None, typer.Option(help="Only those of this phase.", show_default=False)
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the files that a session's phases made, the oldest first."""
+    cli = cli_of(context, json=as_json)
+    manager, session = cli.load(session_id)
+    found = session.get_artifacts(phase)
+    workspace = manager.store.workspace_path(session.session_id)
+    if cli.output.json:
+        from ..documents import artifact_document
+
+        cli.output.document(
+            {
+                "session_id": session.session_id,
+                "workspace": workspace,
+                "artifacts": [artifact_document(one) for one in found],
+            }
+        )
+        return
+    from .. import render
+
+    if found:
+        cli.output.show(render.artifact_table(found))
+        cli.output.line(f"They are in {workspace}")
+    else:
+        cli.output.line("No artifact is recorded.")

@@ -1,0 +1,159 @@
+"""What every command is given: where the sessions are, how to speak, and the outside world."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import typer
+from attrs import field, frozen
+
+from ...clock import utc_now
+from ...data_folder import data_folder_above
+from .output import Output
+
+if TYPE_CHECKING:
+    from ...harness import (
+        PhaseExecutor,
+        QuestionDesk,
+        SessionContext,
+        SessionManager,
+        SessionStore,
+    )
+    from ...workflows.gate_port import GateSandbox
+
+_Result = TypeVar("_Result")
+
+BASE_VARIABLE = "AGENTFORGE_BASE"
+"""The environment variable that says where the sessions are."""
+
+_REPEATS = 3
+"""How often a person's word is repeated after somebody else changed the session."""
+
+
+def default_base() -> Path | None:
+    """Return where the sessions are if nothing says so, or None for `./.agentforge/sessions`."""
+    above = data_folder_above(Path.cwd())
+    return None if above is None else above / "sessions"
+
+
+@frozen
+class Outside:
+    """The clock, the pause and what runs phases, replaceable.
+
+    Attributes:
+        clock: The time now, aware.
+        sleep: Waits for so many seconds.
+        executor: What runs phases; the sandbox if None.
+        gates: Where gates run; the sandbox if None.
+    """
+
+    clock: Callable[[], datetime] = utc_now
+    sleep: Callable[[float], None] = time.sleep
+    executor: PhaseExecutor | None = None
+    gates: GateSandbox | None = None
+
+
+@frozen
+class Cli:
+    """The global options, and what follows from them.
+
+    Attributes:
+        base: Where the sessions are, or None for the default place in the working directory.
+        output: Where output goes.
+        verbose: Whether events are logged to standard error.
+        outside: The clock and the pause.
+        base_given: Whether the base was said, and not found.
+    """
+
+    base: Path | None
+    output: Output
+    verbose: bool = False
+    outside: Outside = field(factory=Outside)
+    base_given: bool = True
+
+    def store(self) -> SessionStore:
+        """Return the store at the base."""
+        from ...harness import SessionStore
+
+        return SessionStore(self.base)
+
+    def manager(self, desk: QuestionDesk | None = None) -> SessionManager:
+        """Return a manager without a session, that can run no code, and ask only at a desk."""
+        from ...harness import SessionManager
+
+        return SessionManager(self.store(), desk=desk, clock=self.outside.clock)
+
+    def working_manager(self) -> SessionManager:
+        """Return a manager without a session, that can run phases."""
+        if self.outside.executor is None:
+            from ...bootstrap import build_manager
+
+            return build_manager(self.base)
+        from ...harness import SessionManager
+
+        return SessionManager(
+            self.store(), executor=self.outside.executor, clock=self.outside.clock
+        )
+
+    def command(self, *words: str) -> str:
+        """Write a command line that means the same sessions as this one does."""
+        said = self.base_given and self.base is not None
+        same = not said or os.environ.get(BASE_VARIABLE) == str(self.base)
+        start = ["agentforge"] if same else ["agentforge", "--base", str(self.base)]
+        return shlex.join([*start, *words])
+
+    def load(self, shortened: str) -> tuple[SessionManager, SessionContext]:
+        """Load a session by its id or a part of it.
+
+        Raises:
+            SessionNotFound: There is none.
+            AmbiguousSessionId: There are several.
+            SessionCorrupted: Its file is no session.
+        """
+        from ...harness import SessionNotFound
+
+        manager = self.manager()
+        session_id = manager.store.resolve(shortened)
+        session = manager.load(session_id)
+        if session is None:
+            raise SessionNotFound(session_id, path=manager.store.base_path)
+        return manager, session
+
+    def change(
+        self, shortened: str, act: Callable[[SessionManager], _Result]
+    ) -> tuple[SessionManager, SessionContext, _Result]:
+        """Load a session and change it; if somebody else was faster, load it anew and repeat.
+
+        What a person says explicitly holds for the session as it is now, so it is repeated up to
+        three times.
+
+        Raises:
+            SessionConflict: Somebody else was faster each time.
+        """
+        from ...harness import SessionConflict
+
+        manager, session = self.load(shortened)
+        for remaining in range(_REPEATS, -1, -1):
+            try:
+                result = act(manager)
+            except SessionConflict:
+                if not remaining:
+                    raise
+                session = manager.reload()
+            else:
+                return manager, session, result
+        raise AssertionError("unreachable")  # pragma: no cover
+
+
+def cli_of(context: typer.Context, *, json: bool = False) -> Cli:
+    """Return what the global options say, with the command's own `--json` taken in."""
+    cli = context.find_root().obj
+    assert isinstance(cli, Cli)  # noqa: S101 (the callback of the application made it)
+    cli.output.json = cli.output.json or json
+    return cli

@@ -1,0 +1,133 @@
+"""Sessions as JSON documents for programs; docs/cli.md describes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ...harness import (
+        SessionArtifact,
+        SessionContext,
+        SessionHistory,
+        SessionStore,
+        SessionSummary,
+        TokenBudget,
+        UnreadableSession,
+    )
+
+
+def budget_document(budget: TokenBudget) -> dict[str, Any]:
+    """Describe a budget."""
+    return {
+        "total_budget": budget.total_budget,
+        "tokens_used": budget.tokens_used,
+        "tokens_remaining": budget.tokens_remaining,
+        "utilization_percent": round(budget.utilization_percent, 2),
+        "is_warning": budget.is_warning,
+        "is_exhausted": budget.is_exhausted,
+    }
+
+
+def artifact_document(artifact: SessionArtifact) -> dict[str, Any]:
+    """Describe a file made."""
+    return {
+        "path": artifact.path,
+        "artifact_type": artifact.artifact_type,
+        "phase": artifact.phase,
+        "timestamp": artifact.timestamp,
+    }
+
+
+def entry_document(index: int, entry: SessionHistory) -> dict[str, Any]:
+    """Describe an entry of the history; `index` counts from 0 at the oldest."""
+    return {
+        "index": index,
+        "timestamp": entry.timestamp,
+        "action": entry.action,
+        "phase": entry.phase,
+        "details": entry.details,
+    }
+
+
+def session_document(
+    session: SessionContext, store: SessionStore, *, interrupted: bool
+) -> dict[str, Any]:
+    """Describe a session whole; `interrupted` means that it is active with no worker at it."""
+    return {
+        "session_id": session.session_id,
+        "state": session.state,
+        "interrupted": interrupted,
+        "workflow_type": session.workflow_type,
+        "goal": session.goal,
+        "current_phase": session.current_phase,
+        "attempt_number": session.attempt_number,
+        "token_budget": budget_document(session.token_budget),
+        "created_at": session.created_at,
+        "updated_at": session.updated_at,
+        "completed_at": session.completed_at,
+        "revision": session.revision,
+        "path": store.session_path(session.session_id),
+        "workspace": store.workspace_path(session.session_id),
+        "time_s": _time_document(session),
+        "artifacts": [artifact_document(one) for one in session.artifacts],
+        "history": [entry_document(index, one) for index, one in enumerate(session.history)],
+    }
+
+
+def _time_document(session: SessionContext) -> dict[str, float] | None:
+    """Describe where an agent's session has spent its time; None for one of another kind."""
+    if not any(entry.action == "agent_answered" for entry in session.history):
+        return None
+    from ...workflows.attempts import time_spent
+
+    spent = time_spent(session.history)
+    parts = (("agent", spent.agent), ("gate", spent.gate), ("person", spent.person))
+    return {name: round(seconds, 3) for name, seconds in parts}
+
+
+def state_document(session: SessionContext, store: SessionStore) -> dict[str, Any]:
+    """Describe where a session is, without its artifacts and history."""
+    return {
+        "session_id": session.session_id,
+        "state": session.state,
+        "workflow_type": session.workflow_type,
+        "current_phase": session.current_phase,
+        "attempt_number": session.attempt_number,
+        "token_budget": budget_document(session.token_budget),
+        "updated_at": session.updated_at,
+        "completed_at": session.completed_at,
+        "revision": session.revision,
+        "path": store.session_path(session.session_id),
+        "workspace": store.workspace_path(session.session_id),
+    }
+
+
+def summary_document(summary: SessionSummary, *, interrupted: bool) -> dict[str, Any]:
+    """Describe a session as a listing does; `interrupted` is as in `session_document`."""
+    from ...harness import TokenBudget
+
+    head = summary.head
+    return {
+        "session_id": head.session_id,
+        "state": head.state,
+        "interrupted": interrupted,
+        "workflow_type": head.workflow_type,
+        "current_phase": head.current_phase,
+        "attempt_number": head.attempt_number,
+        "token_budget": budget_document(TokenBudget(head.total_budget, head.tokens_used)),
+        "created_at": head.created_at,
+        "updated_at": head.updated_at,
+        "completed_at": head.completed_at,
+        "revision": head.revision,
+        "path": summary.path,
+        "size_bytes": summary.size_bytes,
+    }
+
+
+def unreadable_document(unreadable: UnreadableSession) -> dict[str, Any]:
+    """Describe a session that can't be read."""
+    return {
+        "session_id": unreadable.session_id,
+        "path": unreadable.path,
+        "error": {"type": type(unreadable.error).__name__, "message": str(unreadable.error)},
+    }

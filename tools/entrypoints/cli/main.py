@@ -1,0 +1,272 @@
+"""The application `agentforge`: global options, commands, and the boundary where errors end."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, TextIO
+
+import typer
+
+from ...result import Failure, Success, attempt
+from .commands import (
+    act,
+    agent_work,
+    housekeeping,
+    look,
+    mcp,
+    prune,
+    questions,
+    sandbox,
+    terminal,
+    work,
+)
+from .context import BASE_VARIABLE, Cli, Outside, default_base
+from .errors import Interrupted, OutputLost
+from .exit_codes import ExitCode, GuestExit, epilog, exit_code_of
+from .output import Output, discard, public_fields, remark
+from .text import safe_lines
+
+_NAME = "agentforge"
+_FILES_OF_PEOPLE = frozenset({"InvalidWorkflow", "InvalidSpecification"})
+_LINE = re.compile(r"line (\d+): ")
+_DEBUG_VARIABLE = "AGENTFORGE_DEBUG"
+
+app = typer.Typer(
+    name=_NAME,
+    help="Sessions of long-running agents: durable, resumable, with a budget and an audit trail.",
+    epilog=epilog(),
+    context_settings={"help_option_names": ["--help", "-h"]},
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+work.add_to(app)
+agent_work.add_to(app)
+look.add_to(app)
+act.add_to(app)
+housekeeping.add_to(app)
+prune.add_to(app)
+sandbox.add_to(app)
+questions.add_to(app)
+mcp.add_to(app)
+terminal.add_to(app)
+
+
+@app.callback(invoke_without_command=True)
+def _global_options(
+    context: typer.Context,
+    base: Annotated[
+        str | None,
+        typer.Option(
+            "--base",
+            metavar="PATH",
+            envvar=BASE_VARIABLE,
+            help="Where the sessions are; .agentforge/sessions here, or in the nearest directory "
+            "above that has a .agentforge, by default.",
+            show_default=False,
+        ),
+    ] = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Tell every event on standard error.")
+    ] = False,
+    no_color: Annotated[
+        bool, typer.Option("--no-color", help="No colour; the variable NO_COLOR does the same.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Write JSON for programs, errors too.")
+    ] = False,
+    version: Annotated[bool, typer.Option("--version", help="Tell the version.")] = False,
+) -> None:
+    if base == "":
+        raise typer.BadParameter("the path is empty", param_hint="--base")
+    outside = context.obj if isinstance(context.obj, Outside) else Outside()
+    color = not (no_color or os.environ.get("NO_COLOR"))
+    output = Output(json=as_json, color=color)
+    context.obj = Cli(
+        base=Path(base) if base else default_base(),
+        output=output,
+        verbose=verbose,
+        outside=outside,
+        base_given=bool(base),
+    )
+    if version:
+        _tell_version(output)
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit
+    from .logs import configure_logs
+
+    configure_logs(verbose=verbose)
+
+
+def _tell_version(output: Output) -> None:
+    from importlib.metadata import version
+
+    number = version("agentforge-sessions")
+    if output.json:
+        output.document({"version": number})
+    else:
+        output.line(f"{_NAME} {number}")
+
+
+# -------------------------------------------------------------------------------- the boundary
+
+
+def run(arguments: Sequence[str], outside: Outside | None = None) -> int:
+    """Run one command line and return its exit code.
+
+    Every error ends here: as one line that says what to do or, with `--json`, as a JSON document.
+
+    Args:
+        arguments: The command line without the program's name.
+        outside: The clock and the pause; the real ones by default.
+    """
+    as_json = _wants_json(arguments)
+    code: int
+    try:
+        outcome = attempt(
+            _command().main,
+            args=list(arguments),
+            prog_name=_NAME,
+            standalone_mode=False,
+            obj=outside,
+        )
+        match outcome:
+            case Failure(error):
+                code = _tell_error(error, as_json=as_json)
+            case Success(value):
+                code = value if isinstance(value, int) else ExitCode.OK
+                if code == ExitCode.INTERRUPTED and not isinstance(
+                    code, GuestExit
+                ):  # what the framework makes of Ctrl-C
+                    _tell_error(Interrupted(), as_json=as_json)
+    except KeyboardInterrupt:
+        code = _tell_error(Interrupted(), as_json=as_json)
+    except typer.Abort:
+        code = _tell_error(Interrupted(), as_json=as_json)
+    except Exception as error:  # noqa: BLE001 (the boundary: whatever it is, it is told in one line)
+        code = _tell_error(error, as_json=as_json)
+    return _flushed(code)
+
+
+# All commands with their options: who runs several command lines in one process makes them once.
+_command = functools.cache(functools.partial(typer.main.get_command, app))
+
+
+def main() -> None:
+    """Run the command line of this process."""
+    if sys.stdout is None:
+        sys.stdout = _nowhere()
+    if sys.stderr is None:
+        sys.stderr = _nowhere()
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+    try:
+        code = run(sys.argv[1:])
+    finally:
+        _close_pool()
+    if "wasmtime" in sys.modules:  # only then is the engine's threads' end of any concern
+        from ...sandbox import end_process
+
+        end_process(code)
+    sys.exit(code)
+
+
+def _close_pool() -> None:
+    """Close the interpreters opened ahead, if any, while the engine beneath them still works."""
+    pool = sys.modules.get("agentforge_sessions.sandbox.pool")
+    if pool is not None:
+        pool.close_pool()
+
+
+def _nowhere() -> TextIO:
+    return open(os.devnull, "w", encoding="utf-8")
+
+
+def _wants_json(arguments: Sequence[str]) -> bool:
+    """Tell whether errors are to be JSON, also those that arise before options are understood."""
+    options = list(arguments)
+    if "--" in options:
+        options = options[: options.index("--")]
+    return "--json" in options
+
+
+def _tell_error(error: BaseException, *, as_json: bool) -> ExitCode:
+    usage = isinstance(error, typer.TyperException)
+    code = ExitCode.USAGE if usage else exit_code_of(error)
+    if os.environ.get(_DEBUG_VARIABLE) == "1":
+        import traceback
+
+        sys.stderr.write(f"{safe_lines(''.join(traceback.format_exception(error)))}")
+    message = _message(error, code)
+    if as_json and not isinstance(error, OutputLost):
+        fields = {} if usage else public_fields(error)
+        fields.pop("message", None)
+        payload = {
+            "type": type(error).__name__,
+            "message": message,
+            "exit_code": int(code),
+            "session_id": fields.pop("session_id", None),
+            "path": fields.pop("path", None),
+            **{name: value for name, value in fields.items() if name not in {"type", "exit_code"}},
+        }
+        Output(json=True).document({"error": payload})
+    else:
+        faults = () if usage else _fault_lines(error)
+        for line in faults:
+            remark(line)
+        if faults:
+            counted = f"{len(faults)} fault{'' if len(faults) == 1 else 's'}"
+            message = f"{counted} in {getattr(error, 'path', '')}; nothing was begun"
+        remark(f"error: {message}" if code is not ExitCode.INTERRUPTED else message)
+    return code
+
+
+def _fault_lines(error: BaseException) -> list[str]:
+    """Write each fault of a person's own file as `file:line: …`, as compilers do."""
+    path, faults = getattr(error, "path", None), getattr(error, "faults", ())
+    if path is None or type(error).__name__ not in _FILES_OF_PEOPLE:
+        return []
+    found = []
+    for fault in faults:
+        line = _LINE.match(fault)
+        found.append(f"{path}:{line[1]}: {fault[line.end() :]}" if line else f"{path}: {fault}")
+    return found
+
+
+def _message(error: BaseException, code: ExitCode) -> str:
+    if isinstance(error, typer.TyperException):
+        text = error.format_message().rstrip(".?!")
+        context = getattr(error, "ctx", None)
+        path = context.command_path if context is not None else _NAME
+        return f"{text}. Try '{path} --help'."
+    if code is ExitCode.UNEXPECTED:
+        return (
+            f"unexpected {type(error).__name__}: {error}. This is a fault in agentforge; "
+            f"run again with {_DEBUG_VARIABLE}=1 to see where."
+        )
+    if type(error) is FileNotFoundError and error.filename is not None:
+        return f"there is no {error.filename}. Make it, or name another place, then try again."
+    if type(error).__module__ == "builtins":
+        return f"{error}. Free the disk or fix its permissions, then try again."
+    return str(error)
+
+
+def _flushed(code: int) -> int:
+    """Write out what is buffered while an error can still be told."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        discard(sys.stdout)
+    except (OSError, ValueError) as error:
+        discard(sys.stdout)
+        remark(f"error: could not write the output: {error}")
+        return ExitCode.STORAGE if code == ExitCode.OK else code
+    return code

@@ -1,0 +1,335 @@
+"""What a prune of several kinds shows: what would go before, what became of each after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from attrs import define
+
+from ...prune.errors import PruneError
+from ...prune.policy import Reason
+from ...prune.result import PruneResult
+from ...prune.sizes import human_bytes
+from .durations import tell_age
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ...bootstrap import PruneKind
+    from ...prune import Decision, PruneObserver, RetentionPolicy
+    from ...sandbox.pruning import PruneEvents
+    from .context import Cli
+
+_SHOWN: Final = 200
+_NAMED: Final = 3
+
+_WHY: Final = {
+    Reason.EXPIRED: "too old",
+    Reason.TOO_MANY: "too many",
+    Reason.TOO_LARGE: "too large together",
+    Reason.LOW_SPACE: "disk nearly full",
+    Reason.RECENT: "no longer asked for",
+    Reason.CHANGED: "changed meanwhile",
+    Reason.STATE: "not ended",
+    Reason.PINNED: "pinned",
+    Reason.IN_USE: "in use",
+    Reason.LIMIT: "over the limit",
+    Reason.YOUNG: "used lately",
+    Reason.FUTURE: "dated in the future",
+    Reason.BUSY: "another prune is at work",
+    Reason.GONE: "gone already",
+}
+_SPARED: Final = frozenset({Reason.RECENT, Reason.GONE, Reason.BUSY})
+
+
+@define
+class Work:
+    """One kind of sessions on its way through a prune.
+
+    Attributes:
+        kind: The sessions.
+        policy: The rules.
+        found: What a dry run said; None where its root can't be looked at.
+        done: What the run did; None in a dry run, and where its root was refused.
+        failed: Why its root was refused, or None.
+    """
+
+    kind: PruneKind
+    policy: RetentionPolicy
+    found: PruneResult | None = None
+    done: PruneResult | None = None
+    failed: PruneError | None = None
+
+    @property
+    def name(self) -> str:
+        """What the sessions are called."""
+        return self.kind.target.kind
+
+    @property
+    def removals(self) -> list[Decision]:
+        """What is to go."""
+        return [] if self.found is None else [one for one in self.found.decisions if one.remove]
+
+    @property
+    def freed(self) -> int:
+        """What would be freed, in bytes."""
+        return 0 if self.found is None else self.found.reclaimed_bytes
+
+    @property
+    def is_undone(self) -> bool:
+        """Whether something that was to go is still there."""
+        return self.done is not None and bool(self.done.errors or self.kept())
+
+    def kept(self) -> dict[str, list[str]]:
+        """Name, by the reason in words, what is to go and is still there."""
+        found: dict[str, list[str]] = {}
+        for one in self._stayed():
+            if not _SPARED.issuperset(one.reasons):
+                why = ", ".join(_WHY[reason] for reason in one.reasons)
+                found.setdefault(why, []).append(one.candidate.session_id)
+        planned = {one.candidate.session_id for one in self.removals}
+        planned.difference_update(*found.values())
+        for left in () if self.done is None else self.done.skipped:
+            if left.session_id in planned:
+                found.setdefault(_spaced(left.reason), []).append(left.session_id)
+        return found
+
+    def spared(self, reason: Reason) -> list[str]:
+        """Name what did not go and does not have to any more, for this reason."""
+        return [one.candidate.session_id for one in self._stayed() if one.reasons == (reason,)]
+
+    def _stayed(self) -> Iterator[Decision]:
+        if self.done is not None:
+            planned = {one.candidate.session_id for one in self.removals}
+            planned.difference_update(self.done.deleted_sessions, self.done.errors)
+            for one in self.done.decisions:
+                if one.candidate.session_id in planned and not one.remove:
+                    yield one
+
+
+def counted(number: int) -> str:
+    """Write a number of sessions: "1 session", "1,500 sessions"."""
+    return f"{number:,} session{'' if number == 1 else 's'}"
+
+
+def _spaced(reason: str) -> str:
+    return str(reason).replace("_", " ")
+
+
+def _named(ids: Sequence[str]) -> str:
+    """Name some of several sessions."""
+    more = len(ids) - _NAMED
+    return ", ".join(ids[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+# ----------------------------------------------------------------------------------------- before
+
+
+def show(cli: Cli, works: Sequence[Work], *, archived: bool, trashed: bool) -> None:
+    """Show what would go, why, and what is left alone because nobody can date it."""
+    for work in works:
+        if work.failed is not None and work.found is None:
+            cli.output.remark(f"warning: {work.name}: {work.failed}")
+    removals = [(work, one) for work in works for one in work.removals]
+    if removals:
+        _show_table(cli, removals)
+    for work in works:
+        for reason, ids in _skipped(work.found).items():
+            cli.output.remark(f"left alone, {_spaced(reason)}: {_named(ids)}")
+        for error, ids in _by_text({} if work.found is None else work.found.errors).items():
+            cli.output.remark(f"warning: {_named(ids)}: {error}")
+        if work.kind.max_age_hours is None:
+            cli.output.remark(f"left alone, {work.name}: the configuration keeps them for ever")
+        for unmet in () if work.found is None else work.found.unmet:
+            cli.output.remark(f"warning: {work.name}: {unmet}")
+    how = " into the trash" if trashed else ""
+    how += ", with an archive of each" if archived else ""
+    freed = human_bytes(sum(work.freed for work in works))
+    later = ", which is free once its time there is over" if trashed else ""
+    if removals:
+        cli.output.line(f"{counted(len(removals))} would go{how}: {freed}{later}.")
+    elif works:
+        cli.output.line("No session has to go.")
+    else:
+        cli.output.line("There are no sessions here.")
+    due = sum(work.found.due for work in works if work.found is not None)
+    if due:
+        cli.output.line(f"{counted(due)} more {_are(due)} due, beyond the limit.")
+    _show_leftovers(cli, works)
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def _show_table(cli: Cli, removals: Sequence[tuple[Work, Decision]]) -> None:
+    from . import render
+
+    now = cli.outside.clock()
+    made = render.table("KIND", "ID", "STATE", "LAST USED", "SIZE", "WHY", right=("SIZE",))
+    for work, one in removals[:_SHOWN]:
+        candidate = one.candidate
+        made.add_row(
+            work.name,
+            render.words(candidate.session_id),
+            render.state_text(candidate.state or ""),
+            tell_age((now - candidate.dated_at).total_seconds()),
+            human_bytes(candidate.size_bytes),
+            ", ".join(_WHY[reason] for reason in one.reasons),
+        )
+    cli.output.show(made)
+    if len(removals) > _SHOWN:
+        cli.output.line(f"… and {len(removals) - _SHOWN:,} more (--json names them all)")
+
+
+def _show_leftovers(cli: Cli, works: Sequence[Work]) -> None:
+    """Show what a run does beside: it keeps to what earlier ones began and promised."""
+    begun = sum(len(work.found.finished_sessions) for work in works if work.found is not None)
+    if begun:
+        cli.output.line(f"{counted(begun)} that an earlier prune began with would be finished.")
+    swept = [name for work in works if work.found is not None for name in work.found.swept]
+    if swept:
+        cli.output.line(f"Left half done by dead processes, would be removed: {_named(swept)}.")
+    purged = sum(len(work.found.purged_sessions) for work in works if work.found is not None)
+    if purged:
+        cli.output.line(
+            f"{counted(purged)} would leave the trash for good: the time there is over."
+        )
+
+
+def _skipped(result: PruneResult | None) -> dict[str, list[str]]:
+    grouped: dict[str, list[str]] = {}
+    for one in () if result is None else result.skipped:
+        grouped.setdefault(str(one.reason), []).append(one.session_id)
+    return grouped
+
+
+# --------------------------------------------------------------------------------------- meanwhile
+
+
+def observer(advance: Callable[[], None], events: PruneEvents) -> PruneObserver:
+    """Make an observer that tells the events of a prune and moves a bar on."""
+    from ...sandbox.pruning import PruneEvents
+
+    class Progress(PruneEvents):
+        def deleted(self, session_id: str, *, size_bytes: int, trashed: bool) -> None:
+            super().deleted(session_id, size_bytes=size_bytes, trashed=trashed)
+            advance()
+
+        def failed(self, session_id: str, *, error: str) -> None:
+            super().failed(session_id, error=error)
+            advance()
+
+    return Progress(events.log)
+
+
+@contextmanager
+def progress(cli: Cli, count: int) -> Iterator[Callable[[], None]]:
+    """Show how far a prune is, where a person watches and it takes a while."""
+    if not cli.output.interactive or count < _SHOWN:
+        yield lambda: None
+        return
+    from rich.progress import Progress
+
+    with Progress(console=cli.output.console, transient=True) as bar:
+        task = bar.add_task("Pruning", total=count)
+        yield lambda: bar.advance(task)
+
+
+# ------------------------------------------------------------------------------------------ after
+
+
+def tell(cli: Cli, works: Sequence[Work], missing: Mapping[str, Path], *, dry_run: bool) -> None:
+    """Tell what became of each."""
+    if cli.output.json:
+        cli.output.document(
+            {
+                "dry_run": dry_run,
+                "kinds": {work.name: _document(work) for work in works},
+                "missing": missing,
+            }
+        )
+        return
+    if dry_run:
+        cli.output.line("Nothing was removed: this was a dry run.")
+        return
+    for work in works:
+        if work.done is not None:
+            _tell_work(cli, work, work.done)
+    for work in works:
+        if work.failed is not None and work.found is not None:
+            cli.output.remark(f"error: {work.failed}")
+
+
+def _tell_work(cli: Cli, work: Work, done: PruneResult) -> None:
+    for error, ids in _by_text(done.errors).items():
+        if len(ids) <= _NAMED:
+            for session_id in ids:
+                cli.output.remark(f"warning: {session_id}: {error}")
+        else:
+            cli.output.remark(f"warning: {counted(len(ids))}: {error}: {_named(ids)}")
+    for why, ids in work.kept().items():
+        were = "was" if len(ids) == 1 else "were"
+        cli.output.remark(f"warning: {_named(ids)} {were} kept: {why}")
+    if gone := work.spared(Reason.GONE):
+        cli.output.remark(f"{counted(len(gone))} somebody else had removed: {_named(gone)}")
+    if spared := work.spared(Reason.RECENT):
+        cli.output.remark(f"{counted(len(spared))} no longer had to go: {_named(spared)}")
+    if done.busy:
+        cli.output.remark(
+            f"{work.name}: another prune is at work there; {counted(done.due)} {_are(done.due)} "
+            "left to it and to the next one"
+        )
+    parts = (done.deleted_sessions, done.errors, done.finished_sessions, done.purged_sessions)
+    if any(parts) or done.swept:
+        cli.output.line(f"{work.name}: {done}.")
+
+
+def _by_text(errors: Mapping[str, str]) -> dict[str, list[str]]:
+    grouped: dict[str, list[str]] = {}
+    for session_id, error in errors.items():
+        grouped.setdefault(error, []).append(session_id)
+    return grouped
+
+
+def _document(work: Work) -> dict[str, Any]:
+    failed = work.failed
+    found = work.found if failed is None else None
+    result = work.done or found or PruneResult()
+    return {
+        "root": work.kind.target.root,
+        "failed": failed and {"type": type(failed).__name__, "message": str(failed)},
+        "deleted": result.deleted_sessions,
+        "trashed": result.trashed,
+        "reclaimed_bytes": result.reclaimed_bytes,
+        "errors": result.errors,
+        "unfinished": result.unfinished_sessions,
+        "finished": result.finished_sessions,
+        "purged": result.purged_sessions,
+        "swept": result.swept,
+        "due": result.due,
+        "unmet": [
+            {"rule": one.rule, "bound": one.bound, "stays": one.stays} for one in result.unmet
+        ],
+        "busy": result.busy,
+        "kept_for_ever": work.kind.max_age_hours is None,
+        "archives": result.archives,
+        "skipped": [
+            {"session_id": one.session_id, "reason": one.reason, "detail": one.detail}
+            for one in result.skipped
+        ],
+        "decisions": [
+            {
+                "session_id": one.candidate.session_id,
+                "remove": one.remove,
+                "reasons": one.reasons,
+                "dated_at": one.candidate.dated_at,
+                "size_bytes": one.candidate.size_bytes,
+                "state": one.candidate.state,
+            }
+            for one in result.decisions
+        ],
+        "duration_s": round(result.duration_s, 4),
+    }

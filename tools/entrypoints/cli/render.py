@@ -1,0 +1,372 @@
+"""Sessions as text for people. Whatever they hold goes through `cli.text` on its way."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import datetime
+from typing import Final
+
+from attrs import define
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ...harness import (
+    SessionArtifact,
+    SessionContext,
+    SessionHistory,
+    SessionSummary,
+    TokenBudget,
+    UnreadableSession,
+)
+from .durations import tell_age, tell_duration
+from .text import safe, safe_lines, shorten
+
+STATE_STYLES: Final = {
+    "active": "bold cyan",
+    "running": "bold cyan",
+    "paused": "bold yellow",
+    "completed": "bold green",
+    "succeeded": "bold green",
+    "aborted": "bold red",
+    "failed": "bold red",
+    "unreadable": "bold red",
+    "pending": "dim",
+    "stopped": "bold yellow",
+    "interrupted": "bold yellow",
+    "ok": "bold green",
+    "warn": "bold yellow",
+    "fail": "bold red",
+}
+_PIPE_WIDTH: Final = 1000
+_NAME_WIDTH: Final = 11
+_BAR_CELLS: Final = 24
+_LAST_ENTRIES: Final = 8
+_GOAL_CHARS: Final = 600
+_LAST_ARTIFACTS: Final = 8
+_FACTS: Final = re.compile(
+    r"(?s)(?:round \d{1,9}(?:, )?)?(?:attempt \d{1,18})?; .*?(?P<seconds>\d{1,9}\.\d\d) s"
+    r"(?:; fuel \d{1,20})?(?:; (?P<tokens>\d{1,19}) tokens)?(?:[;\n]|$)"
+)
+
+
+class _Console(Console):
+    """A console that tells its owner when the reader goes away, and lets the work go on."""
+
+    def __init__(self, *, color: bool, on_broken_pipe: Callable[[], None]) -> None:
+        terminal = bool(getattr(sys.stdout, "isatty", lambda: False)())
+        super().__init__(
+            color_system="auto" if color else None,
+            markup=False,
+            highlight=False,
+            emoji=False,
+            width=None if terminal or os.environ.get("COLUMNS") else _PIPE_WIDTH,
+        )
+        self._tell_owner = on_broken_pipe
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        self._tell_owner()
+
+
+def make_console(*, color: bool, on_broken_pipe: Callable[[], None]) -> Console:
+    """Make the console at standard output.
+
+    Args:
+        color: Whether colour is allowed; it is used on a terminal only.
+        on_broken_pipe: Called when the reader has gone away.
+    """
+    return _Console(color=color, on_broken_pipe=on_broken_pipe)
+
+
+# ------------------------------------------------------------------------------------ small parts
+
+
+def words(text: object, style: str = "") -> Text:
+    """Make one line of text safe and give it a style."""
+    return Text(safe(text), style)
+
+
+def state_text(state: str) -> Text:
+    """Write a state in its colour."""
+    return words(state, STATE_STYLES.get(state, ""))
+
+
+def moment_text(moment: datetime | None) -> str:
+    """Write a time in UTC, to the second."""
+    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}Z"
+
+
+def budget_bar(budget: TokenBudget) -> Text:
+    """Draw how much of a budget is spent."""
+    share = min(budget.utilization_percent, 100.0) / 100
+    filled = min(round(share * _BAR_CELLS), _BAR_CELLS)
+    style = "red" if budget.is_exhausted else "yellow" if budget.is_warning else "green"
+    bar = Text("█" * filled, style)
+    bar.append("░" * (_BAR_CELLS - filled), "dim")
+    bar.append(f" {budget.utilization_percent:.0f} %", style)
+    bar.append(f"  {budget.tokens_used:,} of {budget.total_budget:,} tokens")
+    if budget.is_exhausted:
+        bar.append("  spent", "bold red")
+    return bar
+
+
+def table(*columns: str, right: Iterable[str] = ()) -> Table:
+    """Make a table without lines, for tables that are also read by `grep` and `awk`."""
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    aligned = set(right)
+    for column in columns:
+        made.add_column(column, justify="right" if column in aligned else "left", overflow="fold")
+    return made
+
+
+def field(name: str, value: Text) -> Text:
+    """Write a name and a value on one line."""
+    return Text(f"{name:<{_NAME_WIDTH}}", "dim").append_text(value)
+
+
+# ------------------------------------------------------------------------------------- the phases
+
+
+@define
+class PhaseRow:
+    """What became of one phase, as far as the history tells.
+
+    Attributes:
+        name: The phase.
+        state: "pending", "running", "succeeded", "failed", "stopped" (its run ended before it
+            did), or the session's state if that is not active.
+        attempt: The latest attempt of its round.
+        round_number: How often the phase was entered, from 1.
+        duration_s: How long its runs took together, or None before the first result.
+        tokens: What its runs were charged with together.
+        began: When it was entered.
+    """
+
+    name: str
+    state: str = "pending"
+    attempt: int = 1
+    duration_s: float | None = None
+    tokens: int = 0
+    began: datetime | None = None
+    round_number: int = 1
+
+
+def phase_rows(session: SessionContext) -> list[PhaseRow]:
+    """Read from the history how each phase went, in the order in which they were entered."""
+    rows: list[PhaseRow] = []
+    for entry in session.history:
+        if entry.action in {"session_created", "phase_advanced"} and entry.phase:
+            again = 1 + sum(1 for row in rows if row.name == entry.phase)
+            rows.append(PhaseRow(entry.phase, "running", began=entry.timestamp, round_number=again))
+            continue
+        if not rows or entry.phase != rows[-1].name:
+            continue
+        row = rows[-1]
+        if entry.action == "phase_retried":
+            row.attempt += 1
+            row.state = "running"
+        elif entry.action in {"phase_succeeded", "phase_failed"}:
+            row.state = "succeeded" if entry.action == "phase_succeeded" else "failed"
+            facts = _FACTS.match(entry.details or "")
+            if facts:
+                row.duration_s = (row.duration_s or 0.0) + float(facts["seconds"])
+                row.tokens += int(facts["tokens"] or 0)
+    if rows and rows[-1].name == session.current_phase:
+        rows[-1].attempt = session.attempt_number
+        if rows[-1].state == "running" and session.state.value != "active":
+            rows[-1].state = session.state.value
+    return rows
+
+
+def _attempt_text(row: PhaseRow) -> str:
+    return f"round {row.round_number}, {row.attempt}" if row.round_number > 1 else f"{row.attempt}"
+
+
+def phase_table(rows: Sequence[PhaseRow]) -> Table:
+    """Lay out the phases."""
+    made = table(
+        "PHASE", "STATE", "ATTEMPT", "DURATION", "TOKENS", right=("ATTEMPT", "DURATION", "TOKENS")
+    )
+    for row in rows:
+        made.add_row(
+            words(row.name),
+            state_text(row.state),
+            _attempt_text(row) if row.state != "pending" else "",
+            "" if row.duration_s is None else tell_duration(row.duration_s),
+            f"{row.tokens:,}" if row.tokens else "",
+        )
+    return made
+
+
+# ------------------------------------------------------------------------------------ the commands
+
+
+def session_view(
+    session: SessionContext,
+    *,
+    path: object,
+    workspace: object,
+    now: datetime,
+    interrupted: str | None = None,
+) -> list[RenderableType]:
+    """Lay out one session: what it is, its budget, its phases, its files, what happened last.
+
+    Args:
+        session: The session.
+        path: Its file.
+        workspace: Its workspace.
+        now: The present moment.
+        interrupted: The command that goes on with it, where its worker ended without a word.
+    """
+    attempt = f", attempt {session.attempt_number}" if session.current_phase else ""
+    age = tell_age((now - session.updated_at).total_seconds())
+    parts: list[RenderableType] = [
+        field("session", words(session.session_id, "bold")),
+        field("state", _state_of(session, interrupted)),
+    ]
+    if session.workflow_type:
+        parts.append(field("workflow", words(session.workflow_type)))
+    if session.goal:
+        parts.append(field("goal", words(shorten(session.goal, _GOAL_CHARS))))
+    parts += [
+        field("phase", words(f"{session.current_phase or 'none'}{attempt}")),
+        field("budget", budget_bar(session.token_budget)),
+        *_time_split(session),
+        field("created", words(moment_text(session.created_at))),
+        field("updated", words(f"{moment_text(session.updated_at)} ({age})")),
+    ]
+    if session.completed_at is not None:
+        parts.append(field("ended", words(moment_text(session.completed_at))))
+    parts += [
+        field("file", words(f"{path} (revision {session.revision})")),
+        field("workspace", words(workspace)),
+    ]
+    rows = phase_rows(session)
+    if rows:
+        parts += [Text(), phase_table(rows)]
+    if session.artifacts:
+        kept = session.artifacts[-_LAST_ARTIFACTS:]
+        parts += [_title("Artifacts", len(kept), len(session.artifacts)), artifact_table(kept)]
+    if session.history:
+        entries = session.history[-_LAST_ENTRIES:]
+        parts += [_title("History", len(entries), len(session.history))]
+        parts += [entry_line(entry) for entry in entries]
+    return parts
+
+
+def _state_of(session: SessionContext, interrupted: str | None) -> Text:
+    if interrupted is None:
+        return state_text(session.state.value)
+    text = state_text("interrupted")
+    text.append(f"  no worker is at it; go on with: {interrupted}", "default")
+    return text
+
+
+def _time_split(session: SessionContext) -> list[RenderableType]:
+    """Say where an agent's session has spent its time; of others the phases say all."""
+    if not any(entry.action == "agent_answered" for entry in session.history):
+        return []
+    from ...workflows.attempts import time_spent
+
+    spent = time_spent(session.history)
+    parts = (("agent", spent.agent), ("gate", spent.gate), ("person", spent.person))
+    told = ", ".join(f"{name} {tell_duration(seconds)}" for name, seconds in parts)
+    return [field("time", words(told))]
+
+
+def _title(name: str, shown: int, total: int) -> Text:
+    more = f" (the last {shown} of {total})" if shown < total else ""
+    return Text(f"\n{name}{more}", "bold")
+
+
+def entry_line(entry: SessionHistory) -> Text:
+    """Write an entry of the history on one line."""
+    line = _entry_head(entry)
+    first = (entry.details or "").strip().split("\n", 1)[0]
+    if first:
+        line.append(f"  {shorten(safe(first), 200)}")
+    return line
+
+
+def entry_block(entry: SessionHistory) -> Text:
+    """Write an entry of the history whole, its further lines indented."""
+    block = _entry_head(entry)
+    first, *others = safe_lines(entry.details or "").rstrip().split("\n")
+    if first:
+        block.append(f"  {first}")
+    for line in others:
+        block.append(f"\n    {line}", "dim")
+    return block
+
+
+def _entry_head(entry: SessionHistory) -> Text:
+    style = {"failed": "red", "paused": "yellow", "aborted": "red", "succeeded": "green"}
+    outcome = entry.action.rsplit("_", 1)[-1]
+    line = Text(moment_text(entry.timestamp), "dim")
+    line.append(f"  {safe(entry.action)}", style.get(outcome, "bold"))
+    if entry.phase:
+        line.append(f"  [{safe(entry.phase)}]", "cyan")
+    return line
+
+
+def artifact_table(artifacts: Iterable[SessionArtifact]) -> Table:
+    """Lay out the files made."""
+    made = table("PATH", "TYPE", "PHASE", "RECORDED")
+    for artifact in artifacts:
+        made.add_row(
+            words(artifact.path),
+            artifact.artifact_type,
+            words(artifact.phase or ""),
+            moment_text(artifact.timestamp),
+        )
+    return made
+
+
+def session_table(
+    sessions: Iterable[SessionSummary], *, now: datetime, interrupted: Collection[str] = ()
+) -> Table:
+    """Lay out a listing; those whose ids are in `interrupted` have no worker at them."""
+    made = table("ID", "STATE", "WORKFLOW", "PHASE", "BUDGET", "UPDATED", right=("BUDGET",))
+    for one in sessions:
+        head = one.head
+        budget = TokenBudget(head.total_budget, head.tokens_used)
+        attempt = f" #{head.attempt_number}" if head.attempt_number > 1 else ""
+        made.add_row(
+            words(head.session_id),
+            state_text("interrupted" if head.session_id in interrupted else head.state.value),
+            words(head.workflow_type or ""),
+            words(f"{head.current_phase or ''}{attempt}"),
+            f"{budget.utilization_percent:.0f} %",
+            tell_age((now - head.updated_at).total_seconds()),
+        )
+    return made
+
+
+def unreadable_lines(unreadable: Iterable[UnreadableSession]) -> list[Text]:
+    """Write a line for each session that can't be read."""
+    lines = []
+    for one in unreadable:
+        line = words(one.session_id)
+        line.append("  unreadable  ", STATE_STYLES["unreadable"])
+        line.append(safe(one.error))
+        lines.append(line)
+    return lines
+
+
+def state_line(session: SessionContext) -> Text:
+    """Write where a session is on one line, for a reader of plain lines."""
+    line = Text(moment_text(session.updated_at), "dim")
+    line.append(f"  revision {session.revision}  ")
+    line.append_text(state_text(session.state.value))
+    line.append(f"  {safe(session.current_phase or 'no phase')} #{session.attempt_number}")
+    budget = session.token_budget
+    line.append(f"  {budget.tokens_used:,}/{budget.total_budget:,} tokens")
+    if session.history:
+        last = session.history[-1]
+        first = (last.details or "").strip().split("\n", 1)[0]
+        line.append(f"  {safe(last.action)}{': ' if first else ''}{shorten(safe(first), 160)}")
+    return line

@@ -1,0 +1,147 @@
+"""`run_code`: Python in a session's sandbox, its result recorded in the session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from attrs import frozen
+
+from ...bootstrap import SandboxPhaseExecutor
+from ...clock import Clock, utc_now
+from ...harness import (
+    PhaseExecutor,
+    PhaseResult,
+    SessionStore,
+)
+from ...sandbox import CancelToken
+from . import arguments as takes
+from . import results as gives
+from .calls import Call, Workers
+from .recorded_run import Run, run_recorded
+from .tool import Answer, Tool
+
+_FILES_LISTED: Final = 100
+
+MakeExecutor = Callable[[CancelToken], PhaseExecutor]
+"""Makes what runs the code of one call, and stops it when the token is cancelled."""
+
+
+@frozen(kw_only=True)
+class CodeTool:
+    """Runs code in the workspaces of one store's sessions.
+
+    Calls for one session run one after the other, in the order in which they came, so that each
+    finds the session as the one before left it and its result is recorded.
+
+    Attributes:
+        store: Where the sessions are.
+        workers: Where the code runs.
+        clock: The time.
+        make_executor: Makes what runs the code of a call; the sandbox if None.
+    """
+
+    store: SessionStore
+    workers: Workers
+    clock: Clock = utc_now
+    make_executor: MakeExecutor | None = None
+
+    async def run(self, call: Call, given: takes.RunCode) -> Answer:
+        """Run code; a call that is cancelled stops it, and records that it was stopped."""
+        token = CancelToken()
+        async with (
+            self.workers.turn(call, given.session_id),
+            self.workers.telling(call, "running the code"),
+        ):
+            run = await self.workers.code(
+                lambda: run_recorded(
+                    self.store, given, executor=self._executor(token), clock=self.clock
+                ),
+                stop=token.cancel,
+            )
+        told = self._result(run, given.output_chars)
+        return Answer(told, _text(told, run.result))
+
+    def _executor(self, token: CancelToken) -> PhaseExecutor:
+        if self.make_executor is not None:
+            return self.make_executor(token)
+        return SandboxPhaseExecutor(self.store, kept=0, cancel=token)
+
+    def _result(self, run: Run, limit: int) -> gives.RunCodeResult:
+        result = run.result
+        stdout, out_cut = gives.cut(result.stdout, limit)
+        stderr, err_cut = gives.cut(result.stderr, limit)
+        lists = (result.files_created, result.files_modified, result.files_deleted)
+        return gives.RunCodeResult(
+            session=gives.SessionStateResult.of(run.session, self.store),
+            recorded=run.is_recorded,
+            record_problem=run.problem,
+            success=result.success,
+            exit_code=result.exit_code,
+            trapped=result.trapped,
+            stdout=stdout,
+            stderr=stderr,
+            truncated=result.truncated or out_cut or err_cut,
+            duration_s=round(result.duration_s, 3),
+            fuel_consumed=result.fuel_consumed,
+            files_created=list(result.files_created[:_FILES_LISTED]),
+            files_modified=list(result.files_modified[:_FILES_LISTED]),
+            files_deleted=list(result.files_deleted[:_FILES_LISTED]),
+            files_unlisted=sum(max(len(one) - _FILES_LISTED, 0) for one in lists),
+            quota_exceeded=list(result.quota_exceeded),
+        )
+
+    def tools(self) -> tuple[Tool, ...]:
+        """The one tool."""
+        return (
+            Tool(
+                name="run_code",
+                title="Run Python in the sandbox",
+                description=(
+                    "Run Python in the session's sealed sandbox and record the result in the "
+                    "session's history. The standard library is there; the working directory is "
+                    "the session's workspace, whose files last from call to call (variables do "
+                    "not). No network, no subprocesses. Code that fails, or that a limit ends, is "
+                    "a result with success false, not an error; it is recorded as phase_failed. "
+                    "Correct it and run again, or begin another attempt with session_retry. Calls "
+                    "for one session run one after the other. If this call is cancelled, the code "
+                    "is stopped and recorded as cancelled. recorded false means that the code ran, "
+                    "but another process changed the session meanwhile or the disk refused the "
+                    "record: read record_problem, and don't run the code again for that. An error "
+                    "means that no code ran, unless it says that the server is stopping."
+                ),
+                arguments=takes.RunCode,
+                result=gives.RunCodeResult,
+                run=self.run,
+                destructive=True,
+            ),
+        )
+
+
+def _text(told: gives.RunCodeResult, result: PhaseResult) -> str:
+    lines = []
+    if not told.recorded:
+        lines.append(
+            f"The code ran, but its result is NOT recorded in the session: {told.record_problem} "
+            "Its files are in the workspace; its tokens, artifacts and output are in this result "
+            "alone. Look at the session with session_show, then record what matters with "
+            "session_record. Do not run the code again for the record's sake."
+        )
+    elif told.record_problem is not None:
+        lines.append(f"The result is recorded, but: {told.record_problem}")
+    lines.append(f"{'Succeeded' if told.success else 'Failed'}: {gives.outcome_line(result)}.")
+    for word, paths in (
+        ("Created", told.files_created),
+        ("Modified", told.files_modified),
+        ("Deleted", told.files_deleted),
+    ):
+        if paths:
+            lines.append(f"{word}: {', '.join(paths)}")
+    if told.files_unlisted:
+        lines.append(f"({told.files_unlisted} more files)")
+    for label, output in (("stdout", told.stdout), ("stderr", told.stderr)):
+        if output:
+            lines.append(f"{label}:\n{output.rstrip()}")
+    if told.truncated:
+        lines.append("(Some output was cut off.)")
+    return "\n".join(lines)

@@ -1,0 +1,123 @@
+"""A run of code whose result is returned also when the session could not record it."""
+
+from __future__ import annotations
+
+from attrs import define, frozen
+
+from ...clock import Clock
+from ...durable import WriteError
+from ...errors import AgentForgeError
+from ...event_log import get_logger
+from ...harness import (
+    PhaseExecutor,
+    PhaseResult,
+    SessionConflict,
+    SessionContext,
+    SessionManager,
+    SessionNotFound,
+    SessionStore,
+)
+from ...result import Failure, Success, attempt
+from . import arguments as takes
+
+_log = get_logger("agentforge.mcp")
+
+
+@define
+class _Remembering:
+    """An executor that remembers its result, so that it outlives a record that fails."""
+
+    executor: PhaseExecutor
+    result: PhaseResult | None = None
+
+    def execute(
+        self,
+        code: str,
+        *,
+        session_id: str,
+        deadline_s: float | None = None,
+        fuel: int | None = None,
+    ) -> PhaseResult:
+        self.result = self.executor.execute(
+            code, session_id=session_id, deadline_s=deadline_s, fuel=fuel
+        )
+        return self.result
+
+
+@frozen(kw_only=True)
+class Run:
+    """One run of code.
+
+    Attributes:
+        session: The session after it.
+        result: How the code ended.
+        error: Why the result could not be recorded, or not safely; or None.
+    """
+
+    session: SessionContext
+    result: PhaseResult
+    error: AgentForgeError | None = None
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the session has the result."""
+        return self.error is None or (isinstance(self.error, WriteError) and self.error.visible)
+
+    @property
+    def problem(self) -> str | None:
+        """Why it could not be recorded; a conflict's own words would advise to repeat the call."""
+        error = self.error
+        if error is None:
+            return None
+        reason = str(error)
+        if isinstance(error, SessionConflict):
+            found = (
+                "deleted it"
+                if error.actual_revision is None
+                else f"saved revision {error.actual_revision} of it, where this call began with "
+                f"revision {error.expected_revision}"
+            )
+            reason = (
+                f"while the code ran, another process ended or changed the session: it {found}."
+            )
+        return f"{type(error).__name__}: {reason}"
+
+
+def run_recorded(
+    store: SessionStore, given: takes.RunCode, *, executor: PhaseExecutor, clock: Clock
+) -> Run:
+    """Run code as work of its session's phase, and return its result even if it is not recorded.
+
+    Args:
+        store: Where the session is.
+        given: The code and its limits.
+        executor: Runs it.
+        clock: The time.
+
+    Raises:
+        SessionNotFound: There is no such session. As with every other error, no code ran.
+    """
+    remembering = _Remembering(executor)
+    manager = SessionManager(store, executor=remembering, clock=clock)
+    session = manager.load(given.session_id)
+    if session is None:
+        raise SessionNotFound(given.session_id, path=store.base_path)
+    outcome = attempt(
+        manager.run_phase,
+        given.code,
+        tokens=given.tokens or 0,
+        deadline_s=given.deadline_s,
+        fuel=given.fuel,
+    )
+    if isinstance(outcome, Success):
+        return Run(session=session, result=outcome.value)
+    if remembering.result is None:
+        raise outcome.error
+    _log.warning("mcp.result_not_recorded", session_id=given.session_id, error=outcome.code)
+    found = attempt(store.load, given.session_id)
+    on_disk = None if isinstance(found, Failure) else found.value
+    return Run(
+        session=on_disk if on_disk is not None else session,
+        result=remembering.result,
+        error=outcome.error,
+    )

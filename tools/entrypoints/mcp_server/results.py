@@ -1,0 +1,288 @@
+"""What each tool returns, typed: the schema that clients see and the values that fit it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field
+
+from ...harness import (
+    PhaseResult,
+    SessionArtifact,
+    SessionContext,
+    SessionHistory,
+    SessionStore,
+    SessionSummary,
+    TokenBudget,
+)
+
+DETAILS_CHARS = 1_000
+"""How many characters of a history entry's details are returned."""
+
+GOAL_CHARS = 300
+"""How many characters of a goal a listing shows."""
+
+
+class Budget(BaseModel):
+    """A token budget."""
+
+    total_budget: int
+    tokens_used: int
+    tokens_remaining: Annotated[int, Field(description="Negative when overspent.")]
+    utilization_percent: float
+    is_warning: Annotated[bool, Field(description="80 % or more is spent.")]
+    is_exhausted: Annotated[bool, Field(description="Nothing is left.")]
+    is_over_budget: Annotated[bool, Field(description="More was spent than allotted.")]
+
+    @classmethod
+    def of(cls, budget: TokenBudget) -> Budget:
+        """Describe a budget."""
+        return cls(
+            total_budget=budget.total_budget,
+            tokens_used=budget.tokens_used,
+            tokens_remaining=budget.tokens_remaining,
+            utilization_percent=round(budget.utilization_percent, 2),
+            is_warning=budget.is_warning,
+            is_exhausted=budget.is_exhausted,
+            is_over_budget=budget.tokens_used > budget.total_budget,
+        )
+
+
+class SessionStateResult(BaseModel):
+    """Where a session is, without its files and history. Times are ISO 8601 in UTC."""
+
+    session_id: str
+    state: Literal["active", "paused", "completed", "aborted"]
+    workflow_type: str | None
+    goal: str | None
+    current_phase: str | None
+    attempt_number: int
+    token_budget: Budget
+    created_at: str
+    updated_at: str
+    completed_at: str | None
+    revision: int
+    workspace: Annotated[str, Field(description="The directory that run_code's code sees.")]
+
+    @classmethod
+    def of(cls, session: SessionContext, store: SessionStore) -> SessionStateResult:
+        """Describe a session."""
+        ended = session.completed_at
+        return cls(
+            session_id=session.session_id,
+            state=session.state.value,
+            workflow_type=session.workflow_type,
+            goal=session.goal,
+            current_phase=session.current_phase,
+            attempt_number=session.attempt_number,
+            token_budget=Budget.of(session.token_budget),
+            created_at=session.created_at.isoformat(),
+            updated_at=session.updated_at.isoformat(),
+            completed_at=ended.isoformat() if ended is not None else None,
+            revision=session.revision,
+            workspace=str(store.workspace_path(session.session_id)),
+        )
+
+    def line(self) -> str:
+        """Describe it in one line."""
+        phase = f"phase {self.current_phase}" if self.current_phase else "no phase"
+        budget = self.token_budget
+        return (
+            f"Session {self.session_id} is {self.state}; {phase}, attempt {self.attempt_number}; "
+            f"{budget.tokens_remaining:,} of {budget.total_budget:,} tokens are left"
+            f"{' (nearly spent)' if budget.is_warning and not budget.is_exhausted else ''}"
+            f"{' (over budget)' if budget.is_over_budget else ''}"
+            f"{' (spent)' if budget.is_exhausted and not budget.is_over_budget else ''}."
+        )
+
+
+class ListedSession(BaseModel):
+    """A session as a listing shows it."""
+
+    session_id: str
+    state: Literal["active", "paused", "completed", "aborted"]
+    goal: Annotated[
+        str | None,
+        Field(description="What the work is for; shortened in its middle when long."),
+    ]
+    workflow_type: str | None
+    current_phase: str | None
+    attempt_number: int
+    tokens_remaining: int
+    created_at: str
+    updated_at: str
+
+    @classmethod
+    def of(cls, summary: SessionSummary, goal: str | None) -> ListedSession:
+        """Describe a session."""
+        head = summary.head
+        return cls(
+            session_id=head.session_id,
+            state=head.state.value,
+            goal=cut(goal, GOAL_CHARS)[0] if goal is not None else None,
+            workflow_type=head.workflow_type,
+            current_phase=head.current_phase,
+            attempt_number=head.attempt_number,
+            tokens_remaining=head.total_budget - head.tokens_used,
+            created_at=head.created_at.isoformat(),
+            updated_at=head.updated_at.isoformat(),
+        )
+
+
+class UnreadableResult(BaseModel):
+    """A session that is there and can't be read."""
+
+    session_id: str
+    problem: str
+
+
+class SessionListResult(BaseModel):
+    """The sessions, the last changed first."""
+
+    sessions: list[ListedSession]
+    total: Annotated[int, Field(description="How many fit; more than listed when limited.")]
+    unreadable: list[UnreadableResult]
+
+
+class ArtifactResult(BaseModel):
+    """A file that the work made."""
+
+    path: str
+    artifact_type: Literal["created", "modified"]
+    phase: str | None
+    timestamp: str
+
+    @classmethod
+    def of(cls, artifact: SessionArtifact) -> ArtifactResult:
+        """Describe a file."""
+        return cls(
+            path=artifact.path,
+            artifact_type="created" if artifact.artifact_type == "created" else "modified",
+            phase=artifact.phase,
+            timestamp=artifact.timestamp.isoformat(),
+        )
+
+
+class HistoryResult(BaseModel):
+    """An entry of the history."""
+
+    timestamp: str
+    action: str
+    phase: str | None
+    details: Annotated[str | None, Field(description="Shortened in its middle when long.")]
+
+    @classmethod
+    def of(cls, entry: SessionHistory) -> HistoryResult:
+        """Describe an entry."""
+        details = entry.details
+        return cls(
+            timestamp=entry.timestamp.isoformat(),
+            action=entry.action,
+            phase=entry.phase,
+            details=cut(details, DETAILS_CHARS)[0] if details is not None else None,
+        )
+
+
+class SessionShowResult(BaseModel):
+    """A session with the last of its files and history, oldest first."""
+
+    session: SessionStateResult
+    artifacts: list[ArtifactResult]
+    artifacts_total: int
+    history: list[HistoryResult]
+    history_total: int
+
+
+class BriefingResult(BaseModel):
+    """A briefing."""
+
+    session_id: str
+    state: Literal["active", "paused", "completed", "aborted"]
+    briefing: Annotated[str, Field(description="Markdown.")]
+
+
+class TokensResult(BaseModel):
+    """A session after tokens were recorded."""
+
+    session: SessionStateResult
+    can_continue: Annotated[
+        bool, Field(description="Whether the session is active and has tokens left.")
+    ]
+
+
+class RunCodeResult(BaseModel):
+    """What code did, as it was recorded in the session."""
+
+    session: SessionStateResult
+    recorded: Annotated[
+        bool,
+        Field(description="False: the code ran, but the session knows nothing of it."),
+    ]
+    record_problem: Annotated[
+        str | None, Field(description="Why the result is not recorded, or not safely.")
+    ]
+    success: Annotated[bool, Field(description="It ran to its end with exit code 0.")]
+    exit_code: Annotated[int | None, Field(description="None when a limit ended it.")]
+    trapped: Annotated[
+        str | None,
+        Field(description="The limit that ended it: deadline, fuel, memory, cancelled, …"),
+    ]
+    stdout: str
+    stderr: str
+    truncated: Annotated[
+        bool, Field(description="Whether the sandbox or output_chars cut off some output.")
+    ]
+    duration_s: float
+    fuel_consumed: int | None
+    files_created: list[str]
+    files_modified: list[str]
+    files_deleted: list[str]
+    files_unlisted: Annotated[int, Field(description="How many more files there are.")]
+    quota_exceeded: list[str]
+
+
+class AnswerResult(BaseModel):
+    """The answer to one question."""
+
+    question_index: Annotated[int, Field(description="Counts from 0.")]
+    prompt: str
+    selected_option: str | None
+    selected_options: list[str] | None
+    custom_text: str | None
+
+
+class QuestionsResult(BaseModel):
+    """Where questions to a person stand."""
+
+    session_id: str
+    status: Literal["pending", "completed", "rejected", "timed_out", "abandoned"]
+    text: Annotated[str, Field(description="The answers in words, or where the questions stand.")]
+    answers: Annotated[list[AnswerResult] | None, Field(description="None until answered.")]
+    rejection_reason: str | None
+    end_reason: Annotated[
+        str | None,
+        Field(description="Why they timed out or were abandoned, as far as it is known."),
+    ]
+
+
+def cut(text: str, limit: int) -> tuple[str, bool]:
+    """Shorten text in its middle; errors stand at the end, causes at the beginning.
+
+    Returns:
+        The text of about `limit` characters at the most, and whether some was left out.
+    """
+    if len(text) <= limit:
+        return text, False
+    head = limit // 3
+    tail = limit - head
+    left_out = len(text) - limit
+    return f"{text[:head]}\n[… {left_out:,} characters left out …]\n{text[-tail:]}", True
+
+
+def outcome_line(result: PhaseResult) -> str:
+    """Describe in one line how code ended."""
+    facts = [*result.limit_problems()]
+    if result.trapped is None:
+        facts.insert(0, f"exit code {result.exit_code}")
+    facts.append(f"{result.duration_s:.2f} s")
+    return "; ".join(facts)

@@ -1,0 +1,262 @@
+"""Running the server: its parts put together, its transport, and its end."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+import anyio
+from anyio.abc import TaskStatus
+from attrs import frozen
+from mcp.server.lowlevel.server import Server
+
+from ...clock import utc_now
+from ...event_log import get_logger
+from ...harness import Clock, SessionStore
+from ...harness.session_store import DEFAULT_BASE_PATH
+from ...person import open_questions
+from ...questions import (
+    DEFAULT_BASE_DIR,
+    Notifier,
+    QuestionSessions,
+    Teller,
+    load_config,
+)
+from .calls import Workers
+from .code_tool import CodeTool
+from .http import (
+    HttpServer,
+    HttpSettings,
+    Listeners,
+    application,
+    listening,
+    session_manager,
+    url_of,
+)
+from .orphans import withdraw_orphans
+from .question_tools import QuestionTools
+from .recording_tools import RecordingTools
+from .server import CallsUnderWay, build_server
+from .session_tools import SessionTools
+from .stdio import stdio_streams
+from .tool import Tool
+
+_STOP_S: Final = 10.0
+"""How long calls may take to put things in order when the server stops, in seconds."""
+_LOOK_S: Final = 0.02
+
+_log = get_logger("agentforge.mcp")
+
+
+@frozen(kw_only=True)
+class Places:
+    """Where things are kept.
+
+    Attributes:
+        sessions: The base of the sessions; `.agentforge/sessions` if None.
+        questions: The base of the question sessions; the configuration's if None, else
+            `.agentforge/questions`.
+    """
+
+    sessions: Path | None = None
+    questions: Path | None = None
+
+
+@frozen(kw_only=True)
+class Kept:
+    """What the tools work on.
+
+    Attributes:
+        sessions: The sessions.
+        questions: The question sessions.
+        teller: Tells a person of new questions.
+    """
+
+    sessions: SessionStore
+    questions: QuestionSessions
+    teller: Teller
+
+    @classmethod
+    def at(cls, places: Places, *, terminal: TextIO | None = None) -> Kept:
+        """Open what is kept in `places`, as the configuration file says.
+
+        Clients don't know where this process was started, so what they are told is absolute.
+
+        Args:
+            places: Where things are kept.
+            terminal: The terminal of a person, or None.
+
+        Raises:
+            InvalidConfig: The configuration file can't be used.
+        """
+        config = load_config()
+        base = places.sessions if places.sessions is not None else DEFAULT_BASE_PATH
+        asked = places.questions or config.directory or DEFAULT_BASE_DIR
+        questions = open_questions(asked.absolute(), config=config)
+        return cls(
+            sessions=SessionStore(base.absolute()),
+            questions=questions,
+            teller=Notifier(config.notify, questions.base_dir, terminal=terminal),
+        )
+
+
+def all_tools(
+    kept: Kept, *, workers: Workers | None = None, clock: Clock = utc_now
+) -> tuple[Tool, ...]:
+    """Make the tools over what is kept."""
+    threads = workers if workers is not None else Workers()
+    sessions = SessionTools(store=kept.sessions, workers=threads, clock=clock)
+    return (
+        *sessions.tools(),
+        *RecordingTools(sessions).tools(),
+        *CodeTool(store=kept.sessions, workers=threads, clock=clock).tools(),
+        *QuestionTools(sessions=kept.questions, workers=threads, teller=kept.teller).tools(),
+    )
+
+
+def serve_stdio(places: Places) -> int | None:
+    """Serve the client at standard input and output until it leaves or a signal comes.
+
+    Args:
+        places: Where things are kept.
+
+    Returns:
+        The signal that ended it, or None.
+
+    Raises:
+        InvalidConfig: The configuration file can't be used.
+    """
+    kept = Kept.at(places)
+    withdraw_orphans(kept.questions)
+    return anyio.run(_serve_stdio, kept)
+
+
+def serve_http(
+    places: Places,
+    settings: HttpSettings,
+    *,
+    announce: Callable[[str], object],
+    terminal: TextIO | None = None,
+) -> int | None:
+    """Serve clients over HTTP until a signal comes.
+
+    Args:
+        places: Where things are kept.
+        settings: Where to listen and whom to answer.
+        announce: Told the address once the server listens.
+        terminal: The terminal of a person, or None.
+
+    Returns:
+        The signal that ended it, or None.
+
+    Raises:
+        AddressUnavailable: The server can't listen there.
+        InvalidConfig: The configuration file can't be used.
+    """
+    kept = Kept.at(places, terminal=terminal)
+    withdraw_orphans(kept.questions)
+    return anyio.run(lambda: _serve_http(kept, settings, announce))
+
+
+async def _serve_stdio(kept: Kept) -> int | None:
+    under_way = CallsUnderWay()
+    server = build_server(all_tools(kept), under_way=under_way)
+    async with stdio_streams() as streams, _until_signal(under_way, streams.stop) as ended:
+        await server.run(streams.read, streams.write, server.create_initialization_options())
+    return ended.signal
+
+
+async def _serve_http(
+    kept: Kept, settings: HttpSettings, announce: Callable[[str], object]
+) -> int | None:
+    under_way = CallsUnderWay()
+    server: Server[Any] = build_server(all_tools(kept), under_way=under_way)
+    with listening(settings) as listener:
+        port = int(listener.getsockname()[1])
+        manager = session_manager(server, settings)
+        listeners = Listeners()
+        app = application(manager.handle_request, settings, port=port, listeners=listeners)
+        http = HttpServer(app, head_timeout_s=settings.head_timeout_s)
+
+        def stop() -> None:
+            http.should_exit = True
+            listeners.close()
+
+        async with manager.run(), _until_signal(under_way, stop) as ended:
+            announce(url_of(settings, port))
+            await http.serve(sockets=[listener])
+    return ended.signal
+
+
+class _Ended:
+    """What ended the server.
+
+    Attributes:
+        signal: The signal, or None.
+    """
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+
+
+@asynccontextmanager
+async def _until_signal(
+    under_way: CallsUnderWay, stop: Callable[[], None]
+) -> AsyncIterator[_Ended]:
+    """Run the block; at a signal to end stop the calls under way, then the block."""
+    ended = _Ended()
+
+    async def wait_for_signal(*, task_status: TaskStatus[None]) -> None:
+        with anyio.open_signal_receiver(*_ending_signals()) as signals:
+            task_status.started()
+            async for number in signals:
+                if ended.signal is not None:  # a second one: at once
+                    group.cancel_scope.cancel()
+                    return
+                ended.signal = int(number)
+                _log.info("mcp.stopping", signal=signal.Signals(number).name)
+                group.start_soon(stop_calls_first)
+
+    async def stop_calls_first() -> None:
+        under_way.stop()
+        with anyio.move_on_after(_STOP_S):
+            while under_way.count:
+                await anyio.sleep(_LOOK_S)
+        stop()
+
+    async with anyio.create_task_group() as group:
+        await group.start(wait_for_signal)
+        yield ended
+        group.cancel_scope.cancel()
+
+
+def _ending_signals() -> list[signal.Signals]:
+    """SIGINT, SIGTERM and, unless whoever started this had it ignored (nohup), SIGHUP."""
+    ending = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        ending.append(signal.SIGHUP)
+    return ending
+
+
+class _ToEvents(logging.Handler):
+    """Turns what libraries log into events, so that it goes where events go."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Tell a record."""
+        cause = record.exc_info[1] if record.exc_info else None
+        fields = {"logger": record.name, "message": record.getMessage()}
+        if cause is not None:
+            fields["error"] = repr(cause)
+        tell = _log.warning if record.levelno >= logging.WARNING else _log.debug
+        tell("mcp.library", **fields)
+
+
+def libraries_tell_events() -> None:
+    """Send what the SDK and the HTTP server log to structlog; nothing else writes of itself."""
+    root = logging.getLogger()
+    root.handlers[:] = [_ToEvents()]
+    root.setLevel(logging.INFO)

@@ -1,0 +1,277 @@
+"""MCP messages over standard input and output: one JSON object a line.
+
+Unlike the SDK's own transport, this one bounds the length of a message, answers a line that is no
+message instead of dropping it, can be stopped while it reads, and notices at once when the client
+goes away, also by the other end of standard output closing.
+
+While it serves, descriptor 0 is the null device and descriptor 1 is standard error, so that nothing
+but protocol can reach the client.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Final
+
+import anyio
+import anyio.lowlevel
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from attrs import define, field, frozen
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCNotification,
+    RequestId,
+    jsonrpc_message_adapter,
+)
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+from ...event_log import get_logger
+
+MAX_MESSAGE_BYTES: Final = 4 * 1024 * 1024
+"""The longest message that is taken, in bytes."""
+_READ_BYTES: Final = 64 * 1024
+_LAST_WORDS_S: Final = 2.0
+"""How long a client may take to take the last answers, in seconds."""
+_WRITE_BYTES: Final = 4096
+"""How much a pipe that is ready takes without blocking (Linux, pipe(7): PIPE_BUF)."""
+
+_log = get_logger("agentforge.mcp")
+
+
+@frozen
+class TooLong:
+    """A line longer than is taken; it was thrown away.
+
+    Attributes:
+        size_bytes: How long it was.
+    """
+
+    size_bytes: int
+
+
+@define
+class LineFramer:
+    """Cuts bytes into lines and throws away lines that are too long, without holding them.
+
+    Attributes:
+        max_bytes: The longest line that is kept.
+    """
+
+    max_bytes: int = MAX_MESSAGE_BYTES
+    _held: bytearray = field(factory=bytearray, init=False)
+    _dropped: int = field(default=0, init=False)
+
+    def feed(self, data: bytes) -> list[bytes | TooLong]:
+        """Take more bytes and return the lines that are whole now, without their ends."""
+        frames: list[bytes | TooLong] = []
+        *ends, rest = data.split(b"\n")
+        for piece in ends:
+            self._take(piece)
+            if self._dropped:
+                frames.append(TooLong(self._dropped))
+            else:
+                frames.append(bytes(self._held))
+            self._held.clear()
+            self._dropped = 0
+        self._take(rest)
+        return frames
+
+    def _take(self, piece: bytes) -> None:
+        if self._dropped or len(self._held) + len(piece) > self.max_bytes:
+            self._dropped += len(self._held) + len(piece)
+            self._held.clear()
+        else:
+            self._held += piece
+
+
+def parse(line: bytes) -> SessionMessage | JSONRPCError:
+    """Read a line as a message, or say in the protocol's words why it is none."""
+    try:
+        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        if not isinstance(message, JSONRPCNotification) or "id" not in from_json(line):
+            return SessionMessage(message)  # (what has an id is none, whatever the id is)
+    except ValidationError:
+        pass
+    try:
+        found = from_json(line)
+    except ValueError:
+        return _refusal(PARSE_ERROR, "this line is no JSON")
+    given = found.get("id") if isinstance(found, dict) else None
+    known = given if isinstance(given, str | int) and not isinstance(given, bool) else None
+    return _refusal(INVALID_REQUEST, "this line is no JSON-RPC 2.0 message", known)
+
+
+def _refusal(code: int, message: str, request_id: RequestId | None = None) -> JSONRPCError:
+    error = ErrorData(code=code, message=f"{message}; it was not acted on")
+    return JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
+
+
+@frozen
+class Streams:
+    """What the SDK's server runs over.
+
+    Attributes:
+        read: What the client sends.
+        write: What the client is sent.
+        stop: Takes no more from the client, as if it had left.
+    """
+
+    read: MemoryObjectReceiveStream[SessionMessage | Exception]
+    write: MemoryObjectSendStream[SessionMessage]
+    stop: Callable[[], None]
+
+
+@asynccontextmanager
+async def stdio_streams(
+    *,
+    input_fd: int = 0,
+    output_fd: int = 1,
+    max_message_bytes: int = MAX_MESSAGE_BYTES,
+) -> AsyncIterator[Streams]:
+    """Serve MCP messages over two descriptors, which are diverted meanwhile.
+
+    The reading end closes when the client closes its end, dies, or stops reading.
+
+    Args:
+        input_fd: Where messages come from.
+        output_fd: Where messages go.
+        max_message_bytes: The longest message that is taken.
+    """
+    with _diverted(input_fd, os.O_RDONLY) as source, _diverted(output_fd, os.O_WRONLY) as sink:
+        arrived, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        write, leaving = anyio.create_memory_object_stream[SessionMessage](0)
+        reading = anyio.CancelScope()
+        written = anyio.Event()
+        framer = LineFramer(max_message_bytes)
+        async with anyio.create_task_group() as group:
+            group.start_soon(_read, source, framer, arrived, write.clone(), reading)
+            group.start_soon(_write, sink, leaving, reading, written)
+            group.start_soon(_watch_hangup, sink, reading)
+            try:
+                yield Streams(read, write, reading.cancel)
+            finally:
+                reading.cancel()
+                read.close()
+                write.close()
+                with anyio.move_on_after(_LAST_WORDS_S, shield=True):
+                    await written.wait()
+                group.cancel_scope.cancel()
+
+
+async def _read(
+    fd: int,
+    framer: LineFramer,
+    arrived: MemoryObjectSendStream[SessionMessage | Exception],
+    refusals: MemoryObjectSendStream[SessionMessage],
+    scope: anyio.CancelScope,
+) -> None:
+    """Pass on what the client sends until it is gone; refuse what is no message."""
+    with arrived, refusals, scope, suppress(anyio.BrokenResourceError):
+        while data := await _some(fd):
+            for frame in framer.feed(data):
+                if isinstance(frame, TooLong):
+                    parsed: SessionMessage | JSONRPCError = _refusal(
+                        INVALID_REQUEST,
+                        f"this message has {frame.size_bytes:,} bytes, more than the "
+                        f"{framer.max_bytes:,} that are taken",
+                    )
+                elif not frame.strip():
+                    continue
+                else:
+                    parsed = parse(frame)
+                if isinstance(parsed, JSONRPCError):
+                    _log.warning("mcp.message_refused", reason=parsed.error.message)
+                    await refusals.send(SessionMessage(parsed))
+                else:
+                    await arrived.send(parsed)
+        _log.info("mcp.client_left", how="closed its end")
+
+
+async def _some(fd: int) -> bytes:
+    """Wait for bytes; none means that there will be no more."""
+    while True:
+        with suppress(PermissionError):  # a regular file can't be waited for, and is always ready
+            await anyio.wait_readable(fd)
+        try:
+            return os.read(fd, _READ_BYTES)
+        except BlockingIOError:
+            await anyio.lowlevel.checkpoint()  # whoever shares it was faster
+        except OSError as error:
+            _log.warning("mcp.input_lost", reason=str(error))
+            return b""
+
+
+async def _write(
+    fd: int,
+    leaving: MemoryObjectReceiveStream[SessionMessage],
+    reading: anyio.CancelScope,
+    written: anyio.Event,
+) -> None:
+    """Send what leaves until there is no more of it, or the client takes no more."""
+    with leaving:
+        async for message in leaving:
+            text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+            try:
+                await _send(fd, memoryview(f"{text}\n".encode()))
+            except OSError as error:
+                _log.warning("mcp.client_left", how="takes no more output", reason=str(error))
+                break
+    written.set()
+    reading.cancel()
+
+
+async def _send(fd: int, data: memoryview) -> None:
+    while data:
+        with suppress(PermissionError):
+            await anyio.wait_writable(fd)
+        try:
+            data = data[os.write(fd, data[:_WRITE_BYTES]) :]
+        except BlockingIOError:
+            await anyio.lowlevel.checkpoint()
+
+
+async def _watch_hangup(fd: int, reading: anyio.CancelScope) -> None:
+    """Notice that nobody reads any more, without having to write."""
+    with select.epoll() as poller:
+        try:
+            poller.register(fd, 0)  # only EPOLLERR and EPOLLHUP, which are always told
+        except PermissionError:
+            return  # a regular file has no reader to lose
+        await anyio.wait_readable(poller.fileno())
+    _log.warning("mcp.client_left", how="closed its reading end")
+    reading.cancel()
+
+
+@contextmanager
+def _diverted(fd: int, mode: int) -> Iterator[int]:
+    """Take a descriptor over under another number; its own one leads nowhere meanwhile."""
+    private = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+    try:
+        if mode == os.O_WRONLY:
+            sys.stdout.flush()
+        nowhere = _standard_error() if mode == os.O_WRONLY else os.open(os.devnull, os.O_RDONLY)
+        try:
+            os.dup2(nowhere, fd)
+        finally:
+            os.close(nowhere)
+        yield private
+    finally:
+        os.dup2(private, fd)
+        os.close(private)
+
+
+def _standard_error() -> int:
+    try:
+        return os.dup(2)
+    except OSError:
+        return os.open(os.devnull, os.O_WRONLY)

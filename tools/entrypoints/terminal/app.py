@@ -1,0 +1,377 @@
+"""The application: it keeps the queue in step with the disk, and the screens with the queue."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
+from typing import ClassVar, Final
+
+from textual.binding import Binding, BindingType
+from textual.driver import Driver
+
+from ...clock import Clock, utc_now
+from ...durable import DurableError
+from ...questions import (
+    Question,
+    QuestionError,
+    SessionEnded,
+    SessionNotFound,
+    UserAnswer,
+)
+from .answer_screen import AnswerScreen
+from .desk import Ending, Listing, QuestionDesk, Waiting
+from .dialogs import KeysDialog, TellDialog, TextDialog
+from .draft import Draft
+from .drafts import DraftStore
+from .in_order import PATIENCE_S, InOrder
+from .kept_drafts import KeptDrafts
+from .keyboard import escape_first
+from .messages import Messages
+from .news import arrivals_text, ending_text
+from .queue_screen import QueueScreen
+from .queue_view import SHORT_ID
+from .review_screen import ReviewScreen, review_text
+from .text import harmless
+from .theme_name import ThemeName
+from .themes import THEMES, theme_after
+
+_SAY_S: Final = 6.0
+_REFUSALS: Final = (QuestionError, DurableError, OSError)
+
+
+class QuestionsApp(Messages, InOrder[None]):
+    """Question sessions in a terminal.
+
+    Guarantees: nothing is sent that was not reviewed; what was chosen and typed is on disk within
+    half a second and at the latest when the application ends, and stays there until it is sent or
+    its session is rejected by this person; if the session ends elsewhere it is kept as plain text
+    and the person is told so.
+    """
+
+    TITLE = "Questions"
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+q", "quit", "Leave", show=False, priority=True),
+        Binding("t", "next_theme", "Colours", show=False),
+    ]
+
+    def __init__(
+        self,
+        desk: QuestionDesk,
+        drafts: DraftStore,
+        *,
+        clock: Clock = utc_now,
+        first: str | None = None,
+        bell: bool = True,
+        theme: ThemeName = ThemeName.DARK,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        """Make the application; nothing happens before it runs.
+
+        Args:
+            desk: Where the questions wait.
+            drafts: Where what is typed is kept.
+            clock: The time now, aware.
+            first: The session to show at once, or None for the queue.
+            bell: Whether the terminal's bell rings when a session comes.
+            theme: The colours to begin with.
+            patience_s: As `InOrder` has it.
+        """
+        super().__init__(patience_s=patience_s)
+        for one in THEMES.values():
+            self.register_theme(one)
+        self.theme = theme.value
+        self._desk = desk
+        self._clock = clock
+        self._first = first
+        self._rings = bell
+        self._listing: Listing | None = None
+        self._unlisted = False
+        self._drafts = KeptDrafts(drafts, say=self.say, after=self.set_timer)
+        self._busy: set[str] = set()
+        self._settled: set[str] = set()
+        self.fault: BaseException | None = None
+        """What ended the application, if it was a fault in it."""
+
+    # ------------------------------------------------------------------------------ life
+
+    async def on_mount(self) -> None:
+        """Show the queue, and begin to follow it."""
+        self._queue = QueueScreen(self, where=self._desk.where)
+        await self.push_screen(self._queue)
+        await self._drafts.find()
+        if not self.is_headless:
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGHUP, signal.SIGTERM):
+                loop.add_signal_handler(number, self.exit)
+        self.begin_typing()
+        self.run_worker(self._follow(), name="follow")
+        if self._first is not None:
+            self.open_session(self._first)
+
+    def get_driver_class(self) -> type[Driver]:
+        """Return Textual's driver for this terminal, with Esc and the key after it apart."""
+        return escape_first(super().get_driver_class())
+
+    def _fatal_error(self) -> None:
+        """End because of a fault; `fault` has it, and no local variables are printed."""
+        self.fault = sys.exc_info()[1] or self._exception
+        self._close_messages_no_wait()
+
+    async def _follow(self) -> None:
+        async for _ in self._desk.changes():
+            await self.refresh_queue()
+
+    async def refresh_queue(self) -> None:
+        """Read the queue again, and show what came and what ended."""
+        try:
+            listing = await asyncio.to_thread(self._desk.listing)
+        except _REFUSALS as error:
+            if not self._unlisted:
+                self.say(f"The queue can't be read: {harmless(str(error))} Trying again.")
+            self._unlisted = True
+            return
+        self._unlisted = False
+        before = self._listing
+        self._listing = listing
+        if listing is not before and listing != before:
+            self._show_queue()
+            for answering in self._answering():
+                answering.queue_changed(self._listed(answering.waiting.session_id))
+            if before is not None and (arrived := arrivals_text(before, listing)):
+                if self._rings:
+                    self.bell()
+                self.say(arrived)
+        await self._settle_ended(listing)
+
+    def clock(self) -> datetime:
+        """The time now, aware."""
+        return self._clock()
+
+    def others_waiting(self, session_id: str) -> int:
+        """Return how many sessions wait beside this one."""
+        return sum(one.session_id != session_id for one in self._waiting_now)
+
+    def say(self, message: str) -> None:
+        """Show a message for some seconds."""
+        self.show_message(message, seconds=_SAY_S)
+
+    def show_keys(self) -> None:
+        """Show all keys."""
+        self.push_screen(KeysDialog())
+
+    def action_next_theme(self) -> None:
+        """Change the colours, for this run."""
+        self.theme = theme_after(self.theme).value
+        self.say(f"Colours: {self.theme}. `--theme {self.theme}` begins with them.")
+
+    # ------------------------------------------------------------------------------ answering
+
+    def _answering(self) -> list[AnswerScreen]:
+        return [one for one in self.screen_stack if isinstance(one, AnswerScreen)]
+
+    def open_session(self, session_id: str) -> None:
+        """Show a session's questions."""
+        self.hold_keys(partial(self._open, session_id))
+
+    async def _open(self, session_id: str) -> None:
+        if self._answering():
+            return
+        try:
+            ending = await asyncio.to_thread(self._desk.ending, session_id)
+            if ending is not None:
+                self.say(f"Session {session_id[:SHORT_ID]} {ending_text(ending)}.")
+                await self.refresh_queue()
+                return
+            questions = await asyncio.to_thread(self._desk.questions, session_id)
+        except _REFUSALS as error:
+            self.push_screen(TellDialog("This session can't be shown", harmless(str(error))))
+            return
+        if not questions:
+            self.say(f"Session {session_id[:SHORT_ID]} has no questions; press x to reject it.")
+            return
+        draft = await self._drafts.of(session_id, questions)
+        waiting = self._waiting(session_id, questions)
+        await self.push_screen(AnswerScreen(self, waiting, questions, draft))
+
+    @property
+    def _waiting_now(self) -> tuple[Waiting, ...]:
+        return self._listing.waiting if self._listing is not None else ()
+
+    def _listed(self, session_id: str) -> Waiting | None:
+        return next((one for one in self._waiting_now if one.session_id == session_id), None)
+
+    def _waiting(self, session_id: str, questions: Sequence[Question]) -> Waiting:
+        if (listed := self._listed(session_id)) is not None:
+            return listed
+        titles = tuple(question.title for question in questions)
+        return Waiting(session_id=session_id, titles=titles, created_at=self.clock())
+
+    def step_session(self, answering: AnswerScreen, by: int) -> None:
+        """Show the questions of the session after this one in the queue, or before it."""
+        current = answering.waiting.session_id
+        ids = [one.session_id for one in self._waiting_now]
+        if not set(ids) - {current}:
+            self.say("No other session is waiting.")
+            return
+        place = ids.index(current) if current in ids else -1
+        self._close(answering)
+        self._show_queue()
+        following = ids[(place + by) % len(ids)]
+        self._queue.view.select(following)
+        self.open_session(following)
+
+    def review(self, answering: AnswerScreen) -> None:
+        """Show the answers before they are sent."""
+
+        async def chosen(position: int | None) -> None:
+            if position is not None:
+                await answering.go_to(position)
+            else:
+                await answering.show_question()
+
+        self.push_screen(ReviewScreen(self, answering), chosen)
+
+    def leave_session(self, answering: AnswerScreen) -> None:
+        """Go back to the queue."""
+        if not answering.draft.empty:
+            self.say("Your choices and text are kept as a draft.")
+        self._close(answering)
+        self._show_queue()
+
+    def _show_queue(self) -> None:
+        if self._listing is not None:
+            self._queue.show(self._listing, self._drafts.ids)
+
+    def _close(self, answering: AnswerScreen) -> None:
+        """Close a session's screen and all screens above it."""
+        while answering in self.screen_stack:
+            self.pop_screen()
+
+    def send(self, answering: AnswerScreen, answers: Sequence[UserAnswer]) -> None:
+        """Send the answers of a session."""
+        session_id = answering.waiting.session_id
+        self._act(
+            session_id,
+            lambda: self._desk.submit(session_id, answers),
+            done=f"Sent: session {session_id[:SHORT_ID]} was answered.",
+            failed="Not sent",
+        )
+
+    def ask_to_reject(self, waiting: Waiting, *, typed: Callable[[str], None]) -> None:
+        """Ask for a reason and reject a session; `typed` is told the reason as it grows."""
+        session_id = waiting.session_id
+        short = session_id[:SHORT_ID]
+
+        def decided(reason: str | None) -> None:
+            if reason is not None:
+                self._act(
+                    session_id,
+                    lambda: self._desk.reject(session_id, reason.strip() or None),
+                    done=f"Session {short} was rejected.",
+                    failed="Not rejected",
+                )
+
+        explanation = (
+            "Why? The asker reads the reason; you may leave it empty. This ends the session, and "
+            "your choices are not sent."
+        )
+        self.push_screen(TextDialog(f"Reject session {short}", explanation, typed=typed), decided)
+
+    def _act(self, session_id: str, act: Callable[[], None], *, done: str, failed: str) -> None:
+        """Let a thread answer or reject a session, once."""
+        if session_id in self._busy:
+            return
+        self._busy.add(session_id)
+        self.run_worker(self._acting(session_id, act, done=done, failed=failed), group="act")
+
+    async def _acting(
+        self, session_id: str, act: Callable[[], None], *, done: str, failed: str
+    ) -> None:
+        try:
+            await asyncio.to_thread(act)
+        except (SessionEnded, SessionNotFound):
+            self._busy.discard(session_id)
+            await self.refresh_queue()
+            return
+        except _REFUSALS as error:
+            self._busy.discard(session_id)
+            message = (
+                f"{harmless(str(error))}\n\nYour choices and text are kept. You can try again."
+            )
+            self.push_screen(TellDialog(failed, message))
+            return
+        self._busy.discard(session_id)
+        for answering in self._answering():
+            if answering.waiting.session_id == session_id:
+                self._close(answering)
+        await self._drafts.drop(session_id)
+        self.say(done)
+        await self.refresh_queue()
+
+    # ------------------------------------------------------------------------------ endings
+
+    async def _settle_ended(self, listing: Listing) -> None:
+        """Show which sessions ended elsewhere with a draft of this person's in them."""
+        waiting = {one.session_id for one in listing.waiting}
+        open_ids = {one.waiting.session_id for one in self._answering()}
+        for session_id in sorted((open_ids | self._drafts.ids) - waiting):
+            if session_id in self._busy or session_id in self._settled:
+                continue
+            try:
+                ending = await asyncio.to_thread(self._desk.ending, session_id)
+            except _REFUSALS:
+                continue  # it can't be read now; sending to it will say why
+            if ending is not None and session_id not in self._busy:
+                await self._settle(session_id, ending)
+
+    async def _settle(self, session_id: str, ending: Ending) -> None:
+        self._settled.add(session_id)
+        answering = next(
+            (one for one in self._answering() if one.waiting.session_id == session_id), None
+        )
+        text = await self._typed_text(session_id, answering)
+        if text is None:
+            return
+        kept = await self._drafts.keep_unsent(session_id, text)
+        short = session_id[:SHORT_ID]
+        if answering is None:
+            if text:
+                self.say(f"Session {short} {ending_text(ending)}. Your draft {kept}.")
+            return
+        self._close(answering)
+        message = f"Session {short} {ending_text(ending)}. None of your answers was sent."
+        if text:
+            message += f"\nWhat you chose and typed {kept}:"
+        self.push_screen(TellDialog("This session has ended", message, text))
+
+    async def _typed_text(self, session_id: str, answering: AnswerScreen | None) -> str | None:
+        """Write down what a person chose and typed; "" if it was nothing, None if unreadable."""
+        if answering is None:
+            return await self._drafts.text_of(session_id, partial(self._desk.questions, session_id))
+        loose = answering.loose_text.strip()
+        draft = answering.draft
+        text = "" if draft.empty else review_text(answering.questions, draft)
+        return f"{text}\nBeing typed: {loose}\n".lstrip() if loose else text
+
+    # ------------------------------------------------------------------------------ drafts
+
+    @property
+    def lost(self) -> list[str]:
+        """What could not be kept, to be shown after the end."""
+        return self._drafts.lost
+
+    def keep(self, draft: Draft) -> None:
+        """Keep a draft, on disk within a second."""
+        self._drafts.keep(draft)
+
+    def save_all_drafts(self) -> tuple[str, ...]:
+        """Put on disk what is not there yet, and say whose drafts there are.
+
+        To be called when the application has ended, also because of a fault.
+        """
+        return self._drafts.save_all()

@@ -1,0 +1,263 @@
+"""What the terminal needs of question sessions: a narrow port, and the stored ones behind it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final, Protocol
+
+from attrs import frozen
+
+from ...clock import Clock, utc_now
+from ...durable import FileSystem, OsFileSystem, make_durable_directory
+from ...event_log import get_logger
+from ...questions import (
+    Asker,
+    Question,
+    QuestionSessions,
+    SessionNotFound,
+    SessionStatus,
+    UnreadableQuestion,
+    UserAnswer,
+)
+
+_log = get_logger("agentforge.terminal")
+
+POLL_S: Final = 1.0
+"""How long a change may go unseen where the file system reports none, in seconds."""
+
+LOOK_AGAIN_S: Final = 60.0
+"""After how long all is looked at again though no file changed, in seconds: whether an asker still
+lives stands in no file."""
+
+_SETTLED_NS: Final = 100_000_000
+"""What changed less than this ago may change again under the same time: the kernel's clock for
+files moves in steps of up to 10 ms (HZ=100)."""
+
+_Marks = dict[str, tuple[int, int]]
+
+_DEBOUNCE_MS: Final = 100
+_STEP_MS: Final = 50
+
+
+@frozen(kw_only=True)
+class Waiting:
+    """One session in the queue.
+
+    Attributes:
+        session_id: Its id.
+        titles: The titles of its questions.
+        created_at: Since when it waits.
+        folder: The working directory of its asker, as far as the asker wrote it down.
+        asker: Who waits for the answer; None where nobody says.
+        ends_at: When its time is over; None if it has no limit.
+    """
+
+    session_id: str
+    titles: tuple[str, ...]
+    created_at: datetime
+    folder: str | None = None
+    asker: Asker | None = None
+    ends_at: datetime | None = None
+
+
+@frozen(kw_only=True)
+class Listing:
+    """The queue at a moment.
+
+    Attributes:
+        waiting: The sessions that wait, the oldest first.
+        unreadable: The names of directories that look like sessions and can't be read.
+    """
+
+    waiting: tuple[Waiting, ...] = ()
+    unreadable: tuple[str, ...] = ()
+
+
+@frozen(kw_only=True)
+class Ending:
+    """How a session came to wait no more.
+
+    Attributes:
+        status: Its status; None if the session was deleted or can't be read.
+        reason: Why it was rejected or abandoned, if a reason was given.
+        at: When.
+    """
+
+    status: SessionStatus | None
+    reason: str | None = None
+    at: datetime | None = None
+
+
+class QuestionDesk(Protocol):
+    """Where questions wait for a person. Calls block; each may be made in any thread.
+
+    Every call may raise `QuestionError`, `DurableError` and `OSError`.
+    """
+
+    @property
+    def where(self) -> Path:
+        """The directory the sessions are in."""
+
+    def listing(self) -> Listing:
+        """Return the queue as it is now; one bad session never hides the others."""
+
+    def questions(self, session_id: str) -> tuple[Question, ...]:
+        """Return a session's questions."""
+
+    def ending(self, session_id: str) -> Ending | None:
+        """Return how a session ended; None if it still waits."""
+
+    def submit(self, session_id: str, answers: Sequence[UserAnswer]) -> None:
+        """Answer a session that waits."""
+
+    def reject(self, session_id: str, reason: str | None) -> None:
+        """Reject a session that waits."""
+
+    def changes(self) -> AsyncIterator[None]:
+        """Yield at once, then whenever the queue may have changed, and each `POLL_S` anyway."""
+
+
+class StoredQuestions:
+    """The question sessions of a directory."""
+
+    def __init__(
+        self,
+        sessions: QuestionSessions,
+        *,
+        fs: FileSystem | None = None,
+        clock: Clock = utc_now,
+        now_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        """Look at sessions.
+
+        Args:
+            sessions: The sessions.
+            fs: The file system; the real one by default.
+            clock: The time now, aware.
+            now_ns: The time by the clock that stamps files, in nanoseconds since 1970.
+        """
+        self._sessions = sessions
+        self._fs = fs or OsFileSystem()
+        self._clock = clock
+        self._now_ns = now_ns
+        self._seen: tuple[_Marks, datetime, Listing] | None = None
+
+    @property
+    def where(self) -> Path:
+        """The directory the sessions are in."""
+        return self._sessions.base_dir
+
+    def prepare(self) -> None:
+        """Make the directory, so that it can be watched before anybody asks.
+
+        Raises:
+            WriteError: It can't be made.
+        """
+        make_durable_directory(self._fs, self.where)
+
+    def listing(self) -> Listing:
+        """Return the queue as it is now; one bad session never hides the others.
+
+        What did not change since the last listing is not read again; if nothing did for less than
+        `LOOK_AGAIN_S`, the last listing itself is returned, for the price of one `stat` for each
+        session.
+        """
+        marks, now = self._marks(), self._clock()
+        if self._seen is not None:
+            seen, at, listing = self._seen
+            if marks == seen and abs(now - at) < timedelta(seconds=LOOK_AGAIN_S):
+                return listing
+        listing = self._read_listing()
+        sure = marks is not None and not listing.unreadable
+        self._seen = (marks, now, listing) if marks is not None and sure else None
+        return listing
+
+    def _marks(self) -> _Marks | None:
+        """Return by what a change of any session is seen; None if one might not be."""
+        if self._sessions.config.session_timeout_s:
+            return None  # a session may end by the passing of time alone
+        marks = {}
+        newest = 0
+        try:
+            with os.scandir(self.where) as entries:
+                for entry in entries:
+                    status = entry.stat(follow_symlinks=False)
+                    marks[entry.name] = (status.st_ino, status.st_mtime_ns)
+                    newest = max(newest, status.st_mtime_ns)
+        except OSError:  # something went while we looked, or there is nothing
+            return None
+        return marks if self._now_ns() - newest > _SETTLED_NS else None
+
+    def _read_listing(self) -> Listing:
+        unreadable: list[UnreadableQuestion] = []
+        pending = self._sessions.pending(on_unreadable=unreadable.append)
+        limit_s = self._sessions.config.session_timeout_s
+        waiting = tuple(
+            Waiting(
+                session_id=one.session_id,
+                titles=one.titles,
+                created_at=one.created_at,
+                folder=one.working_directory or None,
+                asker=one.asker,
+                ends_at=one.created_at + timedelta(seconds=limit_s) if limit_s else None,
+            )
+            for one in pending
+        )
+        return Listing(waiting=waiting, unreadable=tuple(one.session_id for one in unreadable))
+
+    def questions(self, session_id: str) -> tuple[Question, ...]:
+        """Return a session's questions."""
+        return self._sessions.get(session_id).questions
+
+    def ending(self, session_id: str) -> Ending | None:
+        """Return how a session ended; None if it still waits."""
+        try:
+            session = self._sessions.get(session_id)
+        except SessionNotFound:
+            return Ending(status=None)
+        if session.status is not SessionStatus.PENDING:
+            reason = session.record.rejection_reason or session.record.end_reason
+            return Ending(status=session.status, reason=reason, at=session.last_modified)
+        standing = self._sessions.standing(session)
+        if standing is SessionStatus.PENDING:
+            return None
+        lived = timedelta(seconds=self._sessions.config.session_timeout_s)
+        return Ending(status=standing, at=session.created_at + lived)
+
+    def submit(self, session_id: str, answers: Sequence[UserAnswer]) -> None:
+        """Answer a session that waits."""
+        self._sessions.save_session_answers(session_id, answers)
+
+    def reject(self, session_id: str, reason: str | None) -> None:
+        """Reject a session that waits."""
+        self._sessions.reject_session(session_id, reason)
+
+    async def changes(self) -> AsyncIterator[None]:
+        """Yield at once, then whenever the queue may have changed, and each `POLL_S` anyway.
+
+        The file system reports changes (inotify); the poll is the guarantee where it does not.
+        """
+        import anyio
+        from watchfiles import awatch
+
+        yield
+        while True:
+            try:
+                async for _ in awatch(
+                    self.where,
+                    watch_filter=None,
+                    debounce=_DEBOUNCE_MS,
+                    step=_STEP_MS,
+                    rust_timeout=int(POLL_S * 1000),
+                    yield_on_timeout=True,
+                    recursive=True,
+                ):
+                    yield
+            except OSError as error:  # the directory was deleted, or there are no watches left
+                _log.debug("terminal.watch_lost", path=str(self.where), fault=str(error))
+            await anyio.sleep(POLL_S)
+            yield

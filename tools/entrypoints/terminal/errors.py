@@ -1,0 +1,73 @@
+"""What can go wrong with the terminal itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...errors import AgentForgeError
+
+
+class TerminalError(AgentForgeError):
+    """Base of the terminal's own errors."""
+
+
+class ExtraMissing(TerminalError):
+    """A package that only the terminal needs is not installed.
+
+    Attributes:
+        package: The package.
+        extra: The extra of ours that brings it.
+    """
+
+    def __init__(self, package: str, *, extra: str = "terminal") -> None:
+        super().__init__(
+            f"`agentforge questions` needs {package}, which is not installed here; nothing was "
+            f"done. Install it with: pip install 'agentforge-sessions[{extra}]'. Until then "
+            "`agentforge history` shows the waiting questions and `agentforge answer` answers them."
+        )
+        self.package = package
+        self.extra = extra
+
+
+class NoTerminal(TerminalError):
+    """Standard input, output or error is not a terminal that can be drawn in."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "`agentforge questions` needs a terminal, and standard input, output or error is not "
+            "one; nothing was done. Programs use `agentforge history --json` and `agentforge "
+            "answer`; `agentforge questions --web` shows the questions in a browser."
+        )
+
+
+class AddressRefused(TerminalError):
+    """The browser's server could not listen.
+
+    Attributes:
+        host: The address.
+        port: The port.
+    """
+
+    def __init__(self, host: str, port: int, cause: OSError) -> None:
+        super().__init__(
+            f"could not listen on {host} port {port}: {cause.strerror or cause}. "
+            "Give another port with --port, or --port 0 for any that is free."
+        )
+        self.host = host
+        self.port = port
+
+
+class TerminalFailed(TerminalError):
+    """The application stopped because of an internal error.
+
+    Attributes:
+        drafts: Where what was typed is kept.
+    """
+
+    def __init__(self, cause: BaseException, *, drafts: Path) -> None:
+        super().__init__(
+            f"the terminal stopped because of an internal error ({type(cause).__name__}: {cause}). "
+            f"Nothing was sent; what you typed is kept in {drafts}, and is shown when you start "
+            "it again"
+        )
+        self.drafts = drafts

@@ -1,0 +1,125 @@
+"""Starting the application, in this terminal or in a browser."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from attrs import frozen
+
+from .errors import ExtraMissing, NoTerminal, TerminalFailed
+from .theme_name import ThemeName
+
+if TYPE_CHECKING:
+    from ...questions import QuestionSessions
+
+DRIVER_VARIABLE: Final = "TEXTUAL_DRIVER"
+"""Set by textual-serve for the processes it starts, whose terminal is a page."""
+
+DEFAULT_PORT: Final = 8765
+_DUMB: Final = frozenset({"dumb", "unknown"})
+_KEY_BYTES: Final = 24
+
+
+@frozen(kw_only=True)
+class Ended:
+    """How the application ended.
+
+    Attributes:
+        drafts: The sessions that have drafts.
+        where: The directory the drafts are in.
+        lost: What could not be kept, as text.
+    """
+
+    drafts: tuple[str, ...]
+    where: Path
+    lost: tuple[str, ...] = ()
+
+
+def drafts_directory(base_dir: Path) -> Path:
+    """Return where the drafts for the sessions of a directory are: beside it, never in it."""
+    absolute = Path(os.path.abspath(base_dir))
+    return absolute.with_name(f"{absolute.name}-drafts")
+
+
+def run_terminal(
+    sessions: QuestionSessions,
+    *,
+    first: str | None = None,
+    bell: bool = True,
+    theme: ThemeName = ThemeName.DARK,
+) -> Ended:
+    """Show the questions in this terminal until the person leaves.
+
+    Args:
+        sessions: The question sessions.
+        first: The session to show at once, or None for the queue.
+        bell: Whether the terminal's bell rings when a session comes.
+        theme: The colours to begin with.
+
+    Raises:
+        ExtraMissing: Textual is not installed.
+        NoTerminal: Standard input or output is no terminal that can be drawn in.
+        TerminalFailed: The application has a fault; drafts are kept.
+        WriteError: The directory of the sessions can't be made.
+    """
+    if DRIVER_VARIABLE not in os.environ and not _at_terminal():
+        raise NoTerminal
+    try:
+        from .app import QuestionsApp
+    except ModuleNotFoundError as error:
+        raise _missing(error) from error
+    from .desk import StoredQuestions
+    from .drafts import DraftStore
+
+    desk = StoredQuestions(sessions)
+    desk.prepare()
+    where = drafts_directory(desk.where)
+    app = QuestionsApp(desk, DraftStore(where), first=first, bell=bell, theme=theme)
+    try:
+        app.run()
+    finally:
+        drafts = app.save_all_drafts()
+    if app.fault is not None:
+        raise TerminalFailed(app.fault, drafts=where) from app.fault
+    return Ended(drafts=drafts, where=where, lost=tuple(app.lost))
+
+
+def run_web(
+    command: Sequence[str], *, port: int = DEFAULT_PORT, ready: Callable[[str], None]
+) -> None:
+    """Show the questions in a browser of this machine until Ctrl-C.
+
+    Args:
+        command: The command of one application, as a list of words.
+        port: Where to listen on 127.0.0.1; 0 for any port that is free.
+        ready: Receives the address to open, when it can be opened.
+
+    Raises:
+        ExtraMissing: textual-serve is not installed.
+        AddressRefused: The port can't be had.
+    """
+    try:
+        from . import web
+    except ModuleNotFoundError as error:
+        raise _missing(error) from error
+    web.serve(command, port=port, key=secrets.token_urlsafe(_KEY_BYTES), ready=ready)
+
+
+def _at_terminal() -> bool:
+    """Whether there is a terminal: Textual reads standard input and draws on standard error."""
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    return all(one.isatty() for one in streams) and os.environ.get("TERM") not in _DUMB
+
+
+def _missing(error: ModuleNotFoundError) -> Exception:
+    """Return the error to raise: a package that is not installed, or a module of ours."""
+    package = (error.name or "").partition(".")[0]
+    known = {"textual": "Textual", "textual_serve": "textual-serve", "aiohttp": "textual-serve"}
+    if package in known:
+        return ExtraMissing(known[package])
+    return error
