@@ -30,7 +30,7 @@ from .prune import PruneTarget
 from .workflows import RunObserver, WorkflowRunner
 
 if TYPE_CHECKING:
-    from .person import PersonDesk
+    from .adapters.question_channel import PersonDesk
     from .sandbox import CancelToken, ExecutionPolicy, Sandbox
     from .workflows.agent_observer import AgentObserver
     from .workflows.agent_runner import AgentRunner
@@ -358,7 +358,7 @@ class _LateDesk:
     @property
     def _desk(self) -> PersonDesk:
         if self._made is None:
-            from .person import PersonDesk, open_questions
+            from .adapters.question_channel import PersonDesk, open_questions
             from .questions import Notifier, load_config
 
             config = load_config()
@@ -435,7 +435,7 @@ def build_agent_runner(
     """
     if manager is not None and desk is not None:
         raise ValueError("desk: is the manager's own; give it to SessionManager(desk=...)")
-    from .gate_sandbox import SandboxGates
+    from .adapters.gate_sandbox import SandboxGates
     from .workflows.agent_runner import AgentRunner
     from .workflows.agents.choice import make_agent
 

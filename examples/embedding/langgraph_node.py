@@ -11,7 +11,7 @@ from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
 
 from agentforge_sessions.bootstrap import build_agent_runner
-from agentforge_sessions.person import QuestionSessionPerson
+from agentforge_sessions.adapters.question_channel import QuestionSessionPerson
 from agentforge_sessions.questions import InvalidAnswers
 from agentforge_sessions.workflows import AgentRunner, AgentWork, AttemptsExhausted, BudgetTooSmall, PhaseAgent
 

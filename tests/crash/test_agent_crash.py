@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.adapters.question_channel import QuestionSessionPerson
 from agentforge_sessions.harness import PersonReply, SessionManager, SessionState, SessionStore
-from agentforge_sessions.person import QuestionSessionPerson
 from agentforge_sessions.questions import QuestionSessions
 from agentforge_sessions.workflows.agent_runner import AgentRunner
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest, TokenUsage

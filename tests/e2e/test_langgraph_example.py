@@ -20,10 +20,10 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command
 
+from agentforge_sessions.adapters.question_channel import QuestionSessionPerson
 from agentforge_sessions.bootstrap import build_agent_runner
 from agentforge_sessions.durable import FileLock, OsFileSystem
 from agentforge_sessions.harness import SessionManager, SessionState, SessionStore
-from agentforge_sessions.person import QuestionSessionPerson
 from agentforge_sessions.sandbox import prepare
 from agentforge_sessions.workflows import SPEC, TDFLOW, AgentWork, AlreadyRunning, PhaseAgent
 from agentforge_sessions.workflows.agent_work import WORKFLOW_NAME

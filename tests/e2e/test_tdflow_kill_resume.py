@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.gate_sandbox import SandboxGates
+from agentforge_sessions.adapters.gate_sandbox import SandboxGates
 from agentforge_sessions.harness import SessionState, SessionStore
 from agentforge_sessions.sandbox import prepare
 from tests.support.agents import GOOD, SPEC

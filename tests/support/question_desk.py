@@ -12,7 +12,7 @@ from uuid import UUID
 
 from attrs import define, field
 
-from agentforge_sessions.entrypoints.terminal.desk import Ending, Listing, Waiting
+from agentforge_sessions.entrypoints.terminal.question_queue import Ending, Listing, Waiting
 from agentforge_sessions.questions import (
     Asker,
     Option,

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from attrs import define
 
+from agentforge_sessions.adapters.question_channel import PersonDesk
 from agentforge_sessions.harness import PersonAnswer, QuestionDesk
-from agentforge_sessions.person import PersonDesk
 from agentforge_sessions.questions import QuestionSessions, UserAnswer
 from tests.support.desks import COLOUR, MemoryDesk
 from tests.support.questions import build

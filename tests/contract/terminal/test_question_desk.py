@@ -14,7 +14,7 @@ import anyio
 import pytest
 from attrs import define
 
-from agentforge_sessions.entrypoints.terminal.desk import (
+from agentforge_sessions.entrypoints.terminal.question_queue import (
     LOOK_AGAIN_S,
     QuestionDesk,
     StoredQuestions,

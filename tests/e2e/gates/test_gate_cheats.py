@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from agentforge_sessions.gate_sandbox import SandboxGates
+from agentforge_sessions.adapters.gate_sandbox import SandboxGates
 from agentforge_sessions.sandbox import prepare
 from agentforge_sessions.workflows.agent_workflow import Gate
 from agentforge_sessions.workflows.gates import GateInput, Verdict, run_gate

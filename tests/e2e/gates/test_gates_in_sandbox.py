@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.gate_sandbox import SandboxGates, prepare_kit
+from agentforge_sessions.adapters.gate_sandbox import SandboxGates, prepare_kit
 from agentforge_sessions.harness import PhaseResult
 from agentforge_sessions.sandbox import prepare
 from agentforge_sessions.workflows.agent_workflow import Gate

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.adapters.question_channel import QuestionSessionPerson, agents_questions
 from agentforge_sessions.entrypoints.cli.asking_here import TerminalPerson
 from agentforge_sessions.entrypoints.cli.output import Output
 from agentforge_sessions.harness import OfferedOption, PersonQuestion
-from agentforge_sessions.person import QuestionSessionPerson, agents_questions
 
 QUESTIONS = (
     PersonQuestion(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.adapters.question_channel import PersonDesk
 from agentforge_sessions.bootstrap import ask_user_tool, build_manager
 from agentforge_sessions.harness import (
     InvalidStateTransition,
@@ -20,7 +21,6 @@ from agentforge_sessions.harness import (
     SessionState,
     SessionStore,
 )
-from agentforge_sessions.person import PersonDesk
 from agentforge_sessions.questions import InvalidQuestions, QuestionSessions, TooManySessions
 from tests.support.clock import FakeClock
 from tests.support.desks import COLOUR, MemoryDesk

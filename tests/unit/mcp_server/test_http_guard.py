@@ -18,6 +18,7 @@ from agentforge_sessions.entrypoints.mcp_server import (
     TokenRefused,
     TokenRequired,
 )
+from agentforge_sessions.entrypoints.mcp_server.client_disconnect import exchange_over
 from agentforge_sessions.entrypoints.mcp_server.http import (
     Guard,
     HttpSettings,
@@ -28,7 +29,6 @@ from agentforge_sessions.entrypoints.mcp_server.http import (
     read_token,
     url_of,
 )
-from agentforge_sessions.entrypoints.mcp_server.leaving import exchange_over
 
 PORT = 8137
 OWN = b"127.0.0.1:8137"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from structlog.testing import capture_logs
 
-from agentforge_sessions.entrypoints.mcp_server.orphans import withdraw_orphans
+from agentforge_sessions.entrypoints.mcp_server.abandoned_questions import withdraw_orphans
 from agentforge_sessions.questions import QuestionSessions
 
 

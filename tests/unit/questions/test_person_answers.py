@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.adapters.question_channel import QuestionSessionPerson
 from agentforge_sessions.harness import PersonQuestion, answers_in_words
-from agentforge_sessions.person import QuestionSessionPerson
 from agentforge_sessions.questions import InvalidAnswers, QuestionSessions, SessionNotFound
 from agentforge_sessions.workflows.agents import AgentOption, AgentQuestion
 

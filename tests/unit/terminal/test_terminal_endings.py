@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agentforge_sessions.entrypoints.terminal.desk import Ending
 from agentforge_sessions.entrypoints.terminal.drafts import DraftStore
+from agentforge_sessions.entrypoints.terminal.question_queue import Ending
 from agentforge_sessions.questions import SessionStatus
 from tests.support.question_desk import CHECKS, STORAGE, FakeDesk
 from tests.unit.terminal.conftest import Person, Sitting, flat

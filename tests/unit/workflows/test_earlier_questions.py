@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.adapters.question_channel import PersonDesk, QuestionSessionPerson
 from agentforge_sessions.harness import (
     PersonAnswer,
     QuestionWaits,
@@ -14,7 +15,6 @@ from agentforge_sessions.harness import (
     SessionState,
     SessionStore,
 )
-from agentforge_sessions.person import PersonDesk, QuestionSessionPerson
 from agentforge_sessions.questions import QuestionSessions
 from agentforge_sessions.workflows import RunOutcome
 from agentforge_sessions.workflows.agents import AgentUnavailable

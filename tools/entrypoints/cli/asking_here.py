@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final
 
-from ...person import QuestionSessionPerson
+from ...adapters.question_channel import QuestionSessionPerson
 from ...questions import InvalidAnswers, QuestionSessions, SessionEnded, UserAnswer
 from .question_answers import parse_line, show_question
 

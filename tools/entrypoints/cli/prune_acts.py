@@ -43,7 +43,7 @@ def end_unattended(cli: Cli, directory: Path) -> None:
         cli: The global options.
         directory: Where the question sessions are.
     """
-    from ...person import open_questions
+    from ...adapters.question_channel import open_questions
     from ...questions import AtomicReadError
 
     with suppress(AtomicReadError):

@@ -28,6 +28,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...event_log import get_logger
+from .client_disconnect import mark_exchange
 from .errors import (
     AddressUnavailable,
     NotLoopback,
@@ -42,7 +43,6 @@ from .http_times import (
     in_time,
     protocol_with,
 )
-from .leaving import mark_exchange
 from .stdio import MAX_MESSAGE_BYTES
 
 PATH: Final = "/mcp"

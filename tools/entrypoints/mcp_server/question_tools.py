@@ -39,9 +39,9 @@ from ...questions import (
 )
 from . import arguments as takes
 from . import results as gives
+from .abandoned_questions import withdraw_orphans
 from .calls import Call, Workers
 from .errors import InvalidArguments
-from .orphans import withdraw_orphans
 from .tool import Answer, Tool
 
 _log = get_logger("agentforge.mcp")

@@ -23,8 +23,8 @@ from mcp_types import (
 
 from ...event_log import get_logger
 from .calls import Call
+from .client_disconnect import exchange_over
 from .errors import McpServerError
-from .leaving import exchange_over
 from .tool import Tool, failed
 
 NAME: Final = "agentforge"

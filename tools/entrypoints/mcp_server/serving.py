@@ -14,11 +14,11 @@ from anyio.abc import TaskStatus
 from attrs import frozen
 from mcp.server.lowlevel.server import Server
 
+from ...adapters.question_channel import open_questions
 from ...clock import utc_now
 from ...event_log import get_logger
 from ...harness import Clock, SessionStore
 from ...harness.session_store import DEFAULT_BASE_PATH
-from ...person import open_questions
 from ...questions import (
     DEFAULT_BASE_DIR,
     Notifier,
@@ -26,6 +26,7 @@ from ...questions import (
     Teller,
     load_config,
 )
+from .abandoned_questions import withdraw_orphans
 from .calls import Workers
 from .code_tool import CodeTool
 from .http import (
@@ -37,7 +38,6 @@ from .http import (
     session_manager,
     url_of,
 )
-from .orphans import withdraw_orphans
 from .question_tools import QuestionTools
 from .recording_tools import RecordingTools
 from .server import CallsUnderWay, build_server

@@ -7,8 +7,8 @@ from typing import Final
 
 from ...questions import Question
 from .asked_by import asked_text
-from .desk import Waiting
 from .draft import Draft, Reply
+from .question_queue import Waiting
 from .queue_view import SHORT_ID
 from .text import one_line, running
 

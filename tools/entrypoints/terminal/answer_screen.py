@@ -15,7 +15,6 @@ from textual.widgets import Footer, Static, TextArea
 from ...questions import Question
 from .answer_lines import head_text, prompt_title, steps_text
 from .choices import Choices, OtherText, note_of
-from .desk import Waiting
 from .dialogs import TextDialog
 from .draft import (
     Ask,
@@ -32,6 +31,7 @@ from .draft import (
 from .host import Host
 from .markdown import PromptView
 from .messages import MessageLines
+from .question_queue import Waiting
 
 _LEAST_PROMPT: Final = 4
 

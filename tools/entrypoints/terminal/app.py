@@ -23,15 +23,15 @@ from ...questions import (
     UserAnswer,
 )
 from .answer_screen import AnswerScreen
-from .desk import Ending, Listing, QuestionDesk, Waiting
 from .dialogs import KeysDialog, TellDialog, TextDialog
 from .draft import Draft
 from .drafts import DraftStore
-from .in_order import PATIENCE_S, InOrder
 from .kept_drafts import KeptDrafts
+from .key_queue import PATIENCE_S, InOrder
 from .keyboard import escape_first
 from .messages import Messages
 from .news import arrivals_text, ending_text
+from .question_queue import Ending, Listing, QuestionDesk, Waiting
 from .queue_screen import QueueScreen
 from .queue_view import SHORT_ID
 from .review_screen import ReviewScreen, review_text

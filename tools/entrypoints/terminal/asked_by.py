@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...identifiers import is_session_id
 from ...questions import Asker
-from .desk import Waiting
+from .question_queue import Waiting
 from .text import folder_name
 
 

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 from ...questions import UserAnswer
-from .desk import Waiting
 from .draft import Draft
+from .question_queue import Waiting
 
 if TYPE_CHECKING:
     from .answer_screen import AnswerScreen

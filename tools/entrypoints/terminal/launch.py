@@ -73,8 +73,8 @@ def run_terminal(
         from .app import QuestionsApp
     except ModuleNotFoundError as error:
         raise _missing(error) from error
-    from .desk import StoredQuestions
     from .drafts import DraftStore
+    from .question_queue import StoredQuestions
 
     desk = StoredQuestions(sessions)
     desk.prepare()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ...questions import SessionStatus
-from .desk import Ending, Listing
+from .question_queue import Ending, Listing
 from .queue_view import SHORT_ID
 from .text import counted, one_line
 

@@ -13,9 +13,9 @@ from textual.screen import Screen
 from textual.widgets import Footer, Static
 
 from .asked_by import asked_text
-from .desk import Listing
 from .host import Host
 from .messages import MessageLines
+from .question_queue import Listing
 from .queue_view import QueueView, heading_text
 from .text import counted, one_line
 

@@ -17,7 +17,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from ...clock import Clock
-from .desk import Waiting
+from .question_queue import Waiting
 from .text import CURSOR, counted, one_line, running, since
 
 SHORT_ID: Final = 8

@@ -26,8 +26,8 @@ from ..options import AsJson, SessionId
 from ..running import prepare_sandbox, showing, tell_outcome, told_how_to_go_on
 
 if TYPE_CHECKING:
+    from ....adapters.question_channel import QuestionSessionPerson
     from ....harness import SessionContext, SessionManager, SessionStore
-    from ....person import QuestionSessionPerson
     from ....workflows import RunOutcome
     from ....workflows.agent_runner import AgentRunner
     from ....workflows.agent_work import AgentChoice, AgentWork
@@ -425,7 +425,7 @@ def _desk(
 
     Where this command has a terminal, the person is asked at it besides.
     """
-    from ....person import QuestionSessionPerson, agents_questions
+    from ....adapters.question_channel import QuestionSessionPerson, agents_questions
     from ....questions import Notifier, load_config
 
     sessions = agents_questions(directory)

@@ -94,7 +94,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def _sessions(cli: Cli, directory: str | None, *, shared: bool) -> QuestionSessions:
-    from ....person import open_questions
+    from ....adapters.question_channel import open_questions
 
     where = questions_directory(directory, shared=shared)
     return open_questions(where, clock=cli.outside.clock)

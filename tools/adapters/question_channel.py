@@ -16,8 +16,8 @@ from typing import Any
 
 from attrs import evolve
 
-from .durable import DurableError
-from .harness import (
+from ..durable import DurableError
+from ..harness import (
     HarnessError,
     OfferedOption,
     PersonAnswer,
@@ -25,7 +25,7 @@ from .harness import (
     PersonReply,
     SessionStore,
 )
-from .questions import (
+from ..questions import (
     AnswersTimeout,
     Asker,
     Config,
@@ -47,7 +47,7 @@ from .questions import (
     load_config,
     open_sessions,
 )
-from .workflows.answers import MAX_OPTIONS, MAX_QUESTIONS
+from ..workflows.answers import MAX_OPTIONS, MAX_QUESTIONS
 
 
 class PersonDesk:

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
 
-from .event_log import get_logger
-from .harness import PhaseResult
-from .workflows.gate_port import GateExecution, GatePlaces, GateUnavailable
+from ..event_log import get_logger
+from ..harness import PhaseResult
+from ..workflows.gate_port import GateExecution, GatePlaces, GateUnavailable
 
 if TYPE_CHECKING:
-    from .sandbox import ExecutionPolicy
+    from ..sandbox import ExecutionPolicy
 
 _PACKAGES: Final = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments")
 _DISTRIBUTIONS: Final = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
@@ -93,7 +93,7 @@ class SandboxGates:
             GateUnavailable: pytest is asked for and not installed, or the kit can't be kept.
             SandboxUnavailable: This machine or process can't run guests.
         """
-        from .sandbox import ExecutionPolicy, ReadOnlyMount, create_sandbox
+        from ..sandbox import ExecutionPolicy, ReadOnlyMount, create_sandbox
 
         policy = self._policy if self._policy is not None else ExecutionPolicy()
         if kit:
@@ -185,7 +185,7 @@ def prepare_kit(directory: Path) -> Path:
 
 def _compile(kit: Path) -> None:
     """Compile the kit for the guest's Python, in the guest; without it each gate would do it."""
-    from .sandbox import create_sandbox
+    from ..sandbox import create_sandbox
 
     with create_sandbox(workspace=kit) as sandbox:
         result = sandbox.execute(_COMPILE, timeout=_COMPILE_DEADLINE_S)

@@ -1,0 +1,1 @@
+"""What connects the port of one package to another package."""
