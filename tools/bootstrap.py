@@ -247,7 +247,7 @@ def prune_kinds(
     """
     from .questions.config import load_config
     from .questions.domain import SessionStatus
-    from .questions.pruning import QuestionTarget
+    from .questions.prune_target import QuestionTarget
     from .questions.store import DEFAULT_BASE_DIR
     from .sandbox.pruning import DEFAULT_AGE_HOURS, SandboxTarget
     from .sandbox.session_files import DEFAULT_ROOT

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.prune import TarArchiver, list_trash, read_audit, restore_from_trash
-from agentforge_sessions.prune.result import PruneResult
+from agentforge_sessions.prune.domain import PruneResult
 from agentforge_sessions.sandbox import prune_sessions
 from agentforge_sessions.sandbox.metadata import SessionMetadata, encode_metadata
 from agentforge_sessions.sandbox.pruning import SandboxTarget, restore_session

@@ -30,7 +30,7 @@ from agentforge_sessions.prune import (
     Undatable,
     read_audit,
 )
-from agentforge_sessions.prune.target import undatable
+from agentforge_sessions.prune.ports import undatable
 from tests.support.clock import FakeClock, FakeTokens
 from tests.support.filesystem import FaultyFileSystem
 

@@ -5,14 +5,14 @@ could swap a path under it, follows no symbolic link below the directory that th
 turns every `OSError` into an error that says which path, which step, and what became of the data.
 """
 
-from .directories import make_durable_directory
+from .atomic_file import AtomicFileWriter, replace_file
+from .directory import make_durable_directory
 from .errors import DurableError, LockTimeout, ReadError, RemovalError, WriteError
-from .files import read_regular_file
+from .file_lock import DirectoryLock, FileLock
 from .filesystem import FileSystem, OsFileSystem
-from .locks import DirectoryLock, FileLock
 from .ownership import hand_over
-from .replacing import AtomicFileWriter, replace_file
-from .trees import (
+from .regular_file import read_regular_file
+from .tree_removal import (
     Undeletable,
     discard_tree,
     empty_directory,

@@ -12,7 +12,7 @@ from attrs import frozen
 
 from ..durable import FileSystem, ReadError, read_regular_file
 from ..durable.filesystem import READ_FLAGS, close_reader
-from ..durable.trees import is_discarded
+from ..durable.tree_removal import is_discarded
 from ..identifiers import is_session_id
 from ..prune import (
     Dated,
@@ -24,7 +24,7 @@ from ..prune import (
     SkipReason,
     Undatable,
 )
-from ..prune.target import undatable
+from ..prune.ports import undatable
 from .errors import SessionCorrupted
 from .session_codec import (
     END_MARK,

@@ -27,11 +27,11 @@ from ..durable import (
     discard_tree,
 )
 from ..durable.filesystem import close_reader
-from ..durable.trees import DISCARDED_PREFIX
+from ..durable.tree_removal import DISCARDED_PREFIX
 from ..prune import Outside, PruneBusy, PruneError
-from ..prune.audit import AuditLog
+from ..prune.audit_log import AuditLog
 from ..prune.inspection import hold
-from ..prune.private import opened_root
+from ..prune.private_directory import opened_root
 from .errors import SessionInUse
 
 KIND: Final = "harness"

@@ -41,10 +41,10 @@ from ..durable import (
     replace_file,
     sweep_discarded,
 )
-from ..durable.files import create_file
+from ..durable.atomic_file import random_token
 from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
-from ..durable.replacing import random_token
-from ..durable.trees import DISCARDED_PREFIX
+from ..durable.regular_file import create_file
+from ..durable.tree_removal import DISCARDED_PREFIX
 from ..event_log import get_logger
 from ..identifiers import completions, is_session_id, names_no_session
 from ..prune import Outside, prepare_root

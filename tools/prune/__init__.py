@@ -7,10 +7,13 @@ A kind of sessions takes part through a `PruneTarget`. `sandbox` and `harness` h
 theirs; this package knows neither. docs/pruning.md says what is promised.
 """
 
-from .archive import TarArchiver
-from .audit import AUDIT_NAME, read_audit
+from .archive_reader import restore_archive
+from .archive_writer import TarArchiver
+from .audit_log import AUDIT_NAME, read_audit
 from .disposal import Archiver, Disposal
+from .domain import PruneResult
 from .engine import prune
+from .environment import Outside
 from .errors import (
     ArchiveUnavailable,
     InvalidArchive,
@@ -23,7 +26,6 @@ from .errors import (
     SessionInTheWay,
 )
 from .leftovers import left_half_done
-from .outside import Outside
 from .policy import (
     Candidate,
     Decision,
@@ -35,7 +37,8 @@ from .policy import (
     Unmet,
     decide,
 )
-from .private import PRIVATE, prepare_root
+from .ports import Dated, PruneObserver, PruneTarget, Silent, Undatable
+from .private_directory import PRIVATE, prepare_root
 from .recovery import (
     list_trash,
     list_unrecorded,
@@ -44,11 +47,8 @@ from .recovery import (
     restore_from_trash,
     unpin,
 )
-from .result import PruneResult
 from .sizes import human_bytes
-from .target import Dated, PruneObserver, PruneTarget, Silent, Undatable
 from .trash import TrashRecord
-from .unpacking import restore_archive
 
 __all__ = [
     "AUDIT_NAME",

@@ -11,7 +11,7 @@ from attrs import frozen
 from ..durable import FileSystem
 from .errors import InvalidPolicy
 from .policy import Candidate
-from .private import LOCK_TIMEOUT_S
+from .private_directory import LOCK_TIMEOUT_S
 
 
 class Archiver(Protocol):

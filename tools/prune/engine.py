@@ -25,14 +25,16 @@ from typing import Final
 from attrs import evolve
 
 from ..durable.filesystem import close_reader
-from ..durable.trees import DISCARDED_PREFIX
-from .audit import AuditLog
+from ..durable.tree_removal import DISCARDED_PREFIX
+from .audit_log import AuditLog
+from .audit_reserve import FULL
 from .deleters import Deleters
 from .deletion import Deletion
 from .disposal import Disposal
+from .domain import PruneResult
+from .environment import Outside, owners_of
 from .errors import PruneBusy, PruneError, PruneRootUnusable
 from .inspection import Found, Inspector, batch_size
-from .ledger import Ledger, ObserverFailed, said
 from .leftovers import (
     Finisher,
     Leftovers,
@@ -40,9 +42,9 @@ from .leftovers import (
     list_strays,
     see_leftovers,
 )
-from .outside import Outside, owners_of
 from .policy import Candidate, Decision, Plan, Reason, RetentionPolicy, decide
-from .private import (
+from .ports import Dated, PruneObserver, PruneTarget, Silent
+from .private_directory import (
     GOING,
     PRIVATE,
     TRASH,
@@ -52,9 +54,7 @@ from .private import (
     read_pins,
 )
 from .removal import Place, Remover
-from .reserve import FULL
-from .result import PruneResult
-from .target import Dated, PruneObserver, PruneTarget, Silent
+from .run_record import Ledger, ObserverFailed, said
 
 _ARCHIVED_AT_ONCE: Final = 16
 

@@ -23,7 +23,7 @@ from attrs import field, frozen
 from ..durable import FileSystem
 from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
 from .policy import Candidate, Skipped, SkipReason
-from .target import Dated, PruneTarget
+from .ports import Dated, PruneTarget
 
 CLOCK_SKEW: Final = timedelta(minutes=5)
 """How far in the future a session may be dated without a warning: two clocks may differ."""

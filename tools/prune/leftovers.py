@@ -14,13 +14,13 @@ from attrs import frozen
 
 from ..durable import FileSystem
 from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
-from .audit import AuditLog
+from .audit_log import AuditLog
 from .deleters import Deleters
 from .deletion import Deletion
+from .environment import Outside, owners_of
 from .errors import PruneError, PruneRootUnusable
-from .ledger import Ledger, said
-from .outside import Outside, owners_of
-from .private import (
+from .ports import PruneTarget
+from .private_directory import (
     COMING,
     GOING,
     PRIVATE,
@@ -34,7 +34,7 @@ from .private import (
     session_of,
     still_going,
 )
-from .target import PruneTarget
+from .run_record import Ledger, said
 from .trash import TrashRecord, expired_in_trash, forget_record, orphaned_records
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..durable import FileSystem
-from ..durable.files import create_file
 from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
-from .audit import AuditLog
+from ..durable.regular_file import create_file
+from .audit_log import AuditLog
+from .environment import Outside
 from .errors import NotInTrash, PruneRootUnusable, SessionInTheWay
-from .outside import Outside
-from .private import (
+from .ports import PruneTarget
+from .private_directory import (
     LOCK_TIMEOUT_S,
     PINS,
     PRIVATE,
@@ -20,7 +21,6 @@ from .private import (
     read_pins,
     session_of,
 )
-from .target import PruneTarget
 from .trash import TrashRecord, forget_record, records
 
 # ------------------------------------------------------------------------------------------ trash

@@ -23,18 +23,18 @@ from attrs import define, frozen
 
 from ..durable import FileSystem
 from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
-from .audit import AuditLog
+from .audit_log import AuditLog
+from .audit_reserve import FULL
 from .deleters import Deleters
 from .deletion import NO_DIRECTORY, Deletion
 from .disposal import Disposal
+from .environment import Outside
 from .errors import PruneError
 from .inspection import hold
-from .ledger import Ledger, said
-from .outside import Outside
 from .policy import Candidate, Decision, Reason
-from .private import hidden_name, still_going, token_of
-from .reserve import FULL
-from .target import Dated, PruneTarget
+from .ports import Dated, PruneTarget
+from .private_directory import hidden_name, still_going, token_of
+from .run_record import Ledger, said
 from .trash import TrashRecord, dated_name, forget_record, write_record
 
 

@@ -14,8 +14,8 @@ from typing import Final
 from attrs import frozen
 
 from ..durable import FileSystem, ReadError, read_regular_file
-from ..durable.files import create_file
-from .private import session_of
+from ..durable.regular_file import create_file
+from .private_directory import session_of
 
 _SUFFIX: Final = ".json"
 _DATED: Final = re.compile(r"~[^~]*\.([a-z]+)\.([0-9a-f]+)\.([0-9a-f]+)\.([0-9a-f]+)")

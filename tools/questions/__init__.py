@@ -52,7 +52,7 @@ from .formatting import (
 from .notify import Notifier, Teller
 from .places import shared_directory
 from .rules import check_questions, is_request_to_asker, validate_answers
-from .sessions import QuestionSessions, UnreadableQuestion
+from .service import QuestionSessions, UnreadableQuestion
 from .settings import QuestionsConfig
 from .store import DEFAULT_BASE_DIR
 from .wire import parse_answers, parse_questions

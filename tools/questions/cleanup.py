@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..event_log import get_logger
 from ..prune import Outside, PruneRootMissing, RetentionPolicy, prune
 from .domain import CleanupResult
-from .pruning import CleanUpEvents, QuestionTarget
+from .prune_target import CleanUpEvents, QuestionTarget
 
 if TYPE_CHECKING:
     from .settings import QuestionsConfig

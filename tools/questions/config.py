@@ -28,7 +28,7 @@ from ..data_folder import data_folder_above
 from ..durable import FileSystem, OsFileSystem, ReadError, read_regular_file
 from .errors import InvalidConfig
 from .places import shared_directory
-from .sessions import QuestionSessions
+from .service import QuestionSessions
 from .settings import QuestionsConfig
 from .store import DEFAULT_BASE_DIR
 

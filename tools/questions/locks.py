@@ -20,9 +20,9 @@ from typing import Final, Self
 from attrs import frozen
 
 from ..durable import DirectoryLock, FileSystem, LockTimeout
-from ..durable.files import read_descriptor
+from ..durable.atomic_file import is_temporary
 from ..durable.filesystem import CREATE_FLAGS, READ_FLAGS, close_reader
-from ..durable.replacing import is_temporary
+from ..durable.regular_file import read_descriptor
 from ..event_log import get_logger
 from .errors import SessionBusy
 from .owners import (

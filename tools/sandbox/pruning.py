@@ -18,7 +18,7 @@ from typing import Final
 from attrs import evolve, frozen
 
 from ..durable import FileSystem
-from ..durable.trees import is_discarded
+from ..durable.tree_removal import is_discarded
 from ..prune import (
     Archiver,
     Dated,

@@ -31,8 +31,8 @@ from ..durable import (
     discard_tree,
     hand_over,
 )
-from ..durable.files import being_written, read_descriptor, write_all
 from ..durable.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS
+from ..durable.regular_file import being_written, read_descriptor, write_all
 from ..identifiers import InvalidIdentifier, is_workspace_name
 from .closer import close_later
 from .errors import SandboxError

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from ..durable import DirectoryLock, DurableError, FileSystem, OsFileSystem, sweep_discarded
-from ..durable.trees import DISCARDED_PREFIX, is_discarded
+from ..durable.tree_removal import DISCARDED_PREFIX, is_discarded
 from .sandbox_logging import SandboxLogger
 from .session_files import ABANDONED_AFTER, INCOMING_PREFIX
 

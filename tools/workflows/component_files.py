@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from ..durable import FileSystem, ReadError, WriteError
-from ..durable.files import read_descriptor
 from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS
+from ..durable.regular_file import read_descriptor
 from ..harness import HarnessError
 from .workflow_file import Input
 from .workspace_files import inside, place_inputs

@@ -38,7 +38,7 @@ from agentforge_sessions.prune import (
 )
 from agentforge_sessions.prune.policy import Reason
 from agentforge_sessions.questions import QuestionSessions
-from agentforge_sessions.questions.pruning import QuestionTarget
+from agentforge_sessions.questions.prune_target import QuestionTarget
 from agentforge_sessions.questions.store import STATUS_FILE
 from agentforge_sessions.sandbox import SandboxTarget
 from tests.support.clock import START, FakeClock, FakeTokens

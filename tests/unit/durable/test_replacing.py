@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.durable import AtomicFileWriter, OsFileSystem, WriteError, replace_file
-from agentforge_sessions.durable.replacing import LEFTOVER_AGE_S, is_temporary
+from agentforge_sessions.durable.atomic_file import LEFTOVER_AGE_S, is_temporary
 from tests.support.clock import FakeTokens
 from tests.support.filesystem import Call, FaultyFileSystem, nth_call, nth_of
 

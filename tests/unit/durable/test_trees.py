@@ -21,7 +21,7 @@ from agentforge_sessions.durable import (
     sweep_discarded,
 )
 from agentforge_sessions.durable.filesystem import FileSystem
-from agentforge_sessions.durable.trees import MAX_REFILLS, RemovalCancelled
+from agentforge_sessions.durable.tree_removal import MAX_REFILLS, RemovalCancelled
 from tests.support.filesystem import FaultyFileSystem
 from tests.support.mounts import bound, immutable, mounted_tmpfs
 

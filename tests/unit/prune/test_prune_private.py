@@ -29,7 +29,7 @@ from agentforge_sessions.prune import (
     restore_from_trash,
     unpin,
 )
-from agentforge_sessions.prune.private import (
+from agentforge_sessions.prune.private_directory import (
     COMING,
     GOING,
     PINS,

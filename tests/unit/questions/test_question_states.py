@@ -655,7 +655,7 @@ def test_an_operators_prune_leaves_what_waits_and_a_clean_up_does_not(
     sessions: QuestionSessions, base: Path, clock: FakeClock
 ) -> None:
     from agentforge_sessions.prune import Outside, RetentionPolicy, prune
-    from agentforge_sessions.questions.pruning import QuestionTarget
+    from agentforge_sessions.questions.prune_target import QuestionTarget
 
     waits, ended = sessions.create_session(QUESTIONS), sessions.create_session(QUESTIONS)
     sessions.save_session_answers(ended, ANSWERS)

@@ -29,7 +29,7 @@ def outside_of(cli: Cli) -> Outside:
 
 def is_archive(text: str) -> bool:
     """Tell whether a text names an archive, and not a session."""
-    from ...prune.packing import SUFFIX
+    from ...prune.archive_format import SUFFIX
 
     return text.endswith(SUFFIX)
 
@@ -154,7 +154,7 @@ def restore(cli: Cli, kinds: Mapping[str, PruneKind], wanted: str, same: Sequenc
 def _restore_unlisted(cli: Cli, kinds: Mapping[str, PruneKind], session_id: str) -> Path:
     """Bring back a session whose record in the trash is lost, by its whole id."""
     from ...prune import PRIVATE, NotInTrash, restore_from_trash
-    from ...prune.private import TRASH
+    from ...prune.private_directory import TRASH
 
     for one in kinds.values():
         if not (one.target.root / PRIVATE / TRASH).is_dir():

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define
 
+from ...prune.domain import PruneResult
 from ...prune.errors import PruneError
 from ...prune.policy import Reason
-from ...prune.result import PruneResult
 from ...prune.sizes import human_bytes
 from .durations import tell_age
 

@@ -20,9 +20,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from ..durable import FileSystem, OsFileSystem, remove_directory
 from ..durable.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, close_reader
-from .errors import InvalidArchive, SessionInTheWay
-from .outside import Outside
-from .packing import (
+from .archive_format import (
     ABOUT_NAME,
     CHECKSUM_SUFFIX,
     FORMAT,
@@ -33,8 +31,10 @@ from .packing import (
     checksum_of,
     zstd_module,
 )
-from .private import COMING, LOCK_TIMEOUT_S, opened_root
-from .target import PruneTarget
+from .environment import Outside
+from .errors import InvalidArchive, SessionInTheWay
+from .ports import PruneTarget
+from .private_directory import COMING, LOCK_TIMEOUT_S, opened_root
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -18,9 +18,9 @@ from fcntl import LOCK_EX, LOCK_NB
 from typing import Final
 
 from ..durable import FileSystem
-from ..durable.files import read_descriptor
 from ..durable.filesystem import CREATE_FLAGS, READ_FLAGS, close_reader
-from .packing import CHECKSUM_SUFFIX, SUFFIX
+from ..durable.regular_file import read_descriptor
+from .archive_format import CHECKSUM_SUFFIX, SUFFIX
 
 _HIDDEN_RE: Final = re.compile(
     rf"\.(?P<stem>[a-z]+-.+-[0-9]{{8}}T[0-9]{{6}}Z){re.escape(SUFFIX)}\.[0-9a-f]+"

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
 
-from .audit import AuditLog
+from .audit_log import AuditLog
+from .domain import PruneResult
 from .inspection import Found
 from .policy import (
     TOLD,
@@ -21,9 +22,8 @@ from .policy import (
     SkipReason,
     left_alone,
 )
-from .private import session_of
-from .result import PruneResult
-from .target import PruneObserver, PruneTarget
+from .ports import PruneObserver, PruneTarget
+from .private_directory import session_of
 
 if TYPE_CHECKING:
     from .leftovers import Leftovers

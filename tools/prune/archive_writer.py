@@ -30,7 +30,7 @@ from attrs import field, frozen
 from ..clock import utc_now
 from ..durable import DurableError, FileSystem, make_durable_directory
 from ..durable.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, close_reader
-from .packing import (
+from .archive_format import (
     ABOUT_NAME,
     CHECKSUM_SUFFIX,
     FORMAT,
@@ -43,9 +43,9 @@ from .packing import (
     checksum_of,
     zstd_module,
 )
+from .archive_leftovers import create_hidden, sweep
 from .policy import Candidate
-from .private import PRIVATE
-from .sweeping import create_hidden, sweep
+from .private_directory import PRIVATE
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -26,11 +26,11 @@ from attrs import frozen
 
 from ..durable import DirectoryLock, FileSystem, LockTimeout, OsFileSystem, hand_over
 from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
-from .audit import AUDIT_FLAGS, AUDIT_NAME
+from .audit_log import AUDIT_FLAGS, AUDIT_NAME
+from .audit_reserve import FULL, RESERVE_NAME, make_reserve
+from .environment import Outside, owners_of
 from .errors import PruneBusy, PruneError, PruneRootMissing, PruneRootUnusable
 from .inspection import mount_id
-from .outside import Outside, owners_of
-from .reserve import FULL, RESERVE_NAME, make_reserve
 
 PRIVATE: Final = ".prune"
 GOING: Final = "going"

@@ -15,8 +15,8 @@ from contextlib import suppress
 from typing import Final
 
 from ..durable import FileSystem
-from ..durable.files import create_file
 from ..durable.filesystem import close_reader
+from ..durable.regular_file import create_file
 
 RESERVE_NAME: Final = "audit.reserve"
 """The reserve's name in a root's private directory."""

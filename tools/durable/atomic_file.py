@@ -20,7 +20,6 @@ from types import TracebackType
 from typing import Final, Self
 
 from .errors import WriteError
-from .files import Chunk, read_descriptor, write_all
 from .filesystem import (
     CREATE_FLAGS,
     DIRECTORY_FLAGS,
@@ -29,6 +28,7 @@ from .filesystem import (
     OsFileSystem,
     close_reader,
 )
+from .regular_file import Chunk, read_descriptor, write_all
 
 LEFTOVER_AGE_S: Final = 60.0
 """How long an unknown writer's temporary file is left alone after its last write, in seconds."""

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 from attrs import frozen
 
 from ..durable import FileSystem, ReadError, read_regular_file
-from ..durable.trees import is_discarded
+from ..durable.tree_removal import is_discarded
 from ..prune import Dated, SkipReason, Undatable
-from ..prune.target import undatable
+from ..prune.ports import undatable
 from .domain import SessionStatus, is_session_id
 from .store import (
     ANSWERS_FILE,

@@ -28,9 +28,9 @@ from pathlib import Path
 from typing import Final
 
 from ..durable import FileSystem, hand_over
-from ..durable.directories import sync_directory
+from ..durable.directory import sync_directory
 from ..durable.filesystem import close_reader
-from .reserve import FULL, RESERVE_BYTES, RESERVE_NAME, Reserve
+from .audit_reserve import FULL, RESERVE_BYTES, RESERVE_NAME, Reserve
 
 ROTATED_AT_BYTES: Final = 8 << 20
 """How large a log gets before another one is begun."""

@@ -20,7 +20,7 @@ from ..event_log import get_logger
 from ..identifiers import completions, new_uuid4
 from ..prune import Outside
 from .askers import Asker, SessionEnd, end_of
-from .changes import follow_changes, follow_changes_async
+from .change_feed import follow_changes, follow_changes_async
 from .cleanup import cleanup
 from .domain import (
     CleanupResult,

@@ -14,7 +14,7 @@ from attrs.validators import ge
 
 from ..clock import utc_now
 from ..durable import FileSystem, OsFileSystem
-from .audit import actor
+from .audit_log import actor
 from .deleters import DELETERS
 from .inspection import mount_id, mounted_names
 

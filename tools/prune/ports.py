@@ -11,8 +11,8 @@ from typing import Final, Protocol
 from attrs import frozen
 
 from ..durable import FileSystem, ReadError
+from .domain import PruneResult
 from .policy import Decision, RetentionPolicy, Skipped, SkipReason
-from .result import PruneResult
 
 
 @frozen(kw_only=True)
