@@ -25,7 +25,7 @@ from .harness import (
     SessionState,
     SessionStore,
 )
-from .harness.pruning import HarnessTarget
+from .harness.prune_target import HarnessTarget
 from .prune import PruneTarget
 from .workflows import RunObserver, WorkflowRunner
 
@@ -249,7 +249,7 @@ def prune_kinds(
     from .questions.domain import SessionStatus
     from .questions.prune_target import QuestionTarget
     from .questions.store import DEFAULT_BASE_DIR
-    from .sandbox.pruning import DEFAULT_AGE_HOURS, SandboxTarget
+    from .sandbox.prune_target import DEFAULT_AGE_HOURS, SandboxTarget
     from .sandbox.session_files import DEFAULT_ROOT
 
     sandboxes = SandboxTarget(DEFAULT_ROOT if workspace_root is None else Path(workspace_root))

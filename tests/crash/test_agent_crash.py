@@ -22,7 +22,7 @@ from agentforge_sessions.harness import PersonReply, SessionManager, SessionStat
 from agentforge_sessions.questions import QuestionSessions
 from agentforge_sessions.workflows.agent_runner import AgentRunner
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest, TokenUsage
-from agentforge_sessions.workflows.step_store import STEPS
+from agentforge_sessions.workflows.step_journal import STEPS
 from tests.support.agents import GREEN, RED, REFACTOR, WRONG, FakeGates, block, tdflow_work
 from tests.support.soak import SOAKING
 

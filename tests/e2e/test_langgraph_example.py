@@ -26,8 +26,8 @@ from agentforge_sessions.durable import FileLock, OsFileSystem
 from agentforge_sessions.harness import SessionManager, SessionState, SessionStore
 from agentforge_sessions.sandbox import prepare
 from agentforge_sessions.workflows import SPEC, TDFLOW, AgentWork, AlreadyRunning, PhaseAgent
-from agentforge_sessions.workflows.agent_work import WORKFLOW_NAME
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest
+from agentforge_sessions.workflows.job import WORKFLOW_NAME
 from examples.embedding.langgraph_node import session_graph
 from tests.support.embedding import ROOT, CountingAgent, SilentAgent, WorkerDied
 

@@ -23,8 +23,8 @@ from agentforge_sessions.durable import FileLock, OsFileSystem
 from agentforge_sessions.harness import SessionState, SessionStore, answers_in_words
 from agentforge_sessions.sandbox import prepare
 from agentforge_sessions.workflows import PhaseAgent
-from agentforge_sessions.workflows.agent_work import WORKFLOW_NAME
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest
+from agentforge_sessions.workflows.job import WORKFLOW_NAME
 from examples.embedding.openai_agents_tool import (
     Desk,
     answer_questions,

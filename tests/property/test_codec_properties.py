@@ -30,11 +30,11 @@ from agentforge_sessions.harness.session_codec import (
     encode_session,
     encode_text,
 )
-from agentforge_sessions.harness.session_fields import decode_any
+from agentforge_sessions.harness.session_document import decode_any
 from agentforge_sessions.harness.session_head import _SOUND_HEAD_RE, HEAD_RE, make_head, session_of
 from agentforge_sessions.harness.session_nodes import Faults
 from agentforge_sessions.harness.session_reader import decode_ours
-from agentforge_sessions.harness.session_spelling import NotOurs
+from agentforge_sessions.harness.session_scalars import NotOurs
 from tests.support.clock import START
 from tests.support.ids import sid
 from tests.support.sessions import as_plain

@@ -22,10 +22,10 @@ from agentforge_sessions.harness import (
     SessionStore,
 )
 from agentforge_sessions.workflows.agent_runner import AgentRunner
-from agentforge_sessions.workflows.agent_work import AgentWork
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest, TokenUsage
 from agentforge_sessions.workflows.builtin import TDFLOW
 from agentforge_sessions.workflows.gate_port import GateExecution, GatePlaces, GateUnavailable
+from agentforge_sessions.workflows.job import AgentWork
 
 SPEC: Final = """\
 schema_version: 1

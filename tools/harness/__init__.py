@@ -12,7 +12,6 @@ print(manager.briefing(max_tokens=1500))
 """
 
 from ..clock import Clock
-from .asking import answers_in_words
 from .briefing import estimate_tokens
 from .disk_errors import (
     LockTimeout,
@@ -48,6 +47,7 @@ from .ports import (
     QuestionDesk,
     TokenCounter,
 )
+from .question_entries import answers_in_words
 from .session_domain import (
     BudgetState,
     ImmutableSessionId,

@@ -10,7 +10,7 @@ from attrs import evolve
 
 from .ports import PhaseResult
 from .session_domain import MAX_PATH_CHARS, SessionContext
-from .session_spelling import storable
+from .session_scalars import storable
 
 _OUTPUT_KEPT: Final = 4000
 """How many characters of a phase's output are kept in the history, from its end."""

@@ -14,8 +14,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from .errors import SessionCorrupted
+from .session_document import decode_any
 from .session_domain import SessionContext
-from .session_fields import decode_any
 from .session_head import (
     HEAD_BYTES,
     SessionHead,
@@ -25,7 +25,7 @@ from .session_head import (
 )
 from .session_nodes import Faults
 from .session_reader import decode_ours
-from .session_spelling import (
+from .session_scalars import (
     END_MARK,
     HEADER,
     SCHEMA_VERSION,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..durable import WriteError
-from .asking import OUTCOMES
 from .errors import SessionConflict
 from .ports import PersonReply, PhaseResult
+from .question_entries import OUTCOMES
 from .session_domain import BudgetState, SessionContext, SessionState
 from .session_store import UnreadableSession
 

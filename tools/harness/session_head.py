@@ -17,7 +17,7 @@ from .session_domain import (
     SessionState,
     TokenBudget,
 )
-from .session_spelling import (
+from .session_scalars import (
     COUNT,
     HEADER,
     NAME,

@@ -28,6 +28,7 @@ from .errors import (
     SessionIdTaken,
     SessionNotFound,
 )
+from .person_questions import Questioner
 from .phase_record import own_problem, record_result, with_success
 from .ports import (
     PersonQuestion,
@@ -37,9 +38,7 @@ from .ports import (
     QuestionDesk,
     TokenCounter,
 )
-from .pruning import CleanUpEvents, HarnessTarget
-from .questioner import Questioner
-from .session_changes import RESULTS, SessionChanges, take_over
+from .prune_target import CleanUpEvents, HarnessTarget
 from .session_checks import check, count_fault
 from .session_domain import (
     DEFAULT_TOKEN_BUDGET,
@@ -51,6 +50,7 @@ from .session_domain import (
     SessionState,
 )
 from .session_events import SessionEvents
+from .session_recording import RESULTS, SessionChanges, take_over
 from .session_store import SessionStore, SessionSummary, UnreadableSession
 
 __all__ = [

@@ -12,7 +12,7 @@ from typing import Final
 import yaml
 
 from .session_nodes import MappingNode, Node, Scalar
-from .session_spelling import encode_key, encode_text
+from .session_scalars import encode_key, encode_text
 
 _STEP: Final = 2
 _TEXT_TAG: Final = "tag:yaml.org,2002:str"

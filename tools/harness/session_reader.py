@@ -14,7 +14,7 @@ from .session_domain import (
     SessionHistory,
 )
 from .session_head import HEAD_RE, make_head, session_of
-from .session_spelling import (
+from .session_scalars import (
     BLOCK,
     END_MARK,
     NAME,

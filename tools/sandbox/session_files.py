@@ -34,12 +34,12 @@ from ..durable import (
 from ..durable.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS
 from ..durable.regular_file import being_written, read_descriptor, write_all
 from ..identifiers import InvalidIdentifier, is_workspace_name
-from .closer import close_later
+from .deferred_close import close_later
 from .errors import SandboxError
+from .guest_files import HIDDEN_NAME, is_hidden
 from .policy import shown
-from .provider import HIDDEN_NAME, is_hidden
 from .sandbox_logging import EventLogger, SandboxLogger
-from .usage import forget_usage
+from .workspace_usage import forget_usage
 
 DEFAULT_ROOT: Final = Path("workspace")
 """Where the workspaces of sessions are when the caller names no other directory."""

@@ -29,21 +29,12 @@ from ..durable import DirectoryLock, FileSystem, discard_tree
 from ..durable.filesystem import DIRECTORY_FLAGS
 from ..identifiers import new_uuid4
 from ..prune import prepare_root
-from .claims import claim
 from .errors import WorkspaceError
-from .execution import Sandbox
 from .factory import RuntimeType, create_sandbox, require_python
-from .isolation import Isolation
-from .metadata import (
-    METADATA_NAME,
-    ExecutionRecord,
-    create_metadata,
-    format_time,
-    touch_session_metadata,
-)
 from .policy import ExecutionPolicy
 from .request import Request
 from .result import SandboxResult
+from .sandbox import Sandbox
 from .sandbox_logging import EventLogger, SandboxLogger
 from .session_files import (
     DEFAULT_ROOT,
@@ -56,8 +47,17 @@ from .session_files import (
     random_token,
     validate_session_id,
 )
-from .sweeping import sweep_now_and_then, sweep_root
+from .session_metadata import (
+    METADATA_NAME,
+    ExecutionRecord,
+    create_metadata,
+    format_time,
+    touch_session_metadata,
+)
+from .worker_executor import Isolation
 from .workspace import ensure_workspace
+from .workspace_leftovers import sweep_now_and_then, sweep_root
+from .workspace_lock import claim
 
 _ATTEMPTS: Final = 8
 _GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})

@@ -27,11 +27,11 @@ from attrs import evolve
 
 from ..event_log import get_logger
 from .errors import InputFileError, SandboxError, SandboxUnavailable, WorkspaceError
-from .here import ExecutionsHere
+from .in_process_executor import ExecutionsHere
 from .policy import ExecutionPolicy
 from .request import Request
 from .runtime import ensure_ready
-from .wire import FrameReader, encode_result, frame
+from .worker_protocol import FrameReader, encode_result, frame
 
 _GIB: Final = 1 << 30
 _ADDRESS_SPACE: Final = 256 * _GIB  # the engine reserves, and never uses, 13 GiB an interpreter

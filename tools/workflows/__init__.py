@@ -19,7 +19,6 @@ outcome = build_agent_runner().start(work, CommandAgent("claude -p"))
 
 from .agent_observer import AgentObserver, SilentAgentObserver
 from .agent_runner import AgentRunner
-from .agent_work import AgentChoice, AgentWork
 from .agent_workflow import (
     AgentPhase,
     AgentWorkflow,
@@ -41,12 +40,13 @@ from .errors import (
 )
 from .gate_port import GateExecution, GatePlaces, GateSandbox, GateUnavailable
 from .gates import Verdict
+from .job import AgentChoice, AgentWork
 from .run_observer import RunObserver, SilentObserver
 from .run_outcome import RunOutcome, StopCause
 from .runner import WorkflowRunner
-from .spec_schema import load_specification, parse_specification
 from .specification import InvalidSpecification, Specification, UnknownComponent
-from .workflow_file import Input, Phase, Workflow, load_workflow
+from .specification_document import load_specification, parse_specification
+from .workflow_document import Input, Phase, Workflow, load_workflow
 
 __all__ = [
     "SPEC",

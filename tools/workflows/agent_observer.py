@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from ..harness import TokenBudget
-from .agent_work import AgentWork
 from .agent_workflow import AgentPhase
 from .agents.port import AgentQuestion, TokenUsage
 from .gates import Verdict
+from .job import AgentWork
 
 
 class AgentObserver(Protocol):

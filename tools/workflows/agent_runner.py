@@ -35,11 +35,8 @@ from ..harness import (
     SessionState,
 )
 from .agent_observer import AgentObserver, SilentAgentObserver
-from .agent_phase import PhaseRun, Waiting
-from .agent_work import WORKFLOW_NAME, AgentChoice, AgentWork, Ground
 from .agent_workflow import AgentPhase, AgentWorkflow
 from .agents.port import PhaseAgent
-from .attempts import Standing, standing_of
 from .component_files import apply_files, read_workspace
 from .errors import (
     AttemptsExhausted,
@@ -52,9 +49,12 @@ from .errors import (
 )
 from .gate_port import GateSandbox
 from .history import INPUTS_PLACED, has_inputs, told_pause, why_stopped
-from .leading import leading, require_open
+from .job import WORKFLOW_NAME, AgentChoice, AgentWork, Ground
+from .phase_attempt import PhaseRun, Waiting
+from .progress import Standing, standing_of
+from .run_lock import leading, require_open
 from .run_outcome import RunOutcome, StopCause
-from .step_store import StepStore
+from .step_journal import StepStore
 
 MAX_ROUNDS: Final = 1000
 """How many attempts one run goes through at most, whatever its workflow allows."""

@@ -20,6 +20,16 @@ from attrs import field, frozen
 
 from ..harness.session_codec import encode_text
 from ..harness.session_domain import DEFAULT_TOKEN_BUDGET, MAX_COUNT, MAX_GOAL_CHARS
+from ..yaml_document import (
+    Faults,
+    Fields,
+    Mapping,
+    Node,
+    Refused,
+    Scalar,
+    describe,
+    read_document,
+)
 from .converters import as_tuple
 from .errors import InvalidWorkflow
 from .limited_files import read_limited
@@ -30,22 +40,12 @@ from .names import (
     WORKFLOW_NAME_RULE,
     path_problem,
 )
-from .workflow_file import (
+from .workflow_document import (
     DEFAULT_MAX_ATTEMPTS,
     MAX_ATTEMPTS,
     MAX_DEADLINE_S,
     MAX_PHASES,
     MAX_WORKFLOW_BYTES,
-)
-from .yaml_nodes import (
-    Faults,
-    Fields,
-    Mapping,
-    Node,
-    Refused,
-    Scalar,
-    describe,
-    read_document,
 )
 
 SCHEMA_VERSION: Final = 1

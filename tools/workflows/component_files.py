@@ -16,7 +16,7 @@ from ..durable import FileSystem, ReadError, WriteError
 from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS
 from ..durable.regular_file import read_descriptor
 from ..harness import HarnessError
-from .workflow_file import Input
+from .workflow_document import Input
 from .workspace_files import inside, place_inputs
 
 MAX_FILES: Final = 2000

@@ -21,7 +21,9 @@ from .agent_workflow import TEST_GATES, Gate
 from .converters import as_tuple
 from .gate_guest import TestRun, script_code
 from .gate_port import GateExecution, GateSandbox
-from .gate_results import (
+from .specification import Component
+from .specification_document import read_specification
+from .test_reports import (
     MAX_NAMED,
     covering,
     error_in_words,
@@ -33,8 +35,6 @@ from .gate_results import (
     unimported,
     wrong_reason,
 )
-from .spec_schema import read_specification
-from .specification import Component
 
 MAX_EVIDENCE_CHARS: Final = 12_000
 """The most that a verdict's evidence has, all lines together: it goes into the next prompt."""

@@ -15,9 +15,9 @@ from attrs import define, field, frozen
 
 from ..durable import OsFileSystem, ReadError
 from ..harness import SessionContext, SessionHistory, SessionStore
-from .attempts import RESULTS, charges, extension_in, time_spent
 from .history import BEGINNINGS, attempt_label
-from .step_store import StepStore
+from .progress import RESULTS, charges, extension_in, time_spent
+from .step_journal import StepStore
 
 MAX_TEXT: Final = 200_000
 """The most that is shown of one prompt or answer."""

@@ -17,6 +17,7 @@ from typing import Final
 
 from attrs import evolve, frozen
 
+from ..yaml_document import Faults, Fields, Mapping, Node
 from .spec_rules import (
     COMPONENT_ID,
     CRITERION_ID,
@@ -33,7 +34,6 @@ from .specification import (
     Member,
     Specification,
 )
-from .yaml_nodes import Faults, Fields, Mapping, Node
 
 _SECTIONS: Final = frozenset({"requirements", "overview", "entities", "error_handling"})
 _PRIORITIES: Final = ("must", "should", "could", "wont", "may")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from ..harness import PhaseResult, TokenBudget
-    from .workflow_file import Phase, Workflow
+    from .workflow_document import Phase, Workflow
 
 
 class RunObserver(Protocol):

@@ -24,10 +24,10 @@ from .errors import (
     NothingToRetry,
 )
 from .history import BEGINNINGS, INPUTS_PLACED, has_inputs, told_pause
-from .leading import leading, require_open
+from .run_lock import leading, require_open
 from .run_observer import RunObserver, SilentObserver
 from .run_outcome import RunOutcome, StopCause
-from .workflow_file import SNAPSHOT_NAME, Phase, Workflow
+from .workflow_document import SNAPSHOT_NAME, Phase, Workflow
 from .workspace_files import missing_artifacts, place_inputs
 
 

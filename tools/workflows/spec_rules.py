@@ -7,8 +7,8 @@ import re
 import sys
 from typing import Final
 
+from ..yaml_document import Faults, Fields
 from .names import path_problem
-from .yaml_nodes import Faults, Fields
 
 COMPONENT_ID: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 CRITERION_ID: Final = re.compile(r"[A-Z][A-Z0-9]{0,11}-[0-9]{1,4}")

@@ -20,7 +20,7 @@ from typing import Final, Protocol
 import pytest
 
 from agentforge_sessions.harness import SessionManager, SessionStore
-from agentforge_sessions.harness.pruning import HarnessTarget
+from agentforge_sessions.harness.prune_target import HarnessTarget
 from agentforge_sessions.harness.session_store import SESSION_FILE
 from agentforge_sessions.prune import (
     PRIVATE,

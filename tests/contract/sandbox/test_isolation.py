@@ -35,7 +35,7 @@ from agentforge_sessions.sandbox import (
     pool_stats,
     prepare,
 )
-from agentforge_sessions.sandbox import apart as apart_module
+from agentforge_sessions.sandbox import worker_process as apart_module
 from tests.support.descriptors import held
 from tests.support.promptness import soonest, when
 

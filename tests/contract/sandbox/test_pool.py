@@ -27,10 +27,10 @@ from agentforge_sessions.sandbox import (
     runtime_info,
     warm_pool,
 )
-from agentforge_sessions.sandbox.claims import try_claim
 from agentforge_sessions.sandbox.interpreter import class_of, open_interpreter
-from agentforge_sessions.sandbox.pool import InterpreterPool
+from agentforge_sessions.sandbox.interpreter_pool import InterpreterPool
 from agentforge_sessions.sandbox.request import checked_request
+from agentforge_sessions.sandbox.workspace_lock import try_claim
 from tests.support.promptness import given_time, soonest, when
 
 # The first test of a machine compiles the interpreter, which takes minutes.

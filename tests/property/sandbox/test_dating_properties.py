@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agentforge_sessions.durable import OsFileSystem
 from agentforge_sessions.sandbox import CorruptedMetadata, SessionMetadata
-from agentforge_sessions.sandbox.metadata import (
+from agentforge_sessions.sandbox.session_metadata import (
     METADATA_NAME,
     encode_metadata,
     parse_metadata,

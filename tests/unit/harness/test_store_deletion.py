@@ -20,7 +20,7 @@ from agentforge_sessions.harness import (
     SessionNotFound,
     SessionStore,
 )
-from agentforge_sessions.harness.pruning import HarnessTarget
+from agentforge_sessions.harness.prune_target import HarnessTarget
 from agentforge_sessions.prune import read_audit
 from tests.support.clock import START, FakeTokens
 from tests.support.contained import contained

@@ -21,7 +21,7 @@ import pytest
 from backports import zstd
 
 from agentforge_sessions.durable import OsFileSystem
-from agentforge_sessions.harness.pruning import HarnessTarget
+from agentforge_sessions.harness.prune_target import HarnessTarget
 from agentforge_sessions.prune import (
     ArchiveUnavailable,
     Disposal,

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.sandbox import WorkspaceBusy, WorkspaceError, forget_usage
-from agentforge_sessions.sandbox.claims import _seats, claim, try_claim
-from agentforge_sessions.sandbox.trusted import refuse_trusted
-from agentforge_sessions.sandbox.usage import Usage, UsageBook, usage_book
+from agentforge_sessions.sandbox.forbidden_workspaces import refuse_trusted
 from agentforge_sessions.sandbox.workspace import open_workspace
+from agentforge_sessions.sandbox.workspace_lock import _seats, claim, try_claim
+from agentforge_sessions.sandbox.workspace_usage import Usage, UsageBook, usage_book
 from tests.support.descriptors import held_below
 
 HOLDER = """

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.sandbox.ending import REST_SECONDS, let_engine_rest
+from agentforge_sessions.sandbox.process_exit import REST_SECONDS, let_engine_rest
 
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(900)

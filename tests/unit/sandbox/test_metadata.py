@@ -25,7 +25,8 @@ from agentforge_sessions.sandbox import (
     read_session_metadata,
     repair_session_metadata,
 )
-from agentforge_sessions.sandbox.metadata import (
+from agentforge_sessions.sandbox.session_files import OsSessionFileSystem
+from agentforge_sessions.sandbox.session_metadata import (
     MAX_METADATA_BYTES,
     UnreadableMetadata,
     encode_metadata,
@@ -33,7 +34,6 @@ from agentforge_sessions.sandbox.metadata import (
     parse_metadata,
     touch_session_metadata,
 )
-from agentforge_sessions.sandbox.session_files import OsSessionFileSystem
 
 S = "abc-123"
 NOW = datetime(2025, 11, 22, 14, 22, 18, 987654, tzinfo=UTC)

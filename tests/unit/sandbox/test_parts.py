@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 
 from agentforge_sessions.sandbox import CancelToken, SandboxResult
 from agentforge_sessions.sandbox import errors as errors_module
-from agentforge_sessions.sandbox.changes import ChangeLedger
+from agentforge_sessions.sandbox.guest_streams import StreamProvider
 from agentforge_sessions.sandbox.host_functions import summary
 from agentforge_sessions.sandbox.request import relative_path_fault
 from agentforge_sessions.sandbox.result import LostWrite
-from agentforge_sessions.sandbox.streams import StreamProvider
-from agentforge_sessions.sandbox.wire import (
+from agentforge_sessions.sandbox.worker_protocol import (
     BadMessage,
     FrameReader,
     decode_answer,
@@ -27,6 +26,7 @@ from agentforge_sessions.sandbox.wire import (
     encode_result,
     frame,
 )
+from agentforge_sessions.sandbox.workspace_changes import ChangeLedger
 
 # ---------------------------------------------------------------- the wire
 

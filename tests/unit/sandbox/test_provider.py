@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentforge_sessions.sandbox import provider as provider_module
-from agentforge_sessions.sandbox.provider import (
+from agentforge_sessions.sandbox import guest_files as provider_module
+from agentforge_sessions.sandbox.guest_files import (
     MAX_DEPTH,
     ProviderSwitch,
     WorkspaceProvider,
@@ -24,8 +24,8 @@ from agentforge_sessions.sandbox.provider import (
     place_files,
 )
 from agentforge_sessions.sandbox.quota import Quota
-from agentforge_sessions.sandbox.usage import Usage, UsageBook
 from agentforge_sessions.sandbox.workspace import open_workspace
+from agentforge_sessions.sandbox.workspace_usage import Usage, UsageBook
 from tests.support.descriptors import held_below
 
 LARGE = Quota(workspace_bytes=1 << 30, workspace_files=10_000, file_bytes=1 << 20)

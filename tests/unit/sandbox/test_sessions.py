@@ -29,9 +29,9 @@ from agentforge_sessions.sandbox import (
     list_session_files,
     read_session_metadata,
 )
-from agentforge_sessions.sandbox.claims import claim
 from agentforge_sessions.sandbox.session_files import OsSessionFileSystem
-from agentforge_sessions.sandbox.sweeping import EVERY_S, sweep_now_and_then
+from agentforge_sessions.sandbox.workspace_leftovers import EVERY_S, sweep_now_and_then
+from agentforge_sessions.sandbox.workspace_lock import claim
 from tests.support.listing import names_in
 
 NAME = ".metadata.json"

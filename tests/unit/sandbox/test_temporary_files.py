@@ -13,10 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentforge_sessions.sandbox.provider import MAX_DEPTH, FileService, WorkspaceProvider
+from agentforge_sessions.sandbox.guest_files import MAX_DEPTH, FileService, WorkspaceProvider
+from agentforge_sessions.sandbox.guest_temporary_files import (
+    HOME_NAME,
+    RootDirectory,
+    TemporaryFiles,
+)
 from agentforge_sessions.sandbox.quota import Quota, Room
-from agentforge_sessions.sandbox.temporary import HOME_NAME, RootDirectory, TemporaryFiles
-from agentforge_sessions.sandbox.usage import UsageBook
+from agentforge_sessions.sandbox.workspace_usage import UsageBook
 
 QUOTA = Quota(workspace_bytes=1000, workspace_files=12, file_bytes=400, temporary_bytes=600)
 

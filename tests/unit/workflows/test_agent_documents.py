@@ -7,7 +7,7 @@ from pathlib import Path
 
 from agentforge_sessions.workflows.agent_workflow import GATES, AgentWorkflow
 from agentforge_sessions.workflows.answers import parse_answer
-from agentforge_sessions.workflows.spec_schema import parse_specification
+from agentforge_sessions.workflows.specification_document import parse_specification
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 

@@ -18,7 +18,6 @@ from agentforge_sessions.harness import (
     SessionState,
     SessionStore,
 )
-from agentforge_sessions.workflows.agent_work import WORKFLOW_NAME, AgentWork, is_agent_session
 from agentforge_sessions.workflows.agent_workflow import AgentPhase, AgentWorkflow, FileGroup, Gate
 from agentforge_sessions.workflows.agents import (
     AgentAnswer,
@@ -43,6 +42,7 @@ from agentforge_sessions.workflows.errors import (
     TestsContested,
 )
 from agentforge_sessions.workflows.gate_port import GateUnavailable
+from agentforge_sessions.workflows.job import WORKFLOW_NAME, AgentWork, is_agent_session
 from agentforge_sessions.workflows.run_outcome import StopCause
 from agentforge_sessions.workflows.specification import InvalidSpecification, UnknownComponent
 from tests.support.agents import (

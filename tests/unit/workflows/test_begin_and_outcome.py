@@ -26,7 +26,6 @@ from agentforge_sessions.workflows import (
     SilentAgentObserver,
     Verdict,
 )
-from agentforge_sessions.workflows.agent_work import WORKFLOW_NAME
 from agentforge_sessions.workflows.agents import (
     AgentAnswer,
     AgentOption,
@@ -35,6 +34,7 @@ from agentforge_sessions.workflows.agents import (
 )
 from agentforge_sessions.workflows.errors import NotAWorkflowSession
 from agentforge_sessions.workflows.gate_port import GateUnavailable
+from agentforge_sessions.workflows.job import WORKFLOW_NAME
 from tests.support.agents import (
     GOOD,
     GREEN,

@@ -11,7 +11,7 @@ import pytest
 
 from agentforge_sessions.harness import SessionHistory, SessionManager, SessionStore
 from agentforge_sessions.workflows.agents import AgentUnavailable
-from agentforge_sessions.workflows.attempts import TimeSpent, time_spent
+from agentforge_sessions.workflows.progress import TimeSpent, time_spent
 from agentforge_sessions.workflows.report import session_report
 from tests.support.agents import GOOD, GREEN, WRONG, AgentGround, ScriptedAgent, block
 

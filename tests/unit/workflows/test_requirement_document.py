@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.workflows.agent_work import AgentWork, Ground
 from agentforge_sessions.workflows.agent_workflow import Gate
 from agentforge_sessions.workflows.builtin import TDFLOW
 from agentforge_sessions.workflows.gates import GateInput, run_gate
-from agentforge_sessions.workflows.spec_schema import (
+from agentforge_sessions.workflows.job import AgentWork, Ground
+from agentforge_sessions.workflows.specification import Component, Specification
+from agentforge_sessions.workflows.specification_document import (
     load_specification,
     read_specification,
     with_status,
 )
-from agentforge_sessions.workflows.specification import Component, Specification
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCUMENT = ROOT / "examples" / "specs" / "session-manager.yaml"

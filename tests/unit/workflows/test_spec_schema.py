@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.workflows.spec_schema import (
+from agentforge_sessions.workflows.specification import InvalidSpecification, UnknownComponent
+from agentforge_sessions.workflows.specification_document import (
     load_specification,
     parse_specification,
     read_specification,
     with_status,
 )
-from agentforge_sessions.workflows.specification import InvalidSpecification, UnknownComponent
 from tests.support.agents import SPEC
 
 ROOT = Path(__file__).resolve().parents[3]

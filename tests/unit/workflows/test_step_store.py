@@ -9,7 +9,7 @@ import pytest
 from agentforge_sessions.durable import OsFileSystem, ReadError
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentOption, AgentQuestion, TokenUsage
 from agentforge_sessions.workflows.gates import Verdict
-from agentforge_sessions.workflows.step_store import StepKey, StepStore, StoredAnswer
+from agentforge_sessions.workflows.step_journal import StepKey, StepStore, StoredAnswer
 
 KEY = StepKey(serial=3, phase="green", attempt=2)
 ANSWER = StoredAnswer(

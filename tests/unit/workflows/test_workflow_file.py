@@ -438,10 +438,12 @@ def test_workflow_that_no_session_could_keep_is_refused(
 ) -> None:
     workflow = load(folder, GOOD)
     snapshot = workflow.to_snapshot()
-    monkeypatch.setattr("agentforge_sessions.workflows.workflow_file.MAX_FILE_BYTES", len(snapshot))
+    monkeypatch.setattr(
+        "agentforge_sessions.workflows.workflow_document.MAX_FILE_BYTES", len(snapshot)
+    )
     assert load(folder, GOOD) == Workflow.from_snapshot(snapshot, folder) == workflow
     monkeypatch.setattr(
-        "agentforge_sessions.workflows.workflow_file.MAX_FILE_BYTES", len(snapshot) - 1
+        "agentforge_sessions.workflows.workflow_document.MAX_FILE_BYTES", len(snapshot) - 1
     )
     assert "with all its scripts and inputs, more than the limit" in faults(folder, GOOD)[0]
     with pytest.raises(InvalidWorkflow, match="more than the limit"):

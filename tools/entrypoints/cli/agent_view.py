@@ -19,10 +19,10 @@ from .phases_view import PhasesDrawing, PhasesView
 from .render import words
 
 if TYPE_CHECKING:
-    from ...workflows.agent_work import AgentWork
     from ...workflows.agent_workflow import AgentPhase
     from ...workflows.agents import AgentQuestion, TokenUsage
     from ...workflows.gates import Verdict
+    from ...workflows.job import AgentWork
 
 
 class AgentView(PhasesView):

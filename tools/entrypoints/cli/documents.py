@@ -78,7 +78,7 @@ def _time_document(session: SessionContext) -> dict[str, float] | None:
     """Describe where an agent's session has spent its time; None for one of another kind."""
     if not any(entry.action == "agent_answered" for entry in session.history):
         return None
-    from ...workflows.attempts import time_spent
+    from ...workflows.progress import time_spent
 
     spent = time_spent(session.history)
     parts = (("agent", spent.agent), ("gate", spent.gate), ("person", spent.person))

@@ -181,7 +181,7 @@ def main() -> None:
 
 def _close_pool() -> None:
     """Close the interpreters opened ahead, if any, while the engine beneath them still works."""
-    pool = sys.modules.get("agentforge_sessions.sandbox.pool")
+    pool = sys.modules.get("agentforge_sessions.sandbox.interpreter_pool")
     if pool is not None:
         pool.close_pool()
 

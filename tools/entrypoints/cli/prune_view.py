@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ...bootstrap import PruneKind
     from ...prune import Decision, PruneObserver, RetentionPolicy
-    from ...sandbox.pruning import PruneEvents
+    from ...sandbox.prune_target import PruneEvents
     from .context import Cli
 
 _SHOWN: Final = 200
@@ -211,7 +211,7 @@ def _skipped(result: PruneResult | None) -> dict[str, list[str]]:
 
 def observer(advance: Callable[[], None], events: PruneEvents) -> PruneObserver:
     """Make an observer that tells the events of a prune and moves a bar on."""
-    from ...sandbox.pruning import PruneEvents
+    from ...sandbox.prune_target import PruneEvents
 
     class Progress(PruneEvents):
         def deleted(self, session_id: str, *, size_bytes: int, trashed: bool) -> None:

@@ -270,7 +270,7 @@ def _time_split(session: SessionContext) -> list[RenderableType]:
     """Say where an agent's session has spent its time; of others the phases say all."""
     if not any(entry.action == "agent_answered" for entry in session.history):
         return []
-    from ...workflows.attempts import time_spent
+    from ...workflows.progress import time_spent
 
     spent = time_spent(session.history)
     parts = (("agent", spent.agent), ("gate", spent.gate), ("person", spent.person))

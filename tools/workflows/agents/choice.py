@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from ..agent_work import AgentChoice
+from ..job import AgentChoice
 from .command import DEFAULT_TIMEOUT_S, CommandAgent
 from .port import PhaseAgent
 from .recorded import RecordedAgent

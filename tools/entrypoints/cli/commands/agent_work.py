@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from ....harness import SessionContext, SessionManager, SessionStore
     from ....workflows import RunOutcome
     from ....workflows.agent_runner import AgentRunner
-    from ....workflows.agent_work import AgentChoice, AgentWork
     from ....workflows.agents import PhaseAgent
-    from ....workflows.workflow_file import Input
+    from ....workflows.job import AgentChoice, AgentWork
+    from ....workflows.workflow_document import Input
     from ..agent_view import AgentView
 
 _SHOWN_EVIDENCE = 12
@@ -238,8 +238,8 @@ def _report_place(path: Path) -> Path:
 
 def _draft(path: Path, name: str) -> Input:
     """Read a specification to begin with, where SPEC has its own; a faulty one may be mended."""
-    from ....workflows.spec_schema import MAX_SPEC_BYTES
-    from ....workflows.workflow_file import Input
+    from ....workflows.specification_document import MAX_SPEC_BYTES
+    from ....workflows.workflow_document import Input
 
     try:
         with path.open("rb") as stream:
@@ -257,7 +257,7 @@ def _draft(path: Path, name: str) -> Input:
 
 def _text(path: Path, option: str) -> str:
     """Read a text; of one that is too long only as much as shows that it is."""
-    from ....workflows.agent_work import MAX_SUBJECT_CHARS
+    from ....workflows.job import MAX_SUBJECT_CHARS
 
     try:
         with path.open(encoding="utf-8") as stream:
@@ -292,8 +292,8 @@ def _made(choice: AgentChoice, *, first_phase: str | None = None) -> PhaseAgent:
 
 def _work(**given: Any) -> AgentWork:
     """Say what is to be done; what is wrong with it was said on the command line."""
-    from ....workflows.agent_work import AgentWork
     from ....workflows.errors import InvalidWorkflow
+    from ....workflows.job import AgentWork
 
     try:
         return AgentWork(**given)
@@ -309,7 +309,7 @@ def _component_work(
     about: str | None = None,
 ) -> AgentWork:
     """Read the specification first: what is wrong with it is told before a session is begun."""
-    from ....workflows.spec_schema import load_specification
+    from ....workflows.specification_document import load_specification
 
     loaded = load_specification(specification)
     chosen = loaded.component(component, path=specification)
@@ -363,7 +363,7 @@ def _other_agent(
     """Make the agent that is named now, or the session's own with another limit; else None."""
     from attrs import evolve
 
-    from ....workflows.agent_work import AgentWork
+    from ....workflows.job import AgentWork
 
     if agent is not None:
         return _made(_chosen(agent, None, max_output))

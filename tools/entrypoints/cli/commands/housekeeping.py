@@ -57,7 +57,7 @@ def cleanup(
     A session that is active or paused, or that can't be read, is never deleted.
     """
     days = _days(older_than, days)
-    from ....harness.pruning import HarnessTarget
+    from ....harness.prune_target import HarnessTarget
     from ....prune import PruneResult, RetentionPolicy
     from ....prune import prune as run
 

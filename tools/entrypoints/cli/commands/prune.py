@@ -464,7 +464,7 @@ def _look(
     """Look through each root; one that is refused keeps no other from being pruned."""
     from ....prune import PruneError
     from ....prune import prune as run
-    from ....sandbox.pruning import prune_events
+    from ....sandbox.prune_target import prune_events
     from ..prune_view import Work
 
     works = [Work(kind, policies[name]) for name, kind in kinds.items()]
@@ -503,7 +503,7 @@ def _freeing(outside: Outside, freed: Mapping[int, int]) -> Outside:
 def _apply(cli: Cli, works: Sequence[Work], disposal: Disposal) -> None:
     from ....prune import PruneError
     from ....prune import prune as run
-    from ....sandbox.pruning import prune_events
+    from ....sandbox.prune_target import prune_events
     from .. import prune_view
 
     try:

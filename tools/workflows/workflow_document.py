@@ -21,16 +21,7 @@ from ..harness.session_codec import encode_text
 from ..harness.session_deletion import WORKFLOW_FILE
 from ..harness.session_domain import DEFAULT_TOKEN_BUDGET, MAX_COUNT, MAX_GOAL_CHARS
 from ..harness.session_store import MAX_FILE_BYTES
-from .errors import InvalidWorkflow
-from .limited_files import read_limited
-from .names import (
-    NAME_RE,
-    NAME_RULE,
-    WORKFLOW_NAME_RE,
-    WORKFLOW_NAME_RULE,
-    path_problem,
-)
-from .yaml_nodes import (
+from ..yaml_document import (
     Faults,
     Fields,
     Mapping,
@@ -39,6 +30,15 @@ from .yaml_nodes import (
     Scalar,
     describe,
     read_document,
+)
+from .errors import InvalidWorkflow
+from .limited_files import read_limited
+from .names import (
+    NAME_RE,
+    NAME_RULE,
+    WORKFLOW_NAME_RE,
+    WORKFLOW_NAME_RULE,
+    path_problem,
 )
 
 SCHEMA_VERSION: Final = 1

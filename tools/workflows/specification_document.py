@@ -12,6 +12,16 @@ import re
 from pathlib import Path
 from typing import Final
 
+from ..yaml_document import (
+    Faults,
+    Fields,
+    Mapping,
+    Node,
+    Refused,
+    Scalar,
+    describe,
+    read_document,
+)
 from .names import path_problem
 from .requirement_document import RequirementReader, is_requirement_document
 from .spec_rules import (
@@ -31,16 +41,6 @@ from .specification import (
     InvalidSpecification,
     Member,
     Specification,
-)
-from .yaml_nodes import (
-    Faults,
-    Fields,
-    Mapping,
-    Node,
-    Refused,
-    Scalar,
-    describe,
-    read_document,
 )
 
 SCHEMA_VERSION: Final = 1

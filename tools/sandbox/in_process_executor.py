@@ -11,21 +11,21 @@ from pathlib import Path
 from attrs import evolve
 
 from .errors import InputFileError
+from .forbidden_workspaces import refuse_trusted
+from .guest_files import FileService, WorkspaceProvider, place_files
+from .guest_streams import StreamProvider
+from .guest_temporary_files import TemporaryFiles
 from .host_functions import CallRecorder
 from .interpreter import class_of
+from .interpreter_lease import InterpreterTurns, Served
 from .outcome import result_of
 from .policy import ExecutionPolicy
-from .provider import FileService, WorkspaceProvider, place_files
 from .quota import Quota
 from .request import Request
 from .result import SandboxResult
 from .sandbox_logging import EventLogger
-from .streams import StreamProvider
-from .temporary import TemporaryFiles
-from .trusted import refuse_trusted
-from .turns import InterpreterTurns, Served
-from .usage import UsageBook, usage_book
 from .workspace import open_workspace
+from .workspace_usage import UsageBook, usage_book
 
 
 class ExecutionsHere:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 
 from ..clock import Clock
 from ..errors import AgentForgeError
-from .asking import (
+from .errors import QuestionWaits, SessionConflict
+from .ports import PersonQuestion, PersonReply, QuestionDesk
+from .question_entries import (
     ASKED,
     NOT_ASKED,
     OUTCOMES,
@@ -20,12 +22,10 @@ from .asking import (
     question_key,
     reply_details,
 )
-from .errors import QuestionWaits, SessionConflict
-from .ports import PersonQuestion, PersonReply, QuestionDesk
-from .session_changes import SessionChanges
 from .session_domain import SessionContext, SessionState
 from .session_events import SessionEvents
-from .session_spelling import storable
+from .session_recording import SessionChanges
+from .session_scalars import storable
 from .session_store import SessionStore
 
 

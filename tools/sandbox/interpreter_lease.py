@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 
-from . import pool
+from . import interpreter_pool as pool
 from .errors import SandboxClosed
+from .guest_files import FileService, ProviderSwitch
 from .host_functions import CallRecorder
 from .interpreter import (
     Interpreter,
@@ -22,7 +23,6 @@ from .interpreter import (
 )
 from .outcome import Ran
 from .policy import ExecutionPolicy
-from .provider import FileService, ProviderSwitch
 from .request import Request
 
 if TYPE_CHECKING:

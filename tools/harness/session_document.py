@@ -33,7 +33,7 @@ from .session_nodes import (
     parse,
     short,
 )
-from .session_spelling import SCHEMA_VERSION
+from .session_scalars import SCHEMA_VERSION
 
 _T = TypeVar("_T")
 
