@@ -10,10 +10,16 @@ from attrs import asdict
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
 
-from agentforge_sessions.bootstrap import build_agent_runner
 from agentforge_sessions.adapters.question_channel import QuestionSessionPerson
+from agentforge_sessions.bootstrap import build_agent_runner
 from agentforge_sessions.questions import InvalidAnswers
-from agentforge_sessions.workflows import AgentRunner, AgentWork, AttemptsExhausted, BudgetTooSmall, PhaseAgent
+from agentforge_sessions.workflows import (
+    AgentRunner,
+    AgentWork,
+    AttemptsExhausted,
+    BudgetTooSmall,
+    PhaseAgent,
+)
 
 
 class State(TypedDict, total=False):

@@ -10,12 +10,18 @@ from typing import Any
 from agents import RunContextWrapper, function_tool
 from attrs import asdict, frozen
 
+from agentforge_sessions.adapters.question_channel import QuestionSessionPerson
 from agentforge_sessions.bootstrap import build_agent_runner
 from agentforge_sessions.durable import DurableError
 from agentforge_sessions.harness import HarnessError
-from agentforge_sessions.adapters.question_channel import QuestionSessionPerson
 from agentforge_sessions.questions import QuestionError
-from agentforge_sessions.workflows import AgentRunner, AgentWork, AttemptsExhausted, BudgetTooSmall, PhaseAgent
+from agentforge_sessions.workflows import (
+    AgentRunner,
+    AgentWork,
+    AttemptsExhausted,
+    BudgetTooSmall,
+    PhaseAgent,
+)
 from agentforge_sessions.workflows import TDFLOW
 
 

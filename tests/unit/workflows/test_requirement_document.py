@@ -52,7 +52,7 @@ def test_document_is_a_specification_as_it_stands(specification: Specification) 
 def test_component_stands_where_the_document_says(specification: Specification, name: str) -> None:
     one = component(specification, name)
     assert one.location == f"tools/harness/{name}.py"
-    assert one.module == f"agentforge_sessions.harness.{name}"
+    assert one.module == f"tools.harness.{name}"
     assert one.tests == (f"tests/unit/harness/test_{name}.py",)
 
 
@@ -146,7 +146,7 @@ def test_document_passes_the_specification_gate_and_can_be_approved(text: str) -
 SPOILT = [
     ("status: draft", "status: done", "metadata.status: 'done' is none of draft, approved"),
     ("  impl_file: tools/harness/session_store.py\n", "", "impl_file: is missing"),
-    ("module: agentforge_sessions.harness.session_domain", "module: tools.domain",
+    ("module: tools.harness.session_domain", "module: tools.domain",
      "components[0].module: 'tools.domain' is not what tools/harness/session_domain.py is"),
     ("test_file: tests/unit/harness/test_session_store.py", "test_file: tests/store.py",
      "is no file test_….py"),
