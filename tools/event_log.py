@@ -4,20 +4,43 @@ Silent unless the program that embeds the library configures logging: attach a h
 `agentforge` (or to the root), or configure structlog, whose configuration is then used as it is.
 A record's message is the event with its fields as `key=value`; the fields are also in the record's
 attribute `event_fields`.
+
+structlog takes longer to load than all of a session's work, so it is loaded with the first event
+that is heard: a program that configured structlog has it already, and until a program has, only
+standard logging or what `configure_when_heard` was given can hear an event.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import Any, Final, cast
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, cast
 
-import structlog
-from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
+from attrs import frozen
+
+if TYPE_CHECKING:
+    from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 
 LOGGER_NAME: Final = "agentforge"
 """The standard logger that all of the library's events go to, or to a child of it."""
 
 logging.getLogger(LOGGER_NAME).addHandler(logging.NullHandler())
+
+_LEVELS: Final = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warn": logging.WARNING,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+    "exception": logging.ERROR,
+    "critical": logging.CRITICAL,
+    "fatal": logging.CRITICAL,
+}
+_bound: ContextVar[dict[str, object] | None] = ContextVar("agentforge_bound_fields", default=None)
 
 
 def get_logger(name: str) -> FilteringBoundLogger:
@@ -26,7 +49,62 @@ def get_logger(name: str) -> FilteringBoundLogger:
     Args:
         name: `agentforge` or `agentforge.PART`.
     """
-    return cast(FilteringBoundLogger, _EventLogger(name))
+    return cast("FilteringBoundLogger", _EventLogger(name))
+
+
+def configure_when_heard(configure: Callable[[], None], *, minimum: int) -> None:
+    """Have structlog configured by the first event that is heard; at once where it is loaded.
+
+    Args:
+        configure: Configures structlog, so that it drops what is below `minimum` as well.
+        minimum: The level of `logging` from which events are heard.
+    """
+    _Pending.configuration = _Configuration(configure, minimum)
+    if _is_loaded():
+        _configure_pending()
+
+
+@contextmanager
+def bound_fields(**fields: object) -> Iterator[None]:
+    """Add fields to the events of a context, as `structlog.contextvars.bound_contextvars` does.
+
+    Where structlog is loaded they are bound with it, for other libraries' events too.
+    """
+    if _is_loaded():
+        from structlog.contextvars import bound_contextvars
+
+        with bound_contextvars(**fields):
+            yield
+        return
+    token = _bound.set({**(_bound.get() or {}), **fields})
+    try:
+        yield
+    finally:
+        _bound.reset(token)
+
+
+@frozen
+class _Configuration:
+    """How structlog is to be configured once an event is heard."""
+
+    configure: Callable[[], None]
+    minimum: int
+
+
+class _Pending:
+    """What `configure_when_heard` was given, until it is done."""
+
+    configuration: _Configuration | None = None
+
+
+def _is_loaded() -> bool:
+    return "structlog" in sys.modules
+
+
+def _configure_pending() -> None:
+    pending, _Pending.configuration = _Pending.configuration, None
+    if pending is not None:
+        pending.configure()
 
 
 class _EventLogger:
@@ -34,10 +112,40 @@ class _EventLogger:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._standard: Any = structlog.wrap_logger(
-            logging.getLogger(name),
+        self._logger = logging.getLogger(name)
+
+    def __getattr__(self, method: str) -> Any:
+        if not _is_loaded():
+            if method == "is_enabled_for":
+                return self._is_heard
+            if method in _LEVELS and not self._is_heard(_LEVELS[method]):
+                return _unheard
+        import structlog
+
+        _configure_pending()
+        configured = structlog.is_configured()
+        return getattr(structlog.get_logger(self._name) if configured else self._standard, method)
+
+    def bind(self, **fields: object) -> Any:
+        """Return a logger that adds `fields` to its events."""
+        return self.__getattr__("bind")(**fields) if fields or _is_loaded() else self
+
+    def _is_heard(self, level: int) -> bool:
+        """Return whether an event of a level goes anywhere while structlog is not loaded."""
+        pending = _Pending.configuration
+        if pending is not None:
+            return level >= pending.minimum
+        return self._logger.isEnabledFor(level)
+
+    @cached_property
+    def _standard(self) -> Any:
+        import structlog
+
+        return structlog.wrap_logger(
+            self._logger,
             processors=[
                 structlog.stdlib.filter_by_level,
+                _merge_bound_fields,
                 structlog.contextvars.merge_contextvars,
                 _to_standard_logging,
             ],
@@ -45,9 +153,13 @@ class _EventLogger:
             cache_logger_on_first_use=True,
         )
 
-    def __getattr__(self, method: str) -> Any:
-        logger = structlog.get_logger(self._name) if structlog.is_configured() else self._standard
-        return getattr(logger, method)
+
+def _unheard(*_: object, **__: object) -> None:
+    """Tell nobody of an event."""
+
+
+def _merge_bound_fields(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    return {**(_bound.get() or {}), **event}
 
 
 def _to_standard_logging(

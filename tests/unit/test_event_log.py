@@ -77,3 +77,41 @@ def test_events_can_be_captured_by_structlogs_own_means() -> None:
     with capture_logs() as events:
         get_logger("agentforge.test").info("thing.done", count=2)
     assert events == [{"event": "thing.done", "count": 2, "log_level": "info"}]
+
+
+def test_structlog_is_loaded_with_the_first_event_that_is_heard(tmp_path: object) -> None:
+    program = """
+import logging, sys
+{configuration}
+from agentforge_sessions.event_log import bound_fields, configure_when_heard, get_logger
+
+log = get_logger("agentforge.test")
+log.info("unheard")
+assert not log.is_enabled_for(logging.INFO)
+log.bind().debug("unheard")
+print("structlog" in sys.modules)
+with bound_fields(session_id="s"):
+    log.warning("heard", count=1)
+print("structlog" in sys.modules)
+"""
+    pending = """
+def configure():
+    import structlog
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+from agentforge_sessions.event_log import configure_when_heard
+configure_when_heard(configure, minimum=logging.WARNING)
+"""
+    for configuration, told in (
+        ("logging.basicConfig()", "WARNING:agentforge.test:heard session_id='s' count=1\n"),
+        (pending, "heard"),
+        ("", ""),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", program.format(configuration=configuration)],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout == "False\nTrue\n"
+        assert told in done.stderr
+        assert "unheard" not in done.stderr

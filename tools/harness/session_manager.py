@@ -16,7 +16,6 @@ from ..clock import Clock, utc_now
 from ..durable import WriteError
 from ..event_log import get_logger
 from ..identifiers import next_session_id
-from ..prune import PruneRootMissing, RetentionPolicy, prune
 from .briefing import DEFAULT_MAX_TOKENS, brief, most_tokens
 from .errors import (
     BudgetExceeded,
@@ -38,7 +37,6 @@ from .ports import (
     QuestionDesk,
     TokenCounter,
 )
-from .prune_target import CleanUpEvents, HarnessTarget
 from .session_checks import check, count_fault
 from .session_domain import (
     DEFAULT_TOKEN_BUDGET,
@@ -766,6 +764,9 @@ class SessionManager:
         """
         if isinstance(days, bool) or not days >= 0:
             raise InvalidSession([f"days: expected 0 or more, got {days!r}"])
+        from ..prune import PruneRootMissing, RetentionPolicy, prune
+        from .prune_target import CleanUpEvents, HarnessTarget  # what else needs it is rare
+
         events = CleanUpEvents(self._events.log)
         try:
             result = prune(

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
-
-import yaml
+from functools import cache
+from typing import Any, Final
 
 from .session_nodes import MappingNode, Node, Scalar
 from .session_scalars import encode_key, encode_text
@@ -21,7 +20,13 @@ _LONG_NUMBER_RE: Final = re.compile(
     # Possessive: the library's own expressions take seconds for megabytes of digits.
     r"[-+]?[0-9][0-9_]*+(?::[0-5]?[0-9])*+(?:\.[0-9_]*+)?"
 )
-_RESOLVERS: Final = yaml.SafeLoader.yaml_implicit_resolvers
+
+
+@cache
+def _resolvers() -> Mapping[str | None, Any]:
+    import yaml  # takes long to load, and no session of this version needs it
+
+    return yaml.SafeLoader.yaml_implicit_resolvers
 
 
 def is_text(plain: str) -> bool:
@@ -29,7 +34,8 @@ def is_text(plain: str) -> bool:
     if len(plain) > _LONG:
         return _LONG_NUMBER_RE.fullmatch(plain) is None
     first = plain[:1]
-    for tag, pattern in (*_RESOLVERS.get(first, ()), *_RESOLVERS.get(None, ())):
+    resolvers = _resolvers()
+    for tag, pattern in (*resolvers.get(first, ()), *resolvers.get(None, ())):
         if pattern.match(plain):
             return bool(tag == _TEXT_TAG)
     return True

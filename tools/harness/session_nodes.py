@@ -6,10 +6,12 @@ No tags, anchors or aliases, no second document, bounded depth and width; every 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import yaml
 from attrs import frozen
+
+if TYPE_CHECKING:
+    import yaml
 
 _MAX_DEPTH: Final = 16
 _MAX_FIELDS: Final = 64
@@ -83,6 +85,8 @@ def parse(
     if blank >= 0:
         line = text.count("\n", 0, blank) + 2
         raise Faults(f"line {line}: more than {len(_BLANK_LINES) - 1:,} blank lines in a row")
+    import yaml  # takes long to load, and files that are as we write them need none of it
+
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
     try:
         return _compose(loader, _Composer(judges, on_version))
@@ -160,6 +164,8 @@ class _Composer:
 
 
 def _compose(loader: yaml.SafeLoader, composer: _Composer) -> Node:
+    import yaml
+
     next_event: Callable[[], yaml.Event] = loader.get_event
     while not isinstance(event := next_event(), yaml.StreamEndEvent):
         if isinstance(event, yaml.StreamStartEvent | yaml.DocumentEndEvent):

@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any, Final, TypedDict, Unpack
 
 from attrs import evolve, frozen
-from structlog.contextvars import bound_contextvars
 
 from ..clock import utc_now
 from ..durable import DirectoryLock, FileSystem, discard_tree
 from ..durable.filesystem import DIRECTORY_FLAGS
+from ..event_log import bound_fields
 from ..identifiers import new_uuid4
 from ..prune import prepare_root
 from .errors import WorkspaceError
@@ -114,7 +114,7 @@ class SessionSandbox(Sandbox):
     def _execute(
         self, request: Request, stop: threading.Event, afterwards: ExitStack
     ) -> SandboxResult:
-        with bound_contextvars(session_id=self._session_id):
+        with bound_fields(session_id=self._session_id):
             result = super()._execute(request, stop, afterwards)
         return evolve(result, metadata={**result.metadata, "session_id": self._session_id})
 

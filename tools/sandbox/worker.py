@@ -11,6 +11,7 @@ import array
 import contextlib
 import functools
 import json
+import logging
 import os
 import pickle
 import queue
@@ -22,10 +23,9 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-import structlog
 from attrs import evolve
 
-from ..event_log import get_logger
+from ..event_log import configure_when_heard, get_logger
 from .errors import InputFileError, SandboxError, SandboxUnavailable, WorkspaceError
 from .in_process_executor import ExecutionsHere
 from .policy import ExecutionPolicy
@@ -175,13 +175,14 @@ def _allow_cpu(deadline_s: float) -> None:
 
 def main() -> None:
     """Serve the host whose socket's descriptor is the first argument."""
-    structlog.configure(logger_factory=structlog.ReturnLoggerFactory(), processors=[_silence])
+    configure_when_heard(_tell_nothing, minimum=logging.CRITICAL + 1)
     connection = socket.socket(fileno=int(sys.argv[1]))
     os.set_inheritable(connection.fileno(), False)
     Worker(connection).run()
 
 
-def _silence(_: Any, __: str, event: Any) -> str:
+def _tell_nothing() -> None:
     """The host tells of every execution; the worker of none."""
-    del event
-    return ""
+    import structlog
+
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory(), processors=[lambda *_: ""])

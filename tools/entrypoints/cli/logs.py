@@ -6,6 +6,7 @@ import logging
 from collections.abc import MutableMapping
 from typing import Any, Final
 
+from ...event_log import configure_when_heard
 from .output import remark
 from .text import safe
 
@@ -52,13 +53,17 @@ def _value(value: object) -> str:
 
 def configure_logs(*, verbose: bool) -> None:
     """Send events to standard error: all with `verbose`, else from warnings up."""
-    import structlog
+    minimum = logging.DEBUG if verbose else logging.WARNING
+    processors: list[Any] = [_render] if verbose else [_without_told, _render]
 
-    structlog.configure(
-        processors=[_render] if verbose else [_without_told, _render],
-        wrapper_class=structlog.make_filtering_bound_logger(
-            logging.DEBUG if verbose else logging.WARNING
-        ),
-        logger_factory=lambda *_: _StandardError(),
-        cache_logger_on_first_use=False,
-    )
+    def configure() -> None:
+        import structlog
+
+        structlog.configure(
+            processors=processors,
+            wrapper_class=structlog.make_filtering_bound_logger(minimum),
+            logger_factory=lambda *_: _StandardError(),
+            cache_logger_on_first_use=False,
+        )
+
+    configure_when_heard(configure, minimum=minimum)

@@ -7,27 +7,17 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import Annotated, ClassVar, Final, TextIO
 
 import typer
 
 from ...result import Failure, Success, attempt
-from .commands import (
-    act,
-    agent_work,
-    housekeeping,
-    look,
-    mcp,
-    prune,
-    questions,
-    sandbox,
-    terminal,
-    work,
-)
 from .context import BASE_VARIABLE, Cli, Outside, default_base
 from .errors import Interrupted, OutputLost
 from .exit_codes import ExitCode, GuestExit, epilog, exit_code_of
+from .on_demand import GroupOnDemand, Part, new_part
 from .output import Output, discard, public_fields, remark
 from .text import safe_lines
 
@@ -36,24 +26,45 @@ _FILES_OF_PEOPLE = frozenset({"InvalidWorkflow", "InvalidSpecification"})
 _LINE = re.compile(r"line (\d+): ")
 _DEBUG_VARIABLE = "AGENTFORGE_DEBUG"
 
+_MODULES: Final = {
+    "work": "run resume retry",
+    "agent_work": "tdflow spec drive report",
+    "look": "list show log brief artifacts",
+    "act": "pause abort complete budget",
+    "housekeeping": "cleanup setup doctor",
+    "prune": "prune",
+    "questions": "ask answer reject history",
+    "mcp": "mcp",
+    "terminal": "questions",
+    "sandbox": "sandbox",
+}
+"""The commands of each module in `entrypoints.cli.commands`, in the order of the help."""
+
+
+@functools.cache
+def _part(module: str) -> typer.Typer:
+    part = new_part()
+    import_module(f"agentforge_sessions.entrypoints.cli.commands.{module}").add_to(part)
+    return part
+
+
+class _Commands(GroupOnDemand):
+    parts: ClassVar[dict[str, Part]] = {
+        name: functools.partial(_part, module)
+        for module, names in _MODULES.items()
+        for name in names.split()
+    }
+
+
 app = typer.Typer(
     name=_NAME,
+    cls=_Commands,
     help="Sessions of long-running agents: durable, resumable, with a budget and an audit trail.",
     epilog=epilog(),
     context_settings={"help_option_names": ["--help", "-h"]},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-work.add_to(app)
-agent_work.add_to(app)
-look.add_to(app)
-act.add_to(app)
-housekeeping.add_to(app)
-prune.add_to(app)
-sandbox.add_to(app)
-questions.add_to(app)
-mcp.add_to(app)
-terminal.add_to(app)
 
 
 @app.callback(invoke_without_command=True)
@@ -154,7 +165,7 @@ def run(arguments: Sequence[str], outside: Outside | None = None) -> int:
     return _flushed(code)
 
 
-# All commands with their options: who runs several command lines in one process makes them once.
+# Who runs several command lines in one process makes each command that they name once.
 _command = functools.cache(functools.partial(typer.main.get_command, app))
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
-from typer.core import TyperCommand
+
+from .conversions import SparingCommand
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,7 +83,7 @@ SharedQuestions = Annotated[
 ]
 
 
-class QuestionsCommand(TyperCommand):
+class QuestionsCommand(SparingCommand):
     """A command with `--questions`, which takes its former name `--dir` as well and hides it."""
 
     def make_parser(self, ctx: Any) -> Any:

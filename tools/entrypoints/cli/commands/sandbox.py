@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import errno
+import functools
 import os
 import re
 import sys
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, ClassVar, Final
 
 import typer
 from attrs import asdict, frozen
@@ -26,6 +27,7 @@ from ..errors import (
     WorkspaceFileRefused,
 )
 from ..exit_codes import ExitCode, GuestExit
+from ..on_demand import GroupOnDemand, Part, new_part
 from ..options import AsJson, Yes
 from ..sizes import parse_size
 
@@ -114,24 +116,37 @@ _DEFAULT_ROOT: Final = Path("workspace")
 _PIECE: Final = 1 << 20
 
 
+@functools.cache
+def _commands() -> typer.Typer:
+    part = new_part()
+    part.command("exec", short_help="Run code in a session's workspace.")(execute)
+    part.command("shell", short_help="Type Python at a prompt in a session's workspace.")(shell)
+    part.command("list")(list_)
+    part.command("ls")(ls)
+    part.command("cat")(cat)
+    part.command("put", short_help="Copy a file into a session's workspace.")(put)
+    part.command("rm")(rm)
+    part.command("delete")(delete)
+    return part
+
+
+class _SandboxGroup(GroupOnDemand):
+    parts: ClassVar[dict[str, Part]] = dict.fromkeys(
+        ("exec", "shell", "list", "ls", "cat", "put", "rm", "delete"), _commands
+    )
+
+
 def add_to(app: typer.Typer) -> None:
     """Add these commands to the application."""
     group = typer.Typer(
         name="sandbox",
+        cls=_SandboxGroup,
         help="Run code in the sandbox, and look after the files of its sessions.",
         short_help="Run code in the sandbox; list and change its files.",
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
     group.callback(invoke_without_command=True)(_help)
-    group.command("exec", short_help="Run code in a session's workspace.")(execute)
-    group.command("shell", short_help="Type Python at a prompt in a session's workspace.")(shell)
-    group.command("list")(list_)
-    group.command("ls")(ls)
-    group.command("cat")(cat)
-    group.command("put", short_help="Copy a file into a session's workspace.")(put)
-    group.command("rm")(rm)
-    group.command("delete")(delete)
     app.add_typer(group)
 
 

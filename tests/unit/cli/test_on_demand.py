@@ -1,0 +1,156 @@
+"""Commands are loaded when they are asked for, and are the same as if all were loaded at once."""
+
+import json
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+import typer
+
+from agentforge_sessions.entrypoints.cli import commands
+from agentforge_sessions.entrypoints.cli.conversions import spare_conversions
+from agentforge_sessions.entrypoints.cli.main import app
+from agentforge_sessions.entrypoints.cli.on_demand import new_part
+from tests.unit.cli.conftest import CommandLine
+
+STARTED = """
+import json, sys
+from agentforge_sessions.entrypoints.cli.main import run
+code = run(sys.argv[1:])
+print(json.dumps([code, sorted(sys.modules)]), file=sys.stderr)
+"""
+
+
+def loaded_by(*arguments: object) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", STARTED, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    code, modules = json.loads(done.stderr.splitlines()[-1])
+    assert code == 0
+    return set(modules)
+
+
+def test_every_command_of_every_module_is_listed() -> None:
+    modules = [path.stem for path in Path(commands.__path__[0]).glob("[!_]*.py")]
+    names = []
+    for module in modules:
+        part = new_part()
+        import_module(f"agentforge_sessions.entrypoints.cli.commands.{module}").add_to(part)
+        names += [one.name for one in part.registered_commands]
+        names += [one.typer_instance.info.name for one in part.registered_groups]
+    listed = typer.main.get_command(app).commands
+    assert sorted(names) == sorted(listed)
+    assert [one.name for one in listed.values()] == list(listed)
+
+
+def test_a_command_is_described_in_the_list_as_it_describes_itself(
+    agentforge: CommandLine,
+) -> None:
+    for words in ([], ["sandbox"]):
+        group = typer.main.get_command(app)
+        for word in words:
+            group = group.commands[word]
+        text = agentforge(*words, "--help").out
+        room = 78 - 6 - max(map(len, group.commands))
+        for name, command in group.commands.items():
+            described = [line for line in text.splitlines() if line.startswith(f"  {name} ")]
+            assert [line.split(maxsplit=1)[1] for line in described] == [
+                command.get_short_help_str(limit=room)
+            ]
+
+
+def test_a_command_loads_what_it_needs_alone(agentforge: CommandLine) -> None:
+    session_id = agentforge.new()
+    base = ["--base", agentforge.base]
+    heavy = {"pydantic", "structlog", "tarfile", "yaml", "wasmtime", "rich.live", "textual", "mcp"}
+    for arguments in (
+        ["list", "--limit", "3"],
+        ["show", session_id],
+        ["log", session_id, "--json"],
+    ):
+        loaded = loaded_by(*base, *arguments)
+        assert not loaded & heavy, arguments
+        assert {
+            one for one in loaded if one.startswith("agentforge_sessions.entrypoints.cli.commands.")
+        } == {"agentforge_sessions.entrypoints.cli.commands.look"}
+    assert not loaded_by(*base, "--help") & {*heavy, "agentforge_sessions.harness", "rich"}
+    assert not loaded_by(*base, "pause", session_id, "--json") & {"structlog", "rich", "pydantic"}
+
+
+def test_an_event_that_is_heard_is_told_as_ever(agentforge: CommandLine) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", STARTED, "-v", "--base", agentforge.base, "pause", agentforge.new()],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert "info: session.state_changed" in done.stderr
+
+
+VALUES = (
+    *(
+        "",
+        "0",
+        "7",
+        "9",
+        "10",
+        "007",
+        "+3",
+        " 3",
+        "3 ",
+        "1_0",
+        "3.0",
+        "-1",
+        "x",
+        "9" * 30,
+        "\u0663",
+    ),
+    *("a\tb", "gr\u00fcn", "a\udcffb", ".", "/dev/null", "/nowhere/at/all"),
+)
+
+
+def kinds() -> typer.Typer:
+    made = typer.Typer(rich_markup_mode=None)
+
+    @made.command()
+    def take(
+        text: str | None = None,
+        number: Annotated[int, typer.Option(min=1, max=9)] = 3,
+        path: Path = Path("some"),
+        existing: Annotated[Path | None, typer.Option(exists=True)] = None,
+        parsed: Annotated[str | None, typer.Option(parser=str.upper)] = None,
+        several: Annotated[list[str] | None, typer.Option()] = None,
+        flag: bool = False,
+    ) -> None:
+        raise AssertionError((text, number, path, existing, parsed, several, flag))
+
+    return made
+
+
+@pytest.mark.parametrize(
+    "option", ["", "--text", "--number", "--path", "--existing", "--parsed", "--several"]
+)
+def test_what_is_not_converted_is_what_it_would_have_been_converted_to(option: str) -> None:
+    outcomes = []
+    for spare in (True, False):
+        for value in VALUES:
+            command = typer.main.get_command(kinds())
+            if spare:
+                spare_conversions(command.params)
+            try:
+                command.main([option, value] if option else [], standalone_mode=False)
+            except (AssertionError, typer.TyperException) as error:
+                outcomes.append((value, type(error), str(error), error.args))
+            if not option:
+                break
+    half = len(outcomes) // 2
+    assert outcomes[:half] == outcomes[half:]
+    assert half == (len(VALUES) if option else 1)

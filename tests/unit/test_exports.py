@@ -1,0 +1,31 @@
+"""Names of a package that load their module on first use are the same names."""
+
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+from agentforge_sessions.exports import on_first_use
+
+
+@pytest.mark.parametrize("package", ["agentforge_sessions.prune"])
+def test_every_public_name_is_there_and_comes_from_the_package(package: str) -> None:
+    module = import_module(package)
+    for name in module.__all__:
+        assert getattr(module, name) is not None
+        assert name in vars(module), "it is found once"
+
+
+def test_importing_the_package_loads_no_part_of_it() -> None:
+    program = "import sys, agentforge_sessions.prune; print([one for one in sys.modules if 'prune.' in one])"
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    find = on_first_use("agentforge_sessions.prune", {"engine": "prune"})
+    with pytest.raises(AttributeError, match=r"module 'tools\.prune' has no attribute 'plan'"):
+        find("plan")

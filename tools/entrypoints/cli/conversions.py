@@ -1,0 +1,93 @@
+"""Values of options that need no conversion are not converted.
+
+typer converts each value by pydantic, which takes as long to load as typer itself; most options are
+not given at all, and most of what is given is plain text, a number or a path. Whatever is not
+beyond doubt is left to typer, and so are all refusals.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+from typer.core import TyperCommand
+
+_CONVERSION: Final = "_runtime_param"
+"""Where a parameter of typer keeps its conversion, or None until it is first needed.
+
+The name is typer's own affair: where a version has none, everything is converted as ever.
+"""
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,14}")
+_CHECKS: Final = (
+    *(("exists", False), ("writable", False), ("resolve_path", False)),
+    *(("path_type", None), ("file_okay", True), ("dir_okay", True)),
+)
+"""What typer looks at in a path beyond its being readable, where nothing else is said."""
+_UNSURE: Final = object()
+
+
+class SparingCommand(TyperCommand):
+    """A command that converts what needs it."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return the command's options, with `--help`."""
+        found = super().get_params(ctx)
+        spare_conversions(found)
+        return found
+
+
+def spare_conversions(parameters: Iterable[Any]) -> None:
+    """Have parameters convert a value only where it is not clear what it is converted to."""
+    for one in parameters:
+        if getattr(one, _CONVERSION, one) is None and hasattr(one, "get_runtime_param"):
+            setattr(one, _CONVERSION, _Sparing())
+
+
+class _Sparing:
+    """Stands where a parameter's conversion will be, until a value needs it."""
+
+    def coerce(self, value: Any, *, param: Any, ctx: Any) -> Any:
+        """Return a value as the parameter's type."""
+        several = param.multiple or param.nargs == -1
+        if value is None:
+            return () if several else None
+        plain = _UNSURE if several else _plain(value, param.type_descriptor)
+        if plain is not _UNSURE:
+            return plain
+        setattr(param, _CONVERSION, None)
+        return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
+
+
+def _plain(value: Any, wanted: Any) -> Any:
+    """Return what a value is surely converted to, or `_UNSURE`."""
+    kind, info = wanted.annotation, wanted.parameter_info
+    if info.parser is not None:
+        return _UNSURE
+    if kind is int and type(value) is int:  # a default: what is typed is text
+        return value
+    if kind is Path:
+        return _plain_path(os.fspath(value), info)
+    if not _is_plain(value):
+        return _UNSURE
+    return value if kind is str else _plain_number(value, info) if kind is int else _UNSURE
+
+
+def _is_plain(text: object) -> bool:
+    return isinstance(text, str) and text.isascii() and text.isprintable()
+
+
+def _plain_number(text: str, info: Any) -> Any:
+    if _NUMBER.fullmatch(text) is None:
+        return _UNSURE
+    number = int(text)
+    fits = (info.min is None or info.min <= number) and (info.max is None or number <= info.max)
+    return number if fits else _UNSURE
+
+
+def _plain_path(text: str, info: Any) -> Any:
+    if not text or not _is_plain(text) or any(getattr(info, one) != ok for one, ok in _CHECKS):
+        return _UNSURE
+    return Path(text) if os.access(text, os.R_OK) or not os.path.lexists(text) else _UNSURE

@@ -1,0 +1,29 @@
+"""Public names of a package that load their module when they are first asked for (PEP 562)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+
+
+def on_first_use(package: str, places: Mapping[str, str]) -> Callable[[str], object]:
+    """Return a package's `__getattr__`, which imports a name's module when the name is asked for.
+
+    The name is kept in the package from then on. `from package import *` and `dir` need `__all__`,
+    which the package has beside it.
+
+    Args:
+        package: The package's `__name__`.
+        places: The names, blank between them, that each module of the package defines.
+    """
+    modules = {name: module for module, names in places.items() for name in names.split()}
+
+    def find(name: str) -> object:
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
+        found = getattr(import_module(f"{package}.{modules[name]}"), name)
+        setattr(sys.modules[package], name, found)
+        return found
+
+    return find
