@@ -75,9 +75,10 @@ async def eventually(look: Callable[[], _Found | None], what: str) -> _Found:
 
 @frozen
 class Place:
-    """A directory that servers are started in."""
+    """A directory that servers are started in, and the command that they are started with."""
 
     directory: Path
+    command: Sequence[str] = COMMAND
 
     @property
     def store(self) -> SessionStore:
@@ -108,7 +109,7 @@ class Place:
         """Start `agentforge mcp` with pipes at its ends, through another command if need be."""
         with usual_signals():
             return subprocess.Popen(
-                [*through, *COMMAND, *(["mcp"] if "mcp" not in arguments else []), *arguments],
+                [*through, *self.command, *(["mcp"] if "mcp" not in arguments else []), *arguments],
                 cwd=self.directory,
                 env=environment(),
                 stdout=subprocess.PIPE,
@@ -118,7 +119,7 @@ class Place:
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*COMMAND, *arguments],
+            [*self.command, *arguments],
             cwd=self.directory,
             env=environment(),
             stdin=subprocess.DEVNULL,
@@ -131,8 +132,8 @@ class Place:
     def stdio(self) -> StdioServerParameters:
         """How the official client starts the server."""
         return StdioServerParameters(
-            command=COMMAND[0],
-            args=[*COMMAND[1:], "mcp"],
+            command=self.command[0],
+            args=[*self.command[1:], "mcp"],
             env={"PYTHONPATH": str(ROOT)},
             cwd=self.directory,
         )
@@ -163,7 +164,7 @@ class HttpProcess:
 def start_http(place: Place, *arguments: str) -> HttpProcess:
     with open(place.directory / "server.log", "wb") as log:
         process = subprocess.Popen(
-            [*COMMAND, "--verbose", "mcp", "--http", "--port", "0", "--json", *arguments],
+            [*place.command, "--verbose", "mcp", "--http", "--port", "0", "--json", *arguments],
             cwd=place.directory,
             env=environment(),
             stdin=subprocess.DEVNULL,

@@ -47,7 +47,6 @@ from ..questions import (
     load_config,
     open_sessions,
 )
-from ..workflows.answers import MAX_OPTIONS, MAX_QUESTIONS
 
 
 class PersonDesk:
@@ -267,6 +266,8 @@ def agents_questions(base_dir: Path | None = None) -> QuestionSessions:
     Raises:
         InvalidConfig: The configuration can't be used.
     """
+    from ..workflows.answers import MAX_OPTIONS, MAX_QUESTIONS
+
     config = load_config()
     return QuestionSessions(
         base_dir if base_dir is not None else config.directory,

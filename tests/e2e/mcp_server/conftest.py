@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.support.mcp_processes import WAYS, HttpProcess, Place, Way, start_http
+from tests.support.mcp_processes import (
+    COMMAND,
+    WAYS,
+    HttpProcess,
+    Place,
+    Way,
+    environment,
+    start_http,
+)
+from tests.support.soak import SOAKING
+from tests.support.warm_python import warm_python
+
+IMPORTED = (
+    *(
+        "agentforge_sessions.entrypoints.cli.main",
+        "agentforge_sessions.bootstrap",
+        "agentforge_sessions.entrypoints.mcp_server.http",
+        "agentforge_sessions.entrypoints.mcp_server.serving",
+    ),
+    "agentforge_sessions.sandbox.sandbox",
+)
 
 
 @pytest.fixture
@@ -15,8 +35,25 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+@pytest.fixture(scope="session")
+def warm() -> Iterator[Sequence[str]]:
+    """Stands for Python, and has imported already what servers need; not with `make soak`."""
+    if SOAKING:
+        yield COMMAND[:1]
+        return
+    with warm_python(*IMPORTED, env=environment()) as python:
+        yield python
+
+
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path, warm: Sequence[str]) -> Place:
+    """A directory whose servers are forked from a process that has imported everything."""
+    return Place(tmp_path, (*warm, *COMMAND[1:]))
+
+
+@pytest.fixture
+def cold(tmp_path: Path) -> Place:
+    """A directory whose servers are started as people and clients start them."""
     return Place(tmp_path)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import httpx2
 import pytest
 
-from tests.support.mcp_processes import HttpProcess, Place, start_http
+from tests.support.mcp_processes import COMMAND, HttpProcess, Place, start_http
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 ACCEPT = {"accept": "application/json, text/event-stream"}
@@ -27,9 +27,9 @@ INITIALIZE = {
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpProcess]:
+def server(tmp_path_factory: pytest.TempPathFactory, warm: Sequence[str]) -> Iterator[HttpProcess]:
     process = start_http(
-        Place(tmp_path_factory.mktemp("http")),
+        Place(tmp_path_factory.mktemp("http"), (*warm, *COMMAND[1:])),
         *("--allowed-host", "box.lan", "--allowed-origin", "https://app.example"),
     )
     yield process
@@ -123,10 +123,10 @@ def test_with_a_token_only_those_who_bring_it_are_answered(place: Place) -> None
     assert "0123456789abcdef" not in (place.directory / "server.log").read_text()
 
 
-def test_ctrl_c_stops_the_server(place: Place) -> None:
-    process = start_http(place)
+def test_ctrl_c_stops_the_server(cold: Place) -> None:
+    process = start_http(cold)
     assert process.stop(signal.SIGINT) == 130
-    assert "Traceback" not in (place.directory / "server.log").read_text()
+    assert "Traceback" not in (cold.directory / "server.log").read_text()
 
 
 def test_an_address_that_others_reach_is_refused_without_an_explicit_yes(place: Place) -> None:

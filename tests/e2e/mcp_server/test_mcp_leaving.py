@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -74,7 +73,9 @@ def a_client(way: Way) -> Iterator[subprocess.Popen[bytes]]:
         process.wait(DEADLINE_S)
 
 
-def test_a_client_killed_with_sigkill_leaves_its_questions_abandoned(way: Way) -> None:
+def test_a_client_killed_with_sigkill_leaves_its_questions_abandoned(way: Way, cold: Place) -> None:
+    if way.transport == "stdio":
+        way = Way(cold, way.transport, way.mode)  # the processes are looked at
     with a_client(way) as client:
         session_id = way.place.waiting_now()
         servers = psutil.Process(client.pid).children(recursive=True)
@@ -147,6 +148,13 @@ def ended_anyhow(process: subprocess.Popen[bytes]) -> Iterator[None]:
 @pytest.fixture
 def wire(place: Place) -> Iterator[Wire]:
     process = place.started()
+    with ended_anyhow(process):
+        yield Wire(process)
+
+
+@pytest.fixture
+def cold_wire(cold: Place) -> Iterator[Wire]:
+    process = cold.started()
     with ended_anyhow(process):
         yield Wire(process)
 
@@ -245,7 +253,10 @@ def test_the_configuration_holds_and_the_person_is_told(place: Place) -> None:
     assert "did you mean 'max_sessions'?" in ended.stderr
 
 
-def test_the_next_server_withdraws_what_a_killed_one_waited_for(place: Place, wire: Wire) -> None:
+def test_the_next_server_withdraws_what_a_killed_one_waited_for(
+    place: Place, cold_wire: Wire
+) -> None:
+    wire = cold_wire  # that it is dead when it has been waited for
     wire.call(1, "ask_user_questions", ASKED)
     killed = place.waiting_now()
     wire.call(2, "ask_user_questions", {**ASKED, "non_blocking": True})
@@ -277,8 +288,8 @@ def test_what_is_no_message_is_refused_and_the_server_goes_on(place: Place, wire
     assert wire.hear() == {"jsonrpc": "2.0", "id": 9, "result": {}}
 
 
-def test_standard_output_holds_protocol_alone_also_when_all_is_told(place: Place) -> None:
-    process = place.started("--verbose", "mcp")
+def test_standard_output_holds_protocol_alone_also_when_all_is_told(cold: Place) -> None:
+    process = cold.started("--verbose", "mcp")
     with ended_anyhow(process):
         wire = Wire(process)
         wire.call(1, "session_create", {"goal": "g", "initial_phase": "red"})
@@ -368,8 +379,8 @@ async def test_a_signal_withdraws_the_questions_of_http_clients(place: Place, mo
     assert "timeout graceful shutdown exceeded" not in log
 
 
-def test_a_server_whose_standard_error_is_closed_still_serves(place: Place, tmp_path: Path) -> None:
-    process = place.started(through=("sh", "-c", 'exec "$@" 2>&-', "sh"))
+def test_a_server_whose_standard_error_is_closed_still_serves(cold: Place) -> None:
+    process = cold.started(through=("sh", "-c", 'exec "$@" 2>&-', "sh"))
     with ended_anyhow(process):
         wire = Wire(process)
         wire.say({"id": 1, "method": "ping"})
@@ -379,10 +390,10 @@ def test_a_server_whose_standard_error_is_closed_still_serves(place: Place, tmp_
         assert process.wait(DEADLINE_S) == 0
 
 
-def test_a_person_at_a_terminal_is_told_what_this_is_for_and_ctrl_c_ends_it(place: Place) -> None:
+def test_a_person_at_a_terminal_is_told_what_this_is_for_and_ctrl_c_ends_it(cold: Place) -> None:
     keyboard, terminal = pty.openpty()
     at_terminal = (sys.executable, "-c", OWN_TERMINAL)
-    process = place.started(through=at_terminal, stdin=terminal, start_new_session=True)
+    process = cold.started(through=at_terminal, stdin=terminal, start_new_session=True)
     os.close(terminal)
     with ended_anyhow(process):
         assert process.stderr is not None

@@ -61,3 +61,16 @@ def test_options_of_http_are_refused_without_it(
 def test_a_port_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["mcp", "--http", "--port", "70000"]) == 2
     assert "65535" in capsys.readouterr().err
+
+
+def test_a_server_of_one_client_loads_what_it_begins_with_and_no_more() -> None:
+    later = (
+        "agentforge_sessions.bootstrap",  # the sandbox, for the first code
+        "agentforge_sessions.entrypoints.mcp_server.http",
+        "agentforge_sessions.workflows",
+    )
+    look = f"import sys, agentforge_sessions.entrypoints.mcp_server.serving; print([n for n in {later} if n in sys.modules])"
+    found = subprocess.run(
+        [sys.executable, "-c", look], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert found.stdout.strip() == "[]"

@@ -60,6 +60,12 @@ def sessions(base: Path, clock: FakeClock) -> QuestionSessions:
     return build(base, clock=clock)
 
 
+@pytest.fixture
+def impatient(base: Path, clock: FakeClock) -> QuestionSessions:
+    """Pauses for nobody: for tests in which nobody else writes a file or holds a lock."""
+    return build(base, clock=clock, sleep=lambda _: None)
+
+
 def content(base: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(base)): path.read_bytes() for path in base.rglob("*") if path.is_file()
@@ -288,17 +294,17 @@ def test_files_of_other_programs_are_read(sessions: QuestionSessions, base: Path
 
 
 def test_a_session_that_can_not_be_read_can_still_be_abandoned(
-    sessions: QuestionSessions, base: Path
+    impatient: QuestionSessions, base: Path
 ) -> None:
-    session_id = sessions.create_session(QUESTIONS)
+    session_id = impatient.create_session(QUESTIONS)
     (base / session_id / "request.json").write_text("{")
     for operation in ("answer", "reject", "time out"):
         with pytest.raises(SessionCorrupted):
-            ACTS[operation](sessions, session_id)
+            ACTS[operation](impatient, session_id)
     with pytest.raises(SessionCorrupted) as caught:
-        sessions.wait_for_answers(session_id, 1)
+        impatient.wait_for_answers(session_id, 1)
     assert caught.value.abandoned
-    assert sessions.store.read_record(session_id).status is SessionStatus.ABANDONED
+    assert impatient.store.read_record(session_id).status is SessionStatus.ABANDONED
 
 
 def test_nobody_answers_a_session_that_another_program_locks(base: Path) -> None:
@@ -481,11 +487,11 @@ def test_a_reason_of_blanks_is_none(sessions: QuestionSessions) -> None:
 
 
 def test_listing_never_fails_because_of_one_bad_directory(
-    sessions: QuestionSessions, base: Path, clock: FakeClock, tmp_path: Path
+    impatient: QuestionSessions, base: Path, clock: FakeClock, tmp_path: Path
 ) -> None:
-    first = sessions.create_session(QUESTIONS)
+    first = impatient.create_session(QUESTIONS)
     clock.advance(1)
-    second = sessions.create_session(QUESTIONS)
+    second = impatient.create_session(QUESTIONS)
     bad = {}
 
     def make(number: int, act: Callable[[Path], object]) -> None:
@@ -515,7 +521,7 @@ def test_listing_never_fails_because_of_one_bad_directory(
     (base / "notes.txt").write_text("not ours")
     (base / ".new-abc").mkdir()
     unreadable: list[UnreadableQuestion] = []
-    found = sessions.list_sessions(on_unreadable=unreadable.append)
+    found = impatient.list_sessions(on_unreadable=unreadable.append)
     assert [one.session_id for one in found] == [first, second]
     assert [one.session_id for one in unreadable] == sorted(bad)
     assert all(isinstance(one.error, QuestionError) for one in unreadable)
@@ -640,15 +646,15 @@ def test_a_clean_up_leaves_a_session_that_somebody_is_changing(
 
 
 def test_a_clean_up_leaves_what_it_can_not_date(
-    sessions: QuestionSessions, base: Path, clock: FakeClock
+    impatient: QuestionSessions, base: Path, clock: FakeClock
 ) -> None:
-    session_id = sessions.create_session(QUESTIONS)
+    session_id = impatient.create_session(QUESTIONS)
     (base / session_id / "status.json").write_text("{")
     clock.advance(800 * 86_400)
-    result = sessions.cleanup_expired_sessions()
+    result = impatient.cleanup_expired_sessions()
     assert result.deleted == ()
     assert [name for name, _ in result.failed] == [session_id]
-    assert sessions.exists(session_id)
+    assert impatient.exists(session_id)
 
 
 def test_an_operators_prune_leaves_what_waits_and_a_clean_up_does_not(

@@ -120,7 +120,7 @@ def test_the_thread_sleeps_until_something_happens_and_ends_with_the_last_wait(
 def test_an_instance_is_given_back_when_nobody_waits(tmp_path: Path) -> None:
     before = set(watcher_threads())
     watcher = InotifyWatcher()
-    for _ in range(300):  # a user has 128 instances by default
+    for _ in range(150):  # a user has 128 instances by default
         with watcher.telling(tmp_path, lambda: None):
             threads = set(watcher_threads()) - before
         for thread in threads:

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 
-from ...bootstrap import SandboxPhaseExecutor
 from ...clock import Clock, utc_now
 from ...harness import (
     PhaseExecutor,
     PhaseResult,
     SessionStore,
 )
-from ...sandbox import CancelToken
 from . import arguments as takes
 from . import results as gives
 from .calls import Call, Workers
 from .recorded_run import Run, run_recorded
 from .tool import Answer, Tool
 
+if TYPE_CHECKING:
+    from ...sandbox import CancelToken
+
 _FILES_LISTED: Final = 100
 
-MakeExecutor = Callable[[CancelToken], PhaseExecutor]
+MakeExecutor = Callable[["CancelToken"], PhaseExecutor]
 """Makes what runs the code of one call, and stops it when the token is cancelled."""
 
 
@@ -48,6 +49,8 @@ class CodeTool:
 
     async def run(self, call: Call, given: takes.RunCode) -> Answer:
         """Run code; a call that is cancelled stops it, and records that it was stopped."""
+        from ...sandbox import CancelToken
+
         token = CancelToken()
         async with (
             self.workers.turn(call, given.session_id),
@@ -65,6 +68,8 @@ class CodeTool:
     def _executor(self, token: CancelToken) -> PhaseExecutor:
         if self.make_executor is not None:
             return self.make_executor(token)
+        from ...bootstrap import SandboxPhaseExecutor
+
         return SandboxPhaseExecutor(self.store, kept=0, cancel=token)
 
     def _result(self, run: Run, limit: int) -> gives.RunCodeResult:

@@ -7,7 +7,7 @@ import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import anyio
 from anyio.abc import TaskStatus
@@ -29,21 +29,15 @@ from ...questions import (
 from .abandoned_questions import withdraw_orphans
 from .calls import Workers
 from .code_tool import CodeTool
-from .http import (
-    HttpServer,
-    HttpSettings,
-    Listeners,
-    application,
-    listening,
-    session_manager,
-    url_of,
-)
 from .question_tools import QuestionTools
 from .recording_tools import RecordingTools
 from .server import CallsUnderWay, build_server
 from .session_tools import SessionTools
 from .stdio import stdio_streams
 from .tool import Tool
+
+if TYPE_CHECKING:
+    from .http import HttpSettings
 
 _STOP_S: Final = 10.0
 """How long calls may take to put things in order when the server stops, in seconds."""
@@ -173,6 +167,15 @@ async def _serve_stdio(kept: Kept) -> int | None:
 async def _serve_http(
     kept: Kept, settings: HttpSettings, announce: Callable[[str], object]
 ) -> int | None:
+    from .http import (
+        HttpServer,
+        Listeners,
+        application,
+        listening,
+        session_manager,
+        url_of,
+    )
+
     under_way = CallsUnderWay()
     server: Server[Any] = build_server(all_tools(kept), under_way=under_way)
     with listening(settings) as listener:

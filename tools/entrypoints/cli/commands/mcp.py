@@ -101,7 +101,6 @@ def mcp(
                 raise typer.BadParameter("only --http has this", param_hint=option)
     where = questions_directory(questions, shared=shared)
     require_sdk()
-    from ...mcp_server.http import HttpSettings, is_loopback, read_token
     from ...mcp_server.serving import (
         Places,
         libraries_tell_events,
@@ -120,6 +119,8 @@ def mcp(
             )
         ended_by = serve_stdio(places)
     else:
+        from ...mcp_server.http import HttpSettings, is_loopback, read_token
+
         settings = HttpSettings(
             host=host if host is not None else _DEFAULT_HOST,
             port=port if port is not None else _DEFAULT_PORT,
