@@ -13,6 +13,7 @@ from agentforge_sessions.harness import SessionStore
 from tests.crash import _story
 from tests.crash._nursery import Nursery
 from tests.support.listing import names_in
+from tests.support.soak import SOAKING
 
 BEGIN_AFTER_S = 0.15
 
@@ -31,7 +32,7 @@ def soon() -> float:
 def test_artifacts_that_eight_workers_add_to_one_session_are_all_there_once(
     nursery: Nursery, tmp_path: Path
 ) -> None:
-    workers, count = 8, 50
+    workers, count = 8, 200 if SOAKING else 20
     base = tmp_path / "sessions"
     session = _story.begin(_story.SHARED)
     SessionStore(base).save(session)
@@ -108,7 +109,7 @@ def test_of_workers_that_create_the_same_session_exactly_one_is_the_first(
 def test_a_deletion_at_a_revision_loses_no_save_and_nobody_sees_half_a_session(
     nursery: Nursery, tmp_path: Path
 ) -> None:
-    workers, count = 4, 40
+    workers, count = 4, 200 if SOAKING else 15
     base = tmp_path / "sessions"
     stop = tmp_path / "stop"
 

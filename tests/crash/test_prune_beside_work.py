@@ -25,8 +25,8 @@ from tests.crash._nursery import Nursery
 from tests.support.filesystem import Call, FaultyFileSystem
 from tests.support.soak import SOAKING
 
-SECONDS = 30.0 if SOAKING else 1.5
-EXECUTIONS = 200 if SOAKING else 12
+SECONDS = 30.0 if SOAKING else 0.3
+EXECUTIONS = 200 if SOAKING else 5
 BEGIN_AFTER_S = 0.15
 
 

@@ -17,7 +17,9 @@ from tests.crash import _story
 from tests.crash._nursery import Nursery
 from tests.support.soak import SOAKING
 
-KILLS = 300 if SOAKING else 24
+KILLS = 300 if SOAKING else 12
+STEP = 1 if SOAKING else 5
+"""At every so many of the places it is killed; always at the first, the last, and in a write."""
 LONGEST_LIFE_S = 0.08
 IDS = [_story.id_of(number) for number in range(4)]
 KILLED = -9
@@ -158,12 +160,15 @@ def test_a_worker_killed_at_any_instant_loses_no_acknowledged_change(
 
 
 def points(calls: list[str]) -> Iterator[tuple[int, str]]:
-    """Go through every place between, and within, the calls of an operation."""
-    for number, name in enumerate(calls, start=1):
-        yield number, "before"
-        if name == "writev":
-            yield number, "in"
-        yield number, "after"
+    """Go through places between, and within, the calls of an operation."""
+    places = [
+        (number, moment)
+        for number, name in enumerate(calls, start=1)
+        for moment in (("before", "in", "after") if name == "writev" else ("before", "after"))
+    ]
+    for index, (number, moment) in enumerate(places, start=1):
+        if index % STEP == 1 % STEP or index == len(places) or moment == "in":
+            yield number, moment
 
 
 def killed_everywhere(

@@ -1,7 +1,8 @@
 """One system call fails: the error says so, and nothing else is different.
 
 Every call of a save, a first save (into a base that is there, or is not), a deletion, a load and a
-listing is made to fail in turn, with each errno that a disk is known for.
+listing is made to fail in turn, with one of the errnos that a disk is known for, in the soak with
+each of them.
 """
 
 from __future__ import annotations
@@ -30,8 +31,18 @@ from agentforge_sessions.harness import (
 from agentforge_sessions.prune import PRIVATE
 from tests.support.clock import FakeClock, FakeTokens
 from tests.support.filesystem import FaultyFileSystem, calls, every_call_from, nth_call
+from tests.support.soak import SOAKING
 
-ERRNOS: Final = ("ENOSPC", "EIO", "EACCES", "EROFS", "EDQUOT")
+ERRNOS: Final = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS, errno.EDQUOT)
+EACH: Final = [(number,) for number in ERRNOS] if SOAKING else [ERRNOS]
+"""The errnos that the calls of an operation fail with, one after the other."""
+
+STEP: Final = 1 if SOAKING else 3
+"""Of the pairs of calls that fail, one in so many."""
+
+
+def named(numbers: tuple[int, ...]) -> str:
+    return " ".join(errno.errorcode[number] for number in numbers)
 
 
 class Case:
@@ -78,8 +89,12 @@ def every_call(tmp_path: Path, act: Callable[[Case], object], *, sessions: int) 
         shutil.rmtree(top)
 
 
-def plan_for(case: Case, number: int) -> None:
-    case.fs.begin(nth_call(case.number, number))  # type: ignore[attr-defined]
+def plan_for(case: Case, errnos: tuple[int, ...]) -> int:
+    """Have the call that the case is about fail with one of the errnos; return which."""
+    index: int = case.number  # type: ignore[attr-defined]
+    number = errnos[index % len(errnos)]
+    case.fs.begin(nth_call(index, number))
+    return number
 
 
 def attempt(act: Callable[[], object]) -> Exception | None:
@@ -94,16 +109,17 @@ ABSORBED_BY_A_SAVE: Final = {"close", "listdir"}
 ABSORBED_BY_A_FIRST_SAVE: Final = {"close", "listdir"}
 
 
-@pytest.mark.parametrize("name", ERRNOS)
-def test_a_save_whose_nth_call_fails_leaves_the_old_session(tmp_path: Path, name: str) -> None:
-    number = getattr(errno, name)
+@pytest.mark.parametrize("errnos", EACH, ids=named)
+def test_a_save_whose_nth_call_fails_leaves_the_old_session(
+    tmp_path: Path, errnos: tuple[int, ...]
+) -> None:
     failures = 0
     for case in every_call(tmp_path, lambda c: c.manager.add_history("noted"), sessions=1):
         before = case.before
         session = case.manager.current_session
         assert session is not None
         names = case.names()
-        plan_for(case, number)
+        number = plan_for(case, errnos)
 
         error = attempt(lambda m=case.manager: m.add_history("noted"))  # type: ignore[misc]
 
@@ -134,12 +150,11 @@ def test_a_save_whose_nth_call_fails_leaves_the_old_session(tmp_path: Path, name
     assert failures >= 10
 
 
-@pytest.mark.parametrize("name", ERRNOS)
+@pytest.mark.parametrize("errnos", EACH, ids=named)
 @pytest.mark.parametrize("sessions", [0, 1], ids=["into a new base", "into a base"])
 def test_a_first_save_whose_nth_call_fails_leaves_no_session(
-    tmp_path: Path, name: str, sessions: int
+    tmp_path: Path, errnos: tuple[int, ...], sessions: int
 ) -> None:
-    number = getattr(errno, name)
     failures = 0
 
     def create(case: Case) -> SessionContext:
@@ -148,7 +163,7 @@ def test_a_first_save_whose_nth_call_fails_leaves_no_session(
 
     for case in every_call(tmp_path, create, sessions=sessions):
         names = case.names()
-        plan_for(case, number)
+        number = plan_for(case, errnos)
 
         error = attempt(lambda c=case: create(c))  # type: ignore[misc]
 
@@ -174,12 +189,11 @@ def test_a_first_save_whose_nth_call_fails_leaves_no_session(
     assert failures >= 10
 
 
-@pytest.mark.parametrize("name", ERRNOS)
+@pytest.mark.parametrize("errnos", EACH, ids=named)
 @pytest.mark.parametrize("revision", [None, 2], ids=["any revision", "this revision"])
 def test_a_deletion_whose_nth_call_fails_deletes_all_or_nothing(
-    tmp_path: Path, name: str, revision: int | None
+    tmp_path: Path, errnos: tuple[int, ...], revision: int | None
 ) -> None:
-    number = getattr(errno, name)
     seen = set()
 
     def delete(case: Case) -> bool:
@@ -188,7 +202,7 @@ def test_a_deletion_whose_nth_call_fails_deletes_all_or_nothing(
 
     for case in every_call(tmp_path, prepare_and(delete), sessions=1):
         session_id = fill(case)
-        plan_for(case, number)
+        number = plan_for(case, errnos)
 
         error = attempt(lambda c=case: delete(c))  # type: ignore[misc]
 
@@ -238,9 +252,10 @@ def prepare_and(act: Callable[[Case], object]) -> Callable[[Case], object]:
     return both
 
 
-@pytest.mark.parametrize("name", ERRNOS)
-def test_a_load_whose_nth_call_fails_says_so_and_changes_nothing(tmp_path: Path, name: str) -> None:
-    number = getattr(errno, name)
+@pytest.mark.parametrize("errnos", EACH, ids=named)
+def test_a_load_whose_nth_call_fails_says_so_and_changes_nothing(
+    tmp_path: Path, errnos: tuple[int, ...]
+) -> None:
     failures = 0
 
     def load(case: Case) -> SessionContext | None:
@@ -249,7 +264,7 @@ def test_a_load_whose_nth_call_fails_says_so_and_changes_nothing(tmp_path: Path,
 
     for case in every_call(tmp_path, load, sessions=1):
         held = case.manager.current_session
-        plan_for(case, number)
+        number = plan_for(case, errnos)
 
         error = attempt(lambda c=case: load(c))  # type: ignore[misc]
 
@@ -268,11 +283,10 @@ def test_a_load_whose_nth_call_fails_says_so_and_changes_nothing(tmp_path: Path,
     assert failures >= 3
 
 
-@pytest.mark.parametrize("name", ERRNOS)
-def test_a_listing_whose_nth_call_fails_goes_on(tmp_path: Path, name: str) -> None:
-    number = getattr(errno, name)
+@pytest.mark.parametrize("errnos", EACH, ids=named)
+def test_a_listing_whose_nth_call_fails_goes_on(tmp_path: Path, errnos: tuple[int, ...]) -> None:
     for case in every_call(tmp_path, lambda c: list(c.manager.store.summaries()), sessions=3):
-        plan_for(case, number)
+        plan_for(case, errnos)
 
         found = list(case.manager.store.summaries())
 
@@ -302,7 +316,7 @@ def test_a_save_in_which_two_calls_fail_never_lies(tmp_path: Path) -> None:
     numbers = count()
     visible = 0
     for first in range(len(whole.fs.trace)):
-        for second in range(first + 1, len(whole.fs.trace) + 6):
+        for second in range(first + 1 + first % STEP, len(whole.fs.trace) + 6, STEP):
             top = tmp_path / str(next(numbers))
             case = Case(top)
             session = case.manager.current_session

@@ -6,8 +6,6 @@ import os
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.e2e.cli.conftest import Installed
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -30,13 +28,16 @@ def test_a_run_is_redrawn_in_colour(agentforge: Installed, workflows: Path) -> N
     assert re.search(r"next +agentforge artifacts session_\w+", plain)
 
 
-@pytest.mark.parametrize("how", [{"NO_COLOR": "1"}, {}])
-def test_colour_can_be_refused(agentforge: Installed, workflows: Path, how: dict[str, str]) -> None:
-    options = [] if how else ["--no-color"]
-    done = agentforge.at_terminal(*options, "run", "hello.yaml", environment=how)
+def test_colour_can_be_refused(agentforge: Installed, workflows: Path) -> None:
+    done = agentforge.at_terminal("run", "hello.yaml", environment={"NO_COLOR": "1"})
     assert done.code == 0
     assert not COLOURS.findall(done.out)
     assert "\x1b[2K" in done.out, "it is redrawn all the same"
+    (session_id,) = agentforge.store.list_sessions()
+    assert COLOURS.findall(agentforge.at_terminal("show", session_id).out)
+    done = agentforge.at_terminal("--no-color", "show", session_id)
+    assert done.code == 0
+    assert not COLOURS.findall(done.out)
 
 
 def test_a_terminal_that_can_not_redraw_gets_lines(agentforge: Installed, workflows: Path) -> None:

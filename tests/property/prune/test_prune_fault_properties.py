@@ -40,8 +40,8 @@ ERRNOS: Final = (
     if SOAKING
     else (errno.EIO, errno.ENOENT)
 )
-STEP: Final = 1 if SOAKING else 7
-"""Every call in the soak; normally one in seven, others for each mode and errno."""
+STEP: Final = 1 if SOAKING else 17
+"""Every call in the soak; normally one in seventeen, others for each mode and errno."""
 
 MODES: Final = ("removal", "trash", "archive")
 BEGUN, TRASHED = uuid_of(70), uuid_of(71)

@@ -17,7 +17,7 @@ from tests.support import hostile_roots
 from tests.support.hostile_roots import HostileRoot, snapshot
 from tests.support.soak import SOAKING
 
-ROUNDS = 1_000 if SOAKING else 60
+ROUNDS = 1_000 if SOAKING else 20
 SESSIONS = 6
 
 pytestmark = pytest.mark.timeout(3600 if SOAKING else 120)

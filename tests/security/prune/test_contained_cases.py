@@ -1,4 +1,4 @@
-"""The hostile cases of pruning, each module run where nothing but the test's folder can be written.
+"""The hostile cases of pruning, run where nothing but the test's folder can be written.
 
 A prune that is led astray deletes what it must not; so the modules `cases_*.py` beside this one are
 no tests of their own. Run one alone, and not contained, only where nothing can be lost.
@@ -18,13 +18,15 @@ from tests.support.soak import SOAKING
 
 HERE: Final = Path(__file__).parent
 CASES: Final = sorted(path.stem for path in HERE.glob("cases_*.py"))
+RUNS: Final = [[one] for one in CASES] if SOAKING else [CASES]
+"""The modules that one contained process runs: each case has a folder of its own in any case."""
 LIMIT_S: Final = 3600.0 if SOAKING else 600.0
 
 
-def run_module(folder: Path, module: str) -> None:
-    """Run a module of cases with pytest, in this process."""
+def run_modules(folder: Path, modules: list[str]) -> None:
+    """Run modules of cases with pytest, in this process."""
     words = [
-        str(HERE / f"{module}.py"),
+        *(str(HERE / f"{module}.py") for module in modules),
         f"--basetemp={folder / 'cases'}",
         *("-n0", "-q", "-x", "-p", "no:cacheprovider"),
     ]
@@ -37,6 +39,6 @@ def test_there_are_cases() -> None:
 
 
 @pytest.mark.timeout(LIMIT_S + 60)
-@pytest.mark.parametrize("module", CASES)
-def test_hostile_cases_contained(tmp_path: Path, module: str) -> None:
-    contained(run_module, tmp_path, module, timeout_s=LIMIT_S)
+@pytest.mark.parametrize("modules", RUNS, ids=" ".join)
+def test_hostile_cases_contained(tmp_path: Path, modules: list[str]) -> None:
+    contained(run_modules, tmp_path, modules, timeout_s=LIMIT_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ import anyio
 import pytest
 from attrs import define
 from textual import events
+from textual.message_pump import MessagePump
 from textual.pilot import Pilot
 
 from agentforge_sessions.entrypoints.terminal.app import QuestionsApp
@@ -19,7 +21,23 @@ from agentforge_sessions.entrypoints.terminal.theme_name import ThemeName
 from tests.support.question_desk import FakeDesk
 
 PATIENCE_S = 30.0
-_NAMED = {" ": ("space", " "), "\n": ("enter", "\r"), "'": ("apostrophe", "'"), ",": ("comma", ",")}
+_NAMED = {
+    " ": ("space", " "),
+    "\n": ("enter", "\r"),
+    "'": ("apostrophe", "'"),
+    ",": ("comma", ","),
+    "[": ("left_square_bracket", "["),
+    "]": ("right_square_bracket", "]"),
+}
+_CHARACTERS = {"enter": "\r", "tab": "\t", "space": " ", "escape": "\x1b", "question_mark": "?"}
+_ENDLESS = frozenset({"follow", "keys"})
+"""The work that ends with the application."""
+
+
+def _waits_for_messages(pump: MessagePump) -> bool:
+    queue = pump._message_queue
+    waiting = any(not one.done() for one in queue.ready_event._waiters)  # type: ignore[attr-defined]
+    return waiting and queue.empty() and not pump._next_callbacks
 
 
 def flat(text: str) -> str:
@@ -37,10 +55,10 @@ class Person:
     drafts: DraftStore
 
     async def press(self, *keys: str) -> None:
-        """Press keys, one after the other, without waiting between them."""
-        await self.pilot.press(*keys)
-        await self.app.typed()
-        await self.pilot.pause()
+        """Press keys slowly: each when all that the one before it began is done and drawn."""
+        for key in keys:
+            character = key if len(key) == 1 else _CHARACTERS.get(key)
+            await self.burst((_NAMED.get(key, (key, None))[0], character))
 
     async def write(self, text: str) -> None:
         """Type a text, as fast as it goes."""
@@ -48,11 +66,38 @@ class Person:
 
     async def burst(self, *keys: tuple[str, str | None]) -> None:
         """Send keys all at once, as they come in one packet over a slow line."""
+        self.send(*keys)
+        await self.settles()
+
+    def send(self, *keys: tuple[str, str | None]) -> None:
+        """Send keys, and wait for nothing."""
         for key, character in keys:
             self.app.post_message(events.Key(key, character))
-        await self.pilot.pause()
-        await self.app.typed()
-        await self.pilot.pause()
+
+    async def settles(self) -> None:
+        """Wait until nothing is left to be done, and all of it is drawn."""
+        with anyio.move_on_after(PATIENCE_S):
+            while True:
+                while not self._at_rest():
+                    await asyncio.sleep(0.001)
+                self.app.screen._on_timer_update()  # what the next sixtieth of a second would draw
+                if self._at_rest():
+                    return
+        raise AssertionError(f"it never came to rest:\n{self.sees()}")
+
+    def _at_rest(self) -> bool:
+        """Return whether all messages are handled, all work is done, all callbacks are called."""
+        app = self.app
+        if not app.is_running:
+            return True
+        if app._typed._unfinished_tasks or any(  # type: ignore[attr-defined]
+            not one.is_finished for one in app.workers if one.name not in _ENDLESS
+        ):
+            return False
+        pumps: list[MessagePump] = [app]
+        for screen in app.screen_stack:
+            pumps += screen.walk_children(with_self=True)
+        return all(map(_waits_for_messages, pumps)) and not app.screen._callbacks
 
     def sees(self) -> str:
         """Everything on the screen, line by line."""

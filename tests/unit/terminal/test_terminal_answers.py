@@ -393,7 +393,7 @@ async def test_keys_find_their_way_also_when_the_window_had_lost_the_focus(
     which = desk.ask(STORAGE)
     async with sitting() as person:
         person.app.post_message(events.AppBlur())
-        await person.pilot.pause()
+        await person.settles()
         await person.burst(("enter", "\r"), *keys("3vs"))
         await person.waits_for("0 waiting")
     assert desk.sessions[which].answers == (UserAnswer(question_index=0, selected_option="Redis"),)
@@ -491,6 +491,18 @@ async def test_what_is_typed_is_on_disk_without_leaving(
             return found is not None and found.replies[0].text == "half a thought"
 
         await person.until(kept, "the draft is on disk while the screen is open")
+
+
+async def test_what_is_typed_with_the_key_that_leaves_right_behind_it_is_kept(
+    sitting: Sitting, desk: FakeDesk, drafts: DraftStore
+) -> None:
+    which = desk.ask(STORAGE)
+    async with sitting() as person:
+        person.send(("enter", "\r"), *keys("ohalf"), ("ctrl+q", "\x11"))
+        await person.until(lambda: not person.app.is_running, "the end")
+    found = drafts.load(which)
+    assert found is not None
+    assert found.replies[0].text == "half"
 
 
 async def test_a_draft_is_there_at_the_next_start_and_gone_once_it_is_sent(

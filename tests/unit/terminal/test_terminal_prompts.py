@@ -109,8 +109,7 @@ async def test_a_long_prompt_scrolls_and_says_how_much_is_below(
         seen = await person.waits_for("more lines: PgDn")
         assert "Paragraph 0." in seen
         assert "( ) o Other" in seen, "the options stay in sight"
-        for _ in range(40):
-            await person.press("pagedown")
+        await person.burst(*[("pagedown", None)] * 40)
         seen = person.sees()
         assert "Paragraph 59." in seen
         assert "end: PgUp goes up" in seen

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
-from textual import events
 
 from agentforge_sessions.entrypoints.terminal.question_queue import Waiting
 from agentforge_sessions.entrypoints.terminal.queue_view import cursor_after, row_text
@@ -131,7 +130,9 @@ async def test_a_session_that_is_slow_to_open_opens_though_a_key_lost_its_patien
     desk.ask(STORAGE)
     async with sitting(patience_s=0.05) as person:
         desk.readable.clear()
-        await person.press("enter", "down")
+        person.send(("enter", "\r"), ("down", None))
+        await person.pilot.pause()
+        await person.app.typed()
         assert "1 waiting" in person.sees()
         desk.readable.set()
         await person.waits_for("Which database should")
@@ -143,8 +144,7 @@ async def test_leaving_while_a_session_is_opened_ends_without_a_fault(
     desk.ask(STORAGE)
     async with sitting() as person:
         desk.readable.clear()
-        person.app.post_message(events.Key("enter", None))
-        person.app.post_message(events.Key("down", None))
+        person.send(("enter", "\r"), ("down", None))
         await person.pilot.pause()
         person.app.exit()
         await person.until(lambda: not person.app.is_running, "the end")
@@ -183,6 +183,9 @@ async def test_the_mouse_works_too_though_nothing_needs_it(
         await person.waits_for(f"▸ {second[:8]}")
         await person.pilot.click("QueueView", offset=(5, 1))
         await person.waits_for("Question 1 of 1")
+        foot = (await person.waits_for("? Keys")).splitlines()[-1]
+        await person.pilot.click(offset=(foot.index("Review"), 23))
+        await person.waits_for("Review of 1 answer")
 
 
 # ------------------------------------------------------------------------------ pure parts

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import Footer, Static, TextArea
+from textual.widgets import Static, TextArea
 
 from ...questions import Question
 from .answer_lines import head_text, prompt_title, steps_text
@@ -29,6 +29,7 @@ from .draft import (
     write,
 )
 from .host import Host
+from .key_line import KeyLine
 from .markdown import PromptView
 from .messages import MessageLines
 from .question_queue import Waiting
@@ -104,7 +105,7 @@ class AnswerScreen(Screen[None]):
         yield Vertical(id="body")
         yield Static(id="note")
         yield MessageLines()
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeyLine()
 
     async def on_mount(self) -> None:
         """Show the question that was last looked at."""
@@ -250,7 +251,7 @@ class AnswerScreen(Screen[None]):
     def _scroll_prompt(self, event: Choices.PromptScrolled) -> None:
         prompt = self.query_one(PromptView)
         lines = max(prompt.scrollable_content_region.height - 1, 1)
-        prompt.scroll_relative(y=event.pages * lines, animate=False)
+        prompt.scroll_relative(y=event.pages * lines, animate=False, immediate=True)
 
     async def action_step(self, by: int) -> None:
         """Go to another question."""

@@ -10,8 +10,9 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Footer, Static, TextArea
+from textual.widgets import Static, TextArea
 
+from .key_line import KeyLine
 from .messages import MessageLines
 
 _BOX: Final = """
@@ -66,7 +67,7 @@ class TextDialog(ModalScreen[str | None]):
             yield Static(Content(self._explanation))
             yield TextArea(self._text, tab_behavior="focus", soft_wrap=True)
         yield MessageLines()
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeyLine()
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         """Hand on what was typed."""
@@ -111,7 +112,7 @@ class YesDialog(ModalScreen[bool]):
             box.border_title = Content(self._title)
             yield Static(Content(self._question))
         yield MessageLines()
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeyLine()
 
     def action_answer(self, yes: bool) -> None:
         """Give the answer."""
@@ -152,12 +153,12 @@ class TellDialog(ModalScreen[None]):
                 with VerticalScroll(can_focus=False):
                     yield Static(Content(self._text), classes="text")
         yield MessageLines()
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeyLine()
 
     def action_scroll(self, lines: int) -> None:
         """Scroll the text."""
         for view in self.query(VerticalScroll):
-            view.scroll_relative(y=lines, animate=False)
+            view.scroll_relative(y=lines, animate=False, immediate=True)
 
     def action_close(self) -> None:
         """Go on."""

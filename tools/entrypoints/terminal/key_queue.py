@@ -41,6 +41,8 @@ class InOrder(App[_Result]):
         super().__init__()
         self._typed: asyncio.Queue[events.Key | events.Paste] = asyncio.Queue()
         self._patience_s = patience_s
+        self._texts: dict[Widget, None] = {}
+        """What was given text since the last key that was none."""
         self._made = asyncio.Event()
         self._made.set()
 
@@ -90,6 +92,8 @@ class InOrder(App[_Result]):
 
     async def _deliver(self, event: events.Key | events.Paste) -> None:
         targets: list[Widget] = []
+        if not self._is_text(event, self.focused or self.screen):
+            await self._through_texts()  # a key that leaves leaves what was typed before it
 
         async def hand_on() -> None:
             targets.append(self.focused or self.screen)
@@ -97,18 +101,28 @@ class InOrder(App[_Result]):
             targets.append(self.focused or self.screen)  # another one if the terminal was blurred
 
         await _through(self, hand_on)
-        if isinstance(event, events.Key) and all(
-            one.check_consume_key(event.key, event.character) for one in targets
-        ):
-            return  # it is text, and text changes nothing but itself
-        for target in dict.fromkeys(targets):
-            for node in target.ancestors_with_self:  # messages go this way
-                await _through(node)  # what it was given
-                await _through(node)  # what it told itself meanwhile, on the way up
+        self._texts.update(dict.fromkeys(targets))
+        if all(self._is_text(event, one) for one in targets):
+            return  # text changes nothing but itself
+        await self._through_texts()
         while not self._made.is_set():
             await self._made.wait()
         await _through(self.screen)
         await _through(self)
+
+    @staticmethod
+    def _is_text(event: events.Key | events.Paste, target: Widget) -> bool:
+        return isinstance(event, events.Key) and target.check_consume_key(
+            event.key, event.character
+        )
+
+    async def _through_texts(self) -> None:
+        """Wait until what was handed on, and what it led to, is through."""
+        targets, self._texts = self._texts, {}
+        for target in targets:
+            for node in target.ancestors_with_self:  # messages go this way
+                await _through(node)  # what it was given
+                await _through(node)  # what it told itself meanwhile, on the way up
 
 
 async def _through(pump: MessagePump, *calls: Callable[[], Awaitable[None]]) -> None:

@@ -8,6 +8,7 @@ its text, HTML is the text it is written in.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any, ClassVar, Final
 
 from markdown_it import MarkdownIt
@@ -29,8 +30,9 @@ MAX_BLOCKS: Final = 300
 _MAX_SOURCE: Final = 200_000
 
 
+@cache  # one is slow to make, and each document asks for its own
 def harmless_parser() -> MarkdownIt:
-    """Return a parser of GitHub's Markdown whose tokens hold nothing that acts."""
+    """Return the parser of GitHub's Markdown whose tokens hold nothing that acts."""
     parser = MarkdownIt("gfm-like", {"html": False, "linkify": False})
     parser.core.ruler.push("harmless", _make_harmless)
     return parser

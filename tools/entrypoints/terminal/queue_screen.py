@@ -10,10 +10,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from .asked_by import asked_text
 from .host import Host
+from .key_line import KeyLine
 from .messages import MessageLines
 from .question_queue import Listing
 from .queue_view import QueueView, heading_text
@@ -60,7 +61,7 @@ class QueueScreen(Screen[None]):
         yield Static(Content("Loading …"), id="nothing")
         yield Static(id="note")
         yield MessageLines()
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeyLine()
 
     def on_mount(self) -> None:
         """Begin with an empty list."""

@@ -9,13 +9,14 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import Footer, OptionList, Static
+from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option as Row
 
 from ...questions import Question
 from .dialogs import YesDialog
 from .draft import ASKS, Draft, Reply, answers_of
 from .host import Host
+from .key_line import KeyLine
 from .messages import MessageLines
 from .queue_view import SHORT_ID
 from .text import CURSOR, counted, harmless, one_line
@@ -118,7 +119,7 @@ class ReviewScreen(Screen[int | None]):
         yield OptionList(*[Row(self._row(index)) for index in range(len(questions))], markup=False)
         yield Static(Content(self._verdict()), id="verdict")
         yield MessageLines()
-        yield Footer(compact=True, show_command_palette=False)
+        yield KeyLine()
 
     def on_mount(self) -> None:
         """Begin at the first question without an answer."""
