@@ -18,7 +18,10 @@ def test_every_public_name_is_there_and_comes_from_the_package(package: str) -> 
 
 
 def test_importing_the_package_loads_no_part_of_it() -> None:
-    program = "import sys, agentforge_sessions.prune; print([one for one in sys.modules if 'prune.' in one])"
+    program = (
+        "import sys, agentforge_sessions.prune;"
+        "print([one for one in sys.modules if 'prune.' in one])"
+    )
     done = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True
     )

@@ -58,23 +58,23 @@ else:
     __getattr__ = on_first_use(
         __name__,
         {
-            "archive": "TarArchiver",
-            "audit": "AUDIT_NAME read_audit",
+            "archive_writer": "TarArchiver",
+            "audit_log": "AUDIT_NAME read_audit",
             "disposal": "Archiver Disposal",
             "engine": "prune",
             "errors": "ArchiveUnavailable InvalidArchive InvalidPolicy NotInTrash PruneBusy "
             "PruneError PruneRootMissing PruneRootUnusable SessionInTheWay",
             "leftovers": "left_half_done",
-            "outside": "Outside",
+            "environment": "Outside",
             "policy": "Candidate Decision Plan Reason RetentionPolicy Skipped SkipReason Unmet "
             "decide",
-            "private": "PRIVATE prepare_root",
+            "private_directory": "PRIVATE prepare_root",
             "recovery": "list_trash list_unrecorded pin pinned restore_from_trash unpin",
-            "result": "PruneResult",
+            "domain": "PruneResult",
             "sizes": "human_bytes",
-            "target": "Dated PruneObserver PruneTarget Silent Undatable",
+            "ports": "Dated PruneObserver PruneTarget Silent Undatable",
             "trash": "TrashRecord",
-            "unpacking": "restore_archive",
+            "archive_reader": "restore_archive",
         },
     )
 

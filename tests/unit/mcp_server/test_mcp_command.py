@@ -69,7 +69,10 @@ def test_a_server_of_one_client_loads_what_it_begins_with_and_no_more() -> None:
         "agentforge_sessions.entrypoints.mcp_server.http",
         "agentforge_sessions.workflows",
     )
-    look = f"import sys, agentforge_sessions.entrypoints.mcp_server.serving; print([n for n in {later} if n in sys.modules])"
+    look = (
+        "import sys, agentforge_sessions.entrypoints.mcp_server.serving;"
+        f"print([n for n in {later} if n in sys.modules])"
+    )
     found = subprocess.run(
         [sys.executable, "-c", look], cwd=ROOT, capture_output=True, text=True, check=True
     )
