@@ -33,8 +33,15 @@ def mounted_tmpfs(path: Path, *, options: str) -> Iterator[Path]:
             _run("umount", "--lazy", str(path))
 
 
+def image_of(path: Path, kind: str) -> Path:
+    """Return the file that `mounted_image` keeps a file system in."""
+    return path.with_name(f"{path.name}.{kind}")
+
+
 @contextmanager
-def mounted_image(path: Path, kind: str, size_mb: int, *options: str) -> Iterator[Path]:
+def mounted_image(
+    path: Path, kind: str, size_mb: int, *options: str, mount_options: str = "loop"
+) -> Iterator[Path]:
     """Mount a new file system in a file beside `path`; skip where the machine does not allow it.
 
     Args:
@@ -42,19 +49,29 @@ def mounted_image(path: Path, kind: str, size_mb: int, *options: str) -> Iterato
         kind: "ext4", "xfs", ….
         size_mb: Its size in MiB.
         options: More options for `mkfs`.
+        mount_options: Options for `mount`, "loop" among them.
     """
     if os.geteuid() != 0:
         pytest.skip("mounting a file system takes root")
     if shutil.which(f"mkfs.{kind}") is None:
         pytest.skip(f"mkfs.{kind} is not installed")
-    image = path.with_name(f"{path.name}.{kind}")
+    image = image_of(path, kind)
     with image.open("wb") as file:
         file.truncate(size_mb << 20)
     made = _run(f"mkfs.{kind}", "-q", *options, str(image))
     if made.returncode != 0:
         pytest.skip(f"mkfs.{kind} does not work here: {made.stderr.strip()}")
+    with mounted_file(image, path, kind, mount_options=mount_options) as mounted:
+        yield mounted
+
+
+@contextmanager
+def mounted_file(
+    image: Path, path: Path, kind: str, *, mount_options: str = "loop"
+) -> Iterator[Path]:
+    """Mount the file system in a file; skip the test where that is not permitted."""
     path.mkdir(parents=True, exist_ok=True)
-    done = _run("mount", "-t", kind, "-o", "loop", str(image), str(path))
+    done = _run("mount", "-t", kind, "-o", mount_options, str(image), str(path))
     if done.returncode != 0:
         pytest.skip(f"an image of {kind} can't be mounted here: {done.stderr.strip()}")
     try:

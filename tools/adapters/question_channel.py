@@ -143,11 +143,11 @@ class PersonDesk:
             text=format_user_response(given, questions),
             answers=tuple(
                 PersonAnswer(
-                    question_index=one.question_index,
+                    question_index=index,
                     selected=_selected(one),
                     text=one.custom_text or None,
                 )
-                for one in given.answers
+                for index, one in given.numbered()
             ),
         )
 

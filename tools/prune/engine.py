@@ -257,7 +257,9 @@ class _Run:
                     for one in removals:  # the others went: it is no refusal any more
                         self._ledger.fail(one.candidate.session_id, error.reason)
                     return
-                self._make_room(root_fd, removals.pop(0), names)
+                size = self._batch_size()
+                self._make_room(root_fd, removals[:size], names)
+                del removals[:size]
             else:
                 return
 
@@ -309,9 +311,9 @@ class _Run:
         )
 
     def _make_room(
-        self, root_fd: int, decision: Decision, names: Mapping[str, Sequence[str]]
+        self, root_fd: int, removals: Sequence[Decision], names: Mapping[str, Sequence[str]]
     ) -> None:
-        """Remove a session by way of a name in the root itself; a crash leaves a stray there.
+        """Remove sessions by way of names in the root itself; a crash leaves a stray there.
 
         For a disk without room for the private directory, with the audit log elsewhere.
         """
@@ -324,7 +326,7 @@ class _Run:
                     deleters,
                 )
                 try:
-                    remover.remove([decision])
+                    remover.remove(removals)
                     remover.finish()
                 finally:
                     deleters.close()

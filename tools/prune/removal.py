@@ -250,7 +250,9 @@ class Remover:
         return None
 
     def _hidden_name(self, session_id: str, identity: tuple[int, int]) -> str:
-        return self._prefix + hidden_name(session_id, token_of(identity[1], self._token))
+        if self._prefix:  # as short as it can be: a longer name may take a block of a full disk
+            return f"{self._prefix}{identity[1]:x}"
+        return hidden_name(session_id, token_of(identity[1], self._token))
 
     def _unchanged(self, fd: int, candidate: Candidate) -> bool:
         dated = self._target.date(self._fs, fd, candidate.session_id)

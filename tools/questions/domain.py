@@ -190,7 +190,8 @@ class UserAnswer:
     """What a person answered to one question.
 
     Attributes:
-        question_index: Which question, from 0.
+        question_index: Which question, from 0. None where another program's entry names none: it
+            answers no question, and ours are refused without it.
         selected_option: The chosen label of a single-select question.
         selected_options: The chosen labels of a multi-select question, in the person's order.
         custom_text: Free text; it may stand beside selections.
@@ -198,14 +199,16 @@ class UserAnswer:
             nothing else are equal.
     """
 
-    question_index: int
+    question_index: int | None
     selected_option: str | None = None
     selected_options: tuple[str, ...] | None = attrs.field(default=None, converter=_as_tuple)
     custom_text: str | None = None
     timestamp: datetime | None = attrs.field(default=None, eq=False)
 
     def __attrs_post_init__(self) -> None:
-        faults = _kind_faults("questionIndex", self.question_index, int, "a whole number")
+        faults = []
+        if self.question_index is not None:
+            faults += _kind_faults("questionIndex", self.question_index, int, "a whole number")
         for name, text in (
             ("selectedOption", self.selected_option),
             ("customText", self.custom_text),
@@ -288,6 +291,11 @@ class SessionAnswers:
     timestamp: datetime
     call_id: str | None = None
     last_read_at: datetime | None = None
+
+    def numbered(self) -> list[tuple[int, UserAnswer]]:
+        """Return the entries that name a question, each with its index."""
+        pairs = [(one.question_index, one) for one in self.answers]
+        return [(index, one) for index, one in pairs if index is not None]
 
 
 @frozen(kw_only=True)

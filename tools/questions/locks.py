@@ -1,8 +1,9 @@
-"""The lock of one question session: `flock` on its directory, and a lock file that says who.
+"""The lock of one question session: `flock` on its directory, and lock files that say who.
 
-The kernel's lock keeps our own processes apart and dies with its owner. The lock file,
+The kernel's lock keeps our own processes apart and dies with its owner. A lock file,
 `status.json.lock`, tells people and other programs who it is, and keeps programs apart that know
-lock files only. docs/adr/0006-pid-lock-files-beside-flock.md says why both.
+lock files only; `answers.json.lock` is held as well while answers are written.
+docs/adr/0006-pid-lock-files-beside-flock.md says why both kinds.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import fcntl
 import os
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -37,6 +38,12 @@ from .owners import (
 )
 
 LOCK_FILE: Final = "status.json.lock"
+ANSWERS_LOCK_FILE: Final = "answers.json.lock"
+ANSWERING: Final = (LOCK_FILE, ANSWERS_LOCK_FILE)
+"""What is held while answers are written, in the order in which it is taken.
+
+Other programs hold one lock file at a time, so this order can't meet another one in a deadlock.
+"""
 _OUR_TEMPORARY: Final = ".status.json.lock."
 _FILES: Final = ("request.json", "status.json", "answers.json")
 _FORMER_TEMPORARIES: Final = frozenset(f".{name}.tmp" for name in _FILES)
@@ -109,6 +116,7 @@ class SessionLock:
         token: Callable[[], str],
         timeout_s: float = 10.0,
         grace_s: float = 2.0,
+        files: Sequence[str] = (LOCK_FILE,),
         processes: Processes | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
@@ -122,6 +130,7 @@ class SessionLock:
             token: Gives fresh random texts.
             timeout_s: How long to wait for others, in seconds.
             grace_s: How long a lock file whose owner can't be judged is respected, in seconds.
+            files: The lock files that are made, in this order.
             processes: The machine's processes.
             monotonic: The clock that waits are read from.
             sleep: How to pause between two looks.
@@ -138,7 +147,8 @@ class SessionLock:
         self._directory = DirectoryLock(
             fs, path, timeout_s=timeout_s, monotonic=monotonic, sleep=sleep
         )
-        self._mine: bytes | None = None
+        self._files = files
+        self._mine: dict[str, bytes] = {}
 
     @property
     def fd(self) -> int:
@@ -162,22 +172,17 @@ class SessionLock:
         _held.add(self.fd)
         try:
             self._sweep()
-            self._take_file(deadline)
+            for name in self._files:
+                self._take_file(name, deadline)
         except BaseException:
-            self._let_go()
+            self._give_back()
             raise
         return self
 
     def release(self) -> None:
         """Let go; does nothing when the lock is not held."""
-        if self.fd < 0:
-            return
-        try:
-            if self._mine is not None:
-                mine, self._mine = self._mine, None
-                self._remove_own(mine)
-        finally:
-            self._let_go()
+        if self.fd >= 0:
+            self._give_back()
 
     def __enter__(self) -> Self:
         return self.acquire()
@@ -191,6 +196,13 @@ class SessionLock:
         self.release()
 
     # ------------------------------------------------------------------------------ the parts
+
+    def _give_back(self) -> None:
+        try:
+            while self._mine:
+                self._remove_own(*self._mine.popitem())
+        finally:
+            self._let_go()
 
     def _let_go(self) -> None:
         fd = self.fd
@@ -207,13 +219,13 @@ class SessionLock:
                 with suppress(FileNotFoundError, IsADirectoryError):
                     self._fs.unlink(name, dir_fd=self.fd)
 
-    def _take_file(self, deadline: float) -> None:
+    def _take_file(self, name: str, deadline: float) -> None:
         since: dict[_Seen, float] = {}
         pause = _FIRST_PAUSE_S
         while True:
-            if self._create():
+            if self._create(name):
                 return
-            seen = self._look(self.fd)
+            seen = self._look(self.fd, name)
             if seen is None:
                 continue
             now = self._monotonic()
@@ -221,7 +233,7 @@ class SessionLock:
             verdict = judge(seen.content, written_at=seen.written_at, processes=self._processes)
             reason = self._reason_to_break(verdict, seen, unchanged_s=now - first)
             if reason is not None:
-                self._break(seen, reason)
+                self._break(name, seen, reason)
                 continue
             if now >= deadline:
                 raise self._busy(seen)
@@ -239,8 +251,8 @@ class SessionLock:
             return f"{verdict.value}, unchanged for {self._grace_s:g} s"
         return None
 
-    def _create(self) -> bool:
-        """Make the lock file if there is none."""
+    def _create(self, name: str) -> bool:
+        """Make a lock file if there is none."""
         temporary = f"{_OUR_TEMPORARY}{self._token()}"
         content = Owner.current(self._processes, self._token()).encode()
         fd = self._fs.open(temporary, CREATE_FLAGS, 0o600, dir_fd=self.fd)
@@ -249,8 +261,8 @@ class SessionLock:
                 self._fs.writev(fd, [content])
             finally:
                 self._fs.close(fd)
-            self._fs.link(temporary, LOCK_FILE, src_dir_fd=self.fd, dst_dir_fd=self.fd)
-            self._mine = content
+            self._fs.link(temporary, name, src_dir_fd=self.fd, dst_dir_fd=self.fd)
+            self._mine[name] = content
         except FileExistsError:
             return False
         finally:
@@ -286,9 +298,9 @@ class SessionLock:
                 close_reader(self._fs, fd)
         return None
 
-    def _break(self, seen: _Seen, reason: str) -> None:
+    def _break(self, name: str, seen: _Seen, reason: str) -> None:
         """Put a lock file away that was left behind; if it is another one by now, leave it."""
-        if self._put_away(lambda found: found == seen):
+        if self._put_away(name, lambda found: found == seen):
             _log.warning(
                 "question.lock_broken",
                 session_id=self._session_id,
@@ -296,29 +308,29 @@ class SessionLock:
                 holder=seen.content[:200].decode("utf-8", "backslashreplace"),
             )
 
-    def _remove_own(self, mine: bytes) -> None:
+    def _remove_own(self, name: str, mine: bytes) -> None:
         try:
-            done = self._put_away(lambda found: found.content == mine)
+            done = self._put_away(name, lambda found: found.content == mine)
         except OSError as error:
             _log.warning("question.lock_left_behind", session_id=self._session_id, error=str(error))
             return
         if not done and self._path.is_dir():  # else it went with its session
             _log.warning(
-                "question.lock_lost", session_id=self._session_id, path=str(self._path / LOCK_FILE)
+                "question.lock_lost", session_id=self._session_id, path=str(self._path / name)
             )
 
-    def _put_away(self, is_it: Callable[[_Seen], bool]) -> bool:
-        """Remove the lock file if it is the one that is meant.
+    def _put_away(self, name: str, is_it: Callable[[_Seen], bool]) -> bool:
+        """Remove a lock file if it is the one that is meant.
 
         It is renamed and looked at again under its new name, where nobody else puts anything; if it
         is not the one, because a program that knows no `flock` came between, it gets its name back.
         """
-        seen = self._look(self.fd)
+        seen = self._look(self.fd, name)
         if seen is None or not is_it(seen):
             return False
         aside = f"{_OUR_TEMPORARY}{self._token()}"
         try:
-            self._fs.rename(LOCK_FILE, aside, src_dir_fd=self.fd, dst_dir_fd=self.fd)
+            self._fs.rename(name, aside, src_dir_fd=self.fd, dst_dir_fd=self.fd)
         except FileNotFoundError:
             return False
         seen = self._look(self.fd, aside)
@@ -330,7 +342,7 @@ class SessionLock:
         done = is_it(seen)
         if not done:
             with suppress(FileExistsError):
-                self._fs.link(aside, LOCK_FILE, src_dir_fd=self.fd, dst_dir_fd=self.fd)
+                self._fs.link(aside, name, src_dir_fd=self.fd, dst_dir_fd=self.fd)
         self._fs.unlink(aside, dir_fd=self.fd)
         return done
 

@@ -27,7 +27,10 @@ def answers_of(answers: SessionAnswers | Iterable[UserAnswer]) -> tuple[UserAnsw
 
 
 def answer_faults(answers: Sequence[UserAnswer], questions: Sequence[Question]) -> list[str]:
-    """Return everything that is wrong with answers, by the document's rules and words."""
+    """Return everything that is wrong with answers, by the document's rules and words.
+
+    An entry without an index is not wrong by them, if it says something.
+    """
     if not answers:
         return ["No answers provided"]
     if not questions:
@@ -35,7 +38,7 @@ def answer_faults(answers: Sequence[UserAnswer], questions: Sequence[Question]) 
     faults = []
     for answer in answers:
         index = answer.question_index
-        if not 0 <= index < len(questions):
+        if index is not None and not 0 <= index < len(questions):
             faults.append(f"Answer references invalid question index: {index}")
             continue
         if (
@@ -43,10 +46,13 @@ def answer_faults(answers: Sequence[UserAnswer], questions: Sequence[Question]) 
             and not answer.custom_text
             and answer.selected_options is None
         ):
+            named = "undefined" if index is None else index
             faults.append(
-                f"Answer for question {index} has neither selectedOption, selectedOptions, "
+                f"Answer for question {named} has neither selectedOption, selectedOptions, "
                 "nor customText"
             )
+            continue
+        if index is None:
             continue
         labels = questions[index].labels
         chosen = [answer.selected_option] if answer.selected_option else []
@@ -72,22 +78,32 @@ def validate_answers(
         raise InvalidAnswers(faults)
 
 
+def unnumbered_faults(answers: Sequence[UserAnswer]) -> list[str]:
+    """Return which answers name no question."""
+    return [
+        f"answers[{i}].questionIndex: expected a whole number; the answer names no question"
+        for i, answer in enumerate(answers)
+        if answer.question_index is None
+    ]
+
+
 def submission_faults(
     answers: Sequence[UserAnswer], questions: Sequence[Question], config: QuestionsConfig
 ) -> list[str]:
     """Return everything that is wrong with answers that are about to be written.
 
-    Beside the document's rules: one answer to a question (a request to elaborate or rephrase may
-    stand beside it), one choice where one may be chosen, no choice twice, bounded text.
+    Beside the document's rules: each names its question; one answer to a question (a request to
+    elaborate or rephrase may stand beside it), one choice where one may be chosen, no choice twice,
+    bounded text.
     """
     faults = _strangers("answers", answers, UserAnswer, "an answer")
     if faults:
         return faults
-    faults = answer_faults(answers, questions)
+    faults = [*unnumbered_faults(answers), *answer_faults(answers, questions)]
     seen: set[int] = set()
     for answer in answers:
         index = answer.question_index
-        if not 0 <= index < len(questions):
+        if index is None or not 0 <= index < len(questions):
             continue
         if not is_request_to_asker(answer.custom_text):
             if index in seen:

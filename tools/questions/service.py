@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -51,6 +51,7 @@ from .errors import (
     TooManySessions,
 )
 from .formatting import SHORT_ID_CHARS
+from .locks import ANSWERING
 from .owners import OsProcesses, Processes
 from .rules import question_faults, submission_faults
 from .settings import QuestionsConfig
@@ -288,7 +289,7 @@ class QuestionSessions:
             AtomicWriteError: They could not be written; the session still waits.
         """
         given = answers.answers if isinstance(answers, SessionAnswers) else tuple(answers)
-        with self.store.locked(session_id) as locked:
+        with self.store.locked(session_id, files=ANSWERING) as locked:
             session = self._settled(locked, "answer")
             _check_call(answers, session)
             faults = submission_faults(given, session.questions, self.config)
@@ -317,7 +318,7 @@ class QuestionSessions:
             InvalidSessionId, SessionNotFound, SessionCorrupted, SessionBusy, AtomicWriteError: As
                 `save_session_answers()` does; the answers are as they were.
         """
-        with self.store.locked(session_id) as locked:
+        with self.store.locked(session_id, files=ANSWERING) as locked:
             session = locked.read()
             if session.answers is None:
                 raise NoAnswers(session_id)
@@ -716,17 +717,25 @@ class QuestionSessions:
         """Yield the ids of the sessions that appeared, changed or went, whenever some did.
 
         The first comes at once, with all sessions that are there. Changes that come together are
-        yielded together. The file system tells; where it does not, a look every 200 ms does (with
-        very many sessions a little less often, so that it never costs more than 1 % of a core).
+        yielded together. The file system reports them, as it does to a wait; where it does not, a
+        look every 200 ms finds them (with very many sessions a little less often, so that it never
+        costs more than 1 % of a core).
 
         Args:
             stop: Ends it when set, within 50 ms.
         """
-        return follow_changes(self.store, stop=stop)
+        return follow_changes(self.store, self._watcher, stop=stop)
 
-    def changes_async(self) -> AsyncIterator[frozenset[str]]:
-        """Yield changes as `changes()` does, without blocking the event loop; may be cancelled."""
-        return follow_changes_async(self.store)
+    def changes_async(
+        self, *, at_least_every_s: float | None = None
+    ) -> AsyncGenerator[frozenset[str], None]:
+        """Yield changes as `changes()` does, without blocking the event loop; may be cancelled.
+
+        Args:
+            at_least_every_s: After how long without a change it yields nothing, for whoever has
+                something else to look at; None for never.
+        """
+        return follow_changes_async(self.store, self._watcher, at_least_every_s=at_least_every_s)
 
     def resolve_id(self, shortened: str) -> str:
         """Return the id that a shortened one means: that it is, begins, ends or is part of.

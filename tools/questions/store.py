@@ -6,6 +6,7 @@
             status.json        where it stands
             answers.json       what was answered; made once, and what makes a session completed
             status.json.lock   who is changing it, for moments
+            answers.json.lock  the same, while answers are written
 
 A session appears in the base whole (built under a hidden name, then renamed) and disappears whole.
 Answers are on disk before the status says so; whoever reads in between, or after a kill in between,
@@ -61,7 +62,7 @@ from .errors import (
     SessionExists,
     SessionNotFound,
 )
-from .locks import SessionLock
+from .locks import LOCK_FILE, SessionLock
 from .owners import Processes
 from .rules import answer_faults
 
@@ -458,11 +459,19 @@ class QuestionStore:
             raise _write_error(error, session_id=path.parent.name) from error
 
     @contextmanager
-    def locked(self, session_id: str, *, timeout_s: float | None = None) -> Iterator[LockedSession]:
+    def locked(
+        self,
+        session_id: str,
+        *,
+        files: Sequence[str] = (LOCK_FILE,),
+        timeout_s: float | None = None,
+    ) -> Iterator[LockedSession]:
         """Hold the right to change a session.
 
         Args:
             session_id: The session.
+            files: The lock files that keep other programs away; `locks.ANSWERING` for who writes
+                answers.
             timeout_s: How long to wait for others, in seconds; the store's own limit if None.
 
         Raises:
@@ -477,6 +486,7 @@ class QuestionStore:
             path,
             session_id,
             token=self.token,
+            files=files,
             timeout_s=self._lock_timeout_s if timeout_s is None else timeout_s,
             grace_s=self._lock_grace_s,
             processes=self._processes,

@@ -15,7 +15,7 @@ from .domain import (
     StatusRecord,
     ValidationReport,
 )
-from .rules import answer_faults
+from .rules import answer_faults, unnumbered_faults
 from .store import ANSWERS_FILE, REQUEST_FILE, STATUS_FILE, QuestionStore
 
 _READERS: Final[dict[str, Any]] = {
@@ -109,6 +109,7 @@ def _remarks(files: _Files, session_id: str) -> list[str]:
     if answers is not None:
         if answers.session_id != session_id:
             remarks.append(f"answers.json.sessionId: it is {answers.session_id!r}")
+        remarks += [f"answers.json: {one}" for one in unnumbered_faults(answers.answers)]
         if request is not None:
             faults = answer_faults(answers.answers, request.questions)
             remarks += [f"answers.json: {one}" for one in faults]

@@ -302,15 +302,15 @@ def parse_questions(documents: object, where: str = "questions") -> tuple[Questi
 
 
 def parse_answer(document: object, where: str, faults: list[str]) -> UserAnswer | None:
-    """Read an answer; what is wrong goes to `faults`."""
+    """Read an answer; what is wrong goes to `faults`. An index that is no number names nothing."""
     before = len(faults)
     reader = _Reader(document, where, faults)
-    index = reader.take("questionIndex", "a whole number", _count)
+    index = reader.courtesy("questionIndex", _count)
     option = reader.text("selectedOption", optional=True)
     options = reader.take("selectedOptions", "a list of texts", _labels, optional=True)
     custom = reader.text("customText", optional=True)
     timestamp = reader.courtesy("timestamp", _time)
-    if len(faults) > before or index is None:
+    if len(faults) > before:
         return None
     try:
         return UserAnswer(

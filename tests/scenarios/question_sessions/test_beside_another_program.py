@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import os
 import threading
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from agentforge_sessions.questions import (
     InvalidAnswers,
     QuestionSessions,
     SessionBusy,
+    SessionEnded,
     SessionRejected,
     SessionStatus,
     UserAnswer,
@@ -82,6 +85,57 @@ def test_the_lock_is_held_from_before_the_answers_until_after_the_status(
     fs = FaultyFileSystem(before=look)
     build(questions_dir, fs=fs).save_session_answers(session_id, ANSWERS)
     assert unlocked == []
+
+
+def other_program_answers(inside: Path) -> bool:
+    """Replace answers.json under its own lock and no other, unless that is taken."""
+    try:
+        fd = os.open(inside / "answers.json.lock", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except FileExistsError:
+        return False
+    os.write(fd, str(os.getpid()).encode())
+    os.close(fd)
+    document = {
+        "sessionId": inside.name,
+        "timestamp": "2026-03-01T09:30:00.000Z",
+        "answers": [{"questionIndex": 0, "customText": "theirs"}],
+    }
+    (inside / ".theirs").write_text(json.dumps(document))
+    os.rename(inside / ".theirs", inside / "answers.json")
+    (inside / "answers.json.lock").unlink()
+    return True
+
+
+def answered_beside_the_other(base: Path, number: int) -> tuple[bool | None, str | None]:
+    """Answer, and let the other program answer before our system call `number`.
+
+    Returns:
+        Whether it could (None: there is no such call), and the text that is on disk then.
+    """
+    session_id = build(base).create_session(QUESTIONS)
+    calls = count(1)
+    wrote: list[bool] = []
+
+    def act(_: Call) -> None:
+        if next(calls) == number:
+            wrote.append(other_program_answers(base / session_id))
+
+    with suppress(SessionEnded):
+        build(base, fs=FaultyFileSystem(before=act)).save_session_answers(session_id, ANSWERS)
+    found = build(base).get(session_id).answers
+    assert found is not None
+    return (wrote[0] if wrote else None), found.answers[0].custom_text
+
+
+def test_what_the_other_one_answers_meanwhile_is_never_written_over(questions_dir: Path) -> None:
+    seen = set()
+    for number in count(1):
+        wrote, text = answered_beside_the_other(questions_dir / str(number), number)
+        if wrote is None:
+            break
+        assert (text == "theirs") is wrote, number
+        seen.add(wrote)
+    assert seen == {True, False}
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_files_that_can_not_be_used(
 
 def test_a_write_that_fails(sessions: QuestionSessions, base: Path) -> None:
     session_id = sessions.create_session(QUESTIONS)
-    failing = build(base, fs=FaultyFileSystem(plan=nth_of("writev", 1, errno.ENOSPC)))
+    failing = build(base, fs=FaultyFileSystem(plan=nth_of("writev", 2, errno.ENOSPC)))
     with pytest.raises(AtomicWriteError) as caught:
         failing.save_session_answers(session_id, ANSWERS)
     path = base / session_id / "answers.json"

@@ -9,7 +9,6 @@ from typing import Any, Final
 import pytest
 
 from agentforge_sessions.questions import (
-    InvalidAnswers,
     QuestionError,
     format_elaborate_request,
     format_inactive,
@@ -48,10 +47,6 @@ def expected(case: dict[str, Any]) -> dict[str, str]:
 @pytest.mark.parametrize("case", cases("format_user_response.json"))
 def test_a_formatted_response_is_byte_for_byte_the_same(case: dict[str, Any]) -> None:
     document, questions, *session_id = case["args"]
-    if case["name"] == "index as string is not matched":
-        with pytest.raises(InvalidAnswers, match="expected a whole number"):  # not our format
-            parse_answers(document["answers"])
-        return
     answers = parse_answers(document["answers"])
     assert outcome(
         lambda: format_user_response(answers, parse_questions(questions), *session_id)
@@ -61,10 +56,6 @@ def test_a_formatted_response_is_byte_for_byte_the_same(case: dict[str, Any]) ->
 @pytest.mark.parametrize("case", cases("validate_answers.json"))
 def test_answers_are_checked_with_the_same_words(case: dict[str, Any]) -> None:
     document, questions = case["args"]
-    if case["name"].startswith("ok missing index"):
-        with pytest.raises(InvalidAnswers, match="is missing"):  # the document asks for an index
-            parse_answers(document["answers"])
-        return
     answers = parse_answers(document["answers"])
     assert outcome(
         lambda: validate_answers(answers, parse_questions(questions)) or "ok"

@@ -34,6 +34,7 @@ from agentforge_sessions.questions import (
     TooManySessions,
     UnreadableQuestion,
     UserAnswer,
+    format_user_response,
 )
 from agentforge_sessions.questions.domain import TRANSITIONS, next_status
 from tests.support.clock import FakeClock
@@ -460,6 +461,10 @@ def test_a_session_is_never_seen_before_all_of_its_files_are(base: Path) -> None
             "The text for question 0 has more than 20,000 characters",
         ),
         ([UserAnswer(question_index=0, custom_text="")], "Answer for question 0 has neither"),
+        (
+            [ANSWERS[0], UserAnswer(question_index=None, custom_text="x")],
+            "answers[1].questionIndex: expected a whole number; the answer names no question",
+        ),
     ],
 )
 def test_answers_that_do_not_fit_are_refused_and_nothing_is_written(
@@ -472,6 +477,36 @@ def test_answers_that_do_not_fit_are_refused_and_nothing_is_written(
     assert str(caught.value).startswith(fault)
     assert caught.value.session_id == session_id
     assert content(base) == before
+
+
+def test_an_entry_of_another_program_without_an_index_hides_no_answer(
+    sessions: QuestionSessions, base: Path
+) -> None:
+    session_id = sessions.create_session(QUESTIONS)
+    entries = [
+        {"customText": "to nothing"},
+        {"questionIndex": "0", "selectedOption": "SQLite"},
+        {"questionIndex": 1, "selectedOptions": ["Auth"]},
+    ]
+    document = {"sessionId": session_id, "answers": entries, "timestamp": "2026-03-01T09:30:00Z"}
+    (base / session_id / "answers.json").write_text(json.dumps(document))
+
+    session = sessions.get(session_id)
+
+    assert session.status is SessionStatus.COMPLETED
+    assert session.answers is not None
+    named = UserAnswer(question_index=1, selected_options=["Auth"])
+    assert session.answers.numbered() == [(1, named)]
+    assert format_user_response(session.answers, QUESTIONS) == (
+        "Here are the user's answers:\n\n2. Which features?\n→ Auth — log in"
+    )
+    report = sessions.validate_session(session_id)
+    assert report.is_valid
+    assert [one for one in report.remarks if "questionIndex" in one] == [
+        f"answers.json: answers[{i}].questionIndex: expected a whole number; "
+        "the answer names no question"
+        for i in (0, 1)
+    ]
 
 
 def test_a_reason_of_blanks_is_none(sessions: QuestionSessions) -> None:

@@ -25,8 +25,15 @@ from agentforge_sessions.questions import (
     SessionStatus,
 )
 from agentforge_sessions.questions import waiting as waiting_module
+from agentforge_sessions.questions.change_feed import follow_changes, follow_changes_async
+from agentforge_sessions.questions.inotify import is_available
 from agentforge_sessions.questions.waiting import Deadline, ThreadBell
-from agentforge_sessions.questions.watching import FileWatcher, NoWatcher
+from agentforge_sessions.questions.watching import (
+    FileWatcher,
+    InotifyWatcher,
+    NoWatcher,
+    process_watcher,
+)
 from tests.support.clock import FakeClock
 from tests.support.promptness import soonest
 from tests.support.questions import (
@@ -443,17 +450,8 @@ def test_changes_tell_of_everything_and_end_when_told_to(base: Path) -> None:
         stop.set()
 
 
-def test_changes_are_found_by_looking_where_nobody_tells(
-    base: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import watchfiles
-
-    def refuse(*_: object, **__: object) -> Iterator[set[tuple[int, str]]]:
-        raise OSError("no inotify here")
-        yield
-
-    monkeypatch.setattr(watchfiles, "watch", refuse)
-    sessions = QuestionSessions(base)
+def test_changes_are_found_by_looking_where_nobody_tells(base: Path) -> None:
+    sessions = QuestionSessions(base, watcher=NoWatcher())
     found = sessions.changes()
     assert next(found) == frozenset()
     session_id = sessions.create_session(QUESTIONS)
@@ -463,6 +461,64 @@ def test_changes_are_found_by_looking_where_nobody_tells(
         assert session_id in next(found)
     assert session_id in next(found)
     found.close()  # type: ignore[attr-defined]
+
+
+@pytest.mark.skipif(not is_available(), reason="this system has no inotify")
+def test_changes_are_reported_by_the_watcher_of_the_waits_without_a_look(base: Path) -> None:
+    sessions = QuestionSessions(base)
+    watcher = InotifyWatcher()
+    found = follow_changes(sessions.store, watcher, look_s=1000.0)
+    assert next(found) == frozenset()
+    session_id = sessions.create_session(QUESTIONS)
+
+    def until_seen() -> None:
+        while session_id not in next(found):
+            pass
+
+    until_seen()
+    sessions.reject_session(session_id)  # in a directory that was not there at the beginning
+    until_seen()
+    status = base / session_id / "status.json"
+    status.write_text(status.read_text())  # as another program does it, in place
+    until_seen()
+    os.rename(base / session_id, base / ".gone")
+    until_seen()
+    os.rename(base / ".gone", base / session_id)
+    until_seen()
+    found.close()  # type: ignore[attr-defined]
+
+
+def test_nothing_is_watched_any_more_once_nobody_follows(base: Path) -> None:
+    watcher = CountingWatcher()
+    sessions = QuestionSessions(base, watcher=watcher)
+    session_id = sessions.create_session(QUESTIONS)
+    found = sessions.changes()
+    next(found)
+    assert watcher.watched == [base, base / session_id]
+    assert watcher.active == 2
+    found.close()  # type: ignore[attr-defined]
+    assert watcher.active == 0
+
+
+@pytest.mark.anyio
+async def test_async_changes_are_reported_without_a_look(base: Path) -> None:
+    sessions = QuestionSessions(base)
+    found = follow_changes_async(sessions.store, process_watcher(), look_s=1000.0)
+    assert await anext(found) == frozenset()
+    session_id = sessions.create_session(QUESTIONS)
+    while session_id not in await anext(found):
+        pass
+    sessions.reject_session(session_id)
+    while session_id not in await anext(found):
+        pass
+    await found.aclose()
+
+
+@pytest.mark.anyio
+async def test_async_changes_yield_nothing_where_nothing_changed_for_long(base: Path) -> None:
+    found = QuestionSessions(base).changes_async(at_least_every_s=0)
+    assert [await anext(found) for _ in range(3)] == [frozenset()] * 3
+    await found.aclose()
 
 
 @pytest.mark.anyio

@@ -233,15 +233,15 @@ def _result(session: QuestionSession, status: SessionStatus, text: str) -> gives
     if session.answers is not None and status is SessionStatus.COMPLETED:
         answers = [
             gives.AnswerResult(
-                question_index=one.question_index,
-                prompt=session.questions[one.question_index].prompt,
+                question_index=index,
+                prompt=session.questions[index].prompt,
                 selected_option=one.selected_option,
                 selected_options=list(one.selected_options)
                 if one.selected_options is not None
                 else None,
                 custom_text=one.custom_text,
             )
-            for one in session.answers.answers
+            for index, one in session.answers.numbered()
         ]
     return gives.QuestionsResult(
         session_id=session.session_id,

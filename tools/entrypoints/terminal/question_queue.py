@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final, Protocol
@@ -17,6 +18,7 @@ from ...event_log import get_logger
 from ...questions import (
     Asker,
     Question,
+    QuestionError,
     QuestionSessions,
     SessionNotFound,
     SessionStatus,
@@ -38,9 +40,6 @@ _SETTLED_NS: Final = 100_000_000
 files moves in steps of up to 10 ms (HZ=100)."""
 
 _Marks = dict[str, tuple[int, int]]
-
-_DEBOUNCE_MS: Final = 100
-_STEP_MS: Final = 50
 
 
 @frozen(kw_only=True)
@@ -239,25 +238,19 @@ class StoredQuestions:
     async def changes(self) -> AsyncIterator[None]:
         """Yield at once, then whenever the queue may have changed, and each `POLL_S` anyway.
 
-        The file system reports changes (inotify); the poll is the guarantee where it does not.
+        The watcher that wakes waits reports them; the looks of `changes_async` are the guarantee
+        where it does not.
         """
         import anyio
-        from watchfiles import awatch
 
         yield
         while True:
             try:
-                async for _ in awatch(
-                    self.where,
-                    watch_filter=None,
-                    debounce=_DEBOUNCE_MS,
-                    step=_STEP_MS,
-                    rust_timeout=int(POLL_S * 1000),
-                    yield_on_timeout=True,
-                    recursive=True,
-                ):
-                    yield
-            except OSError as error:  # the directory was deleted, or there are no watches left
+                found = self._sessions.changes_async(at_least_every_s=POLL_S)
+                async with aclosing(found) as changes:
+                    async for _ in changes:
+                        yield
+            except (OSError, QuestionError) as error:  # the directory can't be read or made
                 _log.debug("terminal.watch_lost", path=str(self.where), fault=str(error))
             await anyio.sleep(POLL_S)
             yield
