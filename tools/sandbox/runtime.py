@@ -177,7 +177,8 @@ def ensure_ready() -> Path | None:
     cache = cache_directory()
     with _ready_lock:
         if cache not in _ready:
-            with _compile_lock(cache):
+            with _compile_lock(cache) as locked:
+                _share_library(cache, may_make=locked)
                 _warm_up(cache)
             _ready.add(cache)
         _found[surroundings] = cache
@@ -257,10 +258,13 @@ def _usable(file: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _compile_lock(cache: Path | None) -> Iterator[None]:
-    """Held while this process loads or compiles, so that processes starting together share one."""
+def _compile_lock(cache: Path | None) -> Iterator[bool]:
+    """Held while this process loads or compiles, so that processes starting together share one.
+
+    Gives whether it is held: not where the directory takes no lock file, or there is none.
+    """
     if cache is None:
-        yield
+        yield False
         return
     try:
         cache.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -269,16 +273,26 @@ def _compile_lock(cache: Path | None) -> Iterator[None]:
     except OSError as error:
         # A read-only cache that is warm needs no lock; a cold one is compiled by each process.
         _log.debug("runtime.compile_lock_unavailable", cache=str(cache), reason=str(error))
-        yield
+        yield False
         return
     try:
+        locked = True
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
         except OSError as error:
+            locked = False
             _log.debug("runtime.compile_lock_unavailable", cache=str(cache), reason=str(error))
-        yield
+        yield locked
     finally:
         os.close(fd)
+
+
+def _share_library(cache: Path | None, *, may_make: bool) -> None:
+    from .library import share_library
+
+    digest = _listed_digests(_artifacts_dir()).get("python-stdlib.zip")
+    if cache is not None and digest is not None:
+        share_library(cache, digest, may_make=may_make)
 
 
 def _warm_up(cache: Path | None) -> None:
@@ -299,17 +313,22 @@ def _artifacts_dir() -> Path | None:
 
 def _compiled_name(directory: Path | None) -> str | None:
     """The file name the runner gives the compiled interpreter; it is metered, hence `fuel`."""
-    if directory is None:
+    digest = _listed_digests(directory).get("python-snapshot.wasm")
+    if digest is None:
         return None
+    return f"{digest[:32]}-wasmtime{_version('wasmtime')}-fuel.cwasm"
+
+
+def _listed_digests(directory: Path | None) -> dict[str, str]:
+    """The digests of the interpreter's files, by name, as they are listed beside them."""
+    if directory is None:
+        return {}
     try:
         lines = (directory / "SHA256SUMS").read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
-        return None
-    for line in lines:
-        parts = line.split()
-        if len(parts) == 2 and parts[1].lstrip("*") == "python-snapshot.wasm":
-            return f"{parts[0].lower()[:32]}-wasmtime{_version('wasmtime')}-fuel.cwasm"
-    return None
+        return {}
+    parts = [line.split() for line in lines]
+    return {part[1].lstrip("*"): part[0].lower() for part in parts if len(part) == 2}
 
 
 def _guest_python(directory: Path | None) -> str | None:

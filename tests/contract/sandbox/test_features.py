@@ -34,12 +34,18 @@ from agentforge_sessions.sandbox import (
     prepare,
 )
 from tests.support.promptness import given_time, soonest, when
+from tests.support.soak import SOAKING
 
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(900)
 
 
-@pytest.fixture(scope="module", autouse=True, params=[0, 2], ids=["no pool", "pool"])
+@pytest.fixture(
+    scope="module",
+    autouse=True,
+    params=[2, 0] if SOAKING else [2],
+    ids=lambda size: "pool" if size else "no pool",
+)
 def _prepared(request: pytest.FixtureRequest) -> Iterator[None]:
     prepare()
     size = pool_stats().size

@@ -35,10 +35,21 @@ def _prepared() -> None:
     prepare()
 
 
-@pytest.fixture(params=[None, "process"], ids=["here", "apart"])
-def sandbox(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sandbox]:
-    with create_sandbox(workspace=tmp_path / "w", policy=POLICY, isolation=request.param) as made:
+@pytest.fixture(scope="module", params=[None, "process"], ids=["here", "apart"])
+def shared(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Sandbox]:
+    workspace = tmp_path_factory.mktemp("shared") / "w"
+    with create_sandbox(workspace=workspace, policy=POLICY, isolation=request.param) as made:
         yield made
+
+
+@pytest.fixture
+def sandbox(shared: Sandbox) -> Sandbox:
+    """One over an empty workspace; a worker may have served other tests."""
+    for left in shared.workspace.iterdir():
+        left.rmdir() if left.is_dir() else left.unlink()
+    return shared
 
 
 LOSING = {

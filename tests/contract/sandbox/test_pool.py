@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from agentforge_sessions.sandbox import (
     CancelToken,
@@ -28,7 +29,13 @@ from agentforge_sessions.sandbox import (
     warm_pool,
 )
 from agentforge_sessions.sandbox.interpreter import class_of, open_interpreter
-from agentforge_sessions.sandbox.interpreter_pool import InterpreterPool
+from agentforge_sessions.sandbox.interpreter_pool import (
+    POOL_VARIABLE,
+    RESTORE_VARIABLE,
+    InterpreterPool,
+    _restore_from_environment,
+    _size_from_environment,
+)
 from agentforge_sessions.sandbox.request import checked_request
 from agentforge_sessions.sandbox.workspace_lock import try_claim
 from tests.support.promptness import given_time, soonest, when
@@ -200,23 +207,32 @@ def test_every_interpreter_is_used_once_where_that_is_wanted(sandbox: Sandbox) -
     assert pool_stats().restored >= 1
 
 
-@pytest.mark.parametrize(("value", "restores"), [("0", 0), ("1", 2), ("", 2), ("never", 0)])
+@pytest.mark.parametrize(
+    ("value", "restores"), [("0", False), ("1", True), ("", True), (" ", True), ("never", False)]
+)
 def test_the_environment_says_whether_interpreters_are_restored(
-    tmp_path: Path, value: str, restores: int
+    monkeypatch: pytest.MonkeyPatch, value: str, restores: bool
 ) -> None:
+    monkeypatch.setenv(RESTORE_VARIABLE, value)
+    with capture_logs() as told:
+        assert _restore_from_environment() is restores
+    assert [one["event"] for one in told] == ["pool.restore_ignored"] * (value == "never")
+
+
+def test_a_process_whose_environment_says_so_restores_none(tmp_path: Path) -> None:
     done = run(
-        "import logging, sys\n"
-        "logging.basicConfig(stream=sys.stdout)\n"
+        "import sys\n"
         "from agentforge_sessions.sandbox import *\n"
         "for _ in range(2):\n"
         "    create_sandbox(workspace=sys.argv[1]).execute('1')\n"
         "    assert warm_pool(60)\n"
-        "print(pool_stats().restored)",
+        "stats = pool_stats()\n"
+        "print(stats.size, stats.restored)",
         str(tmp_path / "w"),
-        AGENTFORGE_SANDBOX_RESTORE=value,
+        AGENTFORGE_SANDBOX_RESTORE="0",
+        AGENTFORGE_SANDBOX_POOL="1",
     )
-    assert done.stdout.splitlines()[-1] == str(restores), done.stderr
-    assert ("pool.restore_ignored" in done.stdout) is (value == "never")
+    assert done.stdout == "1 0\n", done.stderr
 
 
 def test_nothing_of_an_execution_is_left_in_the_interpreter_of_the_next(sandbox: Sandbox) -> None:
@@ -460,13 +476,17 @@ def test_a_process_may_end_while_the_pool_is_being_filled(tmp_path: Path) -> Non
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize(("value", "size"), [("0", 0), ("5", 5), ("", 2), ("many", 2), ("-1", 2)])
-def test_the_environment_sets_the_size(value: str, size: int) -> None:
-    done = run(
-        "from agentforge_sessions.sandbox import pool_stats; print(pool_stats().size)",
-        AGENTFORGE_SANDBOX_POOL=value,
-    )
-    assert done.stdout.splitlines()[-1] == str(size)
+@pytest.mark.parametrize(
+    ("value", "size"), [("0", 0), ("5", 5), ("", 2), ("many", 2), ("-1", 2), ("65", 2)]
+)
+def test_the_environment_sets_the_size(
+    monkeypatch: pytest.MonkeyPatch, value: str, size: int
+) -> None:
+    monkeypatch.setenv(POOL_VARIABLE, value)
+    with capture_logs() as told:
+        assert _size_from_environment() == size
+    ignored = value in ("many", "-1", "65")
+    assert [one["event"] for one in told] == ["pool.size_ignored"] * ignored
 
 
 def test_a_forked_child_has_no_pool_and_says_so(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import select
@@ -21,6 +20,7 @@ from agentforge_sessions.sandbox import (
     write_session_file,
 )
 from tests.e2e.cli.conftest import DEADLINE_S, Installed, Process
+from tests.support.soak import SOAKING
 
 TREE = Path(__file__).parents[3]
 SESSION = re.compile(r"^Session ([0-9a-f-]{36})$", re.MULTILINE)
@@ -62,12 +62,9 @@ def test_exec_makes_a_session_tells_its_id_on_stderr_and_keeps_its_files(
     assert (files_of(agentforge, found[1]) / "a").read_text() == "b"
 
 
-@pytest.mark.parametrize("code", [3, 130])
-def test_exec_ends_with_the_exit_code_of_the_code(
-    agentforge: Installed, session: str, code: int
-) -> None:
-    done = agentforge("sandbox", "exec", "-c", f"raise SystemExit({code})", "--session", session)
-    assert (done.code, done.out, done.err) == (code, "", "")
+def test_exec_ends_with_the_exit_code_of_the_code(agentforge: Installed, session: str) -> None:
+    done = agentforge("sandbox", "exec", "-c", "raise SystemExit(130)", "--session", session)
+    assert (done.code, done.out, done.err) == (130, "", "")
 
 
 def test_exec_runs_a_file_with_a_standard_input_of_its_own(
@@ -106,27 +103,14 @@ def test_exec_makes_output_safe_for_a_terminal_and_shows_it_as_it_comes(
     assert all(line.isprintable() for line in done.out.replace("\r\n", "\n").split("\n"))
 
 
-@pytest.mark.parametrize(
-    ("options", "code", "told"),
-    [
-        (["--timeout", "0.2"], "while True: pass", "longer than its deadline"),
-        (["--fuel", "60000000"], "while True: pass", "used up its fuel"),
-    ],
-)
 def test_exec_ends_with_124_when_a_limit_ended_the_code(
-    agentforge: Installed, session: str, options: list[str], code: str, told: str
+    agentforge: Installed, session: str
 ) -> None:
-    done = agentforge("sandbox", "exec", "-c", code, "--session", session, *options)
-    assert done.code == 124
-    assert told in done.err
-
-
-def test_exec_bounds_the_memory(agentforge: Installed, session: str) -> None:
     done = agentforge(
-        *("sandbox", "exec", "-c", "b'x' * (200 << 20)", "--session", session),
-        *("--memory", "128MiB", "--json"),
+        *("sandbox", "exec", "-c", "while True: pass", "--session", session, "--timeout", "0.2")
     )
-    assert (done.code, done.document["exit_code"], done.document["trapped"]) == (1, 1, "memory")
+    assert done.code == 124
+    assert "longer than its deadline" in done.err
 
 
 def test_exec_in_json_is_one_document_with_everything(agentforge: Installed) -> None:
@@ -205,7 +189,7 @@ main()
 
 def test_threads_of_the_engine_that_are_late_change_no_exit_code(agentforge: Installed) -> None:
     """What the engine frees on its own threads as the process ends, as on a busy machine."""
-    for _ in range(2):
+    for _ in range(10 if SOAKING else 2):
         done = subprocess.run(
             [sys.executable, "-c", LATE, "sandbox", "exec", "-c", "raise SystemExit(9)"],
             cwd=agentforge.directory,
@@ -245,31 +229,6 @@ def test_shell_shows_errors_with_the_line_and_goes_on(agentforge: Installed, ses
     assert "SyntaxError" in done.err
     assert "exited with 4" in done.err
     assert "agentforge" not in done.err
-
-
-def test_shell_takes_syntax_that_this_python_may_not_know(
-    agentforge: Installed, session: str
-) -> None:
-    done = in_shell(
-        agentforge,
-        session,
-        "type N = int\ndef first[T](x: list[T]) -> T:\n    return x[0]\n\nfirst([5])\n",
-    )
-    assert (done.out, done.err) == ("5\n", "")
-
-
-def test_shell_tells_that_a_limit_lost_the_variables(agentforge: Installed, session: str) -> None:
-    done = in_shell(
-        agentforge, session, "x = 1\nwhile True: pass\n\n'x' in globals()\n", "--fuel", "60000000"
-    )
-    assert (done.code, done.out) == (0, "False\n")
-    assert "stopped (fuel): the variables are lost, the files are kept" in done.err
-
-
-def test_shell_in_json_writes_a_document_for_each_turn(agentforge: Installed, session: str) -> None:
-    done = in_shell(agentforge, session, "x = 2\nx\n", "--json")
-    documents = [json.loads(line) for line in done.out.splitlines()]
-    assert [(one["turn"], one["stdout"]) for one in documents] == [(1, ""), (2, "2\n")]
 
 
 def test_shell_at_a_terminal_ends_a_turn_with_ctrl_c_and_itself_with_ctrl_d(

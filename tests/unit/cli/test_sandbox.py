@@ -304,6 +304,17 @@ def test_the_exit_code_of_the_code_is_passed_on_and_a_limit_is_124(
     assert done.document["exit_code"] == (None if trapped else ended)
 
 
+def test_code_that_used_up_its_fuel_is_told(sandboxes: Sandboxes) -> None:
+    done = sandboxes("exec", "-c", "while True: pass", "--fuel", "60000000")
+    assert done.code == 124
+    assert "used up its fuel" in done.err
+
+
+def test_exec_bounds_the_memory(sandboxes: Sandboxes) -> None:
+    done = sandboxes("exec", "-c", "b'x' * (200 << 20)", "--memory", "128MiB", "--json")
+    assert (done.code, done.document["exit_code"], done.document["trapped"]) == (1, 1, "memory")
+
+
 def test_a_quota_that_refused_something_is_told(
     sandboxes: Sandboxes,
 ) -> None:
@@ -437,4 +448,24 @@ def test_shell_reads_no_more_than_it_is_given(
     monkeypatch.setattr(sys, "stdin", io.StringIO("x = 2\nx * 2\n"))
     done = sandboxes("shell", "--json")
     assert done.code == 0
-    assert [json.loads(line)["stdout"] for line in done.out.splitlines()] == ["", "4\n"]
+    documents = [json.loads(line) for line in done.out.splitlines()]
+    assert [(one["turn"], one["stdout"]) for one in documents] == [(1, ""), (2, "4\n")]
+
+
+def test_shell_takes_syntax_that_this_python_may_not_know(
+    sandboxes: Sandboxes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed = "type N = int\ndef first[T](x: list[T]) -> T:\n    return x[0]\n\nfirst([5])\n"
+    monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+    done = sandboxes("shell", "--session", sandboxes.new("one"))
+    assert (done.code, done.out, done.err) == (0, "5\n", "")
+
+
+def test_shell_tells_that_a_limit_lost_the_variables(
+    sandboxes: Sandboxes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed = "x = 1\nwhile True: pass\n\n'x' in globals()\n"
+    monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+    done = sandboxes("shell", "--session", sandboxes.new("one"), "--fuel", "60000000")
+    assert (done.code, done.out) == (0, "False\n")
+    assert "stopped (fuel): the variables are lost, the files are kept" in done.err

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.sandbox.process_exit import REST_SECONDS, let_engine_rest
+from tests.support.soak import SOAKING
 
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(900)
@@ -119,7 +120,7 @@ create_sandbox(workspace=sys.argv[1]).execute("print(1)")
 
 
 def test_a_program_of_anybody_ends_well_whose_engine_frees_late(tmp_path: Path) -> None:
-    for _ in range(2):
+    for _ in range(10 if SOAKING else 2):
         done = subprocess.run(
             [sys.executable, "-c", COMPUTING, str(tmp_path / "w")],
             capture_output=True,

@@ -96,6 +96,20 @@ def test_a_result_with_a_field_of_another_kind_is_none(
             decode_result(said, Path("/nowhere"))
 
 
+@pytest.mark.parametrize("said", [None, 1, [], "text", {}, {"stdout": 1}, {"exit_code": "0"}])
+def test_what_is_no_result_is_none(said: object) -> None:
+    with pytest.raises(BadMessage):
+        decode_result(said, Path("/nowhere"))
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"no json", b"[]", b"{}", b'{"kind": 1}', b"[" * 100_000, b"\xff"]
+)
+def test_what_is_no_answer_is_refused(data: bytes) -> None:
+    with pytest.raises(BadMessage):
+        decode_answer(data)
+
+
 @given(st.binary(max_size=100))
 def test_any_bytes_are_an_answer_or_refused(data: bytes) -> None:
     with contextlib.suppress(BadMessage):
@@ -118,7 +132,8 @@ def test_arguments_are_told_in_short(arguments: dict[str, object], line: str) ->
 
 
 def test_large_arguments_are_cut() -> None:
-    line = summary({f"name{i}": "x" * 10**6 for i in range(1000)})
+    large = "x" * 10**6
+    line = summary({f"name{i}": large for i in range(1000)})
     assert len(line) <= 200
     assert line.startswith("name0='xxx")
     assert line.endswith("...")

@@ -213,3 +213,8 @@ def test_a_failure_of_preparing_is_raised_to_its_caller(
     monkeypatch.setattr(runtime_module, "ensure_ready", fail)
     with pytest.raises(SandboxUnavailable, match="no"):
         prepare()
+
+
+def test_importing_the_package_loads_no_engine() -> None:
+    program = "import sys, agentforge_sessions.sandbox; sys.exit('wasmtime' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
