@@ -35,7 +35,8 @@ if phase == "green" and not (here / "slept").exists():
     sys.exit(1)
 print((here / (phase + ".md")).read_text())
 """
-SLOW = "import time\ntime.sleep(3)\n"
+# Long enough for a gate of red to be killed in; those that have the component need not wait.
+SLOW = "import os, time\nif not os.path.exists('/app/adder.py'):\n    time.sleep(3)\n"
 
 
 def command(base: Path, *words: str) -> subprocess.Popen[bytes]:

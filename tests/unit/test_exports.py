@@ -30,5 +30,7 @@ def test_importing_the_package_loads_no_part_of_it() -> None:
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     find = on_first_use("agentforge_sessions.prune", {"engine": "prune"})
-    with pytest.raises(AttributeError, match=r"module 'agentforge_sessions\.prune' has no attribute 'plan'"):
+    with pytest.raises(
+        AttributeError, match=r"module 'agentforge_sessions\.prune' has no attribute 'plan'"
+    ):
         find("plan")

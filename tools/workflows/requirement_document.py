@@ -132,7 +132,9 @@ class RequirementReader:
         fields = Fields(node, where, self._faults)
         name = fields.name("name", COMPONENT_ID, "it has a-z 0-9 _ and begins with a letter")
         description = fields.text("description")
-        module = fields.name("module", _MODULE, "it is a module, as tools.harness.session_store")
+        module = fields.name(
+            "module", _MODULE, "it is a module, as agentforge_sessions.harness.session_store"
+        )
         location = path_of(fields, "impl_file")
         tests = path_of(fields, "test_file", test=True)
         fields.texts("dependencies")

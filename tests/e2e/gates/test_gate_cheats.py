@@ -136,9 +136,8 @@ def test_component_that_rewrites_the_tests_does_not_pass_green(gates: SandboxGat
     assert "tests/test_more.py was changed while the tests ran" in told(verdict)
 
 
-@pytest.mark.parametrize(
-    "use",
-    [
+def test_constant_that_is_missing_is_a_right_reason(gates: SandboxGates) -> None:
+    uses = (
         "'x' * (MOST + 1)",
         "range(MOST)",
         "1 - MOST",
@@ -147,12 +146,15 @@ def test_component_that_rewrites_the_tests_does_not_pass_green(gates: SandboxGat
         "'%d' % MOST",
         "-MOST",
         "MOST == 3",
-    ],
-)
-def test_constant_that_is_missing_is_a_right_reason(gates: SandboxGates, use: str) -> None:
-    test = f"from adder import MOST\n\ndef test_ac_01_most():\n    assert ({use}) and False\n"
-    verdict = judge(gates, "tests_fail", {"tests/test_adder.py": test})
+    )
+    tests = [
+        f"def test_ac_01_most_{number}():\n    assert ({use}) and False\n"
+        for number, use in enumerate(uses)
+    ]
+    text = "\n".join(["from adder import MOST\n", *tests])
+    verdict = judge(gates, "tests_fail", {"tests/test_adder.py": text})
     assert verdict.passed, verdict.evidence
+    assert verdict.facts["failed"] == verdict.facts["collected"] == len(uses)
 
 
 @pytest.mark.parametrize(

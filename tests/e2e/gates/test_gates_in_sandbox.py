@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.adapters.gate_sandbox import SandboxGates, prepare_kit
+from agentforge_sessions.adapters.gate_kit import prepare_kit
+from agentforge_sessions.adapters.gate_sandbox import SandboxGates
 from agentforge_sessions.harness import PhaseResult
 from agentforge_sessions.sandbox import prepare
 from agentforge_sessions.workflows.agent_workflow import Gate
@@ -152,41 +155,69 @@ def test_red_is_not_passed_for_another_reason(
     assert words in "\n".join([verdict.summary, *verdict.evidence])
 
 
-@pytest.mark.parametrize(
-    ("test", "words"),
-    [
-        ("def test_ac_01(): pass", "passes before there is an implementation"),
-        ("def test_ac_01():\n    with pytest.raises(Exception):\n        add(1)", None),
-        ("@pytest.mark.skip\ndef test_ac_01(): add(1, 2)", "is skipped"),
-        ("def test_ac_01(nothing): add(1, 2)", "wrong reason: FixtureLookupError"),
-        ("def test_ac_01(): assert add.x.y", None),
-        ("@pytest.mark.xfail\ndef test_ac_01(): assert False", "is skipped"),
-        ("async def test_ac_01(): assert add(1, 2) == 3", "is a coroutine"),
-        ("def test_ac_01(): assert 1 == 2", "fails without having used adder"),
-        ("def test_ac_01(): pytest.fail('todo')", "fails without having used adder"),
-        ("def test_ac_01(): raise NotImplementedError", "fails without having used adder"),
-        (
-            "def test_ac_01():\n    with pytest.raises(NotANumber):\n        pass",
-            "fails without having used adder",
-        ),
-        (
-            "def test_ac_01():\n    with pytest.raises(NotANumber):\n        raise ValueError",
-            "wrong reason: ValueError",
-        ),
-        ("def test_ac_01(): assert add == 3", None),
-        ("def test_ac_01(): assert isinstance(3, NotANumber)", None),
-        ("def test_ac_01():\n    import adder\n    assert adder.LIMIT == 3", None),
-    ],
+RIGHT = (
+    "def test_ac_01():\n    with pytest.raises(Exception):\n        add(1)",
+    "def test_ac_01(): assert add.x.y",
+    "def test_ac_01(): assert add == 3",
+    "def test_ac_01(): assert isinstance(3, NotANumber)",
+    "def test_ac_01():\n    import adder\n    assert adder.LIMIT == 3",
 )
-def test_each_red_test_has_to_fail_for_want_of_the_implementation(
-    gates: SandboxGates, test: str, words: str | None
+WRONG = {
+    "def test_ac_01(): pass": "passes before there is an implementation",
+    "@pytest.mark.skip\ndef test_ac_01(): add(1, 2)": "is skipped",
+    "def test_ac_01(nothing): add(1, 2)": "wrong reason: FixtureLookupError",
+    "@pytest.mark.xfail\ndef test_ac_01(): assert False": "is skipped",
+    "async def test_ac_01(): assert add(1, 2) == 3": "is a coroutine",
+    "def test_ac_01(): assert 1 == 2": "fails without having used adder",
+    "def test_ac_01(): pytest.fail('todo')": "fails without having used adder",
+    "def test_ac_01(): raise NotImplementedError": "fails without having used adder",
+    "def test_ac_01():\n    with pytest.raises(NotANumber):\n        pass": (
+        "fails without having used adder"
+    ),
+    "def test_ac_01():\n    with pytest.raises(NotANumber):\n        raise ValueError": (
+        "wrong reason: ValueError"
+    ),
+}
+
+
+def odd(number: int) -> str:
+    return f"test_ac_01_odd_{number:02}"
+
+
+def judge_odd(gates: SandboxGates, tests: Iterable[str]) -> Verdict:
+    """Judge the good tests and these, each under a name of its own."""
+    named = [test.replace("test_ac_01", odd(number)) for number, test in enumerate(tests)]
+    text = "\n\n".join([PYTEST, *named])
+    return judge(gates, "tests_fail", {"tests/test_adder.py": text})
+
+
+@pytest.fixture(scope="module")
+def wrong(gates: SandboxGates) -> Verdict:
+    """The verdict on all that is wrong, in one run."""
+    return judge_odd(gates, WRONG)
+
+
+def test_red_passes_each_test_that_fails_for_want_of_the_implementation(
+    gates: SandboxGates,
 ) -> None:
-    text = PYTEST + f"\n{test.replace('test_ac_01', 'test_ac_01_odd')}\n"
-    verdict = judge(gates, "tests_fail", {"tests/test_adder.py": text})
-    assert verdict.passed is (words is None), verdict.evidence
-    if words is not None:
-        assert words in verdict.evidence[0]
-        assert "1 of 4 tests do not fail for the right reason" in verdict.summary
+    verdict = judge_odd(gates, RIGHT)
+    assert verdict.passed, verdict.evidence
+    assert verdict.facts["failed"] == verdict.facts["collected"] == 3 + len(RIGHT)
+
+
+def test_red_is_not_passed_for_any_other(wrong: Verdict) -> None:
+    assert not wrong.passed
+    assert f"{len(WRONG)} of {3 + len(WRONG)} tests do not fail for the right" in wrong.summary
+    assert len(wrong.evidence) == len(WRONG)
+
+
+@pytest.mark.parametrize("test", WRONG)
+def test_each_red_test_has_to_fail_for_want_of_the_implementation(
+    wrong: Verdict, test: str
+) -> None:
+    name = odd(list(WRONG).index(test))
+    (piece,) = (one for one in wrong.evidence if f"::{name}: " in one)
+    assert WRONG[test] in piece
 
 
 @pytest.mark.parametrize("framework", ["pytest", "unittest"])
@@ -293,8 +324,41 @@ def test_kit_is_made_once_and_is_whole(gates: SandboxGates, tmp_path: Path) -> N
         "py.py",
         "pygments",
         "pytest",
-    } | {name for name in names if name == "__pycache__"}
+        "modules",
+    }
     assert not [path for path in kit.rglob("*") if path.is_symlink()]
+
+
+def test_kit_is_imported_as_it_was_compiled(gates: SandboxGates) -> None:
+    code = (
+        "import json, os, sys\n"
+        "seen = []\n"
+        "def audit(event, given):\n"
+        "    if event == 'compile':\n"
+        "        seen.append(str(given[1]))\n"
+        "sys.addaudithook(audit)\n"
+        "sys.path.insert(0, '/kit')\n"
+        "os.devnull = '/tmp/.null'\n"
+        "import pytest\n"
+        "pytest.main(['--capture=sys', '--basetemp=/tmp/pytest', 'test_one.py',\n"
+        "    '-p', 'no:cacheprovider', '-p', 'no:faulthandler'])\n"
+        "kit = [file for file in seen if file.startswith('/kit/')]\n"
+        "json.dump([pytest.__file__, kit], open('/app/seen.json', 'w'))\n"
+    )
+    files = {"test_one.py": b"def test_one():\n    assert 1 == 2\n"}
+    execution = gates.run(code, files=files, report="seen.json", kit=True, deadline_s=300)
+    assert execution.report is not None, execution.result.stderr
+    assert json.loads(execution.report) == ["/kit/pytest/__init__.py", []]
+
+
+def test_kit_that_was_not_compiled_is_compiled_by_the_next_one(
+    gates: SandboxGates, tmp_path: Path
+) -> None:
+    kit = tmp_path / gates.kit().name
+    shutil.copytree(gates.kit(), kit, ignore=shutil.ignore_patterns("modules"))
+    own = SandboxGates(kit_directory=tmp_path)
+    assert own.kit() == kit
+    assert (kit / "modules").is_file()
 
 
 def test_missing_pytest_is_told_with_what_to_install(
