@@ -33,7 +33,7 @@ class _EventLogger:
     """Chooses at each event, since a program may configure its logging after the import."""
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self._configured: Any = structlog.get_logger(name)
         self._standard: Any = structlog.wrap_logger(
             logging.getLogger(name),
             processors=[
@@ -46,7 +46,7 @@ class _EventLogger:
         )
 
     def __getattr__(self, method: str) -> Any:
-        logger = structlog.get_logger(self._name) if structlog.is_configured() else self._standard
+        logger = self._configured if structlog.is_configured() else self._standard
         return getattr(logger, method)
 
 
