@@ -193,33 +193,37 @@ class AtomicFileWriter:
             if isinstance(error, OSError):
                 raise self._refused(operation, error) from error
             raise
+        left = self._leftovers()  # before the sync, which then writes the time of this reading too
         try:
             fs.fsync(directory_fd)
         except OSError as error:
             visible = not self._previous.put_back(directory_fd, self._token)
             raise self._refused("fsync of the directory", error, visible=visible) from error
-        self._sweep()
+        if left:
+            self._sweep(left)
 
-    def _sweep(self) -> None:
-        """Remove what killed writers left; what resists stays for the next time."""
-        fs, directory_fd, name = self._fs, self._directory_fd, self._name
-        also_swept = self._also_swept
+    def _leftovers(self) -> list[str]:
+        """Return what looks like a killed writer's, its age aside."""
+        name, also_swept = self._name, self._also_swept
         try:
-            left = [
+            return [
                 entry
-                for entry in fs.listdir(directory_fd)
+                for entry in self._fs.listdir(self._directory_fd)
                 if entry != name and (entry in also_swept or is_temporary(entry, name))
             ]
-            if not left:
-                return
-            until = fs.stat(name, dir_fd=directory_fd).st_mtime - self._leftover_age_s
         except OSError:
-            return
-        for entry in left:
-            with suppress(OSError):
-                found = fs.stat(entry, dir_fd=directory_fd)
-                if not stat.S_ISDIR(found.st_mode) and found.st_mtime <= until:
-                    fs.unlink(entry, dir_fd=directory_fd)
+            return []
+
+    def _sweep(self, left: list[str]) -> None:
+        """Remove what is old enough of the leftovers; what resists stays for the next time."""
+        fs, directory_fd = self._fs, self._directory_fd
+        with suppress(OSError):
+            until = fs.stat(self._name, dir_fd=directory_fd).st_mtime - self._leftover_age_s
+            for entry in left:
+                with suppress(OSError):
+                    found = fs.stat(entry, dir_fd=directory_fd)
+                    if not stat.S_ISDIR(found.st_mode) and found.st_mtime <= until:
+                        fs.unlink(entry, dir_fd=directory_fd)
 
     def _compare(self, expected: bytes) -> None:
         fd = self._fs.open(self._temporary, READ_FLAGS, dir_fd=self._directory_fd)
