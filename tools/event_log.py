@@ -123,8 +123,7 @@ class _EventLogger:
         import structlog
 
         _configure_pending()
-        configured = structlog.is_configured()
-        return getattr(structlog.get_logger(self._name) if configured else self._standard, method)
+        return getattr(self._configured if structlog.is_configured() else self._standard, method)
 
     def bind(self, **fields: object) -> Any:
         """Return a logger that adds `fields` to its events."""
@@ -136,6 +135,12 @@ class _EventLogger:
         if pending is not None:
             return level >= pending.minimum
         return self._logger.isEnabledFor(level)
+
+    @cached_property
+    def _configured(self) -> Any:
+        import structlog
+
+        return structlog.get_logger(self._name)
 
     @cached_property
     def _standard(self) -> Any:

@@ -56,7 +56,7 @@ def names_no_session(value: object) -> bool:
     Such a name is not found rather than refused: it could be an id that was mistyped, and means the
     same in a path as in a message.
     """
-    return is_workspace_name(value) and not is_session_id(value)
+    return not is_session_id(value) and is_workspace_name(value)
 
 
 def session_id_at(moment: datetime) -> str:

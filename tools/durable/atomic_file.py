@@ -15,6 +15,7 @@ import secrets
 import stat
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -47,6 +48,7 @@ def random_token() -> str:
     return secrets.token_hex(8)
 
 
+@lru_cache(maxsize=64)
 def _start(name: str) -> str:
     return f".{os.fsdecode(os.fsencode(name)[:_NAME_BYTES])}{_MARK}"
 
@@ -106,7 +108,7 @@ class AtomicFileWriter:
         """
         self._leftover_age_s = leftover_age_s
         self._also_swept = also_swept
-        self._path = Path(path)
+        self._path = path if isinstance(path, Path) else Path(path)
         self._name = self._path.name
         self._fs: FileSystem = fs if fs is not None else OsFileSystem()
         self._token = token
@@ -177,7 +179,6 @@ class AtomicFileWriter:
         fs, directory_fd = self._fs, self._directory_fd
         operation = "write"
         try:
-            written_at = fs.fstat(self._fd).st_mtime
             fs.fsync(self._fd)
             fd, self._fd = self._fd, -1
             fs.close(fd)
@@ -192,20 +193,33 @@ class AtomicFileWriter:
             if isinstance(error, OSError):
                 raise self._refused(operation, error) from error
             raise
+        left = self._leftovers()  # before the sync, which then writes the time of this reading too
         try:
             fs.fsync(directory_fd)
         except OSError as error:
             visible = not self._previous.put_back(directory_fd, self._token)
             raise self._refused("fsync of the directory", error, visible=visible) from error
-        self._sweep(until=written_at - self._leftover_age_s)
+        if left:
+            self._sweep(left)
 
-    def _sweep(self, *, until: float) -> None:
-        """Remove what killed writers left until a time; what resists stays for the next time."""
+    def _leftovers(self) -> list[str]:
+        """Return what looks like a killed writer's, its age aside."""
+        name, also_swept = self._name, self._also_swept
+        try:
+            return [
+                entry
+                for entry in self._fs.listdir(self._directory_fd)
+                if entry != name and (entry in also_swept or is_temporary(entry, name))
+            ]
+        except OSError:
+            return []
+
+    def _sweep(self, left: list[str]) -> None:
+        """Remove what is old enough of the leftovers; what resists stays for the next time."""
         fs, directory_fd = self._fs, self._directory_fd
         with suppress(OSError):
-            for entry in fs.listdir(directory_fd):
-                if not (is_temporary(entry, self._name) or entry in self._also_swept):
-                    continue
+            until = fs.stat(self._name, dir_fd=directory_fd).st_mtime - self._leftover_age_s
+            for entry in left:
                 with suppress(OSError):
                     found = fs.stat(entry, dir_fd=directory_fd)
                     if not stat.S_ISDIR(found.st_mode) and found.st_mtime <= until:
@@ -270,7 +284,7 @@ def replace_file(
             file is left behind.
     """
     with AtomicFileWriter(
-        path.with_name(name),
+        path if path.name == name else path.with_name(name),
         fs=fs,
         token=token,
         directory_fd=directory_fd,

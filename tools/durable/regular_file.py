@@ -29,6 +29,8 @@ def write_all(fs: FileSystem, fd: int, chunks: Sequence[Chunk]) -> None:
         written = fs.writev(fd, pending[:_IOV_MAX])
         if written <= 0:
             raise OSError(errno.EIO, "the file system took no byte")
+        if written == sum(map(len, pending)):
+            return
         done = 0
         while done < len(pending) and written >= len(pending[done]):
             written -= len(pending[done])

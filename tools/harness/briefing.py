@@ -191,7 +191,9 @@ def _entry_line(entry: SessionHistory) -> str:
 
 def _one_line(text: str, *, limit: int = _MAX_DETAIL) -> str:
     """Put text on one line; of a long one keep the beginning and, with the cause in it, the end."""
-    flat = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else " " for c in text)
+    flat = " ".join(text.split())
     if len(flat) <= limit:
         return flat
     head = limit // 3

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from types import MemberDescriptorType
 from typing import Final
 
 from ..clock import as_utc, utc_now
@@ -201,11 +202,6 @@ class SessionContext:
             self.history.append(
                 SessionHistory(self.created_at, "session_created", self.current_phase)
             )
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if name == "session_id" and hasattr(self, "session_id"):
-            raise ImmutableSessionId(self.session_id)
-        object.__setattr__(self, name, value)
 
     def faults(self) -> list[str]:
         """Return everything that is wrong with the session's own fields; empty when nothing is.
@@ -472,6 +468,26 @@ class SessionContext:
         moment = as_utc(now) if now is not None else utc_now()
         return max(moment, self.updated_at)
 
+
+def _set_once(slot: MemberDescriptorType) -> property:
+    """Return an attribute that is refused a second value, and read as quickly as any other."""
+
+    def set_first(session: SessionContext, value: str) -> None:
+        try:
+            known = slot.__get__(session)
+        except AttributeError:
+            slot.__set__(session, value)
+        else:
+            raise ImmutableSessionId(known)
+
+    def refuse(session: SessionContext) -> None:
+        raise ImmutableSessionId(session.session_id)
+
+    return property(slot.__get__, set_first, refuse)
+
+
+# Not by a `__setattr__` of the class, which would be called for each of its fields.
+type.__setattr__(SessionContext, "session_id", _set_once(vars(SessionContext)["session_id"]))
 
 _NO_HISTORY: Final = "history: is empty, and begins with the entry of the session's creation"
 

@@ -114,6 +114,10 @@ def encode_time(moment: datetime | None) -> str:
     return "null" if moment is None else f'"{moment.isoformat(timespec="microseconds")}"'
 
 
+encode_recent_time: Final = lru_cache(maxsize=64)(encode_time)
+"""As `encode_time`, remembered, of times in UTC: a save writes most of them once more."""
+
+
 # ------------------------------------------------------------------ reading what we wrote ourselves
 
 NAME = f'(?:{PLAIN}|"[^"\\\\\n]*+(?:\\\\.[^"\\\\\n]*+)*+")'

@@ -24,7 +24,7 @@ class SessionState(Enum):
         return self in _TERMINAL
 
 
-_TERMINAL: Final = frozenset({SessionState.COMPLETED, SessionState.ABORTED})
+_TERMINAL: Final = (SessionState.COMPLETED, SessionState.ABORTED)
 
 TRANSITIONS: Final[Mapping[tuple[SessionState, str], SessionState]] = MappingProxyType(
     {

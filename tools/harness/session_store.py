@@ -262,17 +262,22 @@ class SessionStore:
             try:
                 if session.revision == 0:
                     self._create(session, pieces, attachments or {}, path)
-                elif not self._replace(session, pieces, path):
+                elif not self._replace(session, pieces, path, writer):
                     return path
             except WriteError as error:
                 if error.visible:
                     session.revision = revision
                 raise
             session.revision = revision
+            writer.written(pieces[0], session)
         return path
 
     def _replace(
-        self, session: SessionContext, pieces: list[bytes | bytearray], path: Path
+        self,
+        session: SessionContext,
+        pieces: list[bytes | bytearray],
+        path: Path,
+        writer: _Writer,
     ) -> bool:
         """Replace the stored session; False if there was nothing to write."""
         directory = self._place(session.session_id)[0]
@@ -292,7 +297,7 @@ class SessionStore:
             except OSError as error:
                 raise WriteError(path=path, operation="read the old file", cause=error) from error
             else:
-                stored = self._stamp(previous_fd, path)
+                stored = self._stamp(previous_fd, path, writer)
             state = self._require_next(session, stored, path)
             if state.is_terminal and self._load(path) == session:
                 return False
@@ -328,12 +333,15 @@ class SessionStore:
             )
         return stored.state
 
-    def _stamp(self, fd: int, path: Path) -> SessionStamp | None:
+    def _stamp(self, fd: int, path: Path, writer: _Writer | None = None) -> SessionStamp | None:
         """Read what identifies the session that is on disk."""
         try:
             if not stat.S_ISREG(self._fs.fstat(fd).st_mode):
                 raise SessionCorrupted(path=path, faults=["it is not a regular file"])
-            stamp = decode_stamp(self._fs.pread(fd, HEAD_BYTES, 0))
+            data = self._fs.pread(fd, HEAD_BYTES, 0)
+            stamp = None if writer is None else writer.stamp_of(data)
+            if stamp is None:
+                stamp = decode_stamp(data)
         except OSError as error:
             raise WriteError(path=path, operation="read the old file", cause=error) from error
         if stamp is not None:
@@ -462,7 +470,7 @@ class SessionStore:
         with self._mutex:
             writer = self._writers.get(session_id)
             if writer is None or encoder is not None:
-                writer = _Writer(encoder if encoder is not None else SessionEncoder(), RLock())
+                writer = _Writer(encoder if encoder is not None else SessionEncoder())
                 self._writers[session_id] = writer
                 if len(self._writers) > _CACHED_WRITERS:
                     self._writers.popitem(last=False)
@@ -752,12 +760,25 @@ class SessionStore:
         return fitting[0]
 
 
-@frozen
 class _Writer:
     """What writes one session: its encoder, whose pieces are good until it is used again."""
 
-    encoder: SessionEncoder
-    lock: RLock
+    __slots__ = ("_head", "_stamp", "encoder", "lock")
+
+    def __init__(self, encoder: SessionEncoder) -> None:
+        self.encoder = encoder
+        self.lock = RLock()
+        self._head: bytes | bytearray = b""
+        self._stamp: SessionStamp | None = None
+
+    def written(self, head: bytes | bytearray, session: SessionContext) -> None:
+        """Remember the head of the file as it was written, and what it says."""
+        self._head = head
+        self._stamp = SessionStamp(session.revision, session.state, session.created_at)
+
+    def stamp_of(self, data: bytes) -> SessionStamp | None:
+        """Return the stamp of a file that begins as it was written last, else None."""
+        return self._stamp if data.startswith(self._head) else None
 
 
 class _LockedBase:

@@ -17,8 +17,8 @@ from .session_scalars import (
     HEADER,
     SCHEMA_VERSION,
     encode_name,
+    encode_recent_time,
     encode_text,
-    encode_time,
 )
 
 _T = TypeVar("_T")
@@ -28,7 +28,7 @@ def _encode_artifact(artifact: SessionArtifact) -> str:
     return (
         f"  - path: {encode_text(artifact.path)}\n"
         f"    artifact_type: {encode_name(artifact.artifact_type)}\n"
-        f"    timestamp: {encode_time(artifact.timestamp)}\n"
+        f"    timestamp: {encode_recent_time(artifact.timestamp)}\n"
         f"    phase: {encode_name(artifact.phase)}\n"
         f"{indented(artifact.newer_fields, '    ')}"
     )
@@ -36,7 +36,7 @@ def _encode_artifact(artifact: SessionArtifact) -> str:
 
 def _encode_entry(entry: SessionHistory) -> str:
     return (
-        f"  - timestamp: {encode_time(entry.timestamp)}\n"
+        f"  - timestamp: {encode_recent_time(entry.timestamp)}\n"
         f"    action: {encode_name(entry.action)}\n"
         f"    phase: {encode_name(entry.phase)}\n"
         f"    details: {encode_text(entry.details)}\n"
@@ -58,9 +58,9 @@ def encode_head(session: SessionContext, *, revision: int) -> bytes:
         f"workflow_type: {encode_name(session.workflow_type)}\n"
         f"current_phase: {encode_name(session.current_phase)}\n"
         f"attempt_number: {int(session.attempt_number)}\n"
-        f"created_at: {encode_time(session.created_at)}\n"
-        f"updated_at: {encode_time(session.updated_at)}\n"
-        f"completed_at: {encode_time(session.completed_at)}\n"
+        f"created_at: {encode_recent_time(session.created_at)}\n"
+        f"updated_at: {encode_recent_time(session.updated_at)}\n"
+        f"completed_at: {encode_recent_time(session.completed_at)}\n"
         f"token_budget:\n"
         f"  total_budget: {int(budget.total_budget)}\n"
         f"  tokens_used: {int(budget.tokens_used)}\n"
@@ -90,7 +90,7 @@ class _EncodedList(Generic[_T]):
 
     def pieces(self, entries: list[_T]) -> list[bytes | bytearray]:
         new = entries[len(self._entries) :]
-        encoded = self._encoded(new)
+        encoded = self._encoded(new) if new else b""
         self._entries += new
         if self._entries != entries:  # compared in place: a slice would touch every entry
             self._entries, self._bytes = [], bytearray()
