@@ -1,1 +1,81 @@
-"""AgentForge Harness: durable, resumable sessions for long-running agents."""
+"""AgentForge Harness: durable, resumable sessions for long-running agents.
+
+    from agentforge_sessions import build_manager
+
+    manager = build_manager()
+    session = manager.create("tdflow", "red", token_budget=50_000, goal="An interval scheduler")
+
+What most programs need stands here; each name loads its package when it is first asked for, so that
+importing this package costs next to nothing. The packages below have the rest.
+"""
+
+from typing import TYPE_CHECKING
+
+from .exports import on_first_use
+
+if TYPE_CHECKING:
+    from .bootstrap import build_agent_runner, build_manager, build_runner
+    from .errors import AgentForgeError
+    from .harness import (
+        HarnessError,
+        PhaseResult,
+        SessionContext,
+        SessionManager,
+        SessionState,
+        SessionStore,
+    )
+    from .prune import RetentionPolicy
+    from .questions import QuestionSessions
+    from .result import Failure, Success, attempt
+    from .sandbox import (
+        ExecutionPolicy,
+        Sandbox,
+        SandboxResult,
+        create_sandbox,
+        create_session_sandbox,
+        prune_sessions,
+    )
+    from .workflows import AgentWork, CommandAgent, load_workflow
+else:
+    __getattr__ = on_first_use(
+        __name__,
+        {
+            "bootstrap": "build_agent_runner build_manager build_runner",
+            "errors": "AgentForgeError",
+            "harness": "HarnessError PhaseResult SessionContext SessionManager SessionState "
+            "SessionStore",
+            "prune": "RetentionPolicy",
+            "questions": "QuestionSessions",
+            "result": "Failure Success attempt",
+            "sandbox": "ExecutionPolicy Sandbox SandboxResult create_sandbox "
+            "create_session_sandbox prune_sessions",
+            "workflows": "AgentWork CommandAgent load_workflow",
+        },
+    )
+
+__all__ = [
+    "AgentForgeError",
+    "AgentWork",
+    "CommandAgent",
+    "ExecutionPolicy",
+    "Failure",
+    "HarnessError",
+    "PhaseResult",
+    "QuestionSessions",
+    "RetentionPolicy",
+    "Sandbox",
+    "SandboxResult",
+    "SessionContext",
+    "SessionManager",
+    "SessionState",
+    "SessionStore",
+    "Success",
+    "attempt",
+    "build_agent_runner",
+    "build_manager",
+    "build_runner",
+    "create_sandbox",
+    "create_session_sandbox",
+    "load_workflow",
+    "prune_sessions",
+]

@@ -9,7 +9,7 @@ import pytest
 from agentforge_sessions.exports import on_first_use
 
 
-@pytest.mark.parametrize("package", ["agentforge_sessions.prune"])
+@pytest.mark.parametrize("package", ["agentforge_sessions", "agentforge_sessions.prune"])
 def test_every_public_name_is_there_and_comes_from_the_package(package: str) -> None:
     module = import_module(package)
     for name in module.__all__:
@@ -26,6 +26,18 @@ def test_importing_the_package_loads_no_part_of_it() -> None:
         [sys.executable, "-c", program], check=True, capture_output=True, text=True
     )
     assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_importing_the_whole_package_loads_none_of_its_packages_and_nothing_of_others() -> None:
+    program = (
+        "import sys; before = set(sys.modules); import agentforge_sessions;"
+        "print(*sorted({name for name in set(sys.modules) - before"
+        " if name.split('.')[0] not in sys.stdlib_module_names}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    assert done.stdout.split() == ["agentforge_sessions", "agentforge_sessions.exports"]
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
