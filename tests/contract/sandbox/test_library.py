@@ -103,6 +103,21 @@ def test_a_process_after_the_first_unpacks_and_checks_nothing(tmp_path: Path) ->
     assert list(made.iterdir()) == []
 
 
+def test_installations_that_share_the_folder_keep_digests_of_their_own(
+    cache: Path, program: Program
+) -> None:
+    assert program.shares(cache)
+    (ours,) = cache.glob("library-*/checked-*.json")
+    ours.rename(other := ours.with_name("checked-0123456789abcdef.json"))
+    another = Program()
+
+    assert another.shares(cache)
+
+    assert ours.read_bytes() == other.read_bytes()
+    assert another.known.digests == program.known.digests
+    another.end()
+
+
 def test_a_folder_changed_under_a_process_is_replaced_by_a_copy_of_its_own(
     cache: Path, tmp_path: Path
 ) -> None:
