@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Final
 
 from ..clock import as_utc
+from ..errors import ErrorKind
 from ..identifiers import InvalidIdentifier, is_session_id
 from ..identifiers import shown as shown_id
 from .errors import HarnessError
@@ -36,6 +37,8 @@ class InvalidSession(HarnessError, ValueError):
     Attributes:
         faults: Everything that is wrong, each as "field: what is wrong".
     """
+
+    kind = ErrorKind.USAGE
 
     def __init__(self, faults: Iterable[str]) -> None:
         self.faults: tuple[str, ...] = tuple(faults)

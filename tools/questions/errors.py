@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ..errors import AgentForgeError
+from ..errors import AgentForgeError, ErrorKind
 from ..identifiers import InvalidIdentifier
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ class QuestionError(AgentForgeError):
     Attributes:
         session_id: The question session it is about, or None.
     """
+
+    kind = ErrorKind.REFUSED
 
     def __init__(self, message: str, *, session_id: str | None = None) -> None:
         super().__init__(message)
@@ -53,6 +55,8 @@ class InvalidQuestions(_Faulty, ValueError):
         faults: Everything that is wrong with them, each with the place.
     """
 
+    kind = ErrorKind.USAGE
+
     def __init__(self, faults: Iterable[str], *, session_id: str | None = None) -> None:
         super().__init__(None, faults, session_id=session_id)
 
@@ -64,6 +68,8 @@ class InvalidAnswers(_Faulty, ValueError):
         faults: Everything that is wrong with them; the message is the first ones.
     """
 
+    kind = ErrorKind.USAGE
+
     def __init__(self, faults: Iterable[str], *, session_id: str | None = None) -> None:
         super().__init__(None, faults, session_id=session_id)
 
@@ -74,6 +80,8 @@ class InvalidSessionId(QuestionError, InvalidIdentifier):
     Attributes:
         given: What was given.
     """
+
+    kind = ErrorKind.USAGE
 
     def __init__(self, session_id: object) -> None:
         self.given = session_id
@@ -100,6 +108,8 @@ class SessionNotFound(QuestionError, LookupError):
     Attributes:
         path: The directory in which it was looked for, or None.
     """
+
+    kind = ErrorKind.NOT_FOUND
 
     def __init__(self, session_id: str, *, path: Path | None = None) -> None:
         super().__init__(f"Session not found: {session_id}", session_id=session_id)
@@ -128,6 +138,8 @@ class AmbiguousSessionId(QuestionError):
     Attributes:
         candidates: The ids it fits.
     """
+
+    kind = ErrorKind.AMBIGUOUS
 
     def __init__(self, shortened: str, candidates: Iterable[str]) -> None:
         self.candidates: tuple[str, ...] = tuple(sorted(candidates))
@@ -168,6 +180,8 @@ class SessionRejected(SessionEnded):
         reason: What the person said, or None.
     """
 
+    kind = ErrorKind.NOT_DONE
+
     def __init__(self, session_id: str, *, status: SessionStatus, reason: str | None) -> None:
         super().__init__(
             session_id, status=status, operation="wait for", message="SESSION_REJECTED"
@@ -183,6 +197,7 @@ class AnswersTimeout(QuestionError, TimeoutError):
         ended: Whether the session was ended as timed out; if not, it still can be answered.
     """
 
+    kind = ErrorKind.TIMEOUT
     retryable = True
 
     def __init__(self, session_id: str, *, timeout_s: float, ended: bool) -> None:
@@ -245,6 +260,8 @@ class SessionCorrupted(QuestionError):
         abandoned: Whether the session was ended as abandoned because of it.
     """
 
+    kind = ErrorKind.INVALID_FILE
+
     def __init__(
         self, session_id: str, *, path: Path, faults: Iterable[str], abandoned: bool = False
     ) -> None:
@@ -301,6 +318,7 @@ class SessionBusy(QuestionError):
         timeout_s: How long was waited, in seconds.
     """
 
+    kind = ErrorKind.CONFLICT
     retryable = True
 
     def __init__(self, session_id: str, *, holder: str | None, timeout_s: float) -> None:
@@ -323,6 +341,7 @@ class AtomicWriteError(QuestionError):
         visible: Whether the new content is what a reader sees in spite of the failure.
     """
 
+    kind = ErrorKind.STORAGE
     retryable = True
 
     def __init__(
@@ -363,6 +382,7 @@ class AtomicReadError(QuestionError):
         cause: What the system answered.
     """
 
+    kind = ErrorKind.STORAGE
     retryable = True
 
     def __init__(
@@ -398,6 +418,8 @@ class InvalidConfig(_Faulty, ValueError):
         path: The file, or None where the values came from code.
         faults: Everything that is wrong.
     """
+
+    kind = ErrorKind.INVALID_FILE
 
     def __init__(self, faults: Iterable[str], *, path: Path | None = None) -> None:
         kept = tuple(faults)
