@@ -1,11 +1,22 @@
-"""The root of every error that this library raises on purpose, and the kinds of these errors."""
+"""The root of every error that this library raises on purpose, their kinds, their words."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
 from types import MappingProxyType
-from typing import ClassVar
+from typing import ClassVar, Final
+
+_SHOWN_CHARS: Final = 80
+_SHOWN_BITS: Final = 128
+
+
+def shown(value: object) -> str:
+    """Return a refused value as it may stand in a message: short, and printable whatever it is."""
+    if isinstance(value, int) and value.bit_length() > _SHOWN_BITS:
+        return f"an integer of {value.bit_length()} bits"
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 3]}..."
 
 
 class ErrorKind(Enum):

@@ -1,6 +1,6 @@
 """Every error of the library is of one family."""
 
-from agentforge_sessions.errors import AgentForgeError, ErrorKind
+from agentforge_sessions.errors import AgentForgeError, ErrorKind, shown
 from tests.support.errors import public_exceptions
 
 
@@ -24,3 +24,10 @@ def test_fields_are_the_public_attributes() -> None:
     error.kind = ErrorKind.CONFLICT
     assert error.fields == {"path": "a.txt"}
     assert error.retryable is False
+
+
+def test_a_refused_value_stands_short_and_printable_in_a_message() -> None:
+    assert shown("größe") == "'größe'"
+    assert shown("a\u202e\x1b[2J\ud800") == r"'a\u202e\x1b[2J\ud800'"
+    assert len(shown("x" * 10_000)) == 80
+    assert shown(10**5000) == "an integer of 16610 bits"

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ..errors import AgentForgeError, ErrorKind
+from ..errors import AgentForgeError, ErrorKind, shown
 from ..identifiers import InvalidIdentifier
 
 if TYPE_CHECKING:
@@ -85,21 +85,19 @@ class InvalidSessionId(QuestionError, InvalidIdentifier):
 
     def __init__(self, session_id: object) -> None:
         self.given = session_id
-        shown = ascii(session_id)
-        if len(shown) > 80:
-            shown = f"{shown[:77]}..."
+        self._text = shown(session_id)
         super().__init__(
-            f"Invalid session ID format: {shown}. A question session's id is a version 4 UUID in "
-            "lower case; nothing was read or written.",
+            f"Invalid session ID format: {self._text}. A question session's id is a version 4 UUID "
+            "in lower case; nothing was read or written.",
             session_id=session_id if isinstance(session_id, str) else None,
         )
-        quoted = isinstance(session_id, str) and shown[-1] in "'\""
-        self._shown = shown[1:-1] if quoted else shown
+        if isinstance(session_id, str) and self._text[-1] in "'\"":
+            self._text = self._text[1:-1]
 
     @property
     def user_message(self) -> str:
         """The documented sentence."""
-        return f"Invalid session ID format: {self._shown}"
+        return f"Invalid session ID format: {self._text}"
 
 
 class SessionNotFound(QuestionError, LookupError):

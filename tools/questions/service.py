@@ -14,7 +14,7 @@ from typing import Final
 
 from attrs import evolve, frozen
 
-from ..clock import utc_now
+from ..clock import Clock, utc_now
 from ..durable import FileSystem
 from ..event_log import get_logger
 from ..identifiers import completions, new_uuid4
@@ -100,7 +100,7 @@ class QuestionSessions:
         *,
         config: QuestionsConfig | None = None,
         fs: FileSystem | None = None,
-        clock: Callable[[], datetime] = utc_now,
+        clock: Clock = utc_now,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         wall: Callable[[], float] = time.time,

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
+from ..errors import shown
 from .errors import InvalidPolicy
 
 DEFAULT_FUEL: Final = 1_000_000_000_000
@@ -41,14 +42,6 @@ DEFAULT_ENVIRONMENT: Final[Mapping[str, str]] = {"MPLBACKEND": "Agg"}
 def is_integer(value: object) -> bool:
     """Whether a value is an int and not a bool."""
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def shown(value: object) -> str:
-    """A refused value for a message: short, whatever its size."""
-    if isinstance(value, int) and value.bit_length() > 128:
-        return f"an integer of {value.bit_length()} bits"
-    text = ascii(value)
-    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def text_fault(name: str, value: Any) -> str | None:

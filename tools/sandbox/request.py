@@ -9,6 +9,7 @@ from typing import Any, Final, TypedDict
 
 from attrs import frozen
 
+from ..errors import shown
 from .cancellation import CancelToken
 from .errors import InvalidExecution
 from .guest_code import Script
@@ -18,7 +19,6 @@ from .policy import (
     ExecutionPolicy,
     integer_fault,
     seconds_fault,
-    shown,
     text_fault,
 )
 

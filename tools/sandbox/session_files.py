@@ -33,12 +33,11 @@ from ..durable import (
 )
 from ..durable.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS
 from ..durable.regular_file import being_written, read_descriptor, write_all
-from ..errors import ErrorKind
+from ..errors import ErrorKind, shown
 from ..identifiers import InvalidIdentifier, is_workspace_name
 from .deferred_close import close_later
 from .errors import SandboxError
 from .guest_files import HIDDEN_NAME, is_hidden
-from .policy import shown
 from .sandbox_logging import EventLogger, SandboxLogger
 from .workspace_usage import forget_usage
 
