@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from attrs import evolve
 
@@ -23,9 +23,7 @@ from .policy import (
 )
 from .ports import PruneObserver, PruneTarget
 from .private_directory import session_of
-
-if TYPE_CHECKING:
-    from .leftovers import Leftovers
+from .trash import Leftovers
 
 
 class ObserverFailed(Exception):

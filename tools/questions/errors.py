@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ..errors import AgentForgeError, ErrorKind, shown
 from ..identifiers import InvalidIdentifier
-
-if TYPE_CHECKING:
-    from .domain import SessionStatus
+from .session_status import SessionStatus
 
 _SHOWN: Final = 8
 

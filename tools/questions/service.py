@@ -28,7 +28,6 @@ from .domain import (
     QuestionSession,
     SessionAnswers,
     SessionRequest,
-    SessionStatus,
     StatusRecord,
     UserAnswer,
     ValidationReport,
@@ -53,6 +52,7 @@ from .errors import (
 from .formatting import SHORT_ID_CHARS
 from .owners import OsProcesses, Processes
 from .rules import question_faults, submission_faults
+from .session_status import SessionStatus
 from .settings import QuestionsConfig
 from .store import READ_PAUSES_S, LockedSession, QuestionStore, Signature
 from .validation import find_issues

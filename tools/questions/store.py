@@ -47,7 +47,6 @@ from .domain import (
     QuestionSession,
     SessionAnswers,
     SessionRequest,
-    SessionStatus,
     StatusRecord,
     check_session_id,
     is_session_id,
@@ -64,6 +63,7 @@ from .errors import (
 from .locks import SessionLock
 from .owners import Processes
 from .rules import answer_faults
+from .session_status import SessionStatus
 
 DEFAULT_BASE_DIR: Final = Path(".agentforge/questions")
 REQUEST_FILE: Final = "request.json"

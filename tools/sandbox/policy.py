@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -151,7 +150,7 @@ def _mounts_faults(mounts: Any) -> Iterator[str]:
         source: Any = mount.source
         if not isinstance(source, Path):
             yield f"mounts[{i}].source must be a Path, not {type(source).__name__}"
-        elif not os.path.isabs(source) or "\0" in str(source):
+        elif not source.is_absolute() or "\0" in str(source):
             yield f"mounts[{i}].source must be an absolute path, not {shown(str(source))}"
         fault = _target_fault(f"mounts[{i}].target", mount.target)
         if fault is not None:

@@ -13,7 +13,7 @@ from ..errors import shown
 from .cancellation import CancelToken
 from .errors import InvalidExecution
 from .guest_code import Script
-from .guest_files import MAX_DEPTH, MAX_GUEST_PATH_BYTES, is_hidden
+from .guest_paths import MAX_DEPTH, MAX_GUEST_PATH_BYTES, is_hidden
 from .policy import (
     MAX_FUEL,
     ExecutionPolicy,

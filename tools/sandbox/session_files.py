@@ -37,7 +37,7 @@ from ..errors import ErrorKind, shown
 from ..identifiers import InvalidIdentifier, is_workspace_name
 from .deferred_close import close_later
 from .errors import SandboxError
-from .guest_files import HIDDEN_NAME, is_hidden
+from .guest_paths import HIDDEN_NAME, is_hidden
 from .sandbox_logging import EventLogger, SandboxLogger
 from .workspace_usage import forget_usage
 
