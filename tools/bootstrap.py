@@ -246,8 +246,8 @@ def prune_kinds(
         questions.InvalidConfig: The configuration can't be used.
     """
     from .questions.config import load_config
-    from .questions.domain import SessionStatus
     from .questions.prune_target import QuestionTarget
+    from .questions.session_status import SessionStatus
     from .questions.store import DEFAULT_BASE_DIR
     from .sandbox.prune_target import DEFAULT_AGE_HOURS, SandboxTarget
     from .sandbox.session_files import DEFAULT_ROOT

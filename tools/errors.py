@@ -1,10 +1,55 @@
-"""The root of every error that this library raises on purpose."""
+"""The root of every error that this library raises on purpose, their kinds, their words."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from types import MappingProxyType
-from typing import ClassVar
+from typing import ClassVar, Final
+
+_SHOWN_CHARS: Final = 80
+_SHOWN_BITS: Final = 128
+
+
+def shown(value: object) -> str:
+    """Return a refused value as it may stand in a message: short, and printable whatever it is."""
+    if isinstance(value, int) and value.bit_length() > _SHOWN_BITS:
+        return f"an integer of {value.bit_length()} bits"
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 3]}..."
+
+
+class ErrorKind(Enum):
+    """What an error means to a program that has to go on after it."""
+
+    NOT_DONE = "not_done"
+    """The work was not done: a person said no, or what it needs is not installed."""
+    USAGE = "usage"
+    """An argument or option is wrong."""
+    NOT_FOUND = "not_found"
+    """What was named does not exist."""
+    AMBIGUOUS = "ambiguous"
+    """A shortened id fits several."""
+    CONFLICT = "conflict"
+    """Somebody else changed it, holds it or runs it."""
+    REFUSED = "refused"
+    """The present state does not allow it."""
+    INVALID_FILE = "invalid_file"
+    """A file is not what it should be."""
+    STORAGE = "storage"
+    """The disk, its permissions or a lock."""
+    SANDBOX = "sandbox"
+    """The sandbox can't run code."""
+    PERSON_NEEDED = "person_needed"
+    """A person has to decide first."""
+    BUDGET = "budget"
+    """What is left of the budget does not cover it."""
+    TIMEOUT = "timeout"
+    """Nobody answered in time."""
+    INTERRUPTED = "interrupted"
+    """A person interrupted it."""
+    UNEXPECTED = "unexpected"
+    """A fault of the program itself."""
 
 
 class AgentForgeError(Exception):
@@ -13,10 +58,12 @@ class AgentForgeError(Exception):
     `str(error)` says what happened, what was kept and what to do. Programs read the fields.
 
     Attributes:
-        retryable: Whether the same call, unchanged, may succeed later. A class says it for all of
-            its errors; one error may say otherwise.
+        kind: What it means to a program. A class says it for all of its errors; one error may say
+            otherwise.
+        retryable: Whether the same call, unchanged, may succeed later.
     """
 
+    kind: ErrorKind = ErrorKind.UNEXPECTED
     retryable: ClassVar[bool] = False
 
     @property
@@ -26,7 +73,11 @@ class AgentForgeError(Exception):
 
     @property
     def fields(self) -> Mapping[str, object]:
-        """The error's public attributes, by name."""
+        """The error's public attributes, by name, without those that every error has."""
         return MappingProxyType(
-            {name: value for name, value in vars(self).items() if not name.startswith("_")}
+            {
+                name: value
+                for name, value in vars(self).items()
+                if not (name.startswith("_") or hasattr(AgentForgeError, name))
+            }
         )

@@ -16,11 +16,11 @@ from typing import Final
 from .clock import as_utc
 from .errors import AgentForgeError
 
-_SHOWN_CHARS: Final = 80
+SESSION_ID_PATTERN: Final = r"session_[0-9]{8}_[0-9]{6}_(?:[0-9]{6}|[0-9a-f]{8})"
+"""The regular expression of an agent session's id, also as releases before 0.2 made it."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
-_SESSION_ID: Final = re.compile(r"session_[0-9]{8}_[0-9]{6}_[0-9]{6}")
-_FORMER_SESSION_ID: Final = re.compile(r"session_[0-9]{8}_[0-9]{6}_[0-9a-f]{8}")
+_SESSION_ID: Final = re.compile(SESSION_ID_PATTERN)
 _UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _UUID4: Final = re.compile(
     r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.IGNORECASE
@@ -37,17 +37,9 @@ class InvalidIdentifier(AgentForgeError, ValueError):
     given: object
 
 
-def shown(given: object) -> str:
-    """Return a hostile or over-long text as it may stand in a message."""
-    text = repr(given)
-    return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 3]}..."
-
-
 def is_session_id(value: object) -> bool:
     """Return whether `value` is an agent session's id, as made now or by releases before 0.2."""
-    return isinstance(value, str) and (
-        _SESSION_ID.fullmatch(value) is not None or _FORMER_SESSION_ID.fullmatch(value) is not None
-    )
+    return isinstance(value, str) and _SESSION_ID.fullmatch(value) is not None
 
 
 def names_no_session(value: object) -> bool:

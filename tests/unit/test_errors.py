@@ -1,29 +1,7 @@
 """Every error of the library is of one family."""
 
-import importlib
-import inspect
-import pkgutil
-
-import agentforge_sessions
-from agentforge_sessions.errors import AgentForgeError
-
-_NEVER_LEAVES_ITS_MODULE = {"gate_guest"}
-
-
-def public_exceptions() -> list[type[BaseException]]:
-    found: dict[str, type[BaseException]] = {}
-    for module in pkgutil.walk_packages(agentforge_sessions.__path__, "agentforge_sessions."):
-        if module.name.rsplit(".", 1)[-1] in _NEVER_LEAVES_ITS_MODULE:
-            continue
-        for name, value in vars(importlib.import_module(module.name)).items():
-            if (
-                inspect.isclass(value)
-                and issubclass(value, BaseException)
-                and value.__module__.startswith("agentforge_sessions.")
-                and not name.startswith("_")
-            ):
-                found[f"{value.__module__}.{value.__qualname__}"] = value
-    return list(found.values())
+from agentforge_sessions.errors import AgentForgeError, ErrorKind, shown
+from tests.support.errors import public_exceptions
 
 
 def test_a_package_that_documents_an_error_bases_it_on_the_one_root() -> None:
@@ -43,5 +21,13 @@ def test_fields_are_the_public_attributes() -> None:
     error = AgentForgeError("it happened")
     error.path = "a.txt"  # type: ignore[attr-defined]
     error._hidden = 1  # type: ignore[attr-defined]
+    error.kind = ErrorKind.CONFLICT
     assert error.fields == {"path": "a.txt"}
     assert error.retryable is False
+
+
+def test_a_refused_value_stands_short_and_printable_in_a_message() -> None:
+    assert shown("größe") == "'größe'"
+    assert shown("a\u202e\x1b[2J\ud800") == r"'a\u202e\x1b[2J\ud800'"
+    assert len(shown("x" * 10_000)) == 80
+    assert shown(10**5000) == "an integer of 16610 bits"

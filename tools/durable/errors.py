@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
-from ..errors import AgentForgeError
+from ..errors import AgentForgeError, ErrorKind
 
 
 def _reason(cause: BaseException | None) -> str:
@@ -20,6 +21,8 @@ class DurableError(AgentForgeError):
     Attributes:
         path: The file or directory it is about.
     """
+
+    kind = ErrorKind.STORAGE
 
     def __init__(self, message: str, *, path: Path) -> None:
         super().__init__(message)
@@ -95,6 +98,8 @@ class ReadError(DurableError):
             f"could not read {path}: {reason or _reason(cause)}; nothing was changed.", path=path
         )
         self.cause = cause
+        refused = cause is None or getattr(cause, "errno", None) == errno.ELOOP
+        self.kind = ErrorKind.INVALID_FILE if refused else ErrorKind.STORAGE
 
 
 class RemovalError(DurableError):

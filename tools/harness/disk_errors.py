@@ -12,6 +12,7 @@ from functools import wraps
 from typing import ClassVar, Concatenate, ParamSpec, TypeVar
 
 from .. import durable
+from ..errors import ErrorKind
 from .errors import HarnessError, SessionCorrupted
 
 _P = ParamSpec("_P")
@@ -22,6 +23,7 @@ _Owner = TypeVar("_Owner")
 class WriteError(HarnessError, durable.WriteError):
     """A session's change did not become durable; `durable.WriteError` has the fields."""
 
+    kind = ErrorKind.STORAGE
     retryable: ClassVar[bool] = True
 
     def __init__(self, error: durable.WriteError, *, session_id: str | None = None) -> None:
@@ -35,6 +37,7 @@ class LockTimeout(WriteError, durable.LockTimeout):
 class RemovalError(HarnessError, durable.RemovalError):
     """A deleted session is out of every listing, but some of its files resist."""
 
+    kind = ErrorKind.STORAGE
     retryable: ClassVar[bool] = True
 
     def __init__(self, error: durable.RemovalError, *, session_id: str | None = None) -> None:
@@ -43,6 +46,8 @@ class RemovalError(HarnessError, durable.RemovalError):
 
 class ReadError(HarnessError, durable.ReadError):
     """A place that sessions are kept in could not be read."""
+
+    kind = ErrorKind.STORAGE
 
     def __init__(self, error: durable.ReadError, *, session_id: str | None = None) -> None:
         _take(self, error, session_id)

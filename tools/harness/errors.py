@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar
 
-from ..errors import AgentForgeError
+from ..errors import AgentForgeError, ErrorKind
 
 _SHOWN_FAULTS = 8
 
@@ -21,6 +21,8 @@ class HarnessError(AgentForgeError):
     Attributes:
         session_id: The session it is about, or None.
     """
+
+    kind = ErrorKind.REFUSED
 
     def __init__(self, message: str, *, session_id: str | None = None) -> None:
         super().__init__(message)
@@ -33,6 +35,8 @@ class NoActiveSession(HarnessError):
     Attributes:
         operation: What was asked.
     """
+
+    kind = ErrorKind.NOT_FOUND
 
     def __init__(self, operation: str) -> None:
         super().__init__(
@@ -48,6 +52,8 @@ class NoActiveSession(HarnessError):
 
 class SessionAlreadyActive(HarnessError):
     """`create()` while the current session has not ended."""
+
+    kind = ErrorKind.CONFLICT
 
     def __init__(self, session_id: str) -> None:
         super().__init__(
@@ -89,6 +95,8 @@ class SessionNotFound(HarnessError):
         path: Where it was looked for.
     """
 
+    kind = ErrorKind.NOT_FOUND
+
     def __init__(self, session_id: str, *, path: Path) -> None:
         super().__init__(
             f"there is no session {session_id} in {path}. `agentforge list` shows those that are.",
@@ -108,6 +116,8 @@ class AmbiguousSessionId(HarnessError):
     Attributes:
         candidates: The ids it fits.
     """
+
+    kind = ErrorKind.AMBIGUOUS
 
     def __init__(self, shortened: str, candidates: Iterable[str]) -> None:
         self.candidates = tuple(sorted(candidates))
@@ -129,6 +139,7 @@ class SessionConflict(HarnessError):
         actual_revision: The revision on disk, or None if the session was deleted.
     """
 
+    kind = ErrorKind.CONFLICT
     retryable: ClassVar[bool] = True
 
     def __init__(
@@ -208,6 +219,8 @@ class SessionCorrupted(HarnessError):
         faults: Everything that is wrong with it, in the order of the file.
         details: The same as one text.
     """
+
+    kind = ErrorKind.INVALID_FILE
 
     def __init__(self, *, path: Path, faults: Iterable[str], session_id: str | None = None) -> None:
         self.path = path
@@ -298,6 +311,7 @@ class SessionInUse(HarnessError):
         path: Its directory.
     """
 
+    kind = ErrorKind.CONFLICT
     retryable: ClassVar[bool] = True
 
     def __init__(self, session_id: str, *, path: Path) -> None:

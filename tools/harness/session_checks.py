@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import Final
 
 from ..clock import as_utc
+from ..errors import ErrorKind, shown
 from ..identifiers import InvalidIdentifier, is_session_id
-from ..identifiers import shown as shown_id
 from .errors import HarnessError
 
 MAX_NAME_CHARS: Final = 200
@@ -37,6 +37,8 @@ class InvalidSession(HarnessError, ValueError):
         faults: Everything that is wrong, each as "field: what is wrong".
     """
 
+    kind = ErrorKind.USAGE
+
     def __init__(self, faults: Iterable[str]) -> None:
         self.faults: tuple[str, ...] = tuple(faults)
         super().__init__("; ".join(self.faults))
@@ -52,7 +54,7 @@ class InvalidSessionId(InvalidSession, InvalidIdentifier):
     def __init__(self, session_id: object) -> None:
         super().__init__(
             [
-                f"session_id: {shown_id(session_id)} is not a session's id, which is "
+                f"session_id: {shown(session_id)} is not a session's id, which is "
                 "session_YYYYMMDD_HHMMSS_ and six digits"
             ]
         )
@@ -102,16 +104,15 @@ def time_fault(name: str, value: object, *, optional: bool = False) -> list[str]
     if value is None and optional:
         return []
     if not isinstance(value, datetime):
-        return [f"{name}: expected a time, got {shown(value)}"]
+        return [f"{name}: expected a time, got {with_type(value)}"]
     if value.tzinfo is not UTC:
         return [f"{name}: {value!r} can't be told in UTC"]
     return []
 
 
-def shown(value: object) -> str:
+def with_type(value: object) -> str:
     """Return a value as it may stand in a message, with its type."""
-    text = repr(value)
-    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
+    return f"{type(value).__name__} {shown(value)}"
 
 
 def text_fault(name: str, value: object, *, optional: bool, limit: int | None) -> list[str]:
@@ -119,7 +120,7 @@ def text_fault(name: str, value: object, *, optional: bool, limit: int | None) -
     if value is None and optional:
         return []
     if not isinstance(value, str):
-        return [f"{name}: expected text, got {shown(value)}"]
+        return [f"{name}: expected text, got {with_type(value)}"]
     faults = []
     if limit is not None and len(value) > limit:
         faults.append(f"{name}: has {len(value):,} characters, {limit:,} are allowed")
@@ -158,10 +159,11 @@ def path_fault(name: str, value: object) -> list[str]:
         if not value:
             faults.append(f"{name}: is empty")
         elif "\x00" in value:
-            faults.append(f"{name}: {shown(value)} holds a NUL character")
+            faults.append(f"{name}: {with_type(value)} holds a NUL character")
         elif value[0] == "/" or ".." in value.split("/"):
             faults.append(
-                f"{name}: {shown(value)} is not inside the workspace; give it relative, without .."
+                f"{name}: {with_type(value)} is not inside the workspace; "
+                "give it relative, without .."
             )
     return faults
 
@@ -169,7 +171,7 @@ def path_fault(name: str, value: object) -> list[str]:
 def count_fault(name: str, value: object, *, least: int) -> list[str]:
     """Return what is wrong with a whole number."""
     if not isinstance(value, int) or isinstance(value, bool):
-        return [f"{name}: expected a whole number, got {shown(value)}"]
+        return [f"{name}: expected a whole number, got {with_type(value)}"]
     if value < least:
         return [f"{name}: {value} is less than {least}"]
     if value > MAX_COUNT:
@@ -179,7 +181,7 @@ def count_fault(name: str, value: object, *, least: int) -> list[str]:
 
 def list_fault(name: str, value: object) -> list[str]:
     """Return what is wrong with a list, its items aside."""
-    return [] if isinstance(value, list) else [f"{name}: expected a list, got {shown(value)}"]
+    return [] if isinstance(value, list) else [f"{name}: expected a list, got {with_type(value)}"]
 
 
 def item_faults(name: str, items: object, kind: type) -> list[str]:
@@ -187,7 +189,7 @@ def item_faults(name: str, items: object, kind: type) -> list[str]:
     if not isinstance(items, list):
         return []
     return [
-        f"{name}[{index}]: expected a {kind.__name__}, got {shown(item)}"
+        f"{name}[{index}]: expected a {kind.__name__}, got {with_type(item)}"
         for index, item in enumerate(items)
         if not isinstance(item, kind)
     ]

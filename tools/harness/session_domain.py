@@ -30,10 +30,10 @@ from .session_checks import (
     list_fault,
     name_fault,
     path_fault,
-    shown,
     text_fault,
     time_fault,
     validate_session_id,
+    with_type,
 )
 from .session_states import (
     HISTORY_ACTIONS,
@@ -101,7 +101,7 @@ class SessionArtifact:
         faults = path_fault("path", self.path)
         if self.artifact_type not in ARTIFACT_TYPES:
             faults.append(
-                f"artifact_type: {shown(self.artifact_type)} is neither "
+                f"artifact_type: {with_type(self.artifact_type)} is neither "
                 f"{' nor '.join(map(repr, ARTIFACT_TYPES))}"
             )
         faults += time_fault("timestamp", self.timestamp)
@@ -495,10 +495,10 @@ _NO_HISTORY: Final = "history: is empty, and begins with the entry of the sessio
 def _state_fault(value: object) -> list[str]:
     if isinstance(value, SessionState):
         return []
-    return [f"state: expected a SessionState, got {shown(value)}"]
+    return [f"state: expected a SessionState, got {with_type(value)}"]
 
 
 def _budget_fault(value: object) -> list[str]:
     if isinstance(value, TokenBudget):
         return value.faults()
-    return [f"token_budget: expected a TokenBudget, got {shown(value)}"]
+    return [f"token_budget: expected a TokenBudget, got {with_type(value)}"]

@@ -9,6 +9,7 @@ from typing import Final
 
 from attrs import frozen
 
+from ..identifiers import SESSION_ID_PATTERN
 from .session_domain import (
     MAX_NAME_CHARS,
     SessionArtifact,
@@ -57,7 +58,7 @@ _HEAD: Final = _head_pattern(identity=NAME, name=NAME, count=COUNT, positive=COU
 HEAD_RE: Final = re.compile(_HEAD)
 _SOUND_HEAD_RE: Final = re.compile(
     _head_pattern(
-        identity="session_[0-9]{8}_[0-9]{6}_(?:[0-9]{6}|[0-9a-f]{8})",
+        identity=SESSION_ID_PATTERN,
         name=rf"(?=.{{1,{MAX_NAME_CHARS}}}\n){PLAIN}",
         count="(?:0|[1-9][0-9]{0,17})",
         positive="[1-9][0-9]{0,17}",

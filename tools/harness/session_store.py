@@ -21,14 +21,13 @@ import stat
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from datetime import datetime
 from pathlib import Path
 from threading import RLock
 from typing import Final
 
 from attrs import frozen
 
-from ..clock import utc_now
+from ..clock import Clock, utc_now
 from ..durable import (
     DirectoryLock,
     FileSystem,
@@ -144,7 +143,7 @@ class SessionStore:
         lock_timeout_s: float = 10.0,
         max_file_bytes: int = MAX_FILE_BYTES,
         token: Callable[[], str] | None = None,
-        clock: Callable[[], datetime] = utc_now,
+        clock: Clock = utc_now,
     ) -> None:
         """Name the place; nothing is read or made yet.
 
@@ -526,7 +525,7 @@ class SessionStore:
             raise SessionNotFound(session_id, path=self.base_path)
         return deleted
 
-    def outside(self, clock: Callable[[], datetime]) -> Outside:
+    def outside(self, clock: Clock) -> Outside:
         """Return what a prune of this base needs of the world, by the given clock."""
         return Outside(fs=self._fs, clock=clock, token=self._token)
 

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from attrs import field, frozen
 
-from ..clock import utc_now
+from ..clock import Clock, utc_now
 from ..durable import DurableError, FileSystem, make_durable_directory
 from ..durable.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, close_reader
 from .archive_format import (
@@ -68,7 +68,7 @@ class TarArchiver:
 
     directory: Path
     level: int = 3
-    clock: Callable[[], datetime] = utc_now
+    clock: Clock = utc_now
     token: Callable[[], str] = lambda: secrets.token_hex(8)
     _zstd: ModuleType = field(init=False, factory=zstd_module, eq=False, repr=False)
     _swept: set[tuple[int, int]] = field(init=False, factory=set, eq=False, repr=False)

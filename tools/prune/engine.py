@@ -37,7 +37,6 @@ from .errors import PruneBusy, PruneError, PruneRootUnusable
 from .inspection import Found, Inspector, batch_size
 from .leftovers import (
     Finisher,
-    Leftovers,
     list_leftovers,
     list_strays,
     see_leftovers,
@@ -55,6 +54,7 @@ from .private_directory import (
 )
 from .removal import Place, Remover
 from .run_record import Ledger, ObserverFailed, said
+from .trash import Leftovers
 
 _ARCHIVED_AT_ONCE: Final = 16
 

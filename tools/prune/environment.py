@@ -6,13 +6,12 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from pathlib import Path
 
 from attrs import field, frozen
 from attrs.validators import ge
 
-from ..clock import utc_now
+from ..clock import Clock, utc_now
 from ..durable import FileSystem, OsFileSystem
 from .audit_log import actor
 from .deleters import DELETERS
@@ -42,7 +41,7 @@ class Outside:
     """
 
     fs: FileSystem = field(factory=OsFileSystem)
-    clock: Callable[[], datetime] = utc_now
+    clock: Clock = utc_now
     token: Callable[[], str] = lambda: secrets.token_hex(8)
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..errors import AgentForgeError
+from ..errors import AgentForgeError, ErrorKind
 
 
 class PruneError(AgentForgeError):
@@ -22,6 +22,8 @@ class InvalidPolicy(PruneError, ValueError):
         faults: All that is wrong with it.
     """
 
+    kind = ErrorKind.USAGE
+
     def __init__(self, faults: Sequence[str]) -> None:
         self.faults = tuple(faults)
         super().__init__(f"the retention policy was refused: {'; '.join(faults)}")
@@ -33,6 +35,8 @@ class PruneRootMissing(PruneError, FileNotFoundError):
     Attributes:
         path: The directory.
     """
+
+    kind = ErrorKind.NOT_FOUND
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -54,6 +58,8 @@ class PruneRootUnusable(PruneError, OSError):
         cause: What the system answered, or None.
     """
 
+    kind = ErrorKind.STORAGE
+
     def __init__(self, path: Path, reason: str, *, cause: BaseException | None = None) -> None:
         self.path = path
         self.reason = reason
@@ -72,6 +78,8 @@ class PruneBusy(PruneError):
         timeout_s: How long was waited, in seconds.
     """
 
+    kind = ErrorKind.CONFLICT
+
     def __init__(self, path: Path, timeout_s: float) -> None:
         self.path = path
         self.timeout_s = timeout_s
@@ -83,6 +91,8 @@ class PruneBusy(PruneError):
 
 class ArchiveUnavailable(PruneError):
     """Archives can't be written or read because the extra that does it is not installed."""
+
+    kind = ErrorKind.USAGE
 
     def __init__(self) -> None:
         super().__init__(
@@ -99,6 +109,8 @@ class InvalidArchive(PruneError):
         reason: What is wrong with it.
     """
 
+    kind = ErrorKind.INVALID_FILE
+
     def __init__(self, path: Path, reason: str) -> None:
         self.path = path
         self.reason = reason
@@ -112,6 +124,8 @@ class NotInTrash(PruneError):
         session_id: The id.
         path: The root whose trash was looked through.
     """
+
+    kind = ErrorKind.NOT_FOUND
 
     def __init__(self, session_id: str, path: Path) -> None:
         self.session_id = session_id
@@ -129,6 +143,8 @@ class SessionInTheWay(PruneError, FileExistsError):
         session_id: The session.
         path: What has its name.
     """
+
+    kind = ErrorKind.CONFLICT
 
     def __init__(self, session_id: str, path: Path) -> None:
         self.session_id = session_id

@@ -35,26 +35,7 @@ from .private_directory import (
     still_going,
 )
 from .run_record import Ledger, said
-from .trash import TrashRecord, expired_in_trash, forget_record, orphaned_records
-
-
-@frozen(kw_only=True)
-class Leftovers:
-    """What others left to be finished, by names out of sight.
-
-    Attributes:
-        coming: Sessions that were not all restored.
-        going: Sessions that were not all removed.
-        expired: What was in the trash for its time, with its records.
-        orphaned: Records in the trash without their session.
-        strays: Names in the root of what was left half made or half deleted.
-    """
-
-    coming: Sequence[str]
-    going: Sequence[str]
-    expired: Sequence[tuple[str, TrashRecord]]
-    orphaned: Sequence[str]
-    strays: Sequence[str] = ()
+from .trash import Leftovers, TrashRecord, expired_in_trash, forget_record, orphaned_records
 
 
 def list_strays(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from attrs import evolve
 
+from ..clock import Clock
 from .audit_log import AuditLog
 from .domain import PruneResult
 from .inspection import Found
@@ -24,9 +23,7 @@ from .policy import (
 )
 from .ports import PruneObserver, PruneTarget
 from .private_directory import session_of
-
-if TYPE_CHECKING:
-    from .leftovers import Leftovers
+from .trash import Leftovers
 
 
 class ObserverFailed(Exception):
@@ -98,9 +95,7 @@ def said(error: BaseException) -> str:
 class Ledger:
     """What became of each session of one prune."""
 
-    def __init__(
-        self, target: PruneTarget, observer: PruneObserver, clock: Callable[[], datetime]
-    ) -> None:
+    def __init__(self, target: PruneTarget, observer: PruneObserver, clock: Clock) -> None:
         self.observer: Final = Told(observer)
         self.archives: dict[str, str] = {}
         self._kind = target.kind

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,6 +40,25 @@ class TrashRecord:
     trashed_at: datetime
     purge_after: datetime
     size_bytes: int
+
+
+@frozen(kw_only=True)
+class Leftovers:
+    """What others left to be finished, by names out of sight.
+
+    Attributes:
+        coming: Sessions that were not all restored.
+        going: Sessions that were not all removed.
+        expired: What was in the trash for its time, with its records.
+        orphaned: Records in the trash without their session.
+        strays: Names in the root of what was left half made or half deleted.
+    """
+
+    coming: Sequence[str]
+    going: Sequence[str]
+    expired: Sequence[tuple[str, TrashRecord]]
+    orphaned: Sequence[str]
+    strays: Sequence[str] = ()
 
 
 def write_record(fs: FileSystem, trash_fd: int, hidden: str, record: TrashRecord) -> None:

@@ -13,7 +13,6 @@ from .domain import (
     QuestionSession,
     SessionAnswers,
     SessionRequest,
-    SessionStatus,
     StatusRecord,
     UserAnswer,
     ValidationReport,
@@ -53,6 +52,7 @@ from .notify import Notifier, Teller
 from .places import shared_directory
 from .rules import check_questions, is_request_to_asker, validate_answers
 from .service import QuestionSessions, UnreadableQuestion
+from .session_status import SessionStatus
 from .settings import QuestionsConfig
 from .store import DEFAULT_BASE_DIR
 from .wire import parse_answers, parse_questions

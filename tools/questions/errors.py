@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from ..errors import AgentForgeError
+from ..errors import AgentForgeError, ErrorKind, shown
 from ..identifiers import InvalidIdentifier
-
-if TYPE_CHECKING:
-    from .domain import SessionStatus
+from .session_status import SessionStatus
 
 _SHOWN: Final = 8
 
@@ -21,6 +19,8 @@ class QuestionError(AgentForgeError):
     Attributes:
         session_id: The question session it is about, or None.
     """
+
+    kind = ErrorKind.REFUSED
 
     def __init__(self, message: str, *, session_id: str | None = None) -> None:
         super().__init__(message)
@@ -53,6 +53,8 @@ class InvalidQuestions(_Faulty, ValueError):
         faults: Everything that is wrong with them, each with the place.
     """
 
+    kind = ErrorKind.USAGE
+
     def __init__(self, faults: Iterable[str], *, session_id: str | None = None) -> None:
         super().__init__(None, faults, session_id=session_id)
 
@@ -63,6 +65,8 @@ class InvalidAnswers(_Faulty, ValueError):
     Attributes:
         faults: Everything that is wrong with them; the message is the first ones.
     """
+
+    kind = ErrorKind.USAGE
 
     def __init__(self, faults: Iterable[str], *, session_id: str | None = None) -> None:
         super().__init__(None, faults, session_id=session_id)
@@ -75,23 +79,23 @@ class InvalidSessionId(QuestionError, InvalidIdentifier):
         given: What was given.
     """
 
+    kind = ErrorKind.USAGE
+
     def __init__(self, session_id: object) -> None:
         self.given = session_id
-        shown = ascii(session_id)
-        if len(shown) > 80:
-            shown = f"{shown[:77]}..."
+        self._text = shown(session_id)
         super().__init__(
-            f"Invalid session ID format: {shown}. A question session's id is a version 4 UUID in "
-            "lower case; nothing was read or written.",
+            f"Invalid session ID format: {self._text}. A question session's id is a version 4 UUID "
+            "in lower case; nothing was read or written.",
             session_id=session_id if isinstance(session_id, str) else None,
         )
-        quoted = isinstance(session_id, str) and shown[-1] in "'\""
-        self._shown = shown[1:-1] if quoted else shown
+        if isinstance(session_id, str) and self._text[-1] in "'\"":
+            self._text = self._text[1:-1]
 
     @property
     def user_message(self) -> str:
         """The documented sentence."""
-        return f"Invalid session ID format: {self._shown}"
+        return f"Invalid session ID format: {self._text}"
 
 
 class SessionNotFound(QuestionError, LookupError):
@@ -100,6 +104,8 @@ class SessionNotFound(QuestionError, LookupError):
     Attributes:
         path: The directory in which it was looked for, or None.
     """
+
+    kind = ErrorKind.NOT_FOUND
 
     def __init__(self, session_id: str, *, path: Path | None = None) -> None:
         super().__init__(f"Session not found: {session_id}", session_id=session_id)
@@ -128,6 +134,8 @@ class AmbiguousSessionId(QuestionError):
     Attributes:
         candidates: The ids it fits.
     """
+
+    kind = ErrorKind.AMBIGUOUS
 
     def __init__(self, shortened: str, candidates: Iterable[str]) -> None:
         self.candidates: tuple[str, ...] = tuple(sorted(candidates))
@@ -168,6 +176,8 @@ class SessionRejected(SessionEnded):
         reason: What the person said, or None.
     """
 
+    kind = ErrorKind.NOT_DONE
+
     def __init__(self, session_id: str, *, status: SessionStatus, reason: str | None) -> None:
         super().__init__(
             session_id, status=status, operation="wait for", message="SESSION_REJECTED"
@@ -183,6 +193,7 @@ class AnswersTimeout(QuestionError, TimeoutError):
         ended: Whether the session was ended as timed out; if not, it still can be answered.
     """
 
+    kind = ErrorKind.TIMEOUT
     retryable = True
 
     def __init__(self, session_id: str, *, timeout_s: float, ended: bool) -> None:
@@ -245,6 +256,8 @@ class SessionCorrupted(QuestionError):
         abandoned: Whether the session was ended as abandoned because of it.
     """
 
+    kind = ErrorKind.INVALID_FILE
+
     def __init__(
         self, session_id: str, *, path: Path, faults: Iterable[str], abandoned: bool = False
     ) -> None:
@@ -301,6 +314,7 @@ class SessionBusy(QuestionError):
         timeout_s: How long was waited, in seconds.
     """
 
+    kind = ErrorKind.CONFLICT
     retryable = True
 
     def __init__(self, session_id: str, *, holder: str | None, timeout_s: float) -> None:
@@ -323,6 +337,7 @@ class AtomicWriteError(QuestionError):
         visible: Whether the new content is what a reader sees in spite of the failure.
     """
 
+    kind = ErrorKind.STORAGE
     retryable = True
 
     def __init__(
@@ -363,6 +378,7 @@ class AtomicReadError(QuestionError):
         cause: What the system answered.
     """
 
+    kind = ErrorKind.STORAGE
     retryable = True
 
     def __init__(
@@ -398,6 +414,8 @@ class InvalidConfig(_Faulty, ValueError):
         path: The file, or None where the values came from code.
         faults: Everything that is wrong.
     """
+
+    kind = ErrorKind.INVALID_FILE
 
     def __init__(self, faults: Iterable[str], *, path: Path | None = None) -> None:
         kept = tuple(faults)

@@ -14,7 +14,8 @@ from ..durable import FileSystem, ReadError, read_regular_file
 from ..durable.tree_removal import is_discarded
 from ..prune import Dated, SkipReason, Undatable
 from ..prune.ports import undatable
-from .domain import SessionStatus, is_session_id
+from .domain import is_session_id
+from .session_status import SessionStatus
 from .store import (
     ANSWERS_FILE,
     DEFAULT_BASE_DIR,

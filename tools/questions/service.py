@@ -14,7 +14,7 @@ from typing import Final
 
 from attrs import evolve, frozen
 
-from ..clock import utc_now
+from ..clock import Clock, utc_now
 from ..durable import FileSystem
 from ..event_log import get_logger
 from ..identifiers import completions, new_uuid4
@@ -28,7 +28,6 @@ from .domain import (
     QuestionSession,
     SessionAnswers,
     SessionRequest,
-    SessionStatus,
     StatusRecord,
     UserAnswer,
     ValidationReport,
@@ -54,6 +53,7 @@ from .formatting import SHORT_ID_CHARS
 from .locks import ANSWERING
 from .owners import OsProcesses, Processes
 from .rules import question_faults, submission_faults
+from .session_status import SessionStatus
 from .settings import QuestionsConfig
 from .store import READ_PAUSES_S, LockedSession, QuestionStore, Signature
 from .validation import find_issues
@@ -101,7 +101,7 @@ class QuestionSessions:
         *,
         config: QuestionsConfig | None = None,
         fs: FileSystem | None = None,
-        clock: Callable[[], datetime] = utc_now,
+        clock: Clock = utc_now,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
         wall: Callable[[], float] = time.time,

@@ -48,7 +48,6 @@ from .domain import (
     QuestionSession,
     SessionAnswers,
     SessionRequest,
-    SessionStatus,
     StatusRecord,
     check_session_id,
     is_session_id,
@@ -65,6 +64,7 @@ from .errors import (
 from .locks import LOCK_FILE, SessionLock
 from .owners import Processes
 from .rules import answer_faults
+from .session_status import SessionStatus
 
 DEFAULT_BASE_DIR: Final = Path(".agentforge/questions")
 REQUEST_FILE: Final = "request.json"

@@ -8,14 +8,9 @@ from typing import Any, Final
 from ..durable import ReadError
 from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
 from . import wire
-from .domain import (
-    SessionAnswers,
-    SessionRequest,
-    SessionStatus,
-    StatusRecord,
-    ValidationReport,
-)
+from .domain import SessionAnswers, SessionRequest, StatusRecord, ValidationReport
 from .rules import answer_faults, unnumbered_faults
+from .session_status import SessionStatus
 from .store import ANSWERS_FILE, REQUEST_FILE, STATUS_FILE, QuestionStore
 
 _READERS: Final[dict[str, Any]] = {

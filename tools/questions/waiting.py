@@ -9,7 +9,7 @@ from typing import Final, Literal, Protocol
 
 from attrs import define
 
-from .domain import QuestionSession, SessionAnswers, SessionStatus
+from .domain import QuestionSession, SessionAnswers
 from .errors import (
     AnswersTimeout,
     CallIdMismatch,
@@ -18,6 +18,7 @@ from .errors import (
     SessionEnded,
     SessionRejected,
 )
+from .session_status import SessionStatus
 from .store import QuestionStore, Signature
 
 POLL_S: Final = 0.2

@@ -14,16 +14,9 @@ from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
 from .askers import asker_document, parse_asker
-from .domain import (
-    Option,
-    Question,
-    SessionAnswers,
-    SessionRequest,
-    SessionStatus,
-    StatusRecord,
-    UserAnswer,
-)
+from .domain import Option, Question, SessionAnswers, SessionRequest, StatusRecord, UserAnswer
 from .errors import InvalidAnswers, InvalidQuestions
+from .session_status import SessionStatus
 
 _Value = TypeVar("_Value")
 _MISSING: Final = object()

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..errors import AgentForgeError
+from ..errors import AgentForgeError, ErrorKind
 
 
 class SandboxError(AgentForgeError):
     """The base of every error the sandbox raises on purpose."""
+
+    kind = ErrorKind.SANDBOX
 
 
 class InvalidPolicy(SandboxError, ValueError):
@@ -22,6 +24,8 @@ class InvalidPolicy(SandboxError, ValueError):
     Attributes:
         faults: Every fault found, one sentence each, in the order of the policy's fields.
     """
+
+    kind = ErrorKind.USAGE
 
     def __init__(self, faults: Sequence[str]) -> None:
         self.faults = tuple(faults)
@@ -37,6 +41,8 @@ class InvalidExecution(SandboxError, ValueError):
     Attributes:
         faults: Every fault found, one sentence each, in the order of the arguments.
     """
+
+    kind = ErrorKind.USAGE
 
     def __init__(self, faults: Sequence[str]) -> None:
         self.faults = tuple(faults)
@@ -86,6 +92,8 @@ class WorkspaceBusy(SandboxError, TimeoutError):
         waited_s: Seconds waited.
         held_by: "this process" or "another process".
     """
+
+    kind = ErrorKind.CONFLICT
 
     def __init__(self, path: Path, waited_s: float, held_by: str) -> None:
         self.path = path

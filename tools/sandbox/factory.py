@@ -8,9 +8,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from ..errors import shown
 from .errors import InvalidPolicy, SandboxError
 from .host_functions import check_tools
-from .policy import ExecutionPolicy, seconds_fault, shown
+from .policy import ExecutionPolicy, seconds_fault
 from .sandbox import DEFAULT_IDLE_S, Sandbox
 from .sandbox_logging import EventLogger, SandboxLogger
 from .worker_executor import Isolation

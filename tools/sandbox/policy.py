@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from attrs import field, frozen
 
+from ..errors import shown
 from .errors import InvalidPolicy
 
 DEFAULT_FUEL: Final = 1_000_000_000_000
@@ -41,14 +41,6 @@ DEFAULT_ENVIRONMENT: Final[Mapping[str, str]] = {"MPLBACKEND": "Agg"}
 def is_integer(value: object) -> bool:
     """Whether a value is an int and not a bool."""
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def shown(value: object) -> str:
-    """A refused value for a message: short, whatever its size."""
-    if isinstance(value, int) and value.bit_length() > 128:
-        return f"an integer of {value.bit_length()} bits"
-    text = ascii(value)
-    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def text_fault(name: str, value: Any) -> str | None:
@@ -158,7 +150,7 @@ def _mounts_faults(mounts: Any) -> Iterator[str]:
         source: Any = mount.source
         if not isinstance(source, Path):
             yield f"mounts[{i}].source must be a Path, not {type(source).__name__}"
-        elif not os.path.isabs(source) or "\0" in str(source):
+        elif not source.is_absolute() or "\0" in str(source):
             yield f"mounts[{i}].source must be an absolute path, not {shown(str(source))}"
         fault = _target_fault(f"mounts[{i}].target", mount.target)
         if fault is not None:

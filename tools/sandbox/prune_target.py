@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
 from attrs import evolve, frozen
 
+from ..clock import Clock
 from ..durable import FileSystem
 from ..durable.tree_removal import is_discarded
+from ..identifiers import is_uuid
 from ..prune import (
     Archiver,
     Dated,
@@ -52,7 +54,6 @@ DEFAULT_AGE_HOURS: Final[float] = _Unnamed(24.0)
 """How old a session is, in hours, before it goes when the caller names no age."""
 
 _INCOMING: Final = re.compile(rf"{re.escape(INCOMING_PREFIX)}[0-9a-f]{{1,32}}")
-_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @frozen
@@ -65,7 +66,7 @@ class SandboxTarget:
 
     def owns(self, name: str) -> bool:
         """Tell whether a name is a session id as `create_session_sandbox` writes it."""
-        return _UUID.fullmatch(name) is not None
+        return is_uuid(name)
 
     def stray_age(self, name: str) -> timedelta | None:
         """Return how old something half made or half deleted is when its maker is dead."""
@@ -243,7 +244,7 @@ def archive_sessions(
     logger: SandboxLogger | EventLogger | None = None,
     *,
     level: int = 3,
-    clock: Callable[[], datetime] | None = None,
+    clock: Clock | None = None,
     outside: Outside | None = None,
 ) -> PruneResult:
     """Move the workspaces of old sessions into compressed archives, one for each.

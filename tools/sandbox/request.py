@@ -9,16 +9,16 @@ from typing import Any, Final, TypedDict
 
 from attrs import frozen
 
+from ..errors import shown
 from .cancellation import CancelToken
 from .errors import InvalidExecution
 from .guest_code import Script
-from .guest_files import MAX_DEPTH, MAX_GUEST_PATH_BYTES, is_hidden
+from .guest_paths import MAX_DEPTH, MAX_GUEST_PATH_BYTES, is_hidden
 from .policy import (
     MAX_FUEL,
     ExecutionPolicy,
     integer_fault,
     seconds_fault,
-    shown,
     text_fault,
 )
 

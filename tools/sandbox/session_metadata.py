@@ -20,11 +20,11 @@ from typing import Any, Final, Literal, Never
 
 from attrs import field, frozen
 
-from ..clock import utc_now
+from ..clock import Clock, utc_now
 from ..durable import DurableError, FileSystem, ReadError, read_regular_file
 from ..durable.filesystem import READ_FLAGS
+from ..errors import shown
 from .errors import SandboxError
-from .policy import shown
 from .sandbox_logging import EventLogger, SandboxLogger
 from .session_files import (
     DEFAULT_ROOT,
@@ -399,7 +399,7 @@ def touch_session_metadata(
     workspace_root: str | os.PathLike[str],
     *,
     logger: SandboxLogger | EventLogger | None = None,
-    clock: Callable[[], datetime] = utc_now,
+    clock: Clock = utc_now,
     token: Callable[[], str] = random_token,
     fs: SessionFileSystem = OS_FILES,
     lock_timeout_s: float = UPDATE_LOCK_TIMEOUT_S,
@@ -453,7 +453,7 @@ def touch_session_metadata(
 def _touch(
     session_id: str,
     root: Path,
-    clock: Callable[[], datetime],
+    clock: Clock,
     token: Callable[[], str],
     fs: SessionFileSystem,
     lock_timeout_s: float,
@@ -547,7 +547,7 @@ def repair_session_metadata(
     dry_run: bool = False,
     logger: SandboxLogger | EventLogger | None = None,
     *,
-    clock: Callable[[], datetime] = utc_now,
+    clock: Clock = utc_now,
     token: Callable[[], str] = random_token,
     fs: SessionFileSystem = OS_FILES,
 ) -> RepairResult:

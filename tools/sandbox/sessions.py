@@ -23,7 +23,7 @@ from typing import Any, Final, TypedDict, Unpack
 
 from attrs import evolve, frozen
 
-from ..clock import utc_now
+from ..clock import Clock, utc_now
 from ..durable import DirectoryLock, FileSystem, discard_tree
 from ..durable.filesystem import DIRECTORY_FLAGS
 from ..event_log import bound_fields
@@ -90,7 +90,7 @@ class SessionSandbox(Sandbox):
         session_id: str,
         *,
         logger: SandboxLogger,
-        clock: Callable[[], datetime],
+        clock: Clock,
         token: Callable[[], str],
         fs: SessionFileSystem,
         rich_metadata: bool = False,
@@ -161,7 +161,7 @@ def create_session_sandbox(
     logger: SandboxLogger | EventLogger | None = None,
     *,
     new_id: Callable[[], str] = new_uuid4,
-    clock: Callable[[], datetime] = utc_now,
+    clock: Clock = utc_now,
     token: Callable[[], str] = random_token,
     fs: SessionFileSystem = OS_FILES,
     rich_metadata: bool = False,
@@ -226,7 +226,7 @@ def get_session_sandbox(
     workspace_root: str | os.PathLike[str] = DEFAULT_ROOT,
     logger: SandboxLogger | EventLogger | None = None,
     *,
-    clock: Callable[[], datetime] = utc_now,
+    clock: Clock = utc_now,
     token: Callable[[], str] = random_token,
     fs: SessionFileSystem = OS_FILES,
     rich_metadata: bool = False,
@@ -322,7 +322,7 @@ def _make_workspace(
     root: Path,
     session_id: str,
     *,
-    clock: Callable[[], datetime],
+    clock: Clock,
     token: Callable[[], str],
     fs: SessionFileSystem,
 ) -> _Made | None:
@@ -396,7 +396,7 @@ def delete_session_workspace(
     logger: SandboxLogger | EventLogger | None = None,
     *,
     busy_timeout_s: float = LOCK_TIMEOUT_S,
-    clock: Callable[[], datetime] = utc_now,
+    clock: Clock = utc_now,
     token: Callable[[], str] = random_token,
     fs: SessionFileSystem = OS_FILES,
 ) -> None:

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from ..clock import Clock
 from ..durable import DirectoryLock, DurableError, FileSystem, OsFileSystem, sweep_discarded
 from ..durable.tree_removal import DISCARDED_PREFIX, is_discarded
 from .sandbox_logging import SandboxLogger
@@ -60,7 +61,7 @@ def sweep_root(
 def sweep_now_and_then(
     root: Path,
     *,
-    clock: Callable[[], datetime],
+    clock: Clock,
     token: Callable[[], str],
     log: SandboxLogger,
     monotonic: Callable[[], float] = time.monotonic,

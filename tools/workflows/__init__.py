@@ -27,6 +27,7 @@ from .agent_workflow import (
     load_agent_workflow,
 )
 from .agents import CommandAgent, PhaseAgent, RecordedAgent, Recorder
+from .agents.port import AgentChoice
 from .builtin import SPEC, TDFLOW
 from .errors import (
     AlreadyRunning,
@@ -40,7 +41,7 @@ from .errors import (
 )
 from .gate_port import GateExecution, GatePlaces, GateSandbox, GateUnavailable
 from .gates import Verdict
-from .job import AgentChoice, AgentWork
+from .job import AgentWork
 from .run_observer import RunObserver, SilentObserver
 from .run_outcome import RunOutcome, StopCause
 from .runner import WorkflowRunner

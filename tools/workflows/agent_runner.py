@@ -36,7 +36,7 @@ from ..harness import (
 )
 from .agent_observer import AgentObserver, SilentAgentObserver
 from .agent_workflow import AgentPhase, AgentWorkflow
-from .agents.port import PhaseAgent
+from .agents.port import AgentChoice, PhaseAgent
 from .component_files import apply_files, read_workspace
 from .errors import (
     AttemptsExhausted,
@@ -49,7 +49,7 @@ from .errors import (
 )
 from .gate_port import GateSandbox
 from .history import INPUTS_PLACED, has_inputs, told_pause, why_stopped
-from .job import WORKFLOW_NAME, AgentChoice, AgentWork, Ground
+from .job import WORKFLOW_NAME, AgentWork, Ground
 from .phase_attempt import PhaseRun, Waiting
 from .progress import Standing, standing_of
 from .run_lock import leading, require_open

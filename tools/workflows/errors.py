@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from ..errors import ErrorKind
 from ..harness import BudgetExceeded, HarnessError
 
 _SHOWN_FAULTS: Final = 12
@@ -21,6 +22,8 @@ class InvalidWorkflow(HarnessError):
         path: Its file.
         faults: Everything that is wrong with it, in the order of the file, most with their line.
     """
+
+    kind = ErrorKind.INVALID_FILE
 
     def __init__(self, *, path: Path, faults: Iterable[str], session_id: str | None = None) -> None:
         self.path = path
@@ -48,6 +51,8 @@ class NotAWorkflowSession(HarnessError):
 
 class AlreadyRunning(HarnessError):
     """Another worker runs the session's phases at this moment."""
+
+    kind = ErrorKind.CONFLICT
 
     def __init__(self, session_id: str) -> None:
         super().__init__(
@@ -108,6 +113,8 @@ class BudgetTooSmall(BudgetExceeded):
             where the phase has only a share of the budget.
     """
 
+    kind = ErrorKind.BUDGET
+
     def __init__(
         self,
         session_id: str,
@@ -147,6 +154,7 @@ class TestsContested(HarnessError):
         tests: The tests that it contests.
     """
 
+    kind = ErrorKind.PERSON_NEEDED
     __test__ = False
 
     def __init__(self, session_id: str, *, phase: str, tests: Iterable[str], back_to: str) -> None:
@@ -168,6 +176,8 @@ class NoEarlierPhase(HarnessError):
         phase: The phase that was asked for.
         known: The phases that it can go back to, in order.
     """
+
+    kind = ErrorKind.USAGE
 
     def __init__(self, session_id: str, *, phase: str, known: Iterable[str]) -> None:
         self.phase = phase

@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from attrs import field, frozen
 
+from ..errors import ErrorKind
 from ..harness import HarnessError, PhaseResult
 
 
@@ -96,6 +97,8 @@ class GateUnavailable(HarnessError):
     Attributes:
         problem: What is missing, and what to do.
     """
+
+    kind = ErrorKind.SANDBOX
 
     def __init__(self, problem: str) -> None:
         super().__init__(f"the gate can't run: {problem}")

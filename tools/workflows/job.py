@@ -19,6 +19,7 @@ from attrs import field, frozen
 from ..harness import SessionStore
 from ..harness.session_deletion import AGENT_WORKFLOW_FILE
 from .agent_workflow import CODE, TESTS, AgentPhase, AgentWorkflow
+from .agents.port import AgentChoice
 from .converters import as_tuple
 from .errors import InvalidWorkflow, NotAWorkflowSession
 from .gates import is_test_path
@@ -34,23 +35,6 @@ SPECIFICATION_NAME: Final = "specification.yaml"
 WORK_NAME: Final = "agent-work.json"
 MAX_SUBJECT_CHARS: Final = 200_000
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-
-
-@frozen(kw_only=True)
-class AgentChoice:
-    """Which agent does the work, so that another process can call the same one.
-
-    Attributes:
-        kind: "command", "recorded" or "http".
-        value: The command line, the directory of recordings, or the model's address.
-        timeout_s: How long an answer may take, in seconds, or None for the agent's default.
-        max_output: The most tokens of an endpoint's answer, or None for the default.
-    """
-
-    kind: str
-    value: str
-    timeout_s: float | None = None
-    max_output: int | None = None
 
 
 @frozen(kw_only=True)

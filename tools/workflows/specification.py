@@ -8,6 +8,7 @@ from typing import Final
 
 from attrs import field, frozen
 
+from ..errors import ErrorKind
 from ..harness import HarnessError
 from .converters import as_tuple
 
@@ -24,6 +25,8 @@ class InvalidSpecification(HarnessError):
         path: Its file.
         faults: Everything that is wrong with it, in the order of the file, most with their line.
     """
+
+    kind = ErrorKind.INVALID_FILE
 
     def __init__(self, *, path: Path, faults: Iterable[str]) -> None:
         self.path = path
@@ -44,6 +47,8 @@ class UnknownComponent(HarnessError):
         component_id: What was asked for.
         known: The components that it has.
     """
+
+    kind = ErrorKind.USAGE
 
     def __init__(self, component_id: str | None, *, path: Path, known: Iterable[str]) -> None:
         self.component_id = component_id

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 
 import pytest
 
 from agentforge_sessions.durable import LockTimeout, ReadError, RemovalError, WriteError
-from agentforge_sessions.entrypoints.cli.exit_codes import ERRORS, MEANINGS, ExitCode, exit_code_of
+from agentforge_sessions.entrypoints.cli.exit_codes import MEANINGS, ExitCode, exit_code_of
+from agentforge_sessions.errors import AgentForgeError, ErrorKind
 from agentforge_sessions.harness import (
     AmbiguousSessionId,
     InvalidSession,
@@ -19,6 +19,7 @@ from agentforge_sessions.harness import (
     SessionTooLarge,
     UnsupportedSchema,
 )
+from agentforge_sessions.harness.disk_errors import of_the_harness
 from agentforge_sessions.sandbox import SandboxUnavailable, WorkspaceError
 from agentforge_sessions.workflows import (
     AlreadyRunning,
@@ -28,16 +29,184 @@ from agentforge_sessions.workflows import (
     NotAWorkflowSession,
     NothingToRetry,
 )
+from tests.support.errors import public_exceptions
 
 HERE = Path("x")
 
 
-@pytest.mark.parametrize("name", sorted(ERRORS))
-def test_every_error_in_the_table_is_a_class_that_exists(name: str) -> None:
-    module, _, kind = name.rpartition(".")
-    found = getattr(importlib.import_module(module), kind)
-    assert issubclass(found, Exception)
-    assert f"{found.__module__}.{found.__qualname__}" == name
+# Where an error of a class ends, unless the error says otherwise: programs rely on these numbers.
+CODES = {
+    1: {
+        "entrypoints.cli.errors.Declined",
+        "entrypoints.mcp_server.errors.McpUnavailable",
+        "questions.errors.SessionRejected",
+    },
+    2: {
+        "entrypoints.cli.errors.ConfirmationNeeded",
+        "entrypoints.mcp_server.errors.NotLoopback",
+        "entrypoints.mcp_server.errors.TokenRefused",
+        "entrypoints.mcp_server.errors.TokenRequired",
+        "entrypoints.terminal.errors.AddressRefused",
+        "entrypoints.terminal.errors.ExtraMissing",
+        "entrypoints.terminal.errors.NoTerminal",
+        "harness.session_checks.ImmutableSessionId",
+        "harness.session_checks.InvalidSession",
+        "harness.session_checks.InvalidSessionId",
+        "prune.errors.ArchiveUnavailable",
+        "prune.errors.InvalidPolicy",
+        "questions.errors.InvalidAnswers",
+        "questions.errors.InvalidQuestions",
+        "questions.errors.InvalidSessionId",
+        "sandbox.errors.InvalidExecution",
+        "sandbox.errors.InvalidPolicy",
+        "sandbox.session_files.InvalidSessionId",
+        "sandbox.session_files.PathEscapesWorkspace",
+        "sandbox.session_files.ReservedSessionPath",
+        "workflows.errors.NoEarlierPhase",
+        "workflows.specification.UnknownComponent",
+    },
+    3: {
+        "entrypoints.cli.errors.NoSessionToPin",
+        "entrypoints.cli.errors.SandboxSessionNotFound",
+        "entrypoints.cli.errors.WorkspaceFileMissing",
+        "harness.errors.NoActiveSession",
+        "harness.errors.SessionNotFound",
+        "prune.errors.NotInTrash",
+        "prune.errors.PruneRootMissing",
+        "questions.errors.SessionNotFound",
+    },
+    4: {
+        "entrypoints.cli.errors.AmbiguousSandboxSession",
+        "entrypoints.cli.errors.AmbiguousTrash",
+        "harness.errors.AmbiguousSessionId",
+        "questions.errors.AmbiguousSessionId",
+    },
+    5: {
+        "entrypoints.mcp_server.errors.AddressUnavailable",
+        "harness.errors.SessionAlreadyActive",
+        "harness.errors.SessionConflict",
+        "harness.errors.SessionIdTaken",
+        "harness.errors.SessionInUse",
+        "prune.errors.PruneBusy",
+        "prune.errors.SessionInTheWay",
+        "questions.errors.SessionBusy",
+        "sandbox.errors.WorkspaceBusy",
+        "workflows.errors.AlreadyRunning",
+    },
+    6: {
+        "entrypoints.cli.errors.WorkspaceFileRefused",
+        "harness.errors.BudgetExceeded",
+        "harness.errors.HarnessError",
+        "harness.errors.NoPhaseExecutor",
+        "harness.errors.NoQuestionDesk",
+        "harness.errors.QuestionWaits",
+        "harness.errors.SessionTooLarge",
+        "harness.session_states.InvalidStateForPhaseAdvance",
+        "harness.session_states.InvalidStateTransition",
+        "questions.errors.CallIdMismatch",
+        "questions.errors.NoAnswers",
+        "questions.errors.QuestionError",
+        "questions.errors.SessionEnded",
+        "questions.errors.SessionExists",
+        "questions.errors.TooManySessions",
+        "workflows.agents.port.AgentCrashed",
+        "workflows.agents.port.AgentCutOff",
+        "workflows.agents.port.AgentFailed",
+        "workflows.agents.port.AgentTimeout",
+        "workflows.agents.port.AgentUnavailable",
+        "workflows.component_files.WorkspaceTooLarge",
+        "workflows.errors.AttemptsExhausted",
+        "workflows.errors.NoAgent",
+        "workflows.errors.NotAWorkflowSession",
+        "workflows.errors.NothingToRetry",
+        "workflows.errors.PhaseNotInWorkflow",
+    },
+    7: {
+        "harness.disk_errors.SessionUnreadable",
+        "harness.errors.SessionCorrupted",
+        "harness.errors.UnsupportedSchema",
+        "prune.errors.InvalidArchive",
+        "questions.errors.InvalidConfig",
+        "questions.errors.SessionCorrupted",
+        "workflows.errors.InvalidWorkflow",
+        "workflows.specification.InvalidSpecification",
+    },
+    8: {
+        "durable.errors.DurableError",
+        "durable.errors.LockTimeout",
+        "durable.errors.ReadError",
+        "durable.errors.RemovalError",
+        "durable.errors.WriteError",
+        "entrypoints.cli.errors.OutputLost",
+        "harness.disk_errors.LockTimeout",
+        "harness.disk_errors.ReadError",
+        "harness.disk_errors.RemovalError",
+        "harness.disk_errors.WriteError",
+        "prune.errors.PruneRootUnusable",
+        "questions.errors.AtomicReadError",
+        "questions.errors.AtomicWriteError",
+    },
+    9: {
+        "sandbox.errors.InputFileError",
+        "sandbox.errors.SandboxClosed",
+        "sandbox.errors.SandboxError",
+        "sandbox.errors.SandboxUnavailable",
+        "sandbox.errors.WorkspaceError",
+        "sandbox.factory.UnsupportedRuntime",
+        "sandbox.session_files.SessionWorkspaceMissing",
+        "sandbox.session_metadata.CorruptedMetadata",
+        "sandbox.session_metadata.UnreadableMetadata",
+        "workflows.gate_port.GateUnavailable",
+    },
+    10: {
+        "workflows.errors.TestsContested",
+    },
+    11: {
+        "workflows.errors.BudgetTooSmall",
+    },
+    70: {
+        "entrypoints.cli.errors.CliError",
+        "entrypoints.mcp_server.errors.InvalidArguments",
+        "entrypoints.mcp_server.errors.McpServerError",
+        "entrypoints.mcp_server.http_times.BodyTooSlow",
+        "entrypoints.mcp_server.server.ClientLeft",
+        "entrypoints.mcp_server.server.ServerStopping",
+        "entrypoints.terminal.drafts.DraftUnreadable",
+        "entrypoints.terminal.errors.TerminalError",
+        "entrypoints.terminal.errors.TerminalFailed",
+        "errors.AgentForgeError",
+        "identifiers.InvalidIdentifier",
+        "prune.errors.PruneError",
+    },
+    124: {
+        "questions.errors.AnswersTimeout",
+    },
+    130: {
+        "entrypoints.cli.errors.Interrupted",
+    },
+}
+
+
+def test_each_class_of_error_leads_to_its_code() -> None:
+    found: dict[int, set[str]] = {code: set() for code in CODES}
+    for kind in public_exceptions():
+        if issubclass(kind, AgentForgeError):
+            bare = kind.__new__(kind)
+            name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("agentforge_sessions.")
+            found[exit_code_of(bare)].add(name)
+    assert found == CODES
+
+
+def test_each_kind_of_error_has_a_code_of_its_own() -> None:
+    codes = {exit_code_of(of_kind(kind)) for kind in ErrorKind}
+    assert len(codes) == len(ErrorKind)
+    assert set(ExitCode) - codes == {ExitCode.OK}
+
+
+def of_kind(kind: ErrorKind) -> AgentForgeError:
+    error = AgentForgeError("it happened")
+    error.kind = kind
+    return error
 
 
 @pytest.mark.parametrize(
@@ -61,6 +230,10 @@ def test_every_error_in_the_table_is_a_class_that_exists(name: str) -> None:
         (ReadError(path=HERE, reason="it is not a regular file"), 7),
         (ReadError(path=HERE, cause=OSError(40, "loop")), 7),
         (ReadError(path=HERE, cause=PermissionError(13, "no")), 8),
+        (of_the_harness(ReadError(path=HERE, reason="it is no file"), None), 7),
+        (of_the_harness(ReadError(path=HERE, cause=PermissionError(13, "no")), None), 8),
+        (of_the_harness(ReadError(path=HERE, reason="it is no file"), "x"), 7),
+        (of_the_harness(ReadError(path=HERE, cause=PermissionError(13, "no")), "x"), 8),
         (WriteError(path=HERE, operation="fsync"), 8),
         (LockTimeout(path=HERE, timeout_s=1), 8),
         (RemovalError(path=HERE, cause=OSError(1, "no")), 8),

@@ -6,14 +6,13 @@ import os
 import shlex
 import time
 from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import typer
 from attrs import field, frozen
 
-from ...clock import utc_now
+from ...clock import Clock, utc_now
 from ...data_folder import data_folder_above
 from .output import Output
 
@@ -53,7 +52,7 @@ class Outside:
         gates: Where gates run; the sandbox if None.
     """
 
-    clock: Callable[[], datetime] = utc_now
+    clock: Clock = utc_now
     sleep: Callable[[float], None] = time.sleep
     executor: PhaseExecutor | None = None
     gates: GateSandbox | None = None

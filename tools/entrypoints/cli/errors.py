@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from ...errors import AgentForgeError
+from ...errors import AgentForgeError, ErrorKind
 
 _SHOWN_IDS: Final = 5
 
@@ -17,6 +17,8 @@ class CliError(AgentForgeError):
 
 class Declined(CliError):
     """The person was asked and did not say yes; nothing was done."""
+
+    kind = ErrorKind.NOT_DONE
 
     def __init__(self) -> None:
         super().__init__("nothing was done, because you did not say yes")
@@ -29,6 +31,8 @@ class ConfirmationNeeded(CliError):
         operation: What needs the yes.
     """
 
+    kind = ErrorKind.USAGE
+
     def __init__(self, operation: str) -> None:
         super().__init__(
             f"{operation} needs your yes and nobody can be asked here; nothing was done. "
@@ -39,6 +43,8 @@ class ConfirmationNeeded(CliError):
 
 class OutputLost(CliError):
     """Standard output takes no more, as on a full disk."""
+
+    kind = ErrorKind.STORAGE
 
     def __init__(self, cause: OSError) -> None:
         super().__init__(
@@ -54,6 +60,8 @@ class Interrupted(CliError):
         session_id: The session that was being worked on, or None.
     """
 
+    kind = ErrorKind.INTERRUPTED
+
     def __init__(self, message: str = "interrupted", *, session_id: str | None = None) -> None:
         super().__init__(message)
         self.session_id = session_id
@@ -66,6 +74,8 @@ class SandboxSessionNotFound(CliError):
         session_id: The id as it was given.
         path: Where it was looked for.
     """
+
+    kind = ErrorKind.NOT_FOUND
 
     def __init__(self, session_id: str, *, path: Path, agent: bool = False) -> None:
         if agent:
@@ -88,6 +98,8 @@ class AmbiguousSandboxSession(CliError):
         candidates: The ids it fits.
     """
 
+    kind = ErrorKind.AMBIGUOUS
+
     def __init__(self, session_id: str, candidates: Iterable[str]) -> None:
         self.session_id = session_id
         self.candidates = tuple(sorted(candidates))
@@ -107,6 +119,8 @@ class WorkspaceFileMissing(CliError):
         path: The file's path in it.
     """
 
+    kind = ErrorKind.NOT_FOUND
+
     def __init__(self, session_id: str, path: str) -> None:
         super().__init__(f"there is no {path} in the workspace of {session_id}.")
         self.session_id = session_id
@@ -121,6 +135,8 @@ class WorkspaceFileRefused(CliError):
         path: The path in it.
         reason: What is in the way.
     """
+
+    kind = ErrorKind.REFUSED
 
     def __init__(self, session_id: str, path: str, reason: str) -> None:
         super().__init__(f"{path} in the workspace of {session_id}: {reason}.")
@@ -137,6 +153,8 @@ class NoSessionToPin(CliError):
         paths: The directories that were looked through.
     """
 
+    kind = ErrorKind.NOT_FOUND
+
     def __init__(self, session_id: str, paths: Iterable[Path]) -> None:
         self.session_id = session_id
         self.paths = tuple(paths)
@@ -151,6 +169,8 @@ class AmbiguousTrash(CliError):
         session_id: The text that was given.
         candidates: The ids that it fits.
     """
+
+    kind = ErrorKind.AMBIGUOUS
 
     def __init__(self, session_id: str, candidates: Iterable[str]) -> None:
         self.session_id = session_id

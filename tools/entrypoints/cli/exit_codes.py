@@ -1,16 +1,13 @@
-"""How the command line ends: one table from what went wrong to the exit code.
-
-The table names error classes instead of importing them, so that a command which runs no code never
-loads the packages that can.
-"""
+"""How the command line ends: the exit codes, and which kind of error leads to which."""
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Mapping
 from enum import IntEnum
 from types import MappingProxyType
 from typing import Final
+
+from ...errors import AgentForgeError, ErrorKind
 
 
 class ExitCode(IntEnum):
@@ -57,113 +54,31 @@ MEANINGS: Final[Mapping[ExitCode, str]] = MappingProxyType(
     }
 )
 
-ERRORS: Final[Mapping[str, ExitCode]] = MappingProxyType(
+_CODES: Final[Mapping[ErrorKind, ExitCode]] = MappingProxyType(
     {
-        "agentforge_sessions.entrypoints.cli.errors.Declined": ExitCode.NOT_DONE,
-        "agentforge_sessions.entrypoints.cli.errors.ConfirmationNeeded": ExitCode.USAGE,
-        "agentforge_sessions.entrypoints.cli.errors.OutputLost": ExitCode.STORAGE,
-        "agentforge_sessions.entrypoints.cli.errors.Interrupted": ExitCode.INTERRUPTED,
-        "agentforge_sessions.entrypoints.cli.errors.SandboxSessionNotFound": ExitCode.NOT_FOUND,
-        "agentforge_sessions.entrypoints.cli.errors.AmbiguousSandboxSession": ExitCode.AMBIGUOUS,
-        "agentforge_sessions.entrypoints.cli.errors.WorkspaceFileMissing": ExitCode.NOT_FOUND,
-        "agentforge_sessions.entrypoints.cli.errors.WorkspaceFileRefused": ExitCode.REFUSED,
-        "agentforge_sessions.harness.session_checks.InvalidSession": ExitCode.USAGE,
-        "agentforge_sessions.harness.session_states.InvalidStateTransition": ExitCode.REFUSED,
-        "agentforge_sessions.harness.disk_errors.WriteError": ExitCode.STORAGE,
-        "agentforge_sessions.harness.disk_errors.RemovalError": ExitCode.STORAGE,
-        "agentforge_sessions.harness.errors.SessionNotFound": ExitCode.NOT_FOUND,
-        "agentforge_sessions.harness.errors.NoActiveSession": ExitCode.NOT_FOUND,
-        "agentforge_sessions.harness.errors.AmbiguousSessionId": ExitCode.AMBIGUOUS,
-        "agentforge_sessions.harness.errors.SessionConflict": ExitCode.CONFLICT,
-        "agentforge_sessions.harness.errors.SessionAlreadyActive": ExitCode.CONFLICT,
-        "agentforge_sessions.harness.errors.SessionInUse": ExitCode.CONFLICT,
-        "agentforge_sessions.harness.errors.SessionTooLarge": ExitCode.REFUSED,
-        "agentforge_sessions.harness.errors.SessionCorrupted": ExitCode.INVALID_FILE,
-        "agentforge_sessions.harness.errors.HarnessError": ExitCode.REFUSED,
-        "agentforge_sessions.workflows.errors.InvalidWorkflow": ExitCode.INVALID_FILE,
-        "agentforge_sessions.workflows.specification.InvalidSpecification": ExitCode.INVALID_FILE,
-        "agentforge_sessions.workflows.specification.UnknownComponent": ExitCode.USAGE,
-        "agentforge_sessions.workflows.gate_port.GateUnavailable": ExitCode.SANDBOX,
-        "agentforge_sessions.workflows.errors.AlreadyRunning": ExitCode.CONFLICT,
-        "agentforge_sessions.workflows.errors.NotAWorkflowSession": ExitCode.REFUSED,
-        "agentforge_sessions.workflows.errors.PhaseNotInWorkflow": ExitCode.REFUSED,
-        "agentforge_sessions.workflows.errors.AttemptsExhausted": ExitCode.REFUSED,
-        "agentforge_sessions.workflows.errors.BudgetTooSmall": ExitCode.BUDGET,
-        "agentforge_sessions.workflows.errors.NothingToRetry": ExitCode.REFUSED,
-        "agentforge_sessions.workflows.errors.NoEarlierPhase": ExitCode.USAGE,
-        "agentforge_sessions.workflows.errors.TestsContested": ExitCode.PERSON,
-        "agentforge_sessions.workflows.errors.NoAgent": ExitCode.REFUSED,
-        "agentforge_sessions.durable.errors.DurableError": ExitCode.STORAGE,
-        "agentforge_sessions.entrypoints.mcp_server.errors.McpUnavailable": ExitCode.NOT_DONE,
-        "agentforge_sessions.entrypoints.mcp_server.errors.NotLoopback": ExitCode.USAGE,
-        "agentforge_sessions.entrypoints.mcp_server.errors.AddressUnavailable": ExitCode.CONFLICT,
-        "agentforge_sessions.entrypoints.mcp_server.errors.TokenRefused": ExitCode.USAGE,
-        "agentforge_sessions.entrypoints.mcp_server.errors.TokenRequired": ExitCode.USAGE,
-        "agentforge_sessions.sandbox.errors.SandboxError": ExitCode.SANDBOX,
-        "agentforge_sessions.sandbox.errors.InvalidPolicy": ExitCode.USAGE,
-        "agentforge_sessions.sandbox.errors.InvalidExecution": ExitCode.USAGE,
-        "agentforge_sessions.sandbox.errors.WorkspaceBusy": ExitCode.CONFLICT,
-        "agentforge_sessions.sandbox.session_files.InvalidSessionId": ExitCode.USAGE,
-        "agentforge_sessions.sandbox.session_files.PathEscapesWorkspace": ExitCode.USAGE,
-        "agentforge_sessions.sandbox.session_files.ReservedSessionPath": ExitCode.USAGE,
-        "agentforge_sessions.prune.errors.InvalidPolicy": ExitCode.USAGE,
-        "agentforge_sessions.prune.errors.PruneRootMissing": ExitCode.NOT_FOUND,
-        "agentforge_sessions.prune.errors.PruneRootUnusable": ExitCode.STORAGE,
-        "agentforge_sessions.prune.errors.PruneBusy": ExitCode.CONFLICT,
-        "agentforge_sessions.prune.errors.ArchiveUnavailable": ExitCode.USAGE,
-        "agentforge_sessions.prune.errors.InvalidArchive": ExitCode.INVALID_FILE,
-        "agentforge_sessions.prune.errors.NotInTrash": ExitCode.NOT_FOUND,
-        "agentforge_sessions.prune.errors.SessionInTheWay": ExitCode.CONFLICT,
-        "agentforge_sessions.entrypoints.cli.errors.AmbiguousTrash": ExitCode.AMBIGUOUS,
-        "agentforge_sessions.entrypoints.cli.errors.NoSessionToPin": ExitCode.NOT_FOUND,
-        "agentforge_sessions.questions.errors.InvalidQuestions": ExitCode.USAGE,
-        "agentforge_sessions.questions.errors.InvalidAnswers": ExitCode.USAGE,
-        "agentforge_sessions.questions.errors.InvalidSessionId": ExitCode.USAGE,
-        "agentforge_sessions.questions.errors.SessionNotFound": ExitCode.NOT_FOUND,
-        "agentforge_sessions.questions.errors.AmbiguousSessionId": ExitCode.AMBIGUOUS,
-        "agentforge_sessions.questions.errors.SessionBusy": ExitCode.CONFLICT,
-        "agentforge_sessions.questions.errors.SessionRejected": ExitCode.NOT_DONE,
-        "agentforge_sessions.questions.errors.SessionCorrupted": ExitCode.INVALID_FILE,
-        "agentforge_sessions.questions.errors.InvalidConfig": ExitCode.INVALID_FILE,
-        "agentforge_sessions.questions.errors.AnswersTimeout": ExitCode.LIMIT,
-        "agentforge_sessions.questions.errors.AtomicWriteError": ExitCode.STORAGE,
-        "agentforge_sessions.questions.errors.AtomicReadError": ExitCode.STORAGE,
-        "agentforge_sessions.questions.errors.QuestionError": ExitCode.REFUSED,
-        "agentforge_sessions.entrypoints.terminal.errors.ExtraMissing": ExitCode.USAGE,
-        "agentforge_sessions.entrypoints.terminal.errors.NoTerminal": ExitCode.USAGE,
-        "agentforge_sessions.entrypoints.terminal.errors.AddressRefused": ExitCode.USAGE,
-        "builtins.OSError": ExitCode.STORAGE,
-    }
-)
-"""Error classes and the exit codes they lead to; a subclass goes the way of its nearest base."""
-
-
-_READ_ERRORS: Final = frozenset(
-    {
-        "agentforge_sessions.durable.errors.ReadError",
-        "agentforge_sessions.harness.disk_errors.SessionUnreadable",
-        "agentforge_sessions.harness.disk_errors.ReadError",
+        ErrorKind.NOT_DONE: ExitCode.NOT_DONE,
+        ErrorKind.USAGE: ExitCode.USAGE,
+        ErrorKind.NOT_FOUND: ExitCode.NOT_FOUND,
+        ErrorKind.AMBIGUOUS: ExitCode.AMBIGUOUS,
+        ErrorKind.CONFLICT: ExitCode.CONFLICT,
+        ErrorKind.REFUSED: ExitCode.REFUSED,
+        ErrorKind.INVALID_FILE: ExitCode.INVALID_FILE,
+        ErrorKind.STORAGE: ExitCode.STORAGE,
+        ErrorKind.SANDBOX: ExitCode.SANDBOX,
+        ErrorKind.PERSON_NEEDED: ExitCode.PERSON,
+        ErrorKind.BUDGET: ExitCode.BUDGET,
+        ErrorKind.TIMEOUT: ExitCode.LIMIT,
+        ErrorKind.INTERRUPTED: ExitCode.INTERRUPTED,
+        ErrorKind.UNEXPECTED: ExitCode.UNEXPECTED,
     }
 )
 
 
 def exit_code_of(error: BaseException) -> ExitCode:
     """Return the exit code that `error` leads to."""
-    for kind in type(error).__mro__:
-        name = f"{kind.__module__}.{kind.__qualname__}"
-        if name in _READ_ERRORS:
-            return _of_read_error(error)
-        code = ERRORS.get(name)
-        if code is not None:
-            return code
-    return ExitCode.UNEXPECTED
-
-
-def _of_read_error(error: BaseException) -> ExitCode:
-    """Tell a file that is refused for what it is from one that the system would not read."""
-    cause = getattr(error, "cause", None)
-    refused = cause is None or getattr(cause, "errno", None) == errno.ELOOP
-    return ExitCode.INVALID_FILE if refused else ExitCode.STORAGE
+    if isinstance(error, AgentForgeError):
+        return _CODES[error.kind]
+    return ExitCode.STORAGE if isinstance(error, OSError) else ExitCode.UNEXPECTED
 
 
 def epilog() -> str:

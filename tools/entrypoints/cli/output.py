@@ -17,6 +17,7 @@ from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TextIO
 
+from ...errors import AgentForgeError
 from .errors import ConfirmationNeeded, Declined, OutputLost
 from .text import safe, safe_lines
 
@@ -183,7 +184,8 @@ def remark(text: str) -> None:
 def public_fields(error: BaseException) -> dict[str, Any]:
     """Return the fields of an error that a program can use."""
     found: dict[str, Any] = {}
-    for name, value in vars(error).items():
+    fields = error.fields if isinstance(error, AgentForgeError) else vars(error)
+    for name, value in fields.items():
         if name.startswith("_"):
             continue
         if value is None or isinstance(value, bool | int | float | str):

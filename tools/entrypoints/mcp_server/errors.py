@@ -6,7 +6,7 @@ import importlib.util
 from collections.abc import Iterable
 from pathlib import Path
 
-from ...errors import AgentForgeError
+from ...errors import AgentForgeError, ErrorKind
 
 
 class McpServerError(AgentForgeError):
@@ -19,6 +19,8 @@ class McpUnavailable(McpServerError):
     Attributes:
         package: What is missing.
     """
+
+    kind = ErrorKind.NOT_DONE
 
     def __init__(self, package: str = "mcp") -> None:
         super().__init__(
@@ -52,6 +54,8 @@ class NotLoopback(McpServerError):
         host: The address.
     """
 
+    kind = ErrorKind.USAGE
+
     def __init__(self, host: str) -> None:
         super().__init__(
             f"{host} is reachable from other machines, and every client of this server can read "
@@ -67,6 +71,8 @@ class TokenRequired(McpServerError):
     Attributes:
         host: The address.
     """
+
+    kind = ErrorKind.USAGE
 
     def __init__(self, host: str) -> None:
         super().__init__(
@@ -87,6 +93,8 @@ class AddressUnavailable(McpServerError):
         reason: What the system answered.
     """
 
+    kind = ErrorKind.CONFLICT
+
     def __init__(self, host: str, port: int, reason: str) -> None:
         super().__init__(
             f"can't listen on {host} port {port}: {reason}; nothing was started. Stop what uses "
@@ -104,6 +112,8 @@ class TokenRefused(McpServerError):
         path: The file.
         reason: What is wrong with it.
     """
+
+    kind = ErrorKind.USAGE
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,6 +19,7 @@ from ...durable import (
     read_regular_file,
     replace_file,
 )
+from ...identifiers import is_uuid
 from .draft import Draft, from_fields, to_fields
 from .errors import TerminalError
 
@@ -27,10 +27,7 @@ MAX_BYTES: Final = 16 * 1024 * 1024
 """The largest draft that is read."""
 
 _LOCK_TIMEOUT_S: Final = 5.0
-_NAME: Final = re.compile(
-    r"([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\.json", re.ASCII
-)
-"""Only the ids of question sessions become file names."""
+_SUFFIX: Final = ".json"
 
 
 class DraftUnreadable(TerminalError):
@@ -72,10 +69,9 @@ class DraftStore:
         Raises:
             ValueError: The id is not that of a question session.
         """
-        name = f"{session_id}.json"
-        if _NAME.fullmatch(name) is None:
+        if not is_uuid(session_id):
             raise ValueError(f"{session_id!r} is not the id of a question session")
-        return self.directory / name
+        return self.directory / f"{session_id}{_SUFFIX}"
 
     def unsent_path_of(self, session_id: str) -> Path:
         """Name the file that keeps what was never sent."""
@@ -157,7 +153,8 @@ class DraftStore:
             names = os.listdir(self.directory)
         except OSError:
             return ()
-        return tuple(sorted(found[1] for name in names if (found := _NAME.fullmatch(name))))
+        ids = (name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
+        return tuple(sorted(filter(is_uuid, ids)))
 
     def _replace(self, path: Path, content: bytes) -> None:
         with self._locked() as directory_fd:

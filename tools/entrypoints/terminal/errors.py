@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...errors import AgentForgeError
+from ...errors import AgentForgeError, ErrorKind
 
 
 class TerminalError(AgentForgeError):
@@ -19,6 +19,8 @@ class ExtraMissing(TerminalError):
         extra: The extra of ours that brings it.
     """
 
+    kind = ErrorKind.USAGE
+
     def __init__(self, package: str, *, extra: str = "terminal") -> None:
         super().__init__(
             f"`agentforge questions` needs {package}, which is not installed here; nothing was "
@@ -31,6 +33,8 @@ class ExtraMissing(TerminalError):
 
 class NoTerminal(TerminalError):
     """Standard input, output or error is not a terminal that can be drawn in."""
+
+    kind = ErrorKind.USAGE
 
     def __init__(self) -> None:
         super().__init__(
@@ -47,6 +51,8 @@ class AddressRefused(TerminalError):
         host: The address.
         port: The port.
     """
+
+    kind = ErrorKind.USAGE
 
     def __init__(self, host: str, port: int, cause: OSError) -> None:
         super().__init__(

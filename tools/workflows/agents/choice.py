@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from ..job import AgentChoice
 from .command import DEFAULT_TIMEOUT_S, CommandAgent
-from .port import PhaseAgent
+from .port import AgentChoice, PhaseAgent
 from .recorded import RecordedAgent
 
 RECORDED: Final = "recorded:"

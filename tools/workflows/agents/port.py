@@ -21,6 +21,23 @@ def _frozen_texts(value: Mapping[str, str]) -> Mapping[str, str]:
     return MappingProxyType(dict(value))
 
 
+@frozen(kw_only=True)
+class AgentChoice:
+    """Which agent does the work, so that another process can call the same one.
+
+    Attributes:
+        kind: "command", "recorded" or "http".
+        value: The command line, the directory of recordings, or the model's address.
+        timeout_s: How long an answer may take, in seconds, or None for the agent's default.
+        max_output: The most tokens of an endpoint's answer, or None for the default.
+    """
+
+    kind: str
+    value: str
+    timeout_s: float | None = None
+    max_output: int | None = None
+
+
 MAX_CALL_TOKENS: Final = 1_000_000_000
 """The most that a call can cost, each way: what is beyond is no count, and no session holds it."""
 

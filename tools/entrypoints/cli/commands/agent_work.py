@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from ....workflows import RunOutcome
     from ....workflows.agent_runner import AgentRunner
     from ....workflows.agents import PhaseAgent
-    from ....workflows.job import AgentChoice, AgentWork
+    from ....workflows.agents.port import AgentChoice
+    from ....workflows.job import AgentWork
     from ....workflows.workflow_document import Input
     from ..agent_view import AgentView
 

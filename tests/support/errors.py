@@ -1,0 +1,27 @@
+"""Every exception class of the library, for tests that speak about all of them."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+
+import agentforge_sessions
+
+_NEVER_LEAVES_ITS_MODULE = {"gate_guest"}
+
+
+def public_exceptions() -> list[type[BaseException]]:
+    found: dict[str, type[BaseException]] = {}
+    for module in pkgutil.walk_packages(agentforge_sessions.__path__, "agentforge_sessions."):
+        if module.name.rsplit(".", 1)[-1] in _NEVER_LEAVES_ITS_MODULE:
+            continue
+        for name, value in vars(importlib.import_module(module.name)).items():
+            if (
+                inspect.isclass(value)
+                and issubclass(value, BaseException)
+                and value.__module__.startswith("agentforge_sessions.")
+                and not name.startswith("_")
+            ):
+                found[f"{value.__module__}.{value.__qualname__}"] = value
+    return list(found.values())
