@@ -16,6 +16,7 @@ from attrs import evolve, frozen
 
 from ..clock import utc_now
 from ..durable import FileSystem
+from ..durable.process_owner import OsProcesses, Processes
 from ..event_log import get_logger
 from ..identifiers import completions, new_uuid4
 from ..prune import Outside
@@ -52,7 +53,6 @@ from .errors import (
 )
 from .formatting import SHORT_ID_CHARS
 from .locks import ANSWERING
-from .owners import OsProcesses, Processes
 from .rules import question_faults, submission_faults
 from .settings import QuestionsConfig
 from .store import READ_PAUSES_S, LockedSession, QuestionStore, Signature

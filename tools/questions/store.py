@@ -43,6 +43,7 @@ from ..durable import (
 )
 from ..durable.file_lock import has_name, wait_lock
 from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
+from ..durable.process_owner import Processes
 from ..event_log import get_logger
 from ..prune import prepare_root
 from . import wire
@@ -64,8 +65,7 @@ from .errors import (
     SessionExists,
     SessionNotFound,
 )
-from .locks import LOCK_FILE, SessionLock
-from .owners import Processes
+from .locks import LOCK_FILE, session_lock
 from .rules import answer_faults
 
 DEFAULT_BASE_DIR: Final = Path(".agentforge/questions")
@@ -482,7 +482,7 @@ class QuestionStore:
             AtomicWriteError: It can't be locked.
         """
         path = self.path(session_id)
-        lock = SessionLock(
+        lock = session_lock(
             self.fs,
             path,
             session_id,
@@ -498,6 +498,8 @@ class QuestionStore:
             lock.acquire()
         except FileNotFoundError:
             raise SessionNotFound(session_id, path=self.base_dir) from None
+        except LockTimeout as error:
+            raise SessionBusy(session_id, holder=error.holder, timeout_s=error.timeout_s) from error
         except WriteError as error:
             raise _write_error(error, session_id=session_id) from error
         except OSError as error:
