@@ -33,6 +33,7 @@ from ..durable import (
 )
 from ..durable.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS
 from ..durable.regular_file import being_written, read_descriptor, write_all
+from ..durable.safe_path import Missing, directory_beneath, open_directory
 from ..identifiers import InvalidIdentifier, is_workspace_name
 from .deferred_close import close_later
 from .errors import SandboxError
@@ -273,11 +274,11 @@ def open_session(
         raise _retold(error, session_id) from None
     try:
         try:
-            fd = _open_below(fs, root_fd, session_id, session_id)
+            fd = open_directory(fs, session_id, dir_fd=root_fd)
         except FileNotFoundError:
             raise SessionWorkspaceMissing(session_id) from None
         except OSError as error:
-            raise _retold(error, session_id) from None
+            raise _named(error, session_id) from None
         try:
             yield SessionDirectory(root_fd, fd)
         finally:
@@ -286,38 +287,9 @@ def open_session(
         close_quietly(fs, root_fd)
 
 
-def _open_below(fs: FileSystem, directory_fd: int, name: str, shown_path: str) -> int:
-    """Open a directory by its name in another, following no link."""
-    try:
-        return fs.open(name, DIRECTORY_FLAGS, dir_fd=directory_fd)
-    except OSError as error:
-        if error.errno in (errno.ENOTDIR, errno.ELOOP):
-            _refuse_link(fs.stat(name, dir_fd=directory_fd), shown_path)
-        raise
-
-
 def _refuse_link(status: os.stat_result, shown_path: str) -> None:
     if stat.S_ISLNK(status.st_mode):
         raise PathEscapesWorkspace(shown_path, "it leads over a symbolic link")
-
-
-@contextmanager
-def _open_parent(
-    fs: FileSystem, session: SessionDirectory, path: Path, *, make: bool = False
-) -> Iterator[int]:
-    """Hold open the directory that a path's last name is in."""
-    here = fs.open(".", DIRECTORY_FLAGS, dir_fd=session.fd)
-    try:
-        for part in path.parts[:-1]:
-            if make:
-                with suppress(FileExistsError):
-                    fs.mkdir(part, 0o700, dir_fd=here)
-            below = _open_below(fs, here, part, str(path))
-            close_quietly(fs, here)
-            here = below
-        yield here
-    finally:
-        close_quietly(fs, here)
 
 
 @contextmanager
@@ -327,12 +299,15 @@ def _told_of(relative_path: str) -> Iterator[None]:
         yield
     except SandboxError:
         raise
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise PathEscapesWorkspace(relative_path, "it leads over a symbolic link") from None
-        raise _retold(error, relative_path) from None
-    except DurableError as error:
-        raise _retold(error, relative_path) from None
+    except (OSError, DurableError) as error:
+        raise _named(error, relative_path) from None
+
+
+def _named(error: OSError | DurableError, name: str) -> Exception:
+    """An error that names only what the caller named."""
+    if isinstance(error, OSError) and error.errno == errno.ELOOP:
+        return PathEscapesWorkspace(name, "it leads over a symbolic link")
+    return _retold(error, name)
 
 
 def _retold(error: OSError | DurableError, name: str) -> OSError:
@@ -514,7 +489,7 @@ def read_session_file(
     with (
         _told_of(relative_path),
         open_session(session_id, workspace_root, fs=fs) as session,
-        _open_parent(fs, session, path) as parent,
+        directory_beneath(fs, session.fd, path.parts[:-1]) as parent,
     ):
         _require_regular(fs.stat(path.name, dir_fd=parent), relative_path)
         fd = fs.open(path.name, READ_FLAGS, dir_fd=parent)
@@ -619,7 +594,7 @@ def write_session_file(
     with (
         _told_of(relative_path),
         open_session(session_id, workspace_root, fs=fs) as session,
-        _open_parent(fs, session, path, make=True) as parent,
+        directory_beneath(fs, session.fd, path.parts[:-1], missing=Missing.MADE) as parent,
     ):
         mode = _mode_to_keep(fs, parent, path.name, relative_path, overwrite=overwrite)
         incoming = stage_file(fs, session.root_fd, content, mode=mode, token=token)
@@ -741,7 +716,7 @@ def delete_session_path(
     with (
         _told_of(relative_path),
         open_session(session_id, workspace_root, fs=fs) as session,
-        _open_parent(fs, session, path) as parent,
+        directory_beneath(fs, session.fd, path.parts[:-1]) as parent,
     ):
         status = fs.stat(path.name, dir_fd=parent)
         _refuse_link(status, relative_path)

@@ -15,9 +15,10 @@ from typing import Final
 from ..durable import FileSystem, ReadError, WriteError
 from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS
 from ..durable.regular_file import read_descriptor
+from ..durable.safe_path import directory_beneath
 from ..harness import HarnessError
 from .workflow_document import Input
-from .workspace_files import inside, place_inputs
+from .workspace_files import place_inputs
 
 MAX_FILES: Final = 2000
 MAX_FILE_BYTES: Final = 4 << 20
@@ -54,7 +55,7 @@ def read_workspace(fs: FileSystem, root_fd: int, *, root: Path) -> dict[str, byt
     while pending:
         prefix, depth = pending.pop()
         try:
-            with inside(fs, root_fd, prefix.split("/")[:-1], make=False) as fd:
+            with directory_beneath(fs, root_fd, prefix.split("/")[:-1]) as fd:
                 for name in sorted(_names(fs, fd)):
                     path = f"{prefix}{name}"
                     if name.startswith(".") or name in _SKIPPED:
@@ -140,7 +141,7 @@ def apply_files(
             continue
         *directories, name = path.split("/")
         try:
-            with inside(fs, root_fd, directories, make=False) as fd:
+            with directory_beneath(fs, root_fd, directories) as fd:
                 with suppress(FileNotFoundError):
                     fs.unlink(name, dir_fd=fd)
                 fs.fsync(fd)
