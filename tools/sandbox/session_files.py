@@ -34,6 +34,7 @@ from ..durable import (
 from ..durable.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS
 from ..durable.regular_file import being_written, read_descriptor, write_all
 from ..durable.safe_path import Missing, directory_beneath, open_directory
+from ..durable.tree_walk import walk_tree
 from ..identifiers import InvalidIdentifier, is_workspace_name
 from .deferred_close import close_later
 from .errors import SandboxError
@@ -417,43 +418,26 @@ def walk_files(
     Raises:
         OSError: The system refused, or a limit was met (`EOVERFLOW`).
     """
-    frames: list[tuple[int, tuple[str, ...], Iterator[str]]] = []
-    try:
-        top = fs.open(".", DIRECTORY_FLAGS, dir_fd=session_fd)
-        frames.append((top, (), iter(fs.listdir(top))))
-        while frames:
-            fd, above, names = frames[-1]
-            name = next(names, None)
-            if name is None:
-                close_quietly(fs, frames.pop()[0])
-                continue
-            path = (*above, name)
-            if not above and is_hidden(name):
-                continue
-            max_entries -= 1
-            max_bytes -= sum(map(len, path)) + len(path)
-            if max_entries < 0 or max_bytes < 0:
-                raise OSError(errno.EOVERFLOW, "the workspace holds too many files to list")
-            try:
-                status = fs.stat(name, dir_fd=fd)
-            except FileNotFoundError:
-                continue
-            if stat.S_ISREG(status.st_mode):
-                yield path, status
-            elif stat.S_ISDIR(status.st_mode):
-                if len(path) > max_depth:
-                    raise OSError(errno.EOVERFLOW, "the workspace is nested too deep to list")
-                try:
-                    below = fs.open(name, DIRECTORY_FLAGS, dir_fd=fd)
-                except OSError as error:
-                    if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-                        continue
-                    raise
-                frames.append((below, path, iter(())))  # owned before it is listed
-                frames[-1] = (below, path, iter(fs.listdir(below)))
-    finally:
-        for fd, _, _ in frames:
-            close_quietly(fs, fd)
+    for entry in walk_tree(
+        fs, session_fd, enter=lambda entry: not is_hidden(entry.names[0]), onerror=_pass_over
+    ):
+        names = entry.names
+        if is_hidden(names[0]):
+            continue
+        max_entries -= 1
+        max_bytes -= sum(map(len, names)) + len(names)
+        if max_entries < 0 or max_bytes < 0:
+            raise OSError(errno.EOVERFLOW, "the workspace holds too many files to list")
+        if stat.S_ISREG(entry.status.st_mode):
+            yield names, entry.status
+        elif entry.is_directory and len(names) > max_depth:
+            raise OSError(errno.EOVERFLOW, "the workspace is nested too deep to list")
+
+
+def _pass_over(error: OSError) -> None:
+    """Go on past what vanished, or was swapped for a link."""
+    if error.errno not in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}:
+        raise error
 
 
 def read_session_file(
