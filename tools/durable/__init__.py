@@ -8,7 +8,7 @@ turns every `OSError` into an error that says which path, which step, and what b
 from .atomic_file import AtomicFileWriter, replace_file
 from .directory import make_durable_directory
 from .errors import DurableError, LockTimeout, ReadError, RemovalError, WriteError
-from .file_lock import DirectoryLock, FileLock
+from .file_lock import DirectoryLock, FileLock, LockMode, Patience, try_lock, unlock
 from .filesystem import FileSystem, OsFileSystem
 from .ownership import hand_over
 from .regular_file import read_regular_file
@@ -26,8 +26,10 @@ __all__ = [
     "DurableError",
     "FileLock",
     "FileSystem",
+    "LockMode",
     "LockTimeout",
     "OsFileSystem",
+    "Patience",
     "ReadError",
     "RemovalError",
     "Undeletable",
@@ -40,4 +42,6 @@ __all__ = [
     "remove_directory",
     "replace_file",
     "sweep_discarded",
+    "try_lock",
+    "unlock",
 ]

@@ -71,16 +71,18 @@ class LockTimeout(WriteError):
 
     Attributes:
         timeout_s: How long was waited, in seconds.
+        holder: Who holds it, as far as a lock file says, or None.
     """
 
-    def __init__(self, *, path: Path, timeout_s: float) -> None:
+    def __init__(self, *, path: Path, timeout_s: float, holder: str | None = None) -> None:
         super().__init__(
             path=path,
             operation=f"lock (waited {timeout_s:g} s)",
-            cause=TimeoutError("another process holds the lock"),
+            cause=TimeoutError(f"{holder or 'another process'} holds the lock"),
             advice="See who has it open (fuser or lsof on the directory), then try again.",
         )
         self.timeout_s = timeout_s
+        self.holder = holder
 
 
 class ReadError(DurableError):

@@ -1,4 +1,10 @@
-"""Locks that end with their owner."""
+"""`flock`: locks that end with their owner, on whatever is open.
+
+The kernel lets go of a lock when its owner dies, however it dies, so there is no stale lock to
+break and no lock file to leave behind. A lock holds between threads and between processes of one
+machine; over NFS a directory can't be locked. It belongs to the open file, which a forked child
+shares: where a fork may happen meanwhile, `unlock` ends it, closing alone does not.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +12,115 @@ import fcntl
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from enum import Enum
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import ClassVar, Self
 
 from .errors import LockTimeout, WriteError
 from .filesystem import DIRECTORY_FLAGS, READ_FLAGS, FileSystem, close_reader
 
-_FIRST_PAUSE_S = 0.0005
-_LONGEST_PAUSE_S = 0.02
+
+class LockMode(Enum):
+    """Whether others may hold the same lock in the same way."""
+
+    SHARED = fcntl.LOCK_SH
+    EXCLUSIVE = fcntl.LOCK_EX
+
+
+def try_lock(fs: FileSystem, fd: int, mode: LockMode = LockMode.EXCLUSIVE) -> bool:
+    """Lock an open file or directory if no other owner is in the way; never waits.
+
+    Raises:
+        OSError: The file system has no such locks.
+    """
+    try:
+        fs.flock(fd, mode.value | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def wait_lock(fs: FileSystem, fd: int) -> None:
+    """Lock an open file exclusively, however long others hold it.
+
+    Raises:
+        OSError: The file system has no such locks.
+    """
+    fs.flock(fd, fcntl.LOCK_EX)
+
+
+def unlock(fs: FileSystem, fd: int) -> None:
+    """Let go of a lock, even where another process has a copy of the descriptor."""
+    with suppress(OSError):
+        fs.flock(fd, fcntl.LOCK_UN)
+
+
+def has_name(fs: FileSystem, fd: int, name: str, *, dir_fd: int | None = None) -> bool:
+    """Return whether what is open is what a name stands for now; a link stands for itself.
+
+    Raises:
+        OSError: Nothing has the name (any more), or the system refused.
+    """
+    return os.path.samestat(fs.fstat(fd), fs.stat(name, dir_fd=dir_fd))
+
+
+class Patience:
+    """The pauses between tries at what another owner holds, each twice as long, up to a limit.
+
+    The time begins with the first pause: what is free at once needs no clock.
+    """
+
+    def __init__(
+        self,
+        timeout_s: float,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+        first_s: float = 0.0005,
+        longest_s: float = 0.02,
+    ) -> None:
+        """Set the limit.
+
+        Args:
+            timeout_s: How long the pauses may take together, in seconds.
+            monotonic: The clock that the limit is read from.
+            sleep: How to pause.
+            first_s: The first pause, in seconds.
+            longest_s: The longest one, in seconds.
+        """
+        self._timeout_s = timeout_s
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._pause_s = first_s
+        self._longest_s = longest_s
+        self._deadline: float | None = None
+
+    def pause(self) -> bool:
+        """Pause, and return True; False, at once, when the time is over."""
+        now = self._monotonic()
+        if self._deadline is None:
+            self._deadline = now + self._timeout_s
+        if now >= self._deadline:
+            return False
+        self._sleep(self._pause_s)
+        self._pause_s = min(self._pause_s * 2, self._longest_s)
+        return True
 
 
 class _PathLock:
-    """An exclusive `flock` on what stands at a path."""
+    """An exclusive lock on what stands at a path."""
+
+    _flags: ClassVar[int]
 
     def __init__(
         self,
         fs: FileSystem,
         path: Path,
-        flags: int,
         *,
-        timeout_s: float,
+        timeout_s: float = 10.0,
+        follow: bool = False,
         monotonic: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -35,15 +129,15 @@ class _PathLock:
         Args:
             fs: The file system.
             path: What to lock.
-            flags: How it is opened.
             timeout_s: How long to wait for another owner, in seconds.
+            follow: Whether `path` itself may be a symbolic link.
             monotonic: The clock that the time limit is read from.
             sleep: How to pause between two attempts.
         """
         self._fs = fs
         self.path = path
         self._timeout_s = timeout_s
-        self._flags = flags
+        self._follow = follow
         self._monotonic = monotonic
         self._sleep = sleep
         self.fd = -1
@@ -56,41 +150,37 @@ class _PathLock:
             LockTimeout: Another owner kept it.
             WriteError: It is something else, or the file system has no such locks.
         """
-        name = str(self.path)
-        deadline: float | None = None
-        pause = _FIRST_PAUSE_S
+        patience = Patience(self._timeout_s, monotonic=self._monotonic, sleep=self._sleep)
+        try:
+            while not self._taken():
+                if not patience.pause():
+                    raise LockTimeout(path=self.path, timeout_s=self._timeout_s)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise WriteError(path=self.path, operation="lock", cause=error) from error
+        return self
+
+    def _taken(self) -> bool:
+        """Open what is at the path and lock it, as often as it is replaced in between."""
+        fs, name = self._fs, str(self.path)
         while True:
-            fd = -1
+            fd = fs.open(name, self._flags & ~os.O_NOFOLLOW if self._follow else self._flags)
             try:
-                fd = self._fs.open(name, self._flags)
-                self._fs.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if self._still_there(fd, name):
+                locked = try_lock(fs, fd)
+                if locked and self._still_there(fd, name):
                     self.fd = fd
-                    return self
-                close_reader(self._fs, fd)
-                continue
-            except BlockingIOError:
-                close_reader(self._fs, fd)
-            except FileNotFoundError:
-                if fd >= 0:
-                    close_reader(self._fs, fd)
-                raise
-            except OSError as error:
-                if fd >= 0:
-                    close_reader(self._fs, fd)
-                raise WriteError(path=self.path, operation="lock", cause=error) from error
-            now = self._monotonic()
-            if deadline is None:
-                deadline = now + self._timeout_s
-            if now >= deadline:
-                raise LockTimeout(path=self.path, timeout_s=self._timeout_s)
-            self._sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE_S)
+                    return True
+            finally:
+                if self.fd != fd:
+                    close_reader(fs, fd)
+            if not locked:
+                return False
 
     def _still_there(self, fd: int, name: str) -> bool:
-        ours = self._fs.fstat(fd)
-        there = self._fs.stat(name) if self._flags & os.O_NOFOLLOW else os.stat(name)
-        return (ours.st_ino, ours.st_dev) == (there.st_ino, there.st_dev)
+        if self._follow:
+            return os.path.samestat(self._fs.fstat(fd), os.stat(name))
+        return has_name(self._fs, fd, name)
 
     def release(self) -> None:
         """Let go; does nothing when the lock is not held."""
@@ -113,64 +203,19 @@ class _PathLock:
 class DirectoryLock(_PathLock):
     """An exclusive `flock` on a directory itself.
 
-    The kernel lets go of it when its owner dies, however it dies, so there is no stale lock to
-    break and no lock file to leave behind. It holds between threads and between processes of one
-    machine; over NFS a directory can't be locked, and `acquire` says so.
-
     Guarantees: while it is held, no other `DirectoryLock` holds the same directory, and `fd` is
     that very directory, which stands at `path` (a directory that was renamed or replaced while
     we waited is not taken for it).
     """
 
-    def __init__(
-        self,
-        fs: FileSystem,
-        path: Path,
-        *,
-        timeout_s: float = 10.0,
-        follow: bool = False,
-        monotonic: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        """Name the lock; nothing happens yet.
-
-        Args:
-            fs: The file system.
-            path: The directory.
-            timeout_s: How long to wait for another owner, in seconds.
-            follow: Whether `path` itself may be a symbolic link to the directory.
-            monotonic: The clock that the time limit is read from.
-            sleep: How to pause between two attempts.
-        """
-        flags = DIRECTORY_FLAGS & ~os.O_NOFOLLOW if follow else DIRECTORY_FLAGS
-        super().__init__(fs, path, flags, timeout_s=timeout_s, monotonic=monotonic, sleep=sleep)
+    _flags = DIRECTORY_FLAGS
 
 
 class FileLock(_PathLock):
     """An exclusive `flock` on a file that exists and is never replaced.
 
     For a lock that is held long, beside a directory's that is taken for moments. The guarantees
-    are those of `DirectoryLock`; a symbolic link is not followed.
+    are those of `DirectoryLock`.
     """
 
-    def __init__(
-        self,
-        fs: FileSystem,
-        path: Path,
-        *,
-        timeout_s: float = 10.0,
-        monotonic: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        """Name the lock; nothing happens yet.
-
-        Args:
-            fs: The file system.
-            path: The file.
-            timeout_s: How long to wait for another owner, in seconds.
-            monotonic: The clock that the time limit is read from.
-            sleep: How to pause between two attempts.
-        """
-        super().__init__(
-            fs, path, READ_FLAGS, timeout_s=timeout_s, monotonic=monotonic, sleep=sleep
-        )
+    _flags = READ_FLAGS

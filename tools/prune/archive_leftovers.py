@@ -14,10 +14,10 @@ import re
 import stat
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from fcntl import LOCK_EX, LOCK_NB
 from typing import Final
 
-from ..durable import FileSystem
+from ..durable import FileSystem, try_lock
+from ..durable.file_lock import has_name
 from ..durable.filesystem import CREATE_FLAGS, READ_FLAGS, close_reader
 from ..durable.regular_file import read_descriptor
 from .archive_format import CHECKSUM_SUFFIX, SUFFIX
@@ -30,7 +30,6 @@ _CHECKSUM_RE: Final = re.compile(
 )
 _TO_LOCK: Final = READ_FLAGS | os.O_RDWR
 """To be written to as well: over NFS, `flock` asks for that (flock(2))."""
-_HELD: Final = frozenset({errno.EWOULDBLOCK, errno.EACCES})
 _ATTEMPTS: Final = 10
 
 
@@ -69,10 +68,9 @@ def create_hidden(
 def _lock(fs: FileSystem, fd: int) -> bool | None:
     """Lock a file; False if somebody else holds it, None where files can't be locked."""
     try:
-        fs.flock(fd, LOCK_EX | LOCK_NB)
-    except OSError as error:
-        return False if error.errno in _HELD else None
-    return True
+        return try_lock(fs, fd)
+    except OSError:
+        return None
 
 
 def sweep(fs: FileSystem, directory_fd: int) -> list[str]:
@@ -112,11 +110,10 @@ def _swept(fs: FileSystem, directory_fd: int, name: str) -> bool:
     except OSError:
         return False
     try:
-        if _is_ours(fs, fd) and _lock(fs, fd):
-            there = fs.stat(name, dir_fd=directory_fd)  # its writer may just have renamed it
-            if os.path.samestat(there, fs.fstat(fd)):
-                fs.unlink(name, dir_fd=directory_fd)
-                return True
+        # Its writer may just have renamed it.
+        if _is_ours(fs, fd) and _lock(fs, fd) and has_name(fs, fd, name, dir_fd=directory_fd):
+            fs.unlink(name, dir_fd=directory_fd)
+            return True
     except OSError:
         pass
     finally:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from ..durable import FileSystem, OsFileSystem, remove_directory
 from ..durable.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, close_reader
+from ..durable.safe_path import directory_beneath, is_plain_name
 from .archive_format import (
     ABOUT_NAME,
     CHECKSUM_SUFFIX,
@@ -217,13 +218,9 @@ def _unpack(
         if len(plain.read(_MOST_PADDING)) == _MOST_PADDING:  # to the end, and its own checksum
             raise InvalidArchive(archive, "it goes on after its end")
         for parts, member in reversed(late):
-            fd = _directory(fs, top_fd, parts)
-            try:
+            with directory_beneath(fs, top_fd, parts) as fd:
                 _finish(archive, fd, member)
                 fs.fsync(fd)
-            finally:
-                if fd != top_fd:
-                    close_reader(fs, fd)
     finally:
         close_reader(fs, top_fd)
 
@@ -248,7 +245,7 @@ def _time_of(archive: Path, member: tarfile.TarInfo) -> int:
 
 def _parts(archive: Path, name: str, session_id: str) -> tuple[str, ...]:
     parts = tuple(name.split("/"))
-    if parts[0] != session_id or any(part in {"", ".", ".."} or "\0" in part for part in parts):
+    if parts[0] != session_id or not all(map(is_plain_name, parts)):
         raise InvalidArchive(archive, f"it holds {name!r}, which is not in the session")
     if len(parts) > LEVELS + 1:
         raise InvalidArchive(archive, f"it is nested deeper than {LEVELS} levels")
@@ -265,29 +262,13 @@ def _make_member(
 ) -> None:
     """Write a member where it belongs; what can't be there makes the archive an invalid one."""
     try:
-        parent_fd = _directory(fs, top_fd, parts[:-1])
-        try:
+        with directory_beneath(fs, top_fd, parts[:-1]) as parent_fd:
             _write_member(archive, tar, member, fs, parent_fd, parts[-1])
-        finally:
-            if parent_fd != top_fd:
-                close_reader(fs, parent_fd)
     except OSError as error:
         if error.errno in _MEMBERS_FAULT:
             reason = f"{member.name!r} in it can't be made: {error.strerror}"
             raise InvalidArchive(archive, reason) from error
         raise
-
-
-def _directory(fs: FileSystem, top_fd: int, parts: tuple[str, ...]) -> int:
-    fd = top_fd
-    for part in parts:
-        try:
-            below = fs.open(part, DIRECTORY_FLAGS, dir_fd=fd)
-        finally:
-            if fd != top_fd:
-                close_reader(fs, fd)
-        fd = below
-    return fd
 
 
 def _write_member(

@@ -30,6 +30,7 @@ from attrs import field, frozen
 from ..clock import Clock, utc_now
 from ..durable import DurableError, FileSystem, make_durable_directory
 from ..durable.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, close_reader
+from ..durable.tree_walk import walk_tree
 from .archive_format import (
     ABOUT_NAME,
     CHECKSUM_SUFFIX,
@@ -283,38 +284,18 @@ def _walk(
     The descriptor is the file itself where it is a regular one, else the directory it is in.
     """
     yield session_id, session_fd, fs.fstat(session_fd)
-    stack = [(session_fd, session_id, sorted(fs.listdir(session_fd), reverse=True))]
-    try:
-        while stack:
-            fd, path, names = stack[-1]
-            if not names:
-                stack.pop()
-                if fd != session_fd:
-                    close_reader(fs, fd)
-                continue
-            name = names.pop()
-            here = f"{path}/{name}"
-            status = fs.stat(name, dir_fd=fd)
-            if stat.S_ISDIR(status.st_mode):
-                if len(stack) >= LEVELS:
-                    raise OSError(f"directories are nested deeper than {LEVELS} levels")
-                yield here, fd, status
-                below = fs.open(name, DIRECTORY_FLAGS, dir_fd=fd)
-                names_below: list[str] = []
-                stack.append((below, here, names_below))  # closed in the end, whatever comes
-                names_below += sorted(fs.listdir(below), reverse=True)
-            elif stat.S_ISREG(status.st_mode):
-                file_fd = fs.open(name, READ_FLAGS, dir_fd=fd)
-                try:
-                    yield here, file_fd, fs.fstat(file_fd)
-                finally:
-                    close_reader(fs, file_fd)
-            else:
-                yield here, fd, status
-    finally:
-        for fd, _, _ in stack:
-            if fd != session_fd:
+    for entry in walk_tree(fs, session_fd):
+        path = "/".join((session_id, *entry.names))
+        if entry.is_directory and len(entry.names) >= LEVELS:
+            raise OSError(f"directories are nested deeper than {LEVELS} levels")
+        if stat.S_ISREG(entry.status.st_mode):
+            fd = fs.open(entry.name, READ_FLAGS, dir_fd=entry.directory_fd)
+            try:
+                yield path, fd, fs.fstat(fd)
+            finally:
                 close_reader(fs, fd)
+        else:
+            yield path, entry.directory_fd, entry.status
 
 
 def _contents(plain: BinaryIO) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,6 @@ a link; what is found is believed only as far as it was looked at through such a
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import resource
 import stat
@@ -20,7 +19,7 @@ from typing import Final
 
 from attrs import field, frozen
 
-from ..durable import FileSystem
+from ..durable import FileSystem, LockMode, try_lock
 from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
 from .policy import Candidate, Skipped, SkipReason
 from .ports import Dated, PruneTarget
@@ -34,7 +33,6 @@ _DIRECTORY: Final = stat.S_IFDIR
 LEVELS: Final = 400
 """How many directories of one tree are open at a time, at the most."""
 _FEW: Final = 16
-_BUSY: Final = frozenset({errno.EWOULDBLOCK, errno.EACCES})
 _NO_DIRECTORY: Final = frozenset({errno.ENOTDIR, errno.ELOOP})
 _NOBODYS: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 """What is missing, or a link by now, is no guard that somebody of ours would hold."""
@@ -369,16 +367,17 @@ def is_in_use(fs: FileSystem, session_fd: int, guards: Collection[str]) -> bool:
     The directory is locked against work in it from here until its descriptor is closed.
     """
     try:
-        fs.flock(session_fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        if guards:
-            for fd in _guards(fs, session_fd, guards):
-                try:
-                    fs.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                finally:
-                    close_reader(fs, fd)
-    except OSError as error:
-        if error.errno in _BUSY:
+        if not try_lock(fs, session_fd, LockMode.SHARED):
             return True
+        for fd in _guards(fs, session_fd, guards):
+            try:
+                if not try_lock(fs, fd, LockMode.SHARED):
+                    return True
+            finally:
+                close_reader(fs, fd)
+    except OSError as error:
+        if error.errno == errno.EACCES:
+            return True  # a guard that may not be opened
         raise _unlockable(error) from error
     return False
 
@@ -399,18 +398,22 @@ def hold(fs: FileSystem, session_fd: int, guards: Collection[str]) -> list[int] 
         OSError: The file system has no such locks.
     """
     held: list[int] = []
+    free = False
     try:
-        fs.flock(session_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        for fd in _guards(fs, session_fd, guards):
+        free = try_lock(fs, session_fd)
+        guarding = _guards(fs, session_fd, guards)
+        while free and (fd := next(guarding, None)) is not None:
             held.append(fd)
-            fs.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            free = try_lock(fs, fd)
     except OSError as error:
-        for fd in held:
-            close_reader(fs, fd)
-        if error.errno in _BUSY:
-            return None
-        raise _unlockable(error) from error
-    return held
+        free = False
+        if error.errno != errno.EACCES:  # else a guard that may not be opened
+            raise _unlockable(error) from error
+    finally:
+        if not free:
+            for fd in held:
+                close_reader(fs, fd)
+    return held if free else None
 
 
 def _guards(fs: FileSystem, session_fd: int, guards: Collection[str]) -> Iterator[int]:

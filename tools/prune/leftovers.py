@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -12,7 +11,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from ..durable import FileSystem
+from ..durable import FileSystem, try_lock
 from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
 from .audit_log import AuditLog
 from .deleters import Deleters
@@ -109,12 +108,11 @@ def is_stray(fs: FileSystem, target: PruneTarget, root_fd: int, name: str, now: 
             return True
         fd = fs.open(name, DIRECTORY_FLAGS, dir_fd=root_fd)
         try:
-            fs.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # its maker may hold it
+            return try_lock(fs, fd)  # its maker may hold it
         finally:
             close_reader(fs, fd)
     except OSError:
         return False
-    return True
 
 
 @contextmanager
@@ -122,12 +120,10 @@ def _locked(fs: FileSystem, root_fd: int) -> Iterator[bool]:
     """Hold a root alone if nobody else does: whoever makes or deletes in it locks it meanwhile."""
     fd = fs.open(".", DIRECTORY_FLAGS, dir_fd=root_fd)
     try:
-        try:
-            fs.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            yield False
-        else:
-            yield True
+        alone = False
+        with suppress(OSError):
+            alone = try_lock(fs, fd)
+        yield alone
     finally:
         close_reader(fs, fd)
 

@@ -15,7 +15,6 @@ none that a session can have. Whoever prunes holds an `flock` on it.
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
@@ -24,7 +23,14 @@ from typing import Final
 
 from attrs import frozen
 
-from ..durable import DirectoryLock, FileSystem, LockTimeout, OsFileSystem, hand_over
+from ..durable import (
+    DirectoryLock,
+    FileSystem,
+    LockTimeout,
+    OsFileSystem,
+    hand_over,
+    try_lock,
+)
 from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
 from .audit_log import AUDIT_FLAGS, AUDIT_NAME
 from .audit_reserve import FULL, RESERVE_NAME, make_reserve
@@ -250,8 +256,8 @@ def prepare_root(root: Path, fs: FileSystem | None = None) -> None:
             _make(fs, root_fd, PRIVATE)
             private_fd = fs.open(PRIVATE, DIRECTORY_FLAGS, dir_fd=root_fd)
             try:
-                if fs.fstat(private_fd).st_uid in owners_of(fs, root_fd):
-                    fs.flock(private_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                ours = fs.fstat(private_fd).st_uid in owners_of(fs, root_fd)
+                if ours and try_lock(fs, private_fd):
                     furnish(fs, private_fd)
             finally:
                 close_reader(fs, private_fd)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from .owners import OsProcesses, Owner, Processes, judge_owner, owner_of
+from ..durable.process_owner import OsProcesses, Owner, Processes, judge_owner, owner_of
 
 SessionEnd = Callable[[Path], str | None]
 """Returns why nobody can go on with the agent session in a directory; None if somebody may."""

@@ -16,6 +16,7 @@ from attrs import evolve, frozen
 
 from ..clock import Clock, utc_now
 from ..durable import FileSystem
+from ..durable.process_owner import OsProcesses, Processes
 from ..event_log import get_logger
 from ..identifiers import completions, new_uuid4
 from ..prune import Outside
@@ -51,7 +52,6 @@ from .errors import (
 )
 from .formatting import SHORT_ID_CHARS
 from .locks import ANSWERING
-from .owners import OsProcesses, Processes
 from .rules import question_faults, submission_faults
 from .session_status import SessionStatus
 from .settings import QuestionsConfig

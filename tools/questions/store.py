@@ -15,7 +15,6 @@ sees a completed session.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import time
@@ -39,8 +38,12 @@ from ..durable import (
     read_regular_file,
     replace_file,
     sweep_discarded,
+    try_lock,
+    unlock,
 )
+from ..durable.file_lock import has_name, wait_lock
 from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
+from ..durable.process_owner import Processes
 from ..event_log import get_logger
 from ..prune import prepare_root
 from . import wire
@@ -61,8 +64,7 @@ from .errors import (
     SessionExists,
     SessionNotFound,
 )
-from .locks import LOCK_FILE, SessionLock
-from .owners import Processes
+from .locks import LOCK_FILE, session_lock
 from .rules import answer_faults
 from .session_status import SessionStatus
 
@@ -390,10 +392,9 @@ class QuestionStore:
 
     def _is_there(self, fd: int, path: Path) -> bool:
         try:
-            ours, there = self.fs.fstat(fd), self.fs.stat(str(path))
+            return has_name(self.fs, fd, str(path))
         except OSError:
             return False
-        return (ours.st_ino, ours.st_dev) == (there.st_ino, there.st_dev)
 
     def _read_once(self, fd: int, session_id: str) -> QuestionSession:
         """Read the files once: the status first, since answers are written before it says so."""
@@ -481,7 +482,7 @@ class QuestionStore:
             AtomicWriteError: It can't be locked.
         """
         path = self.path(session_id)
-        lock = SessionLock(
+        lock = session_lock(
             self.fs,
             path,
             session_id,
@@ -497,6 +498,8 @@ class QuestionStore:
             lock.acquire()
         except FileNotFoundError:
             raise SessionNotFound(session_id, path=self.base_dir) from None
+        except LockTimeout as error:
+            raise SessionBusy(session_id, holder=error.holder, timeout_s=error.timeout_s) from error
         except WriteError as error:
             raise _write_error(error, session_id=session_id) from error
         except OSError as error:
@@ -536,8 +539,7 @@ class QuestionStore:
         try:
             yield lock.fd
         finally:
-            with suppress(OSError):
-                self.fs.flock(lock.fd, fcntl.LOCK_UN)
+            unlock(self.fs, lock.fd)  # a child forked meanwhile has a copy of it
             lock.release()
 
     def publish(
@@ -565,7 +567,7 @@ class QuestionStore:
             self.fs.mkdir(staging, 0o700, dir_fd=base_fd)
             fd = self.fs.open(staging, DIRECTORY_FLAGS, dir_fd=base_fd)
             operation = "flock"
-            self.fs.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # says that its maker lives
+            wait_lock(self.fs, fd)  # says that its maker lives
             for name, document in (
                 (REQUEST_FILE, wire.request_document(request)),
                 (STATUS_FILE, wire.status_document(record)),
@@ -605,8 +607,7 @@ class QuestionStore:
             raise
         finally:
             if fd >= 0:
-                with suppress(OSError):
-                    self.fs.flock(fd, fcntl.LOCK_UN)  # a child forked meanwhile has a copy of it
+                unlock(self.fs, fd)
             for one in (fd, base_fd):
                 if one >= 0:
                     close_reader(self.fs, one)
@@ -649,12 +650,11 @@ class QuestionStore:
         try:
             if self.wall() - self.fs.fstat(fd).st_mtime < STAGING_GRACE_S:
                 return False
-            self.fs.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return try_lock(self.fs, fd)  # its maker holds it while it lives
         except OSError:
-            return False  # its maker lives
+            return False
         finally:
             close_reader(self.fs, fd)
-        return True
 
 
 def _is_of_another_call(

@@ -21,7 +21,6 @@ All that this needs to know of the runner's inside is here. Other releases than 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -33,7 +32,14 @@ from typing import Any, Final, cast
 
 from attrs import frozen
 
-from ..durable import DurableError, OsFileSystem, discard_tree, sweep_discarded
+from ..durable import (
+    DurableError,
+    LockMode,
+    OsFileSystem,
+    discard_tree,
+    sweep_discarded,
+    try_lock,
+)
 from ..durable.atomic_file import replace_file
 from ..durable.filesystem import DIRECTORY_FLAGS
 from ..durable.regular_file import create_file, read_regular_file
@@ -245,8 +251,8 @@ def _opened(path: Path) -> SharedLibrary | None:
     with contextlib.ExitStack() as undo:
         undo.callback(os.close, fd)
         seen = os.fstat(fd)
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        if seen.st_uid != os.getuid() or seen.st_mode & 0o077:
+        locked = try_lock(OsFileSystem(), fd, LockMode.SHARED)
+        if not locked or seen.st_uid != os.getuid() or seen.st_mode & 0o077:
             return None
         if not os.path.samestat(seen, os.lstat(path)):
             return None  # replaced meanwhile; the lock is on what was taken away
@@ -295,14 +301,13 @@ def _out_of_the_way(fs: OsFileSystem, cache_fd: int, path: Path) -> bool:
     """Remove a folder that is not what it was, unless another process still uses it."""
     try:
         with _directory(path) as fd:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not try_lock(fs, fd):
+                return False
             discard_tree(
                 fs, cache_fd, path.name, parent=path.parent, token=lambda: secrets.token_hex(8)
             )
     except FileNotFoundError:
         return True
-    except BlockingIOError:
-        return False
     return True
 
 

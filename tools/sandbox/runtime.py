@@ -8,7 +8,6 @@ that compilation on purpose, so no execution meets it by surprise.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import stat
 import tempfile
@@ -20,6 +19,8 @@ from typing import Final
 
 from attrs import frozen
 
+from ..durable import OsFileSystem
+from ..durable.file_lock import wait_lock
 from ..event_log import get_logger
 from .errors import SandboxUnavailable
 from .releases import installed_version
@@ -277,7 +278,7 @@ def _compile_lock(cache: Path | None) -> Iterator[bool]:
     try:
         locked = True
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
+            wait_lock(OsFileSystem(), fd)
         except OSError as error:
             locked = False
             _log.debug("runtime.compile_lock_unavailable", cache=str(cache), reason=str(error))

@@ -33,6 +33,8 @@ from ..durable import (
 )
 from ..durable.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS
 from ..durable.regular_file import being_written, read_descriptor, write_all
+from ..durable.safe_path import Missing, directory_beneath, open_directory
+from ..durable.tree_walk import walk_tree
 from ..errors import ErrorKind, shown
 from ..identifiers import InvalidIdentifier, is_workspace_name
 from .deferred_close import close_later
@@ -279,11 +281,11 @@ def open_session(
         raise _retold(error, session_id) from None
     try:
         try:
-            fd = _open_below(fs, root_fd, session_id, session_id)
+            fd = open_directory(fs, session_id, dir_fd=root_fd)
         except FileNotFoundError:
             raise SessionWorkspaceMissing(session_id) from None
         except OSError as error:
-            raise _retold(error, session_id) from None
+            raise _named(error, session_id) from None
         try:
             yield SessionDirectory(root_fd, fd)
         finally:
@@ -292,38 +294,9 @@ def open_session(
         close_quietly(fs, root_fd)
 
 
-def _open_below(fs: FileSystem, directory_fd: int, name: str, shown_path: str) -> int:
-    """Open a directory by its name in another, following no link."""
-    try:
-        return fs.open(name, DIRECTORY_FLAGS, dir_fd=directory_fd)
-    except OSError as error:
-        if error.errno in (errno.ENOTDIR, errno.ELOOP):
-            _refuse_link(fs.stat(name, dir_fd=directory_fd), shown_path)
-        raise
-
-
 def _refuse_link(status: os.stat_result, shown_path: str) -> None:
     if stat.S_ISLNK(status.st_mode):
         raise PathEscapesWorkspace(shown_path, "it leads over a symbolic link")
-
-
-@contextmanager
-def _open_parent(
-    fs: FileSystem, session: SessionDirectory, path: Path, *, make: bool = False
-) -> Iterator[int]:
-    """Hold open the directory that a path's last name is in."""
-    here = fs.open(".", DIRECTORY_FLAGS, dir_fd=session.fd)
-    try:
-        for part in path.parts[:-1]:
-            if make:
-                with suppress(FileExistsError):
-                    fs.mkdir(part, 0o700, dir_fd=here)
-            below = _open_below(fs, here, part, str(path))
-            close_quietly(fs, here)
-            here = below
-        yield here
-    finally:
-        close_quietly(fs, here)
 
 
 @contextmanager
@@ -333,12 +306,15 @@ def _told_of(relative_path: str) -> Iterator[None]:
         yield
     except SandboxError:
         raise
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise PathEscapesWorkspace(relative_path, "it leads over a symbolic link") from None
-        raise _retold(error, relative_path) from None
-    except DurableError as error:
-        raise _retold(error, relative_path) from None
+    except (OSError, DurableError) as error:
+        raise _named(error, relative_path) from None
+
+
+def _named(error: OSError | DurableError, name: str) -> Exception:
+    """An error that names only what the caller named."""
+    if isinstance(error, OSError) and error.errno == errno.ELOOP:
+        return PathEscapesWorkspace(name, "it leads over a symbolic link")
+    return _retold(error, name)
 
 
 def _retold(error: OSError | DurableError, name: str) -> OSError:
@@ -448,43 +424,26 @@ def walk_files(
     Raises:
         OSError: The system refused, or a limit was met (`EOVERFLOW`).
     """
-    frames: list[tuple[int, tuple[str, ...], Iterator[str]]] = []
-    try:
-        top = fs.open(".", DIRECTORY_FLAGS, dir_fd=session_fd)
-        frames.append((top, (), iter(fs.listdir(top))))
-        while frames:
-            fd, above, names = frames[-1]
-            name = next(names, None)
-            if name is None:
-                close_quietly(fs, frames.pop()[0])
-                continue
-            path = (*above, name)
-            if not above and is_hidden(name):
-                continue
-            max_entries -= 1
-            max_bytes -= sum(map(len, path)) + len(path)
-            if max_entries < 0 or max_bytes < 0:
-                raise OSError(errno.EOVERFLOW, "the workspace holds too many files to list")
-            try:
-                status = fs.stat(name, dir_fd=fd)
-            except FileNotFoundError:
-                continue
-            if stat.S_ISREG(status.st_mode):
-                yield path, status
-            elif stat.S_ISDIR(status.st_mode):
-                if len(path) > max_depth:
-                    raise OSError(errno.EOVERFLOW, "the workspace is nested too deep to list")
-                try:
-                    below = fs.open(name, DIRECTORY_FLAGS, dir_fd=fd)
-                except OSError as error:
-                    if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-                        continue
-                    raise
-                frames.append((below, path, iter(())))  # owned before it is listed
-                frames[-1] = (below, path, iter(fs.listdir(below)))
-    finally:
-        for fd, _, _ in frames:
-            close_quietly(fs, fd)
+    for entry in walk_tree(
+        fs, session_fd, enter=lambda entry: not is_hidden(entry.names[0]), onerror=_pass_over
+    ):
+        names = entry.names
+        if is_hidden(names[0]):
+            continue
+        max_entries -= 1
+        max_bytes -= sum(map(len, names)) + len(names)
+        if max_entries < 0 or max_bytes < 0:
+            raise OSError(errno.EOVERFLOW, "the workspace holds too many files to list")
+        if stat.S_ISREG(entry.status.st_mode):
+            yield names, entry.status
+        elif entry.is_directory and len(names) > max_depth:
+            raise OSError(errno.EOVERFLOW, "the workspace is nested too deep to list")
+
+
+def _pass_over(error: OSError) -> None:
+    """Go on past what vanished, or was swapped for a link."""
+    if error.errno not in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}:
+        raise error
 
 
 def read_session_file(
@@ -520,7 +479,7 @@ def read_session_file(
     with (
         _told_of(relative_path),
         open_session(session_id, workspace_root, fs=fs) as session,
-        _open_parent(fs, session, path) as parent,
+        directory_beneath(fs, session.fd, path.parts[:-1]) as parent,
     ):
         _require_regular(fs.stat(path.name, dir_fd=parent), relative_path)
         fd = fs.open(path.name, READ_FLAGS, dir_fd=parent)
@@ -625,7 +584,7 @@ def write_session_file(
     with (
         _told_of(relative_path),
         open_session(session_id, workspace_root, fs=fs) as session,
-        _open_parent(fs, session, path, make=True) as parent,
+        directory_beneath(fs, session.fd, path.parts[:-1], missing=Missing.MADE) as parent,
     ):
         mode = _mode_to_keep(fs, parent, path.name, relative_path, overwrite=overwrite)
         incoming = stage_file(fs, session.root_fd, content, mode=mode, token=token)
@@ -747,7 +706,7 @@ def delete_session_path(
     with (
         _told_of(relative_path),
         open_session(session_id, workspace_root, fs=fs) as session,
-        _open_parent(fs, session, path) as parent,
+        directory_beneath(fs, session.fd, path.parts[:-1]) as parent,
     ):
         status = fs.stat(path.name, dir_fd=parent)
         _refuse_link(status, relative_path)

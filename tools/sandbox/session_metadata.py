@@ -7,11 +7,9 @@ atomically but not synced, and it is the host's alone: a guest does not see it.
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import math
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -21,7 +19,16 @@ from typing import Any, Final, Literal, Never
 from attrs import field, frozen
 
 from ..clock import Clock, utc_now
-from ..durable import DurableError, FileSystem, ReadError, read_regular_file
+from ..durable import (
+    DurableError,
+    FileSystem,
+    Patience,
+    ReadError,
+    read_regular_file,
+    try_lock,
+    unlock,
+)
+from ..durable.file_lock import has_name
 from ..durable.filesystem import READ_FLAGS
 from ..errors import shown
 from .errors import SandboxError
@@ -51,7 +58,6 @@ MAX_METADATA_BYTES: Final = 64 << 10
 UPDATE_LOCK_TIMEOUT_S: Final = 1.0
 """How long an update waits for another one of the same session, in seconds."""
 
-_PAUSE_S: Final = 0.0005
 _MOST_ERROR: Final = 500
 _NO_FILE: Final = frozenset({errno.ELOOP, errno.ENXIO})
 """What the system answers for a link and for a socket in the file's place."""
@@ -489,32 +495,28 @@ def _updating(fs: SessionFileSystem, session_fd: int, timeout_s: float) -> Itera
         yield
     finally:
         if fd >= 0:
-            with suppress(OSError):
-                fs.flock(fd, fcntl.LOCK_UN)
+            unlock(fs, fd)
             fs.close_later(fd)  # most likely it was replaced and is the last of its file
 
 
 def _lock_file(fs: FileSystem, session_fd: int, timeout_s: float) -> int:
-    until = time.monotonic() + timeout_s
+    patience = Patience(timeout_s)
     while True:
         try:
             fd = fs.open(METADATA_NAME, READ_FLAGS, dir_fd=session_fd)
         except OSError:
             return -1  # reading it will tell what there is instead
+        locked = there = False
         try:
-            fs.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            ours, there = fs.fstat(fd), fs.stat(METADATA_NAME, dir_fd=session_fd)
-            if (ours.st_dev, ours.st_ino) == (there.st_dev, there.st_ino):
-                return fd
-        except BlockingIOError:
-            if time.monotonic() >= until:
+            locked = try_lock(fs, fd)
+            there = locked and has_name(fs, fd, METADATA_NAME, dir_fd=session_fd)
+        finally:
+            if not there:
                 close_quietly(fs, fd)
-                raise TimeoutError(errno.ETIMEDOUT, "another update holds the metadata") from None
-            time.sleep(_PAUSE_S)
-        except BaseException:
-            close_quietly(fs, fd)
-            raise
-        close_quietly(fs, fd)
+        if there:
+            return fd
+        if not locked and not patience.pause():
+            raise TimeoutError(errno.ETIMEDOUT, "another update holds the metadata")
 
 
 def _publish(

@@ -16,6 +16,9 @@ from typing import BinaryIO, Final
 
 from attrs import frozen
 
+from ..durable import OsFileSystem
+from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS
+from ..durable.safe_path import directory_beneath
 from .errors import WorkspaceError
 
 MAX_ENTRIES: Final = 100_000
@@ -27,7 +30,6 @@ MAX_PATH_BYTES: Final = 4096
 MAX_LISTED_BYTES: Final = 64 << 20
 """The most bytes of paths one look keeps, so a hostile tree costs the host bounded memory."""
 
-_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Stamp = tuple[int, int, int, int]
 """What identifies one state of a file: inode, size, mtime_ns, ctime_ns."""
@@ -109,7 +111,7 @@ def open_workspace(path: Path) -> int:
         WorkspaceError: There is no directory at the path, or it is a symbolic link.
     """
     try:
-        return os.open(path, _DIRECTORY)
+        return os.open(path, DIRECTORY_FLAGS)
     except OSError as error:
         if error.errno == errno.ENOENT:
             raise WorkspaceError(
@@ -155,12 +157,8 @@ def open_workspace_file(workspace: Path, relative: str) -> BinaryIO:
     here = open_workspace(workspace)
     try:
         try:
-            for part in parts[:-1]:
-                below = os.open(part, _DIRECTORY, dir_fd=here)
-                os.close(here)
-                here = below
-            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-            fd = os.open(parts[-1], flags, dir_fd=here)
+            with directory_beneath(OsFileSystem(), here, parts[:-1]) as parent:
+                fd = os.open(parts[-1], READ_FLAGS, dir_fd=parent)
         except (OSError, UnicodeEncodeError) as error:
             raise WorkspaceError(
                 named,
@@ -249,7 +247,7 @@ class _Walk:
 
     def run(self, root: int) -> None:
         """Visit everything below a directory."""
-        self._here = os.open(".", _DIRECTORY, dir_fd=root)
+        self._here = os.open(".", DIRECTORY_FLAGS, dir_fd=root)
         try:
             self._list(b"")
             while self._frames:
@@ -286,7 +284,7 @@ class _Walk:
             if not stat.S_ISDIR(seen.st_mode):
                 self._note(path, seen)
                 return
-            below = os.open(name, _DIRECTORY, dir_fd=self._here)
+            below = os.open(name, DIRECTORY_FLAGS, dir_fd=self._here)
         except OSError:
             self.complete = False  # it vanished, or may not be entered
             return
@@ -315,7 +313,7 @@ class _Walk:
     def _climb(self) -> bool:
         """Go up one directory; False when that is not where the walk came from."""
         try:
-            above = os.open("..", _DIRECTORY, dir_fd=self._here)
+            above = os.open("..", DIRECTORY_FLAGS, dir_fd=self._here)
         except OSError:
             self.complete = False
             return False

@@ -11,8 +11,6 @@ Who also takes the lock of a workspace root takes the claim first, or tries it w
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import os
 import threading
 import time
@@ -20,13 +18,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from ..durable import OsFileSystem, Patience, try_lock, unlock
 from .errors import WorkspaceBusy, WorkspaceError
 from .workspace import open_workspace
 
 Identity = tuple[int, int]
 
-_FIRST_PAUSE_S: Final = 0.001
 _LONGEST_PAUSE_S: Final = 0.05
+_FILES: Final = OsFileSystem()
 
 
 class _Seat:
@@ -121,7 +120,7 @@ def _take(
             if not taken or not _lock(path, root, timeout_s, until, given_up):
                 return None
             # A descriptor that went to another process must not hold on to the lock.
-            attempt.callback(fcntl.flock, root, fcntl.LOCK_UN)
+            attempt.callback(unlock, _FILES, root)
             if _stands_at(path, identity):
                 held.enter_context(attempt.pop_all())
                 return root
@@ -167,21 +166,21 @@ def _pause(until: float) -> float:
 def _lock(
     path: Path, root: int, timeout_s: float, until: float, given_up: Callable[[], bool]
 ) -> bool:
-    pause = _FIRST_PAUSE_S
-    while True:
-        try:
-            fcntl.flock(root, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except OSError as error:
-            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
-                raise WorkspaceError(
-                    path,
-                    f"it cannot be locked ({error.strerror})",
-                    "put it on a file system with advisory locks",
-                ) from error
+    patience = Patience(until - time.monotonic(), longest_s=_LONGEST_PAUSE_S)
+    while not _try_lock(path, root):
         if given_up():
             return False
-        if time.monotonic() >= until:
+        if not patience.pause():
             raise WorkspaceBusy(path, timeout_s, "another process")
-        time.sleep(pause)
-        pause = min(pause * 2, _LONGEST_PAUSE_S)
+    return True
+
+
+def _try_lock(path: Path, root: int) -> bool:
+    try:
+        return try_lock(_FILES, root)
+    except OSError as error:
+        raise WorkspaceError(
+            path,
+            f"it cannot be locked ({error.strerror})",
+            "put it on a file system with advisory locks",
+        ) from error

@@ -6,6 +6,7 @@ it once gives: files that hold what they should are not written again.
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -13,11 +14,13 @@ from pathlib import Path
 from typing import Final
 
 from ..durable import FileSystem, ReadError, WriteError
-from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS
+from ..durable.filesystem import READ_FLAGS
 from ..durable.regular_file import read_descriptor
+from ..durable.safe_path import directory_beneath
+from ..durable.tree_walk import Entry, walk_tree
 from ..harness import HarnessError
 from .workflow_document import Input
-from .workspace_files import inside, place_inputs
+from .workspace_files import place_inputs
 
 MAX_FILES: Final = 2000
 MAX_FILE_BYTES: Final = 4 << 20
@@ -50,56 +53,44 @@ def read_workspace(fs: FileSystem, root_fd: int, *, root: Path) -> dict[str, byt
     """
     found: dict[str, bytes] = {}
     size = 0
-    pending = [("", 0)]
-    while pending:
-        prefix, depth = pending.pop()
-        try:
-            with inside(fs, root_fd, prefix.split("/")[:-1], make=False) as fd:
-                for name in sorted(_names(fs, fd)):
-                    path = f"{prefix}{name}"
-                    if name.startswith(".") or name in _SKIPPED:
-                        continue
-                    try:
-                        data = _read(fs, fd, name)
-                    except IsADirectoryError:
-                        if depth < _MAX_DEPTH:
-                            pending.append((f"{path}/", depth + 1))
-                        continue
-                    if data is None:
-                        continue
-                    size += len(data)
-                    found[path] = data
-                    if len(found) > MAX_FILES or size > MAX_BYTES:
-                        raise WorkspaceTooLarge(root)
-        except OSError as error:
-            raise ReadError(path=root / prefix, cause=error) from error
+    here = root
+    try:
+        for entry in walk_tree(fs, root_fd, enter=_is_entered):
+            here = root.joinpath(*entry.names[:-1])
+            data = None if entry.is_directory or _is_skipped(entry) else _read(fs, entry)
+            if data is None:
+                continue
+            size += len(data)
+            found["/".join(entry.names)] = data
+            if len(found) > MAX_FILES or size > MAX_BYTES:
+                raise WorkspaceTooLarge(root)
+    except OSError as error:
+        raise ReadError(path=here, cause=error) from error
     return dict(sorted(found.items()))
 
 
-def _names(fs: FileSystem, directory_fd: int) -> list[str]:
-    """List a directory through a descriptor of its own, for listing moves its position."""
-    fd = fs.open(".", DIRECTORY_FLAGS, dir_fd=directory_fd)
-    try:
-        return fs.listdir(fd)
-    finally:
-        fs.close(fd)
+def _is_skipped(entry: Entry) -> bool:
+    return entry.name.startswith(".") or entry.name in _SKIPPED
 
 
-def _read(fs: FileSystem, directory_fd: int, name: str) -> bytes | None:
-    """Read a regular file; None if it is a link, special, too large or gone."""
-    status = fs.stat(name, dir_fd=directory_fd)
-    if stat.S_ISDIR(status.st_mode):
-        raise IsADirectoryError
-    if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE_BYTES:
+def _is_entered(entry: Entry) -> bool:
+    return not _is_skipped(entry) and len(entry.names) <= _MAX_DEPTH
+
+
+def _read(fs: FileSystem, entry: Entry) -> bytes | None:
+    """Read a regular file; None if it is a link, special or too large."""
+    if not _is_readable(entry.status):
         return None
-    fd = fs.open(name, READ_FLAGS, dir_fd=directory_fd)
+    fd = fs.open(entry.name, READ_FLAGS, dir_fd=entry.directory_fd)
     try:
-        now = fs.fstat(fd)
-        if not stat.S_ISREG(now.st_mode) or now.st_size > MAX_FILE_BYTES:
-            return None
-        return read_descriptor(fs, fd, now.st_size)
+        status = fs.fstat(fd)
+        return read_descriptor(fs, fd, status.st_size) if _is_readable(status) else None
     finally:
         fs.close(fd)
+
+
+def _is_readable(status: os.stat_result) -> bool:
+    return stat.S_ISREG(status.st_mode) and status.st_size <= MAX_FILE_BYTES
 
 
 def apply_files(
@@ -140,7 +131,7 @@ def apply_files(
             continue
         *directories, name = path.split("/")
         try:
-            with inside(fs, root_fd, directories, make=False) as fd:
+            with directory_beneath(fs, root_fd, directories) as fd:
                 with suppress(FileNotFoundError):
                     fs.unlink(name, dir_fd=fd)
                 fs.fsync(fd)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 
 from ..durable import FileSystem, WriteError, replace_file
 from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS
+from ..durable.safe_path import Missing, directory_beneath
 from .workflow_document import Input
 
 
@@ -66,7 +66,7 @@ def place_inputs(fs: FileSystem, root_fd: int, inputs: Iterable[Input], *, root:
         *directories, name = one.target.split("/")
         path = root / one.target
         try:
-            with inside(fs, root_fd, directories, make=True) as fd:
+            with directory_beneath(fs, root_fd, directories, missing=Missing.MADE_DURABLY) as fd:
                 replace_file(fs, fd, name, [one.content], path=path)
         except OSError as error:
             raise WriteError(path=path, operation="open its directory", cause=error) from error
@@ -103,8 +103,11 @@ def missing_artifacts(
 def _problem(fs: FileSystem, root_fd: int, path: str, *, root: Path) -> str | None:
     *directories, name = path.split("/")
     try:
-        with inside(fs, root_fd, directories, make=False) as directory_fd:
-            fd = fs.open(name, READ_FLAGS, dir_fd=directory_fd)
+        with directory_beneath(fs, root_fd, directories) as directory_fd:
+            try:
+                fd = fs.open(name, READ_FLAGS, dir_fd=directory_fd)
+            except OSError as error:
+                return "is a symbolic link" if error.errno == errno.ELOOP else _words(error)
             try:
                 if not stat.S_ISREG(fs.fstat(fd).st_mode):
                     return "is not a regular file"
@@ -127,31 +130,6 @@ def _sync(fs: FileSystem, fds: list[int], *, path: Path) -> None:
 def _words(error: OSError) -> str:
     if error.errno == errno.ENOENT:
         return "is missing"
-    if error.errno == errno.ELOOP:
-        return "is a symbolic link"
-    if error.errno == errno.ENOTDIR:
+    if error.errno in {errno.ENOTDIR, errno.ELOOP}:
         return "is missing, or behind a link"
     return f"can't be opened ({os.strerror(error.errno or 0)})"
-
-
-@contextmanager
-def inside(fs: FileSystem, root_fd: int, directories: list[str], *, make: bool) -> Iterator[int]:
-    """Walk down from a directory, link by no link, and give the last one's descriptor.
-
-    With `make`, missing directories are made; each is synced into the one above.
-    """
-    opened = [root_fd]
-    try:
-        for name in directories:
-            if make:
-                try:
-                    fs.mkdir(name, 0o700, dir_fd=opened[-1])
-                except FileExistsError:
-                    pass
-                else:
-                    fs.fsync(opened[-1])
-            opened.append(fs.open(name, DIRECTORY_FLAGS, dir_fd=opened[-1]))
-        yield opened[-1]
-    finally:
-        for fd in opened[1:]:
-            fs.close(fd)

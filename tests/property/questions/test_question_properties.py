@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
+from agentforge_sessions.durable.process_owner import OsProcesses, judge
 from agentforge_sessions.questions import (
     InvalidAnswers,
     InvalidQuestions,
@@ -34,7 +35,6 @@ from agentforge_sessions.questions import (
     parse_questions,
     wire,
 )
-from agentforge_sessions.questions.owners import OsProcesses, judge
 from agentforge_sessions.questions.rules import answer_faults, question_faults, submission_faults
 from tests.support.clock import FakeClock
 from tests.support.questions import build

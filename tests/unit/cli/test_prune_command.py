@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 from attrs import frozen
 
+from agentforge_sessions.durable.process_owner import OsProcesses
 from agentforge_sessions.entrypoints.cli.context import Outside
 from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.questions import Asker, Option, Question, QuestionSessions
-from agentforge_sessions.questions.owners import OsProcesses
 from agentforge_sessions.sandbox import prune_sessions
 from agentforge_sessions.sandbox.session_metadata import SessionMetadata, encode_metadata
 from tests.support.listing import names_in

@@ -63,7 +63,7 @@ def test_this_process_waits_as_long_as_it_lives() -> None:
 
 
 def _real() -> Any:
-    from agentforge_sessions.questions.owners import OsProcesses
+    from agentforge_sessions.durable.process_owner import OsProcesses
 
     return OsProcesses()
 

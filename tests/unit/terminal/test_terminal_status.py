@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.durable.process_owner import Owner
 from agentforge_sessions.entrypoints.terminal.answer_lines import head_text
 from agentforge_sessions.entrypoints.terminal.asked_by import asked_text, asker_name
 from agentforge_sessions.entrypoints.terminal.text import folder_name, running
 from agentforge_sessions.questions import Asker
-from agentforge_sessions.questions.owners import Owner
 from tests.support.question_desk import CHECKS, NAME, STORAGE, FakeDesk
 from tests.unit.terminal.conftest import Sitting
 

@@ -1,0 +1,355 @@
+"""A lock that other programs know by a lock file with its owner's pid in it.
+
+The kernel's lock on the directory keeps our own processes apart and dies with its owner. The lock
+files say who it is, and keep programs apart that know lock files only;
+docs/adr/0006-pid-lock-files-beside-flock.md says why both kinds.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Literal, Protocol, Self
+
+from attrs import frozen
+
+from .atomic_file import random_token
+from .errors import LockTimeout
+from .file_lock import DirectoryLock, unlock
+from .filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, FileSystem, close_reader
+from .process_owner import (
+    MAX_LOCK_BYTES,
+    OsProcesses,
+    Owner,
+    Processes,
+    Verdict,
+    describe,
+    judge,
+    parse_owner,
+)
+from .regular_file import read_descriptor
+
+_NO_FILE: Final = b"?"
+"""What stands for the content of a thing that is no lock file."""
+_FIRST_PAUSE_S: Final = 0.001
+_LONGEST_PAUSE_S: Final = 0.02
+
+_held: set[int] = set()
+
+
+def _after_fork() -> None:
+    """A forked child holds no lock: close its copies, or they would outlive their owner."""
+    for fd in _held:
+        with suppress(OSError):
+            os.close(fd)
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+@frozen
+class _Seen:
+    """A lock file as it was seen. Its inode alone is not it: inodes are used again at once."""
+
+    inode: int
+    device: int
+    written_at: float
+    content: bytes
+    is_directory: bool = False
+
+    @classmethod
+    def of(cls, status: os.stat_result, content: bytes) -> _Seen:
+        return cls(
+            status.st_ino,
+            status.st_dev,
+            status.st_mtime,
+            content,
+            is_directory=stat.S_ISDIR(status.st_mode),
+        )
+
+
+LockEvent = Literal["lock_broken", "lock_left_behind", "lock_lost"]
+"""A lock file was removed in place of its owner (`reason`, `holder`); its owner could not remove it
+(`error`); it is somebody else's by now (`path`)."""
+
+
+class Report(Protocol):
+    """Observes what happens to lock files beside being made and removed by their owner."""
+
+    def __call__(self, event: LockEvent, /, **fields: str) -> None:
+        """Take note."""
+        ...
+
+
+def _report_nothing(_: LockEvent, /, **__: str) -> None:
+    return
+
+
+def _is_none(_: str) -> bool:
+    return False
+
+
+class PidLock:
+    """The exclusive right to change a directory, for moments.
+
+    Guarantees: while it is held, no other `PidLock` holds the same directory, in any thread or
+    process of this machine, and `fd` is that very directory. A lock file has its content from its
+    first instant (it is written under another name and linked). What a killed owner left behind is
+    found and removed by the next one. A lock file is only ever removed by its owner, or when its
+    owner has ended; a wait that times out removes nothing.
+
+    A lock file is taken for left behind when its owner is dead, its pid belongs to a younger
+    process, or the machine was restarted since; and, since its makers hold `flock` as long as it
+    stands, when it is one of ours and of this boot. Where that is not known, because it is
+    empty, garbage or of another host, it must stand unchanged for `grace_s` of our own clock.
+    """
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        path: Path,
+        names: Sequence[str],
+        *,
+        timeout_s: float = 10.0,
+        grace_s: float = 2.0,
+        is_leftover: Callable[[str], bool] = _is_none,
+        report: Report = _report_nothing,
+        token: Callable[[], str] = random_token,
+        processes: Processes | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Name the lock; nothing happens yet.
+
+        Args:
+            fs: The file system.
+            path: The directory.
+            names: The lock files in it that are made, in this order; all who use several of them
+                name them in the same order, and the same one first.
+            timeout_s: How long to wait for others, in seconds.
+            grace_s: How long a lock file whose owner can't be judged is respected, in seconds.
+            is_leftover: Whether an entry of the directory is one that a killed owner was about to
+                write; it is removed.
+            report: Observes locks that were broken or lost.
+            token: Gives fresh random texts.
+            processes: The machine's processes.
+            monotonic: The clock that waits are read from.
+            sleep: How to pause between two looks.
+        """
+        self._fs = fs
+        self._path = path
+        self._names = names
+        self._prefix = f".{names[0]}."
+        self._is_leftover = is_leftover
+        self._report = report
+        self._token = token
+        self._timeout_s = timeout_s
+        self._grace_s = grace_s
+        self._processes = processes if processes is not None else OsProcesses()
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._directory = DirectoryLock(
+            fs, path, timeout_s=timeout_s, monotonic=monotonic, sleep=sleep
+        )
+        self._mine: dict[str, bytes] = {}
+
+    @property
+    def fd(self) -> int:
+        """The directory, open; -1 while the lock is not held."""
+        return self._directory.fd
+
+    def acquire(self) -> Self:
+        """Take the lock.
+
+        Raises:
+            FileNotFoundError: The directory is not there (any more).
+            LockTimeout: Another owner kept it for `timeout_s`.
+            WriteError: The directory can't be locked.
+            OSError: The lock file could not be written.
+        """
+        deadline = self._monotonic() + self._timeout_s
+        try:
+            self._directory.acquire()
+        except LockTimeout as error:
+            raise self._busy(self._look_at_path()) from error
+        _held.add(self.fd)
+        try:
+            self._sweep()
+            for name in self._names:
+                self._take_file(name, deadline)
+        except BaseException:
+            self._give_back()
+            raise
+        return self
+
+    def release(self) -> None:
+        """Let go; does nothing when the lock is not held."""
+        if self.fd >= 0:
+            self._give_back()
+
+    def __enter__(self) -> Self:
+        return self.acquire()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+    def _give_back(self) -> None:
+        try:
+            while self._mine:
+                self._remove_own(*self._mine.popitem())
+        finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        _held.discard(self.fd)
+        unlock(self._fs, self.fd)  # a child forked meanwhile has a copy of the descriptor
+        self._directory.release()
+
+    def _sweep(self) -> None:
+        """Remove what killed owners were about to write; nobody else is at it now."""
+        for name in self._fs.listdir(self.fd):
+            if name.startswith(self._prefix) or self._is_leftover(name):
+                with suppress(FileNotFoundError, IsADirectoryError):
+                    self._fs.unlink(name, dir_fd=self.fd)
+
+    def _take_file(self, name: str, deadline: float) -> None:
+        since: dict[_Seen, float] = {}
+        pause = _FIRST_PAUSE_S
+        while True:
+            if self._create(name):
+                return
+            seen = self._look(self.fd, name)
+            if seen is None:
+                continue
+            now = self._monotonic()
+            first = since.setdefault(seen, now)
+            verdict = judge(seen.content, written_at=seen.written_at, processes=self._processes)
+            reason = self._reason_to_break(verdict, seen, unchanged_s=now - first)
+            if reason is not None:
+                self._break(name, seen, reason)
+                continue
+            if now >= deadline:
+                raise self._busy(seen)
+            self._sleep(min(pause, max(deadline - now, 0.0)))
+            pause = min(pause * 2, _LONGEST_PAUSE_S)
+
+    def _reason_to_break(self, verdict: Verdict, seen: _Seen, *, unchanged_s: float) -> str | None:
+        if verdict.is_dead:
+            return verdict.value
+        if verdict is Verdict.ALIVE:
+            owner = parse_owner(seen.content)
+            ours = owner is not None and owner.token is not None
+            return "its owner let go without removing it" if ours else None
+        if unchanged_s >= self._grace_s:
+            return f"{verdict.value}, unchanged for {self._grace_s:g} s"
+        return None
+
+    def _create(self, name: str) -> bool:
+        """Make a lock file if there is none."""
+        temporary = f"{self._prefix}{self._token()}"
+        content = Owner.current(self._processes, self._token()).encode()
+        fd = self._fs.open(temporary, CREATE_FLAGS, 0o600, dir_fd=self.fd)
+        try:
+            try:  # not synced: after a power failure it is another boot's, and broken
+                self._fs.writev(fd, [content])
+            finally:
+                self._fs.close(fd)
+            self._fs.link(temporary, name, src_dir_fd=self.fd, dst_dir_fd=self.fd)
+            self._mine[name] = content
+        except FileExistsError:
+            return False
+        finally:
+            self._fs.unlink(temporary, dir_fd=self.fd)
+        return True
+
+    def _look(self, directory_fd: int, name: str) -> _Seen | None:
+        """Return the lock file that is there, or None if there is none."""
+        try:
+            fd = self._fs.open(name, READ_FLAGS, dir_fd=directory_fd)
+        except FileNotFoundError:
+            return None
+        except OSError:  # a link, a socket: it names no owner
+            try:
+                return _Seen.of(self._fs.stat(name, dir_fd=directory_fd), _NO_FILE)
+            except FileNotFoundError:
+                return None
+        try:
+            status = self._fs.fstat(fd)
+            content = _NO_FILE
+            if stat.S_ISREG(status.st_mode) and status.st_size <= MAX_LOCK_BYTES:
+                content = read_descriptor(self._fs, fd, status.st_size)
+            return _Seen.of(status, content)
+        finally:
+            close_reader(self._fs, fd)
+
+    def _look_at_path(self) -> _Seen | None:
+        with suppress(OSError):
+            fd = self._fs.open(str(self._path), DIRECTORY_FLAGS)
+            try:
+                return self._look(fd, self._names[0])
+            finally:
+                close_reader(self._fs, fd)
+        return None
+
+    def _break(self, name: str, seen: _Seen, reason: str) -> None:
+        """Put a lock file away that was left behind; if it is another one by now, leave it."""
+        if self._put_away(name, lambda found: found == seen):
+            self._report(
+                "lock_broken",
+                reason=reason,
+                holder=seen.content[:200].decode("utf-8", "backslashreplace"),
+            )
+
+    def _remove_own(self, name: str, mine: bytes) -> None:
+        try:
+            done = self._put_away(name, lambda found: found.content == mine)
+        except OSError as error:
+            self._report("lock_left_behind", error=str(error))
+            return
+        if not done and self._path.is_dir():  # else it went with its directory
+            self._report("lock_lost", path=str(self._path / name))
+
+    def _put_away(self, name: str, is_it: Callable[[_Seen], bool]) -> bool:
+        """Remove a lock file if it is the one that is meant.
+
+        It is renamed and looked at again under its new name, where nobody else puts anything; if it
+        is not the one, because a program that knows no `flock` came between, it gets its name back.
+        """
+        seen = self._look(self.fd, name)
+        if seen is None or not is_it(seen):
+            return False
+        aside = f"{self._prefix}{self._token()}"
+        try:
+            self._fs.rename(name, aside, src_dir_fd=self.fd, dst_dir_fd=self.fd)
+        except FileNotFoundError:
+            return False
+        seen = self._look(self.fd, aside)
+        if seen is None:
+            return False
+        if seen.is_directory:
+            self._fs.rmdir(aside, dir_fd=self.fd)
+            return True
+        done = is_it(seen)
+        if not done:
+            with suppress(FileExistsError):
+                self._fs.link(aside, name, src_dir_fd=self.fd, dst_dir_fd=self.fd)
+        self._fs.unlink(aside, dir_fd=self.fd)
+        return done
+
+    def _busy(self, seen: _Seen | None) -> LockTimeout:
+        holder = None
+        if seen is not None:
+            verdict = judge(seen.content, written_at=seen.written_at, processes=self._processes)
+            holder = describe(seen.content, verdict)
+        return LockTimeout(path=self._path, holder=holder, timeout_s=self._timeout_s)

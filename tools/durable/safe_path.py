@@ -1,0 +1,89 @@
+"""The way down from a directory: over no link, and never out of it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from enum import Enum, auto
+
+from .filesystem import DIRECTORY_FLAGS, FileSystem, close_reader
+
+
+class Missing(Enum):
+    """What becomes of a directory on the way that is not there."""
+
+    REFUSED = auto()
+    MADE = auto()
+    MADE_DURABLY = auto()  # and synced into the one above
+
+
+def is_plain_name(name: str) -> bool:
+    """Return whether a text names an entry of a directory, and neither itself nor what is above."""
+    return name not in {"", ".", ".."} and "/" not in name and "\0" not in name
+
+
+@contextmanager
+def directory_beneath(
+    fs: FileSystem,
+    root_fd: int,
+    names: Iterable[str],
+    *,
+    missing: Missing = Missing.REFUSED,
+) -> Iterator[int]:
+    """Hold open a directory below another; that other itself where there are no names.
+
+    Guarantees: each directory is opened by its name in the one above, so the descriptor is of a
+    directory that was below the first one when it was opened, whatever is renamed or swapped for a
+    link meanwhile. Two descriptors are open at the most.
+
+    Args:
+        fs: The file system.
+        root_fd: Where the way begins, open; it stays open.
+        names: The directories on the way, from the top.
+        missing: What becomes of one that is not there; new ones get mode 0700 less the umask.
+
+    Raises:
+        OSError: As the system answered: `ELOOP` where a name is a symbolic link, `ENOTDIR` where it
+            is another thing than a directory; `EXDEV` for a name that is not plain, which nothing
+            is looked up by.
+    """
+    fd = root_fd
+    try:
+        for name in names:
+            if missing is not Missing.REFUSED:
+                _make(fs, fd, name, missing)
+            below = open_directory(fs, name, dir_fd=fd)
+            if fd != root_fd:
+                close_reader(fs, fd)
+            fd = below
+        yield fd
+    finally:
+        if fd != root_fd:
+            close_reader(fs, fd)
+
+
+def open_directory(fs: FileSystem, name: str, *, dir_fd: int) -> int:
+    """Open a directory by its name in another; raises as `directory_beneath` does."""
+    _require_plain(name)
+    try:
+        return fs.open(name, DIRECTORY_FLAGS, dir_fd=dir_fd)
+    except NotADirectoryError as error:  # what Linux answers for a link as well
+        if stat.S_ISLNK(fs.stat(name, dir_fd=dir_fd).st_mode):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name) from error
+        raise
+
+
+def _make(fs: FileSystem, parent_fd: int, name: str, missing: Missing) -> None:
+    _require_plain(name)
+    with suppress(FileExistsError):
+        fs.mkdir(name, 0o700, dir_fd=parent_fd)
+        if missing is Missing.MADE_DURABLY:
+            fs.fsync(parent_fd)
+
+
+def _require_plain(name: str) -> None:
+    if not is_plain_name(name):
+        raise OSError(errno.EXDEV, "the path leads out of its directory", name)
