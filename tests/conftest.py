@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ from agentforge_sessions.harness import SessionManager, SessionStore
 from tests.support.clock import FakeClock, FakeTokens
 from tests.support.filesystem import FaultyFileSystem
 from tests.support.soak import SOAKING
+
+gc.set_threshold(100_000, 50, 100)  # what is collected stays; looking through it all costs seconds
 
 set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "agentforge-hypothesis")
 hypothesis.settings.register_profile(
@@ -58,6 +61,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if _is_below(item.path, _CAMPAIGNS):
             item.add_marker(pytest.mark.no_cover)
     items.sort(key=lambda item: not _is_below(item.path, _LONG))
+
+
+def pytest_collection_finish() -> None:
+    """Look no more through what imports and collection made: it lives as long as the process."""
+    gc.collect()
+    gc.freeze()
 
 
 @functools.cache

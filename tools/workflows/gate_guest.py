@@ -356,6 +356,13 @@ def with_pytest(
     spoilt = {}  # what the fixture of a class or a file found missing, for those after the first
 
     class Plugin:
+        def pytest_addoption(self, parser):
+            # Nobody types at a gate, and the plugin whose options these are imports pdb, and pdb
+            # asyncio, which takes as long as some tests; others ask for what the options say.
+            parser.addoption("--pdb", dest="usepdb", action="store_true")
+            parser.addoption("--pdbcls", dest="usepdb_cls")
+            parser.addoption("--trace", dest="trace", action="store_true")
+
         @pytest.hookimpl(tryfirst=True)
         def pytest_load_initial_conftests(self):
             remember()
@@ -435,7 +442,8 @@ def with_pytest(
             "--basetemp=" + os.path.join(scratch, "pytest"),
             "--tb=line" if request["placeholder"] else "--tb=short",  # all of red fails anyway
             "--color=no", "-o", "addopts=",
-            "-p", "no:cacheprovider", "-p", "no:faulthandler", "--continue-on-collection-errors",
+            "-p", "no:cacheprovider", "-p", "no:faulthandler", "-p", "no:debugging",
+            "--continue-on-collection-errors",
             *request["paths"],
         ],
         plugins=[Plugin()],

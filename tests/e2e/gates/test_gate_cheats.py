@@ -11,9 +11,12 @@ from agentforge_sessions.sandbox import prepare
 from agentforge_sessions.workflows.agent_workflow import Gate
 from agentforge_sessions.workflows.gates import GateInput, Verdict, run_gate
 from agentforge_sessions.workflows.specification import Component, Criterion
+from tests.support.soak import SOAKING
 
 # The first run on a machine compiles the guest, which takes minutes.
 pytestmark = pytest.mark.timeout(900)
+
+full = pytest.mark.skipif(not SOAKING, reason="as the case before it, in another spelling")
 
 COMPONENT = Component(
     component_id="adder",
@@ -86,9 +89,15 @@ def told(verdict: Verdict) -> str:
             "import pytest\ndef add(a, b):\n    pytest.exit('done', returncode=0)\n",
             "stopped by Exit at adder.py:3: done",
         ),
-        ("pytest", "import sys\nsys.exit(0)\n", "stopped by SystemExit at adder.py:2"),
+        pytest.param(
+            *("pytest", "import sys\nsys.exit(0)\n", "stopped by SystemExit at adder.py:2"),
+            marks=full,
+        ),
         ("pytest", "import pytest\ndef add(a, b):\n    pytest.skip('later')\n", "skipped"),
-        ("pytest", "import pytest\ndef add(a, b):\n    pytest.xfail('later')\n", "skipped"),
+        pytest.param(
+            *("pytest", "import pytest\ndef add(a, b):\n    pytest.xfail('later')\n", "skipped"),
+            marks=full,
+        ),
         (
             "pytest",
             "import pytest\npytest.skip('later', allow_module_level=True)\n",
@@ -186,7 +195,8 @@ def test_conftest_that_decides_how_tests_run_passes_no_gate(
     verdict = judge(gates, "tests_pass", {**tests, "adder.py": WRONG})
     assert not verdict.passed
     assert words in told(verdict)
-    if "implements" in words:  # told while the tests can still be changed
+    if "pyfunc_call" in words or (SOAKING and "implements" in words):
+        # Told while the tests can still be changed.
         red = judge(gates, "tests_fail", tests)
         assert not red.passed
         assert f"tests/conftest.py {words}" in told(red)
@@ -211,8 +221,15 @@ def test_tests_of_another_file_by_the_components_name_pass_no_gate(
     assert "The tests took adder from tests/adder.py, and not from adder.py" in told(verdict)
 
 
-@pytest.mark.parametrize("framework", ["pytest", "unittest"])
-@pytest.mark.parametrize("kind", ["tests_fail", "tests_pass"])
+@pytest.mark.parametrize(
+    ("kind", "framework"),
+    [
+        ("tests_fail", "pytest"),
+        ("tests_pass", "unittest"),
+        pytest.param("tests_fail", "unittest", marks=full),
+        pytest.param("tests_pass", "pytest", marks=full),
+    ],
+)
 def test_tests_that_never_import_the_component_pass_no_gate(
     gates: SandboxGates, kind: str, framework: str
 ) -> None:
@@ -292,6 +309,8 @@ def test_honest_tests_of_every_sort_pass_both_gates(gates: SandboxGates) -> None
 
         def pytest_configure(config):
             config.addinivalue_line("markers", "slow: takes long")
+            assert not config.getoption("usepdb")
+            assert not config.getvalue("trace")
 
         def pytest_collection_modifyitems(items):
             items.reverse()

@@ -111,7 +111,9 @@ def test_red_green_and_verify(gates: SandboxGates, framework: str) -> None:
     assert red.facts["failed"] == red.facts["collected"] == (3 if framework == "pytest" else 2)
     assert red.duration_s > 0
     done = {**tests, "adder.py": CODE}
-    for kind in ("tests_pass", "suite"):
+    # The two run alike; what they differ in is judged here, whatever the framework.
+    kinds = ("tests_pass", "suite") if framework == "pytest" or SOAKING else ("tests_pass",)
+    for kind in kinds:
         verdict = judge(gates, kind, done, framework)
         assert verdict.passed, verdict.evidence
         assert "2 of 2 acceptance criteria covered" in verdict.summary
@@ -134,8 +136,9 @@ SPOILT: dict[str, tuple[Callable[[str], str], str]] = {
     ),
     "endless": (lambda text: text + "\nwhile True: pass\n", "limit on deadline"),
 }
-# What ends the process or never ends does so under either framework.
-BOTH = SPOILT if SOAKING else ("syntax", "use", "criterion", "name")
+# What ends the process or never ends does so under either framework, what can't be imported is told
+# alike, and criteria are counted from the names alone.
+BOTH = SPOILT if SOAKING else ("use", "name")
 
 
 @pytest.mark.parametrize(
@@ -147,7 +150,7 @@ def test_red_is_not_passed_for_another_reason(
 ) -> None:
     spoil, words = SPOILT[spoilt]
     text = spoil(TEXTS[framework])
-    deadline_s = 4 if "deadline" in words else 300  # for all others a busy machine may take long
+    deadline_s = 1 if "deadline" in words else 300  # for all others a busy machine may take long
     gate = Gate(kind="tests_fail", framework=framework, covers_criteria=True, deadline_s=deadline_s)
     given = GateInput(files={"tests/test_adder.py": text.encode()}, component=COMPONENT)
     verdict = run_gate(gate, given, gates)
@@ -289,6 +292,9 @@ def test_half_an_implementation_is_a_right_reason(gates: SandboxGates) -> None:
 
 def test_gate_runs_on_a_copy_and_leaves_nothing(gates: SandboxGates, tmp_path: Path) -> None:
     text = PYTEST + (
+        "\ndef test_nothing_is_imported_for_a_debugger_that_nobody_could_type_at():\n"
+        "    import sys\n"
+        "    assert not {'pdb', 'asyncio'} & set(sys.modules)\n"
         "\ndef test_ac_01_meddles():\n"
         "    open('/app/adder.py', 'w').write('x')\n"
         "    open('/app/left.txt', 'w').write('x')\n"
