@@ -123,6 +123,7 @@ class Site:
         clock: The time, which stands still.
         fs: The file system, recorded; a test may make it fail.
         deleters: How many threads delete at once; of one, the calls come in one order.
+        file_clock: The clock that says which files changed long ago; by this one, none did.
     """
 
     top: Path
@@ -131,6 +132,7 @@ class Site:
     tokens: Callable[[], str] = field(factory=FakeTokens)
     count: int = 0
     deleters: int = 1
+    file_clock: Callable[[], int] = field(default=lambda: 0)
 
     def __attrs_post_init__(self) -> None:
         self.root.mkdir(parents=True)
@@ -153,6 +155,7 @@ class Site:
         return Outside(
             fs=fs or self.fs,
             clock=self.clock,
+            file_clock=self.file_clock,
             token=self.tokens,
             actor=lambda: ACTOR,
             sleep=lambda _: None,

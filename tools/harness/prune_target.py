@@ -24,7 +24,7 @@ from ..prune import (
     SkipReason,
     Undatable,
 )
-from ..prune.ports import undatable
+from ..prune.ports import Record, undatable
 from .errors import SessionCorrupted
 from .session_codec import (
     END_MARK,
@@ -62,40 +62,46 @@ class HarnessTarget:
 
     def date(self, fs: FileSystem, session_fd: int, session_id: str) -> Dated | Undatable | None:
         """Date a session by when it ended, from the head of its file."""
-        head = _head(fs, session_fd, session_id)
-        if not isinstance(head, SessionHead):
-            return head
-        return Dated(
-            at=head.completed_at or head.updated_at,
-            version=head.revision,
-            state=head.state.value,
-            removable=head.state.is_terminal,
-        )
+        try:
+            fd = fs.open(SESSION_FILE, READ_FLAGS, dir_fd=session_fd)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            return undatable(ReadError(path=Path(SESSION_FILE), cause=error))
+        try:
+            status = fs.fstat(fd)
+            if not stat.S_ISREG(status.st_mode):
+                detail = f"{SESSION_FILE} is no regular file"
+                return Undatable(SkipReason.CORRUPTED_METADATA, detail)
+            head = _head(fs, fd, session_id, status.st_size)
+        except OSError as error:
+            return Undatable(SkipReason.UNREADABLE, f"{SESSION_FILE}: {error.strerror or error}")
+        finally:
+            close_reader(fs, fd)
+        if head is not None:
+            return _dated(head, Record(SESSION_FILE, status))
+        whole = _careful(fs, session_fd, session_id)
+        return _dated(whole, None) if isinstance(whole, SessionHead) else whole
 
 
-def _head(fs: FileSystem, session_fd: int, session_id: str) -> SessionHead | Undatable | None:
-    """Read the head of a session's file, or the whole file where it is not as we write it."""
-    try:
-        fd = fs.open(SESSION_FILE, READ_FLAGS, dir_fd=session_fd)
-    except FileNotFoundError:
+def _dated(head: SessionHead, record: Record | None) -> Dated:
+    return Dated(
+        at=head.completed_at or head.updated_at,
+        version=head.revision,
+        state=head.state.value,
+        removable=head.state.is_terminal,
+        record=record,
+    )
+
+
+def _head(fs: FileSystem, fd: int, session_id: str, size: int) -> SessionHead | None:
+    """Read the head of a session's file; None where that is not as we write it."""
+    data = fs.pread(fd, HEAD_BYTES, 0)
+    tail = data[-4:] if size == len(data) else fs.pread(fd, 4, max(size - 4, 0))
+    if tail != END_MARK or size > MAX_FILE_BYTES:
         return None
-    except OSError as error:
-        return undatable(ReadError(path=Path(SESSION_FILE), cause=error))
-    try:
-        status = fs.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            return Undatable(SkipReason.CORRUPTED_METADATA, f"{SESSION_FILE} is no regular file")
-        size = status.st_size
-        data = fs.pread(fd, HEAD_BYTES, 0)
-        tail = data[-4:] if size == len(data) else fs.pread(fd, 4, max(size - 4, 0))
-    except OSError as error:
-        return Undatable(SkipReason.UNREADABLE, f"{SESSION_FILE}: {error.strerror or error}")
-    finally:
-        close_reader(fs, fd)
-    head = decode_head(data) if tail == END_MARK else None
-    if head is not None and head.session_id == session_id and size <= MAX_FILE_BYTES:
-        return head
-    return _careful(fs, session_fd, session_id)
+    head = decode_head(data)
+    return head if head is not None and head.session_id == session_id else None
 
 
 def _careful(fs: FileSystem, session_fd: int, session_id: str) -> SessionHead | Undatable | None:

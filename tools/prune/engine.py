@@ -34,7 +34,7 @@ from .disposal import Disposal
 from .domain import PruneResult
 from .environment import Outside, owners_of
 from .errors import PruneBusy, PruneError, PruneRootUnusable
-from .inspection import Found, Inspector, batch_size
+from .inspection import Found, Inspector, Seen, batch_size
 from .leftovers import (
     Finisher,
     list_leftovers,
@@ -146,8 +146,8 @@ class _Run:
         root_fd = open_root(self._fs, self._target.root)
         try:
             observer.started(self._target, self._policy, dry_run=dry_run)
-            names: dict[str, Sequence[str]] = {}
-            found, plan = self._plan(root_fd, now, None if dry_run else names)
+            seen = Seen(self._outside.file_clock())
+            found, plan = self._plan(root_fd, now, None if dry_run else seen)
             self._ledger.look(found, plan)
             for decision in plan.removals:
                 observer.candidate(decision, age_hours=decision.candidate.age_hours(now))
@@ -155,7 +155,7 @@ class _Run:
             if dry_run:
                 self._ledger.would(plan, evolve(self._leftovers(root_fd, now), strays=strays))
             else:
-                self._apply(root_fd, names, plan, strays, now)
+                self._apply(root_fd, seen, plan, strays, now)
         except PruneBusy:
             self._ledger.busy(plan)
         except OSError as error:
@@ -175,9 +175,7 @@ class _Run:
 
     # ------------------------------------------------------------------------------- decide
 
-    def _plan(
-        self, root_fd: int, now: datetime, names: dict[str, Sequence[str]] | None
-    ) -> tuple[Found, Plan]:
+    def _plan(self, root_fd: int, now: datetime, seen: Seen | None) -> tuple[Found, Plan]:
         policy = self._policy
         inspector = Inspector(
             fs=self._fs,
@@ -186,7 +184,7 @@ class _Run:
             pins=read_pins(self._fs, root_fd),
             mounted=self._outside.mounts(self._target.root),
             owners=owners_of(self._fs, root_fd),
-            names=names,
+            seen=seen,
         )
 
         limit = policy.max_age_hours
@@ -237,7 +235,7 @@ class _Run:
     def _apply(
         self,
         root_fd: int,
-        names: Mapping[str, Sequence[str]],
+        seen: Seen,
         plan: Plan,
         strays: Sequence[str],
         now: datetime,
@@ -247,7 +245,7 @@ class _Run:
         removals = list(plan.removals)
         while True:
             try:
-                self._apply_once(root_fd, names, removals, strays, now)
+                self._apply_once(root_fd, seen, removals, strays, now)
             except PruneRootUnusable as error:
                 full = isinstance(error.cause, OSError) and error.cause.errno in FULL
                 elsewhere = self._disposal.audit_path is not None and self._disposal.grace is None
@@ -258,7 +256,7 @@ class _Run:
                         self._ledger.fail(one.candidate.session_id, error.reason)
                     return
                 size = self._batch_size()
-                self._make_room(root_fd, removals[:size], names)
+                self._make_room(root_fd, removals[:size], seen)
                 del removals[:size]
             else:
                 return
@@ -266,7 +264,7 @@ class _Run:
     def _apply_once(
         self,
         root_fd: int,
-        names: Mapping[str, Sequence[str]],
+        seen: Seen,
         removals: Sequence[Decision],
         strays: Sequence[str],
         now: datetime,
@@ -290,7 +288,7 @@ class _Run:
                 if removals:
                     private.directory(self._parent)
                 removals = [one for one in removals if not self._pinned(one, pins)]
-                self._remove(root_fd, private, audit, left, removals, names, now)
+                self._remove(root_fd, private, audit, left, removals, seen, now)
             finally:
                 with suppress(OSError):  # the lines that follow a removal are not its proof
                     audit.write()
@@ -310,9 +308,7 @@ class _Run:
             root=self._target.root,
         )
 
-    def _make_room(
-        self, root_fd: int, removals: Sequence[Decision], names: Mapping[str, Sequence[str]]
-    ) -> None:
+    def _make_room(self, root_fd: int, removals: Sequence[Decision], seen: Seen) -> None:
         """Remove sessions by way of names in the root itself; a crash leaves a stray there.
 
         For a disk without room for the private directory, with the audit log elsewhere.
@@ -321,7 +317,7 @@ class _Run:
         try:
             with Deleters(1) as deleters:
                 remover = self._remover(
-                    Place(root_fd=root_fd, parent_fd=root_fd, names=names, prefix=DISCARDED_PREFIX),
+                    Place(root_fd=root_fd, parent_fd=root_fd, seen=seen, prefix=DISCARDED_PREFIX),
                     audit,
                     deleters,
                 )
@@ -358,7 +354,7 @@ class _Run:
         audit: AuditLog,
         left: Leftovers,
         removals: Sequence[Decision],
-        names: Mapping[str, Sequence[str]],
+        seen: Seen,
         now: datetime,
     ) -> None:
         """Finish what others left, then remove what was decided."""
@@ -378,7 +374,7 @@ class _Run:
             finisher.purge(left)
             if not removals:
                 return
-            place = Place(root_fd=root_fd, parent_fd=private.directory(self._parent), names=names)
+            place = Place(root_fd=root_fd, parent_fd=private.directory(self._parent), seen=seen)
             remover = self._remover(place, audit, deleters)
             try:
                 size = self._batch_size()

@@ -30,6 +30,7 @@ class Outside:
     Attributes:
         fs: The file system; called from several threads at once where there are several deleters.
         clock: The time now, aware.
+        file_clock: The clock that file systems stamp changes with, in nanoseconds since 1970.
         token: Gives fresh random texts for names out of sight.
         monotonic: The clock that waits and durations are read from.
         sleep: How to pause.
@@ -42,6 +43,7 @@ class Outside:
 
     fs: FileSystem = field(factory=OsFileSystem)
     clock: Clock = utc_now
+    file_clock: Callable[[], int] = time.time_ns
     token: Callable[[], str] = lambda: secrets.token_hex(8)
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep

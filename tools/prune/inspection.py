@@ -22,7 +22,7 @@ from attrs import field, frozen
 from ..durable import FileSystem, LockMode, try_lock
 from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
 from .policy import Candidate, Skipped, SkipReason
-from .ports import Dated, PruneTarget
+from .ports import Dated, PruneTarget, Record, settled
 
 CLOCK_SKEW: Final = timedelta(minutes=5)
 """How far in the future a session may be dated without a warning: two clocks may differ."""
@@ -212,6 +212,29 @@ class Size:
         return below
 
 
+@frozen
+class Seen:
+    """What a look found in sessions that may go, by session id; it spares their removal another.
+
+    Attributes:
+        now_ns: When it had not begun, on the clock that file systems stamp changes with.
+        names: What is in those that hold few files and no directory.
+        records: What they are dated by, where every later change of that shows in its times.
+    """
+
+    now_ns: int
+    names: dict[str, Sequence[str]] = field(factory=dict)
+    records: dict[str, Record] = field(factory=dict)
+
+    def take(self, session_id: str, size: Size, dated: Dated) -> None:
+        """Keep what was found in a session."""
+        if size.names is not None:  # most have the same names
+            self.names[session_id] = tuple(map(sys.intern, size.names))
+        record = settled(dated, self.now_ns)
+        if record is not None:
+            self.records[session_id] = record
+
+
 @frozen(kw_only=True)
 class Inspector:
     """Looks at what is under a root.
@@ -223,7 +246,7 @@ class Inspector:
         pins: Ids that somebody pinned.
         mounted: Names in the root at or below which something is mounted.
         owners: The users whose sessions may be removed.
-        names: Is told what is in sessions that hold few files and no directory; None for nobody.
+        seen: Takes what helps to remove what was looked at; None for nothing.
         latest: The latest time a session may be dated and not be told of; it goes in no case.
     """
 
@@ -233,7 +256,7 @@ class Inspector:
     pins: Collection[str] = ()
     mounted: Collection[str] = ()
     owners: Collection[int] = field(factory=lambda: (os.geteuid(),))
-    names: dict[str, Sequence[str]] | None = None
+    seen: Seen | None = None
     latest: datetime = field(init=False)
 
     @latest.default
@@ -329,10 +352,12 @@ class Inspector:
             if size.foreign is not None or size.mounted is not None or size.unseen is not None:
                 return self._unsuitable(name, size)
             size_bytes, blocks = size.size_bytes, size.blocks
-            in_use = is_in_use(fs, fd, target.guards)
-            if self.names is not None and size.names is not None:
-                # Most have the same names.
-                self.names[name] = tuple(map(sys.intern, size.names))
+            guards = target.guards
+            if size.names is not None:  # that spares a question for each that is missing
+                guards = [one for one in guards if one in size.names]
+            in_use = is_in_use(fs, fd, guards)
+            if self.seen is not None:
+                self.seen.take(name, size, dated)
         return Candidate(
             kind=target.kind,
             session_id=name,

@@ -3,16 +3,66 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final, Protocol
 
-from attrs import frozen
+from attrs import field, frozen
 
 from ..durable import FileSystem, ReadError
 from .domain import PruneResult
 from .policy import Decision, RetentionPolicy, Skipped, SkipReason
+
+_SETTLED_AFTER_NS: Final = 100_000_000
+"""Ten times the longest tick of a kernel; within one, a file may change and its times may not."""
+
+_SECOND_NS: Final = 1_000_000_000
+
+
+@frozen
+class Record:
+    """The one file that a session is dated by, as it was before it was read.
+
+    Attributes:
+        name: Its name in the session's directory.
+        status: What `fstat` said of it.
+    """
+
+    name: str
+    status: os.stat_result
+
+    def is_settled(self, now_ns: int) -> bool:
+        """Return whether any later change of the file shows in its times.
+
+        That is so once its last change is long enough ago, where the file system's times are finer
+        than a second; no program can set the time of a change.
+
+        Args:
+            now_ns: When it was not read yet, in nanoseconds since 1970.
+        """
+        changed_ns = self.status.st_ctime_ns
+        return changed_ns < now_ns - _SETTLED_AFTER_NS and changed_ns % _SECOND_NS != 0
+
+    def is_as_it_was(self, fs: FileSystem, session_fd: int) -> bool:
+        """Return whether the name has the same file still, with the same times and size."""
+        try:
+            status = fs.stat(self.name, dir_fd=session_fd)
+        except OSError:
+            return False
+        return _version_of(status) == _version_of(self.status)
+
+
+def _version_of(status: os.stat_result) -> tuple[int, ...]:
+    return (
+        status.st_dev,
+        status.st_ino,
+        status.st_mode,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+    )
 
 
 @frozen(kw_only=True)
@@ -24,12 +74,15 @@ class Dated:
         version: Equal for equal content; a session whose version changed was used meanwhile.
         state: Its state, where its kind has states.
         removable: Whether its kind may be removed in this state.
+        record: The file that all of this was read from, where that is one; as long as it is as it
+            was, a session need not be dated again.
     """
 
     at: datetime
     version: object
     state: str | None = None
     removable: bool = True
+    record: Record | None = field(default=None, eq=False)
 
 
 @frozen
@@ -55,6 +108,17 @@ def undatable(error: ReadError) -> Undatable:
     if isinstance(cause, OSError) and cause.errno not in _REFUSED:
         return Undatable(SkipReason.UNREADABLE, str(error))
     return Undatable(SkipReason.CORRUPTED_METADATA, str(error))
+
+
+def settled(dated: Dated, now_ns: int) -> Record | None:
+    """Return what a session was dated by, if every later change of that shows in its times.
+
+    Args:
+        dated: How it was dated.
+        now_ns: When it was not read yet, in nanoseconds since 1970.
+    """
+    record = dated.record
+    return record if record is not None and record.is_settled(now_ns) else None
 
 
 class PruneTarget(Protocol):

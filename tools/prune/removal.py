@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -30,9 +30,9 @@ from .deletion import NO_DIRECTORY, Deletion
 from .disposal import Disposal
 from .environment import Outside
 from .errors import PruneError
-from .inspection import hold
+from .inspection import Seen, hold
 from .policy import Candidate, Decision, Reason
-from .ports import Dated, PruneTarget
+from .ports import Dated, PruneTarget, Record, settled
 from .private_directory import hidden_name, still_going, token_of
 from .run_record import Ledger, said
 from .trash import TrashRecord, dated_name, forget_record, write_record
@@ -48,6 +48,7 @@ class _Held:
         identity: Which directory that is.
         hidden: Its name out of sight.
         open: Its descriptor and those of its guards, until it is let go.
+        record: What it was dated by, where a later change of that shows in its times.
         given: Whether its deletion has begun, which lets it go as well.
     """
 
@@ -56,6 +57,7 @@ class _Held:
     identity: tuple[int, int]
     hidden: str
     open: list[int]
+    record: Record | None
     given: bool = False
 
     @property
@@ -102,13 +104,13 @@ class Place:
     Attributes:
         root_fd: The root, open.
         parent_fd: The private directory in it that they go to.
-        names: By session id: what is in it, where that is known.
+        seen: What was found in the sessions when it was decided.
         prefix: How their names begin there, where that is the root itself.
     """
 
     root_fd: int
     parent_fd: int
-    names: Mapping[str, Sequence[str]]
+    seen: Seen
     prefix: str = ""
 
 
@@ -131,7 +133,7 @@ class Remover:
         self._disposal = disposal
         self._root_fd = place.root_fd
         self._parent_fd = place.parent_fd
-        self._names = place.names
+        self._seen = place.seen
         self._prefix = place.prefix
         self._audit = audit
         self._ledger = ledger
@@ -139,6 +141,7 @@ class Remover:
         self._deleters = deleters
         self._fs = outside.fs
         self._clock = outside.clock
+        self._file_clock = outside.file_clock
         self._token = outside.token()
         self._going: Sequence[_Held] = ()
         self._postponed: list[_Held] = []
@@ -147,8 +150,9 @@ class Remover:
         """Take a batch out of sight and begin to delete it; the one before is finished first."""
         held: list[_Held] = []
         try:
+            now_ns = self._file_clock()
             for decision in decisions:
-                one = self._hold(decision)
+                one = self._hold(decision, now_ns)
                 if one is not None:
                     held.append(one)
             ready: Sequence[_Held] = self._archived(held)
@@ -209,14 +213,14 @@ class Remover:
     def _delete(self, one: _Held) -> str | None:
         """Delete what is out of sight, maybe in a thread; the last close gives the room back."""
         try:
-            names = self._names.get(one.session_id)
+            names = self._seen.names.get(one.session_id)
             return self._deletion.opened(self._parent_fd, one.hidden, one.fd, names)
         finally:
             one.let_go(self._fs)
 
     # -------------------------------------------------------------------------------- hold
 
-    def _hold(self, decision: Decision) -> _Held | None:
+    def _hold(self, decision: Decision, now_ns: int) -> _Held | None:
         """Lock a session, and see that it is still as it was when it was decided."""
         session_id = decision.candidate.session_id
         opened: list[int] = []
@@ -231,11 +235,12 @@ class Remover:
                 else:
                     opened += guards
                     why = Reason.CHANGED
-                    if self._unchanged(fd, decision.candidate):
+                    unchanged, record = self._dated_again(fd, decision.candidate, now_ns)
+                    if unchanged:
                         status = self._fs.fstat(fd)
                         identity = (status.st_dev, status.st_ino)
                         hidden = self._hidden_name(session_id, identity)
-                        one = _Held(decision, fd, identity, hidden, opened)
+                        one = _Held(decision, fd, identity, hidden, opened, record)
                         opened = []
                         return one
             except OSError as error:
@@ -254,13 +259,32 @@ class Remover:
             return f"{self._prefix}{identity[1]:x}"
         return hidden_name(session_id, token_of(identity[1], self._token))
 
-    def _unchanged(self, fd: int, candidate: Candidate) -> bool:
+    def _dated_again(
+        self, fd: int, candidate: Candidate, now_ns: int
+    ) -> tuple[bool, Record | None]:
+        """Return whether a session is as it was when it was decided, and what tells so later."""
+        record = self._seen.records.get(candidate.session_id)
+        if record is not None and record.is_as_it_was(self._fs, fd):
+            return True, record
+        dated = self._dated_alike(fd, candidate)
+        return dated is not None, None if dated is None else settled(dated, now_ns)
+
+    def _dated_alike(self, fd: int, candidate: Candidate) -> Dated | None:
+        """Date a session; return None unless it is dated as it was when it was decided."""
         dated = self._target.date(self._fs, fd, candidate.session_id)
-        return isinstance(dated, Dated) and (dated.at, dated.version, dated.state) == (
+        if isinstance(dated, Dated) and (dated.at, dated.version, dated.state) == (
             candidate.dated_at,
             candidate.version,
             candidate.state,
-        )
+        ):
+            return dated
+        return None
+
+    def _was_used(self, one: _Held) -> bool:
+        """Return whether a session is not as it was when it was locked."""
+        if one.record is not None and one.record.is_as_it_was(self._fs, one.fd):
+            return False
+        return self._dated_alike(one.fd, one.candidate) is None
 
     def _archived(self, held: list[_Held]) -> list[_Held]:
         archiver = self._disposal.archiver
@@ -364,7 +388,7 @@ class Remover:
                 self._keep(one, why)
             elif self._is_swapped(one):
                 self._keep_swapped(one)
-            elif not self._unchanged(one.fd, one.candidate):
+            elif self._was_used(one):
                 self._keep_changed(one)
             else:
                 yield one
