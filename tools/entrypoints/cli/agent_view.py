@@ -12,11 +12,11 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ...harness import SessionManager
-from .durations import tell_duration
 from .options import QUESTIONS_OPTION
 from .output import Output
 from .phases_view import PhasesDrawing, PhasesView
 from .render import words
+from .text import duration_text
 
 if TYPE_CHECKING:
     from ...workflows.agent_workflow import AgentPhase
@@ -117,7 +117,7 @@ def verdict_text(phase: str, round_number: int, attempt: int, verdict: Verdict) 
     line = Text(f"{phase}, {attempt_label(round_number, attempt)}  ", "dim")
     line.append(f"{mark}  ", style)
     line.append_text(words(f"{verdict.gate}: {verdict.summary}"))
-    line.append(f"  ({tell_duration(verdict.duration_s)})", "dim")
+    line.append(f"  ({duration_text(verdict.duration_s)})", "dim")
     return line
 
 
@@ -141,7 +141,7 @@ class LiveAgentView(AgentView):
             return Text()
         doing = None
         if self.doing is not None:
-            doing = f"{self.doing}, {tell_duration(self._monotonic() - self.since)}"
+            doing = f"{self.doing}, {duration_text(self._monotonic() - self.since)}"
         return self._drawing.picture(
             self,
             f"{self.work.workflow.name} {self.work.name}",
@@ -187,7 +187,7 @@ class PlainAgentView(AgentView):
         told = (
             f"agent answered with {about}{usage.output_tokens:,} tokens for {usage.input_tokens:,}"
         )
-        self._tell(phase, f"{failure or told} ({tell_duration(duration_s)})")
+        self._tell(phase, f"{failure or told} ({duration_text(duration_s)})")
 
     def questions_asked(self, asked: str, questions: Sequence[AgentQuestion]) -> None:
         """Tell what is asked."""
@@ -203,7 +203,7 @@ class PlainAgentView(AgentView):
         word = "passed" if verdict.passed else "failed"
         self._tell(
             phase,
-            f"gate {verdict.gate} {word}: {verdict.summary} ({tell_duration(verdict.duration_s)})",
+            f"gate {verdict.gate} {word}: {verdict.summary} ({duration_text(verdict.duration_s)})",
         )
 
 

@@ -1,25 +1,27 @@
-"""Arguments and options that several commands share."""
+"""Arguments and options that several commands share, and how their values are read."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 import typer
 
 from .conversions import SparingCommand
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 QUESTIONS_OPTION: Final = "--questions"
 """Says where the question sessions are, in every command that has to do with them."""
 _FORMER_OPTION: Final = "--dir"
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_PART: Final = r"(?:\d{1,12}(?:\.\d{1,6})?)[smhdw]"
+_SIZE: Final = re.compile(r"(?i)(\d{1,15})\s*(?:(k|m|g|t)(i?)b?|b)?")
+_POWERS: Final = {"k": 1, "m": 2, "g": 3, "t": 4}
 
 
 def complete_session_ids(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Name the sessions whose ids begin with `incomplete`, for the shell."""
-    from pathlib import Path
-
     from ...harness import SessionStore, SessionSummary
 
     given = context.find_root().params.get("base")
@@ -102,8 +104,6 @@ def questions_directory(given: str | None, *, shared: bool = False) -> Path | No
     Raises:
         typer.BadParameter: It is empty, or both were given.
     """
-    from pathlib import Path
-
     if shared:
         from ...questions import shared_directory
 
@@ -115,3 +115,148 @@ def questions_directory(given: str | None, *, shared: bool = False) -> Path | No
     if given == "":
         raise typer.BadParameter("the path is empty", param_hint=QUESTIONS_OPTION)
     return None if given is None else Path(given)
+
+
+# --------------------------------------------------------------------------------- durations, sizes
+
+
+class InvalidDuration(typer.BadParameter):
+    """A text that is no duration."""
+
+    def __init__(self, given: str, reason: str) -> None:
+        super().__init__(
+            f"{given[:60]!r} {reason}. Write a number and a unit, as in 90m, 24h, 7d or 1h30m "
+            "(s seconds, m minutes, h hours, d days, w weeks)."
+        )
+        self.given = given
+
+
+def parse_duration(text: str) -> timedelta:
+    """Read a duration.
+
+    Args:
+        text: One or more numbers, each with a unit of s, m, h, d or w, the larger units first.
+
+    Raises:
+        InvalidDuration: It is none.
+    """
+    compact = text.strip().lower()
+    if not compact.isascii() or not re.fullmatch(f"(?:{_PART})+", compact):
+        raise InvalidDuration(text, "is not a duration")
+    parts = [(float(part[:-1]), part[-1]) for part in re.findall(_PART, compact)]
+    sizes = [_UNITS[unit] for _, unit in parts]
+    if sizes != sorted(set(sizes), reverse=True):
+        raise InvalidDuration(text, "names a unit twice or a smaller one before a larger one")
+    try:
+        return timedelta(seconds=sum(number * _UNITS[unit] for number, unit in parts))
+    except OverflowError:
+        raise InvalidDuration(text, "is too long") from None
+
+
+def parse_size(text: str, option: str) -> int:
+    """Read a number of bytes: a KB is 1,000 of them, a KiB 1,024.
+
+    Args:
+        text: A whole number, with a unit or without.
+        option: The option that it was given to, for the message.
+
+    Raises:
+        typer.BadParameter: It is none.
+    """
+    found = _SIZE.fullmatch(text.strip()) if text.isascii() else None
+    if found is None:
+        raise typer.BadParameter(
+            f"{text[:60]!r} is no size. Write a whole number and a unit, as in 512MB or 1GiB",
+            param_hint=option,
+        )
+    number, unit, binary = found.groups()
+    base = 1024 if binary else 1000
+    size: int = int(number) * base ** _POWERS.get((unit or "").lower(), 0)
+    return size
+
+
+# ------------------------------------------------------------------------------------------- agents
+
+
+AgentName = Annotated[
+    str,
+    typer.Option(
+        "--agent",
+        metavar="AGENT",
+        help="Who does the work: a command line (prompt on standard input, answer on standard "
+        "output), recorded:DIR, openai:MODEL[@URL] or anthropic:MODEL[@URL].",
+        show_default=False,
+    ),
+]
+AgentTimeout = Annotated[
+    float | None,
+    typer.Option(
+        "--agent-timeout",
+        metavar="SECONDS",
+        min=0.001,
+        help="How long one answer may take; by default 1800 seconds, 600 of an endpoint.",
+        show_default=False,
+    ),
+]
+MaxOutput = Annotated[
+    int | None,
+    typer.Option(
+        "--max-output",
+        metavar="TOKENS",
+        min=1,
+        help="The most tokens of an endpoint's answer; 16000 by default.",
+        show_default=False,
+    ),
+]
+Record = Annotated[
+    Path | None,
+    typer.Option(
+        "--record",
+        metavar="DIR",
+        help="Keep the agent's answers as recordings.",
+        show_default=False,
+    ),
+]
+Tokens = Annotated[
+    int | None,
+    typer.Option(
+        "--budget",
+        metavar="TOKENS",
+        min=1,
+        help="Tokens allotted; the workflow's own by default.",
+        show_default=False,
+    ),
+]
+Component = Annotated[
+    str | None,
+    typer.Option(
+        "--component",
+        "-c",
+        metavar="NAME",
+        help="The component of the specification; the only one by default.",
+        show_default=False,
+    ),
+]
+NoWait = Annotated[
+    bool,
+    typer.Option(
+        "--no-wait",
+        help="Pause for questions instead of waiting for their answers.",
+        show_default=False,
+    ),
+]
+About = Annotated[
+    str | None,
+    typer.Option(
+        "--about", metavar="TEXT", help="What is wanted, in your words.", show_default=False
+    ),
+]
+OtherAgent = Annotated[
+    str | None,
+    typer.Option(
+        "--agent",
+        metavar="AGENT",
+        help="Another agent than the one that an agent's session names.",
+        show_default=False,
+    ),
+]

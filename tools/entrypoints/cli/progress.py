@@ -11,10 +11,10 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ...harness import PhaseResult, SessionManager
-from .durations import tell_duration
 from .output import Output
 from .phases_view import PhasesDrawing, PhasesView
 from .render import words
+from .text import duration_text
 
 if TYPE_CHECKING:
     from ...workflows import Phase, Workflow
@@ -91,7 +91,7 @@ class LiveRunView(RunView):
         since = self.running_since
         doing = None
         if running is not None and since is not None:
-            doing = f"{running.name}, {tell_duration(time.monotonic() - since)}"
+            doing = f"{running.name}, {duration_text(time.monotonic() - since)}"
         return self._drawing.picture(self, self.workflow.name, doing=doing)
 
 
@@ -119,7 +119,7 @@ class PlainRunView(RunView):
         told = "succeeded" if problem is None else f"failed: {problem}"
         self._output.line(
             f"{self.place(phase.name)}: {told} "
-            f"({tell_duration(result.duration_s)}, {phase.tokens:,} tokens)"
+            f"({duration_text(result.duration_s)}, {phase.tokens:,} tokens)"
         )
 
 

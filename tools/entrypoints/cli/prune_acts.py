@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from .context import Cli
-from .durations import tell_age
 from .errors import AmbiguousTrash, NoSessionToPin
 from .exit_codes import ExitCode
+from .text import age_text
 
 if TYPE_CHECKING:
     from ...bootstrap import PruneKind
@@ -108,8 +108,8 @@ def show_trash(cli: Cli, kinds: Mapping[str, PruneKind]) -> None:
         made.add_row(
             render.words(record.kind),
             render.words(record.session_id),
-            tell_age((now - record.trashed_at).total_seconds()),
-            tell_age((now - record.purge_after).total_seconds()),
+            age_text((now - record.trashed_at).total_seconds()),
+            age_text((now - record.purge_after).total_seconds()),
             human_bytes(record.size_bytes),
         )
     cli.output.show(made)

@@ -12,7 +12,7 @@ from ...prune.domain import PruneResult
 from ...prune.errors import PruneError
 from ...prune.policy import Reason
 from ...prune.sizes import human_bytes
-from .durations import tell_age
+from .text import age_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -175,7 +175,7 @@ def _show_table(cli: Cli, removals: Sequence[tuple[Work, Decision]]) -> None:
             work.name,
             render.words(candidate.session_id),
             render.state_text(candidate.state or ""),
-            tell_age((now - candidate.dated_at).total_seconds()),
+            age_text((now - candidate.dated_at).total_seconds()),
             human_bytes(candidate.size_bytes),
             ", ".join(_WHY[reason] for reason in one.reasons),
         )

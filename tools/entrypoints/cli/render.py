@@ -22,8 +22,7 @@ from ...harness import (
     TokenBudget,
     UnreadableSession,
 )
-from .durations import tell_age, tell_duration
-from .text import safe, safe_lines, shorten
+from .text import age_text, duration_text, safe, safe_lines, shorten
 
 STATE_STYLES: Final = {
     "active": "bold cyan",
@@ -196,7 +195,7 @@ def phase_table(rows: Sequence[PhaseRow]) -> Table:
             words(row.name),
             state_text(row.state),
             _attempt_text(row) if row.state != "pending" else "",
-            "" if row.duration_s is None else tell_duration(row.duration_s),
+            "" if row.duration_s is None else duration_text(row.duration_s),
             f"{row.tokens:,}" if row.tokens else "",
         )
     return made
@@ -223,7 +222,7 @@ def session_view(
         interrupted: The command that goes on with it, where its worker ended without a word.
     """
     attempt = f", attempt {session.attempt_number}" if session.current_phase else ""
-    age = tell_age((now - session.updated_at).total_seconds())
+    age = age_text((now - session.updated_at).total_seconds())
     parts: list[RenderableType] = [
         field("session", words(session.session_id, "bold")),
         field("state", _state_of(session, interrupted)),
@@ -274,7 +273,7 @@ def _time_split(session: SessionContext) -> list[RenderableType]:
 
     spent = time_spent(session.history)
     parts = (("agent", spent.agent), ("gate", spent.gate), ("person", spent.person))
-    told = ", ".join(f"{name} {tell_duration(seconds)}" for name, seconds in parts)
+    told = ", ".join(f"{name} {duration_text(seconds)}" for name, seconds in parts)
     return [field("time", words(told))]
 
 
@@ -341,7 +340,7 @@ def session_table(
             words(head.workflow_type or ""),
             words(f"{head.current_phase or ''}{attempt}"),
             f"{budget.utilization_percent:.0f} %",
-            tell_age((now - head.updated_at).total_seconds()),
+            age_text((now - head.updated_at).total_seconds()),
         )
     return made
 

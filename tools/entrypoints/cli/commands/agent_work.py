@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..agent_options import (
+from ..context import Cli, cli_of, default_base
+from ..options import (
     About,
     AgentName,
     AgentTimeout,
+    AsJson,
     Component,
     MaxOutput,
     NoWait,
     Record,
+    SessionId,
     Tokens,
 )
-from ..context import Cli, cli_of, default_base
-from ..options import AsJson, SessionId
 from ..running import prepare_sandbox, showing, tell_outcome, told_how_to_go_on
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..context import Cli, cli_of
-from ..durations import parse_duration
 from ..exit_codes import ExitCode
-from ..options import AsJson, Yes
+from ..options import AsJson, Yes, parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -103,7 +102,7 @@ def _days(older_than: timedelta | None, days: float | None) -> float:
 def _show_old(cli: Cli, old: Sequence[Decision]) -> None:
     from ....prune import human_bytes
     from .. import render
-    from ..durations import tell_age
+    from ..text import age_text
 
     if not old:
         cli.output.line("No session ended that long ago.")
@@ -115,7 +114,7 @@ def _show_old(cli: Cli, old: Sequence[Decision]) -> None:
         made.add_row(
             render.words(candidate.session_id),
             render.state_text(candidate.state or ""),
-            tell_age((now - candidate.dated_at).total_seconds()),
+            age_text((now - candidate.dated_at).total_seconds()),
             human_bytes(candidate.size_bytes),
         )
     cli.output.show(made)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..context import Cli, cli_of
-from ..durations import parse_duration
-from ..options import AsJson, Follow, SessionId
+from ..options import AsJson, Follow, SessionId, parse_duration
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

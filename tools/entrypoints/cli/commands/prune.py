@@ -15,11 +15,17 @@ from attrs import evolve
 
 from .. import prune_acts
 from ..context import Cli, cli_of
-from ..durations import InvalidDuration, parse_duration
 from ..errors import Interrupted, OutputLost
 from ..exit_codes import ExitCode, exit_code_of
-from ..options import QUESTIONS_OPTION, AsJson, QuestionsDirectory, Yes
-from ..sizes import parse_size
+from ..options import (
+    QUESTIONS_OPTION,
+    AsJson,
+    InvalidDuration,
+    QuestionsDirectory,
+    Yes,
+    parse_duration,
+    parse_size,
+)
 
 if TYPE_CHECKING:
     from ....bootstrap import PruneKind

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from ..context import Cli, cli_of
-from ..durations import parse_duration
 from ..options import (
     AsJson,
     QuestionsCommand,
     QuestionsDirectory,
     SharedQuestions,
+    parse_duration,
     questions_directory,
 )
 from ..question_signals import Terminated, end_by, ended_by_signals

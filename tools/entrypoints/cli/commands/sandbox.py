@@ -28,8 +28,7 @@ from ..errors import (
 )
 from ..exit_codes import ExitCode, GuestExit
 from ..on_demand import GroupOnDemand, Part, new_part
-from ..options import AsJson, Yes
-from ..sizes import parse_size
+from ..options import AsJson, Yes, parse_size
 
 if TYPE_CHECKING:
     from ....sandbox import ExecutionPolicy, Sandbox, SandboxResult
@@ -282,8 +281,7 @@ def execute(
 ) -> None:
     """Run code in a session's workspace, a new one's by default; ends with the code's exit code."""
     from ....sandbox import InvalidExecution, delete_session_workspace
-    from ..guest_output import GuestOutput
-    from ..sandbox_shell import run_cancellable
+    from ..sandbox_shell import GuestOutput, run_cancellable
 
     cli = cli_of(context, json=as_json)
     source, arguments = _source(words or [], code, stdin)
@@ -622,7 +620,7 @@ def cat(
 ) -> None:
     """Write a file of a session's workspace to standard output."""
     from ....sandbox import read_session_file
-    from ..guest_output import write_bytes, write_safely
+    from ..sandbox_shell import write_bytes, write_safely
 
     cli = cli_of(context, json=as_json)
     place = _find(cli, session_id, workspace_root, agent=agent_session)

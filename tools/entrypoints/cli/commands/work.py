@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..agent_options import MaxOutput, NoWait, OtherAgent
 from ..context import Cli, cli_of
-from ..options import AsJson, SessionId
+from ..options import AsJson, MaxOutput, NoWait, OtherAgent, SessionId
 from ..running import prepare_sandbox, showing, tell_outcome, told_how_to_go_on
 from .agent_work import go_on
 
