@@ -32,7 +32,7 @@ _MODULES: Final = {
     "look": "list show log brief artifacts",
     "act": "pause abort complete budget",
     "housekeeping": "cleanup setup doctor",
-    "prune": "prune",
+    "prune.group": "prune",
     "questions": "ask answer reject history",
     "mcp": "mcp",
     "terminal": "questions",

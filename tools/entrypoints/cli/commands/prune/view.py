@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define
 
-from ...prune.domain import PruneResult
-from ...prune.errors import PruneError
-from ...prune.policy import Reason
-from ...prune.sizes import human_bytes
-from .text import age_text
+from .....prune.domain import PruneResult
+from .....prune.errors import PruneError
+from .....prune.policy import Reason
+from .....prune.sizes import human_bytes
+from ...text import age_text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ...bootstrap import PruneKind
-    from ...prune import Decision, PruneObserver, RetentionPolicy
-    from ...sandbox.prune_target import PruneEvents
-    from .context import Cli
+    from .....bootstrap import PruneKind
+    from .....prune import Decision, PruneObserver, RetentionPolicy
+    from .....sandbox.prune_target import PruneEvents
+    from ...context import Cli
 
 _SHOWN: Final = 200
 _NAMED: Final = 3
@@ -165,7 +165,7 @@ def _are(count: int) -> str:
 
 
 def _show_table(cli: Cli, removals: Sequence[tuple[Work, Decision]]) -> None:
-    from . import render
+    from ... import render
 
     now = cli.outside.clock()
     made = render.table("KIND", "ID", "STATE", "LAST USED", "SIZE", "WHY", right=("SIZE",))
@@ -211,7 +211,7 @@ def _skipped(result: PruneResult | None) -> dict[str, list[str]]:
 
 def observer(advance: Callable[[], None], events: PruneEvents) -> PruneObserver:
     """Make an observer that tells the events of a prune and moves a bar on."""
-    from ...sandbox.prune_target import PruneEvents
+    from .....sandbox.prune_target import PruneEvents
 
     class Progress(PruneEvents):
         def deleted(self, session_id: str, *, size_bytes: int, trashed: bool) -> None:
