@@ -6,8 +6,7 @@ import functools
 import os
 import re
 import sys
-from collections.abc import Sequence
-from importlib import import_module
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar, Final, TextIO
 
@@ -17,7 +16,7 @@ from ...result import Failure, Success, attempt
 from .context import BASE_VARIABLE, Cli, Outside, default_base
 from .errors import Interrupted, OutputLost
 from .exit_codes import ExitCode, GuestExit, epilog, exit_code_of
-from .on_demand import GroupOnDemand, Part, new_part
+from .on_demand import GroupOnDemand, Part, parts_in
 from .output import Output, discard, public_fields, remark
 from .text import safe_lines
 
@@ -36,24 +35,13 @@ _MODULES: Final = {
     "questions": "ask answer reject history",
     "mcp": "mcp",
     "terminal": "questions",
-    "sandbox": "sandbox",
+    "sandbox.group": "sandbox",
 }
 """The commands of each module in `entrypoints.cli.commands`, in the order of the help."""
 
 
-@functools.cache
-def _part(module: str) -> typer.Typer:
-    part = new_part()
-    import_module(f"agentforge_sessions.entrypoints.cli.commands.{module}").add_to(part)
-    return part
-
-
 class _Commands(GroupOnDemand):
-    parts: ClassVar[dict[str, Part]] = {
-        name: functools.partial(_part, module)
-        for module, names in _MODULES.items()
-        for name in names.split()
-    }
+    parts: ClassVar[Mapping[str, Part]] = parts_in(f"{__package__}.commands", _MODULES)
 
 
 app = typer.Typer(

@@ -6,8 +6,10 @@ each command, takes longer than most of them work.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from importlib import import_module
 from typing import Any, ClassVar, Final
 
 import typer
@@ -80,6 +82,28 @@ class GroupOnDemand(TyperGroup):
         listed = self.commands
         assert isinstance(listed, _Commands)  # noqa: S101 (made above)
         TyperGroup(commands=listed.described()).format_commands(ctx, formatter)
+
+
+def parts_in(package: str, modules: Mapping[str, str]) -> dict[str, Part]:
+    """Return what loads each command of a group.
+
+    Args:
+        package: The package of the modules.
+        modules: The commands of each module, in the order of the help, separated by spaces; its
+            `add_to` adds them to a part.
+    """
+    return {
+        name: functools.partial(_load, f"{package}.{module}")
+        for module, names in modules.items()
+        for name in names.split()
+    }
+
+
+@functools.cache
+def _load(module: str) -> typer.Typer:
+    part = new_part()
+    import_module(module).add_to(part)
+    return part
 
 
 def new_part() -> typer.Typer:

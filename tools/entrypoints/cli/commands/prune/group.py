@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import typer
 
 from ...context import Cli, cli_of
-from ...on_demand import GroupOnDemand, Part, new_part
+from ...on_demand import GroupOnDemand, Part, parts_in
 from ...options import AsJson, QuestionsDirectory, Yes, parse_size
 from .options import ALL, Kind, WorkspaceRoot, duration, missing_kinds, require_text, select_kinds
 
@@ -25,14 +23,8 @@ _WAIT: Final = "60s"
 _HOUR: Final = timedelta(hours=1)
 _GIB: Final = 1 << 30
 
-_COMMANDS: Final = {
-    "trash": "trash",
-    "restore": "trash",
-    "pin": "pins",
-    "unpin": "pins",
-    "repair": "repair",
-}
-"""The module of each command, in the order of the help."""
+_MODULES: Final = {"trash": "trash restore", "pins": "pin unpin", "repair": "repair"}
+"""The commands of each module, in the order of the help."""
 
 _FORMER_OPTIONS: Final = {
     "--list-trash": "trash",
@@ -43,19 +35,10 @@ _FORMER_OPTIONS: Final = {
 }
 
 
-@functools.cache
-def _part(module: str) -> typer.Typer:
-    part = new_part()
-    import_module(f".{module}", __package__).add_to(part)
-    return part
-
-
 class _PruneGroup(GroupOnDemand):
     """The group, which names the command that replaced a former option."""
 
-    parts: ClassVar[dict[str, Part]] = {
-        name: functools.partial(_part, module) for name, module in _COMMANDS.items()
-    }
+    parts: ClassVar[Mapping[str, Part]] = parts_in(__package__, _MODULES)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the options of the group.
