@@ -27,7 +27,8 @@ _DEBUG_VARIABLE = "AGENTFORGE_DEBUG"
 
 _MODULES: Final = {
     "work": "run resume retry",
-    "agent_work": "tdflow spec drive report",
+    "agent_work": "tdflow spec drive",
+    "report": "report",
     "look": "list show log brief artifacts",
     "act": "pause abort complete budget",
     "housekeeping": "cleanup setup doctor",

@@ -169,7 +169,7 @@ def _counted(number: int) -> str:
 def setup(context: typer.Context, as_json: AsJson = False) -> None:
     """Make the base directory and compile the sandbox's interpreter; harmless to repeat."""
     from ....sandbox import prepare
-    from ..progress import sandbox_progress
+    from ..running import sandbox_progress
 
     cli = cli_of(context, json=as_json)
     store = cli.store()
