@@ -518,7 +518,7 @@ def test_what_another_prune_removed_before_the_yes_is_told_as_gone_and_is_no_fai
 
     assert done.code == 0
     [said] = done.err.splitlines()
-    assert "9 sessions somebody else had removed: " in said
+    assert "9 sessions had been removed by another process: " in said
     assert said.endswith(" and 6 more")
     assert "kept" not in done.err
 

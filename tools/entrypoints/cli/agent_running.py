@@ -146,7 +146,7 @@ def _questions_of(store: SessionStore) -> Path | None:
 def _desk(
     cli: Cli, directory: Path | None, aside: Callable[[], AbstractContextManager[object]]
 ) -> QuestionSessionPerson:
-    """Return where agents' questions are put; the person is told of each as of any other.
+    """Return the channel of agents' questions, which notifies the person of each.
 
     Where this command has a terminal, the person is asked at it besides.
     """

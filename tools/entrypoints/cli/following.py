@@ -1,4 +1,4 @@
-"""Following a session's file: what it becomes, each time somebody saves it."""
+"""Follow a session's file: yield the session at each new revision."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ POLL_SECONDS: Final = 0.5
 def follow(
     store: SessionStore, session_id: str, *, sleep: Callable[[float], None]
 ) -> Iterator[SessionContext]:
-    """Give the session as it is, and again at each new revision, until it has ended.
+    """Yield the session as it is, and again at each new revision, until it has ended.
 
     Between two looks only the file's status is read; the file itself only when that changed.
 

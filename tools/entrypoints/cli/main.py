@@ -33,7 +33,9 @@ _MODULES: Final = {
     "act": "pause abort complete budget",
     "housekeeping": "cleanup setup doctor",
     "prune.group": "prune",
-    "questions": "ask answer reject history",
+    "ask": "ask",
+    "answer": "answer reject",
+    "history": "history",
     "mcp": "mcp",
     "terminal": "questions",
     "sandbox.group": "sandbox",
@@ -65,21 +67,21 @@ def _global_options(
             "--base",
             metavar="PATH",
             envvar=BASE_VARIABLE,
-            help="Where the sessions are; .agentforge/sessions here, or in the nearest directory "
-            "above that has a .agentforge, by default.",
+            help="Directory of the sessions; .agentforge/sessions here, or in the nearest parent "
+            "directory that has a .agentforge, by default.",
             show_default=False,
         ),
     ] = None,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Tell every event on standard error.")
+        bool, typer.Option("--verbose", "-v", help="Log every event to standard error.")
     ] = False,
     no_color: Annotated[
-        bool, typer.Option("--no-color", help="No colour; the variable NO_COLOR does the same.")
+        bool, typer.Option("--no-color", help="Use no colour; the variable NO_COLOR does the same.")
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Write JSON for programs, errors too.")
+        bool, typer.Option("--json", help="Write JSON for programs, including errors.")
     ] = False,
-    version: Annotated[bool, typer.Option("--version", help="Tell the version.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
 ) -> None:
     if base == "":
         raise typer.BadParameter("the path is empty", param_hint="--base")
@@ -149,7 +151,7 @@ def run(arguments: Sequence[str], outside: Outside | None = None) -> int:
         code = _tell_error(Interrupted(), as_json=as_json)
     except typer.Abort:
         code = _tell_error(Interrupted(), as_json=as_json)
-    except Exception as error:  # noqa: BLE001 (the boundary: whatever it is, it is told in one line)
+    except Exception as error:  # noqa: BLE001 (the boundary: every error is reported in one line)
         code = _tell_error(error, as_json=as_json)
     return _flushed(code)
 
@@ -191,7 +193,7 @@ def _nowhere() -> TextIO:
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:
-    """Tell whether errors are to be JSON, also those that arise before options are understood."""
+    """Return whether errors are written as JSON, also those raised before options are parsed."""
     options = list(arguments)
     if "--" in options:
         options = options[: options.index("--")]
@@ -260,7 +262,7 @@ def _message(error: BaseException, code: ExitCode) -> str:
 
 
 def _flushed(code: int) -> int:
-    """Write out what is buffered while an error can still be told."""
+    """Flush the output while an error can still be reported."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:

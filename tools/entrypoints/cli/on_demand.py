@@ -142,4 +142,4 @@ def _find(part: typer.Typer, name: str) -> CommandInfo | TyperInfo:
     for group in part.registered_groups:
         if group.typer_instance is not None and group.typer_instance.info.name == name:
             return group
-    raise LookupError(f"no command {name} in the module that is said to have it")
+    raise LookupError(f"the module of {name} has no such command")

@@ -44,20 +44,21 @@ SessionId = Annotated[
     str,
     typer.Argument(
         metavar="ID",
-        help="The session's id, or a part of it that no other session's id has.",
+        help="The session's id, or an unambiguous part of it.",
         autocompletion=complete_session_ids,
         show_default=False,
     ),
 ]
 AsJson = Annotated[
-    bool, typer.Option("--json", help="Write JSON for programs, errors too.", show_default=False)
+    bool,
+    typer.Option("--json", help="Write JSON for programs, including errors.", show_default=False),
 ]
 Follow = Annotated[
     bool,
     typer.Option(
         "--follow",
         "-f",
-        help="Stay and show each change until the session ends or you press Ctrl-C.",
+        help="Show each change until the session ends or you press Ctrl-C.",
         show_default=False,
     ),
 ]
@@ -67,8 +68,8 @@ QuestionsDirectory = Annotated[
     typer.Option(
         QUESTIONS_OPTION,
         metavar="DIR",
-        help="Where the question sessions are; AGENTFORGE_QUESTIONS, the configuration's, else "
-        "./.agentforge/questions.",
+        help="Directory of the question sessions; AGENTFORGE_QUESTIONS, the configuration's or "
+        "./.agentforge/questions by default.",
         show_default=False,
     ),
 ]
@@ -79,8 +80,8 @@ SharedQuestions = Annotated[
     bool,
     typer.Option(
         SHARED_OPTION,
-        help="Use the one queue that all projects and programs of yours share: AUQ_SESSION_DIR, "
-        "else auq/sessions in your data directory.",
+        help="Use the queue that all your projects and programs share: AUQ_SESSION_DIR, "
+        "or auq/sessions in your data directory by default.",
     ),
 ]
 
@@ -183,7 +184,7 @@ AgentName = Annotated[
     typer.Option(
         "--agent",
         metavar="AGENT",
-        help="Who does the work: a command line (prompt on standard input, answer on standard "
+        help="The agent: a command line (prompt on standard input, answer on standard "
         "output), recorded:DIR, openai:MODEL[@URL] or anthropic:MODEL[@URL].",
         show_default=False,
     ),
@@ -194,7 +195,7 @@ AgentTimeout = Annotated[
         "--agent-timeout",
         metavar="SECONDS",
         min=0.001,
-        help="How long one answer may take; by default 1800 seconds, 600 of an endpoint.",
+        help="Time limit of one answer; 1800 seconds by default, 600 for an endpoint.",
         show_default=False,
     ),
 ]
@@ -204,7 +205,7 @@ MaxOutput = Annotated[
         "--max-output",
         metavar="TOKENS",
         min=1,
-        help="The most tokens of an endpoint's answer; 16000 by default.",
+        help="Maximum tokens of an endpoint's answer; 16000 by default.",
         show_default=False,
     ),
 ]
@@ -213,7 +214,7 @@ Record = Annotated[
     typer.Option(
         "--record",
         metavar="DIR",
-        help="Keep the agent's answers as recordings.",
+        help="Record the agent's answers in this directory.",
         show_default=False,
     ),
 ]
@@ -248,7 +249,7 @@ NoWait = Annotated[
 About = Annotated[
     str | None,
     typer.Option(
-        "--about", metavar="TEXT", help="What is wanted, in your words.", show_default=False
+        "--about", metavar="TEXT", help="Description of what is wanted.", show_default=False
     ),
 ]
 OtherAgent = Annotated[
@@ -256,7 +257,7 @@ OtherAgent = Annotated[
     typer.Option(
         "--agent",
         metavar="AGENT",
-        help="Another agent than the one that an agent's session names.",
+        help="Use this agent instead of the one that an agent's session names.",
         show_default=False,
     ),
 ]

@@ -88,7 +88,7 @@ class GuestOutput:
         }
 
     def callback(self, name: str) -> Callable[[str], object] | None:
-        """Return who is to be told of a stream as it comes, if anybody is."""
+        """Return the callback that shows a stream as it arrives, or None."""
         if name not in self._shown:
             return None
 
@@ -99,7 +99,7 @@ class GuestOutput:
         return tell
 
     def finish(self, result: SandboxResult) -> None:
-        """Write what the result has and nobody was shown."""
+        """Write the part of the result's output that was not shown yet."""
         for name in STREAMS:
             whole: str = getattr(result, name)
             if name not in self._shown:
@@ -149,7 +149,7 @@ def run_cancellable(act: Callable[[CancelToken], SandboxResult]) -> SandboxResul
 
 
 def is_complete(source: str) -> bool:
-    """Tell whether a statement can be run, or is to be gone on with on the next line.
+    """Return whether a statement is complete, or continues on the next line.
 
     What this Python can't make sense of is left to the sandbox's, which may be a later one.
     """

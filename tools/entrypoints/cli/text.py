@@ -1,4 +1,4 @@
-"""Text that may come from anybody, made fit for a terminal.
+"""Text of unknown origin, made safe for a terminal; durations and ages as text.
 
 A session's goal, details, paths and names can hold anything: escape sequences that move the cursor
 or set the clipboard, marks that reorder what is read, line breaks that fake a line of our own.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _Reason = Annotated[
     str | None,
-    typer.Option("--reason", "-r", help="Why; it goes into the history.", show_default=False),
+    typer.Option("--reason", "-r", help="The reason; recorded in the history.", show_default=False),
 ]
 
 
@@ -42,7 +42,7 @@ def abort(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """End a session badly, for good; asks first."""
+    """Abort a session for good; asks first."""
     cli = cli_of(context, json=as_json)
     _, session = cli.load(session_id)
     if not session.state.is_terminal:
@@ -55,7 +55,7 @@ def abort(
 
 
 def complete(context: typer.Context, session_id: SessionId, as_json: AsJson = False) -> None:
-    """End an active session well, for good."""
+    """Mark an active session as completed, for good."""
     cli = cli_of(context, json=as_json)
     _lead(cli, session_id, lambda manager: manager.complete())
 

@@ -43,7 +43,7 @@ def tdflow(
     component: Component = None,
     unittest: Annotated[
         bool,
-        typer.Option("--unittest", help="The tests are unittest's instead of pytest's."),
+        typer.Option("--unittest", help="Use unittest for the tests instead of pytest."),
     ] = False,
     budget: Tokens = None,
     agent_timeout: AgentTimeout = None,
@@ -78,7 +78,7 @@ def spec(
         str,
         typer.Argument(
             metavar="NAME",
-            help="What the specification is called: 1 to 64 of a-z 0-9 _ -.",
+            help="Name of the specification: 1 to 64 of a-z 0-9 _ -.",
             show_default=False,
         ),
     ],
@@ -87,7 +87,10 @@ def spec(
     about_file: Annotated[
         Path | None,
         typer.Option(
-            "--about-file", metavar="FILE", help="What is wanted, in a file.", show_default=False
+            "--about-file",
+            metavar="FILE",
+            help="File with a description of what is wanted.",
+            show_default=False,
         ),
     ] = None,
     begin_with: Annotated[
@@ -95,7 +98,7 @@ def spec(
         typer.Option(
             "--from",
             metavar="SPEC",
-            help="A specification that is there already, as the first draft.",
+            help="An existing specification, as the first draft.",
             show_default=False,
         ),
     ] = None,
@@ -203,7 +206,7 @@ def _text(path: Path, option: str) -> str:
 
 
 def _work(**given: Any) -> AgentWork:
-    """Say what is to be done; what is wrong with it was said on the command line."""
+    """Return a job; its faults are those of the command line."""
     from ....workflows.errors import InvalidWorkflow
     from ....workflows.job import AgentWork
 
@@ -220,7 +223,7 @@ def _component_work(
     agent: AgentChoice,
     about: str | None = None,
 ) -> AgentWork:
-    """Read the specification first: what is wrong with it is told before a session is begun."""
+    """Read the specification first, so that its faults are reported before a session begins."""
     from ....workflows.specification_document import load_specification
 
     loaded = load_specification(specification)

@@ -23,7 +23,7 @@ _DEFAULT_DAYS = 30.0
 def add_to(app: typer.Typer) -> None:
     """Add these commands to the application."""
     app.command("cleanup", short_help="Delete sessions that ended long ago; asks first.")(cleanup)
-    app.command("setup", short_help="Compile the sandbox's interpreter; harmless to repeat.")(setup)
+    app.command("setup", short_help="Compile the sandbox's interpreter; safe to repeat.")(setup)
     app.command("doctor", short_help="Check this machine and the sessions.")(doctor)
 
 
@@ -38,7 +38,7 @@ def cleanup(
             "--older-than",
             parser=parse_duration,
             metavar="DURATION",
-            help="Those that ended longer ago than this, as in 7d; 30d by default.",
+            help="Delete those that ended longer ago than this, as in 7d; 30d by default.",
             show_default=False,
         ),
     ] = None,
@@ -46,7 +46,7 @@ def cleanup(
         float | None, typer.Option(min=0, hidden=True, help="The same, in days.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what would go.", show_default=False)
+        bool, typer.Option("--dry-run", help="Only show what would be removed.", show_default=False)
     ] = False,
     yes: Yes = False,
     as_json: AsJson = False,
@@ -167,7 +167,7 @@ def _counted(number: int) -> str:
 
 
 def setup(context: typer.Context, as_json: AsJson = False) -> None:
-    """Make the base directory and compile the sandbox's interpreter; harmless to repeat."""
+    """Create the base directory and compile the sandbox's interpreter; safe to repeat."""
     from ....sandbox import prepare
     from ..running import sandbox_progress
 
@@ -198,8 +198,9 @@ def setup(context: typer.Context, as_json: AsJson = False) -> None:
 
 
 def doctor(context: typer.Context, as_json: AsJson = False) -> None:
-    """Check this machine and the sessions, and say what to do about what is found."""
-    from ..checks import Status, examine
+    """Check this machine and the sessions, with advice on each problem."""
+    from ..checks import examine
+    from ..findings import Status
 
     cli = cli_of(context, json=as_json)
     findings = list(examine(cli.store(), now=cli.outside.clock()))

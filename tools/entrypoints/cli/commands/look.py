@@ -1,4 +1,4 @@
-"""Commands that only look: list, show, log, brief, artifacts."""
+"""Commands that only read: list, show, log, brief, artifacts."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def log(
     following: Follow = False,
     as_json: AsJson = False,
 ) -> None:
-    """Tell a session's history, the oldest entry first."""
+    """Show a session's history, the oldest entry first."""
     cli = cli_of(context, json=as_json)
     manager, session = cli.load(session_id)
     total = len(session.history)
@@ -268,11 +268,11 @@ def brief(
     context: typer.Context,
     session_id: SessionId,
     max_tokens: Annotated[
-        int, typer.Option("--max-tokens", min=1, help="The most that the text may count.")
+        int, typer.Option("--max-tokens", min=1, help="Maximum length of the briefing.")
     ] = 2000,
     as_json: AsJson = False,
 ) -> None:
-    """Write the text that primes the next worker of a session."""
+    """Write the briefing of a session for its next worker."""
     from ....harness.briefing import estimate_tokens
 
     cli = cli_of(context, json=as_json)
@@ -299,7 +299,7 @@ def artifacts(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the files that a session's phases made, the oldest first."""
+    """List the files that a session's phases produced, oldest first."""
     cli = cli_of(context, json=as_json)
     manager, session = cli.load(session_id)
     found = session.get_artifacts(phase)

@@ -1,4 +1,4 @@
-"""The command in which a person answers the questions that wait."""
+"""`agentforge questions`: answer waiting questions in a terminal or a browser."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..options import (
     SharedQuestions,
     questions_directory,
 )
-from .questions import complete_question_ids
+from ..question_sessions import complete_question_ids
 
 if TYPE_CHECKING:
     from ....questions import QuestionSessions

@@ -50,7 +50,7 @@ def resume(
     no_wait: NoWait = False,
     as_json: AsJson = False,
 ) -> None:
-    """Go on with a session, whatever became of its last worker."""
+    """Resume a session after a pause, a failure or a crash."""
     cli = cli_of(context, json=as_json)
     whole = cli.store().resolve(session_id)
     if _is_agents(cli, whole):
@@ -68,7 +68,7 @@ def retry(
         typer.Option(
             "--reason",
             "-r",
-            help="What is different this time; it goes into the history.",
+            help="What is different this time; recorded in the history.",
             show_default=False,
         ),
     ] = None,
@@ -77,7 +77,7 @@ def retry(
         typer.Option(
             "--from",
             metavar="PHASE",
-            help="Go back to this phase, failed or not, and on from there; of agents' sessions.",
+            help="Repeat from this phase on, failed or not; agents' sessions only.",
             show_default=False,
         ),
     ] = None,
@@ -117,7 +117,7 @@ def _is_agents(cli: Cli, session_id: str) -> bool:
 
 
 def _require_no_agent(session_id: str, agent: str | None) -> None:
-    """Refuse an agent that nobody would ask."""
+    """Refuse an agent that would never be called."""
     if agent is not None:
         raise typer.BadParameter(
             f"no agent works in session {session_id}: its workflow runs scripts",

@@ -84,7 +84,7 @@ def prune(
         typer.Option(
             "--older-than",
             metavar="AGE",
-            help="Remove sessions not used, or ended, for this long, as in 24h or 7d.",
+            help="Remove sessions last used, or ended, longer ago than this, as in 24h or 7d.",
             show_default=False,
         ),
     ] = None,
@@ -179,22 +179,22 @@ def prune(
         typer.Option(
             "--wait",
             metavar="TIME",
-            help=f"The longest wait for another prune of the directory; {_WAIT} by default.",
+            help=f"Maximum wait for another prune of the directory; {_WAIT} by default.",
             show_default=False,
         ),
     ] = _WAIT,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what would go.", show_default=False)
+        bool, typer.Option("--dry-run", help="Only show what would be removed.", show_default=False)
     ] = False,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove old sessions of every kind; shows what would go, and asks first.
+    """Remove old sessions of every kind; shows what would be removed, and asks first.
 
-    Without a rule, sandbox sessions go that were not used for 24 hours, agent sessions that ended
-    30 days ago, and question sessions as long after their end as the configuration says. A session
-    stays if it can't be dated, is in use, active, paused or pinned, or belongs to another user; so
-    do question sessions that the configuration keeps for ever. Each removal is written to
+    Without a rule, it removes sandbox sessions not used for 24 hours, agent sessions that ended
+    30 days ago, and question sessions whose time in the configuration is over. It keeps sessions
+    that can't be dated, are in use, active, paused or pinned, or belong to another user, and
+    question sessions that the configuration keeps for ever. Each removal is recorded in
     .prune/audit.jsonl of its directory before it happens.
     """
     cli = cli_of(context, json=as_json)

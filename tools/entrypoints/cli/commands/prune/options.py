@@ -33,7 +33,7 @@ WorkspaceRoot = Annotated[
     typer.Option(
         ROOT_OPTION,
         metavar="DIR",
-        help="The directory of the sandbox sessions; ./workspace by default.",
+        help="Directory of the sandbox sessions; ./workspace by default.",
         show_default=False,
     ),
 ]

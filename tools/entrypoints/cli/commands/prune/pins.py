@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 _SessionToPin = Annotated[
     str,
-    typer.Argument(metavar="ID", help="The session's id, or a part of it.", show_default=False),
+    typer.Argument(
+        metavar="ID", help="The session's id, or an unambiguous part of it.", show_default=False
+    ),
 ]
 
 

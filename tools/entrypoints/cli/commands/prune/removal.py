@@ -42,7 +42,7 @@ def remove(
         disposal: How sessions are removed.
         missing: The default directories that do not exist.
         dry_run: Whether nothing is removed.
-        yes: Whether nobody is asked.
+        yes: Whether to skip the confirmation.
 
     Raises:
         typer.Exit: A directory was refused, or something that was to go is still there.
@@ -63,7 +63,7 @@ def remove(
                 cli.output.line(f"{name}: there is no directory {root}.")
             view.show(cli, works, archived=disposal.archiver is not None, trashed=trashed)
 
-    # Where nobody reads it before: a log on a full disk must not keep the disk from being freed.
+    # Without a reader, show it later: a log on a full disk must not keep the disk from being freed.
     later = yes and not dry_run and not cli.output.interactive
     if not later:
         show()
@@ -124,7 +124,7 @@ def _look(
             work.failed = error
             continue
         if disposal.grace is None and work.removals:
-            with suppress(OSError):  # it is gone by now, as the run will tell
+            with suppress(OSError):  # removed meanwhile, as the run will report
                 device = os.stat(work.kind.target.root).st_dev
                 freed[device] += sum(one.candidate.disk_bytes for one in work.removals)
     return works
@@ -168,7 +168,7 @@ def _apply(cli: Cli, works: Sequence[Work], disposal: Disposal) -> None:
 
 
 def _interrupted(works: Sequence[Work]) -> str:
-    """Say what a prune that was interrupted leaves: what is told of each comes later."""
+    """Return what an interrupted prune leaves, while the report of each session is missing."""
     from .view import counted
 
     planned = [

@@ -110,7 +110,7 @@ def restore(
         str,
         typer.Argument(
             metavar="ID|ARCHIVE",
-            help="A session in the trash, by its id or a part of it, or the path of an archive.",
+            help="The id of a session in the trash, or an unambiguous part of it, or an archive.",
             show_default=False,
         ),
     ],

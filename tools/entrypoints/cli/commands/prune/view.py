@@ -1,4 +1,4 @@
-"""What a prune of several kinds shows: what would go before, what became of each after."""
+"""What a prune of several kinds shows: the plan before, and the result of each after."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ class Work:
     Attributes:
         kind: The sessions.
         policy: The rules.
-        found: What a dry run said; None where its root can't be looked at.
-        done: What the run did; None in a dry run, and where its root was refused.
+        found: The result of the dry run; None if the root can't be read.
+        done: The result of the run; None in a dry run, or if the root was refused.
         failed: Why its root was refused, or None.
     """
 
@@ -128,7 +128,7 @@ def _named(ids: Sequence[str]) -> str:
 
 
 def show(cli: Cli, works: Sequence[Work], *, archived: bool, trashed: bool) -> None:
-    """Show what would go, why, and what is left alone because nobody can date it."""
+    """Show what would be removed, why, and what is left alone."""
     for work in works:
         if work.failed is not None and work.found is None:
             cli.output.remark(f"warning: {work.name}: {work.failed}")
@@ -210,7 +210,7 @@ def _skipped(result: PruneResult | None) -> dict[str, list[str]]:
 
 
 def observer(advance: Callable[[], None], events: PruneEvents) -> PruneObserver:
-    """Make an observer that tells the events of a prune and moves a bar on."""
+    """Return an observer that logs the events of a prune and advances a progress bar."""
     from .....sandbox.prune_target import PruneEvents
 
     class Progress(PruneEvents):
@@ -242,7 +242,7 @@ def progress(cli: Cli, count: int) -> Iterator[Callable[[], None]]:
 
 
 def tell(cli: Cli, works: Sequence[Work], missing: Mapping[str, Path], *, dry_run: bool) -> None:
-    """Tell what became of each."""
+    """Report the result of each kind."""
     if cli.output.json:
         cli.output.document(
             {
@@ -274,7 +274,9 @@ def _tell_work(cli: Cli, work: Work, done: PruneResult) -> None:
         were = "was" if len(ids) == 1 else "were"
         cli.output.remark(f"warning: {_named(ids)} {were} kept: {why}")
     if gone := work.spared(Reason.GONE):
-        cli.output.remark(f"{counted(len(gone))} somebody else had removed: {_named(gone)}")
+        cli.output.remark(
+            f"{counted(len(gone))} had been removed by another process: {_named(gone)}"
+        )
     if spared := work.spared(Reason.RECENT):
         cli.output.remark(f"{counted(len(spared))} no longer had to go: {_named(spared)}")
     if done.busy:

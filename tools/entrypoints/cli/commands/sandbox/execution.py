@@ -24,7 +24,7 @@ _Session = Annotated[
     typer.Option(
         "--session",
         metavar="ID",
-        help="A sandbox session that is there; a new one by default.",
+        help="An existing sandbox session; a new one by default.",
         show_default=False,
     ),
 ]
@@ -42,7 +42,7 @@ _Timeout = Annotated[
     typer.Option(
         "--timeout",
         metavar="S",
-        help="The most seconds it may run; 60 by default.",
+        help="Time limit in seconds; 60 by default.",
         show_default=False,
     ),
 ]
@@ -51,7 +51,7 @@ _Fuel = Annotated[
     typer.Option(
         "--fuel",
         metavar="N",
-        help="The most instructions it may execute; 10^12 by default.",
+        help="Maximum number of instructions; 10^12 by default.",
         show_default=False,
     ),
 ]
@@ -60,7 +60,7 @@ _Memory = Annotated[
     typer.Option(
         "--memory",
         metavar="BYTES",
-        help="The most memory it may hold, as in 512MB or 1GiB; 1 GiB by default.",
+        help="Memory limit, as in 512MB or 1GiB; 1 GiB by default.",
         show_default=False,
     ),
 ]
@@ -105,13 +105,13 @@ def execute(
         typer.Option(
             "--stdin",
             metavar="FILE",
-            help="What the code reads from standard input; '-' hands on this command's.",
+            help="Standard input of the code; '-' passes on this command's.",
             show_default=False,
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run code in a session's workspace, a new one's by default; ends with the code's exit code."""
+    """Run code in a session's workspace, by default a new one; returns the code's exit code."""
     from .....sandbox import InvalidExecution, delete_session_workspace
     from ...sandbox_shell import GuestOutput, run_cancellable
 

@@ -17,7 +17,7 @@ _IsAgent = Annotated[
     bool,
     typer.Option(
         "--agent-session",
-        help="ID is that of an agent's session, as in `agentforge list`.",
+        help="ID names an agent's session, as in `agentforge list`.",
         show_default=False,
     ),
 ]
@@ -35,7 +35,7 @@ def ls(
     context: typer.Context,
     session_id: SandboxId,
     pattern: Annotated[
-        str, typer.Argument(metavar="PATTERN", help="Only files that fit, as in '**/*.csv'.")
+        str, typer.Argument(metavar="PATTERN", help="Only files that match, as in '**/*.csv'.")
     ] = "**/*",
     agent_session: _IsAgent = False,
     workspace_root: WorkspaceRoot = DEFAULT_ROOT,
@@ -46,7 +46,7 @@ def ls(
 
     cli = cli_of(context, json=as_json)
     place = find_place(cli, session_id, workspace_root, agent=agent_session)
-    with place.told(pattern):
+    with place.named_errors(pattern):
         files = list_session_files(place.name, place.root, pattern)
     if cli.output.json:
         cli.output.document({**place.document(), "pattern": pattern, "files": files})
@@ -59,7 +59,7 @@ def cat(
     context: typer.Context,
     session_id: SandboxId,
     path: Annotated[
-        str, typer.Argument(metavar="PATH", help="In the workspace.", show_default=False)
+        str, typer.Argument(metavar="PATH", help="Path in the workspace.", show_default=False)
     ],
     agent_session: _IsAgent = False,
     workspace_root: WorkspaceRoot = DEFAULT_ROOT,
@@ -71,7 +71,7 @@ def cat(
 
     cli = cli_of(context, json=as_json)
     place = find_place(cli, session_id, workspace_root, agent=agent_session)
-    with place.told(path):
+    with place.named_errors(path):
         data = read_session_file(place.name, path, place.root)
     if not cli.output.json:
         if sys.stdout.isatty():
@@ -100,18 +100,22 @@ def put(
     local: Annotated[
         str,
         typer.Argument(
-            metavar="LOCALFILE", help="On this machine; '-' for standard input.", show_default=False
+            metavar="LOCALFILE",
+            help="File on this machine; '-' for standard input.",
+            show_default=False,
         ),
     ],
     path: Annotated[
         str | None,
-        typer.Argument(metavar="PATH", help="In the workspace; the file's own name by default."),
+        typer.Argument(
+            metavar="PATH", help="Path in the workspace; the file's own name by default."
+        ),
     ] = None,
     agent_session: _IsAgent = False,
     workspace_root: WorkspaceRoot = DEFAULT_ROOT,
     as_json: AsJson = False,
 ) -> None:
-    """Copy a file into a session's workspace; one that is there is replaced."""
+    """Copy a file into a session's workspace; replaces an existing one."""
     from .....sandbox import write_session_file
 
     cli = cli_of(context, json=as_json)
@@ -120,7 +124,7 @@ def put(
     place = find_place(cli, session_id, workspace_root, agent=agent_session)
     data = read_local(local, "LOCALFILE")
     target = path if path is not None else os.path.basename(local)
-    with place.told(target):
+    with place.named_errors(target):
         write_session_file(place.name, target, data, place.root)
     if cli.output.json:
         cli.output.document({**place.document(), "path": target, "size_bytes": len(data)})
@@ -132,11 +136,13 @@ def rm(
     context: typer.Context,
     session_id: SandboxId,
     path: Annotated[
-        str, typer.Argument(metavar="PATH", help="In the workspace.", show_default=False)
+        str, typer.Argument(metavar="PATH", help="Path in the workspace.", show_default=False)
     ],
     recursive: Annotated[
         bool,
-        typer.Option("--recursive", "-r", help="A directory with its files.", show_default=False),
+        typer.Option(
+            "--recursive", "-r", help="Delete a directory with all its files.", show_default=False
+        ),
     ] = False,
     agent_session: _IsAgent = False,
     workspace_root: WorkspaceRoot = DEFAULT_ROOT,
@@ -154,7 +160,7 @@ def rm(
         operation=f"deleting {path}",
         yes=yes,
     )
-    with place.told(path):
+    with place.named_errors(path):
         delete_session_path(place.name, path, place.root, recursive=recursive)
     if cli.output.json:
         cli.output.document({**place.document(), "path": path, "deleted": True})

@@ -87,7 +87,7 @@ def delete(
         operation=f"deleting sandbox session {place.session_id}",
         yes=yes,
     )
-    with place.told():
+    with place.named_errors():
         delete_session_workspace(place.session_id, place.root)
     if cli.output.json:
         cli.output.document({**place.document(), "deleted": True})

@@ -40,9 +40,7 @@ _PIECE: Final = 1 << 20
 
 WorkspaceRoot = Annotated[
     Path,
-    typer.Option(
-        "--workspace-root", metavar="DIR", help="The directory the sandbox sessions are in."
-    ),
+    typer.Option("--workspace-root", metavar="DIR", help="Directory of the sandbox sessions."),
 ]
 SandboxId = Annotated[
     str,
@@ -69,7 +67,7 @@ class Place:
     agent: bool = False
 
     def document(self) -> dict[str, Any]:
-        """Say which workspace it is."""
+        """Return what JSON documents say of the workspace."""
         return {
             "session_id": self.session_id,
             "agent_session": self.agent,
@@ -77,8 +75,8 @@ class Place:
         }
 
     @contextmanager
-    def told(self, path: str = "") -> Iterator[None]:
-        """Have errors name the session and the path."""
+    def named_errors(self, path: str = "") -> Iterator[None]:
+        """Let errors name the session and the path."""
         from .....sandbox import SandboxError, SessionWorkspaceMissing
 
         try:
