@@ -17,6 +17,7 @@ from .context import BASE_VARIABLE, Cli, Outside, default_base
 from .errors import Interrupted, OutputLost
 from .exit_codes import ExitCode, GuestExit, epilog, exit_code_of
 from .on_demand import GroupOnDemand, Part, parts_in
+from .options import option
 from .output import Output, discard, public_fields, remark
 from .text import safe_lines
 
@@ -63,25 +64,21 @@ def _global_options(
     context: typer.Context,
     base: Annotated[
         str | None,
-        typer.Option(
-            "--base",
-            metavar="PATH",
-            envvar=BASE_VARIABLE,
-            help="Directory of the sessions; .agentforge/sessions here, or in the nearest parent "
+        option(
+            "--base PATH",
+            "Directory of the sessions; .agentforge/sessions here, or in the nearest parent "
             "directory that has a .agentforge, by default.",
-            show_default=False,
+            envvar=BASE_VARIABLE,
         ),
     ] = None,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Log every event to standard error.")
-    ] = False,
+    verbose: Annotated[bool, option("--verbose, -v", "Log every event to standard error.")] = False,
     no_color: Annotated[
-        bool, typer.Option("--no-color", help="Use no colour; the variable NO_COLOR does the same.")
+        bool, option("--no-color", "Use no colour; the variable NO_COLOR does the same.")
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Write JSON for programs, including errors.")
+        bool, option("--json", "Write JSON for programs, including errors.")
     ] = False,
-    version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
+    version: Annotated[bool, option("--version", "Show the version.")] = False,
 ) -> None:
     if base == "":
         raise typer.BadParameter("the path is empty", param_hint="--base")

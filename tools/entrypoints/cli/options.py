@@ -20,6 +20,32 @@ _SIZE: Final = re.compile(r"(?i)(\d{1,15})\s*(?:(k|m|g|t)(i?)b?|b)?")
 _POWERS: Final = {"k": 1, "m": 2, "g": 3, "t": 4}
 
 
+def option(usage: str, text: str, **more: Any) -> Any:
+    """Return an option whose default its help does not show.
+
+    Args:
+        usage: Its names and what it takes, as in `-r, --reason TEXT`.
+        text: Its help.
+        more: Further settings of `typer.Option`.
+    """
+    words = usage.replace(",", "").split()
+    names = [word for word in words if word.startswith("-")]
+    if names != words:
+        more["metavar"] = words[-1]
+    return typer.Option(*names, help=text, show_default=False, **more)
+
+
+def argument(metavar: str, text: str, **more: Any) -> Any:
+    """Return an argument whose default its help does not show.
+
+    Args:
+        metavar: Its name in the help.
+        text: Its help.
+        more: Further settings of `typer.Argument`.
+    """
+    return typer.Argument(metavar=metavar, help=text, show_default=False, **more)
+
+
 def complete_session_ids(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Name the sessions whose ids begin with `incomplete`, for the shell."""
     from ...harness import SessionStore, SessionSummary
@@ -42,27 +68,15 @@ def complete_session_ids(context: typer.Context, incomplete: str) -> list[tuple[
 
 SessionId = Annotated[
     str,
-    typer.Argument(
-        metavar="ID",
-        help="The session's id, or an unambiguous part of it.",
-        autocompletion=complete_session_ids,
-        show_default=False,
+    argument(
+        "ID", "The session's id, or an unambiguous part of it.", autocompletion=complete_session_ids
     ),
 ]
-AsJson = Annotated[
-    bool,
-    typer.Option("--json", help="Write JSON for programs, including errors.", show_default=False),
-]
+AsJson = Annotated[bool, option("--json", "Write JSON for programs, including errors.")]
 Follow = Annotated[
-    bool,
-    typer.Option(
-        "--follow",
-        "-f",
-        help="Show each change until the session ends or you press Ctrl-C.",
-        show_default=False,
-    ),
+    bool, option("--follow, -f", "Show each change until the session ends or you press Ctrl-C.")
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.", show_default=False)]
+Yes = Annotated[bool, option("--yes, -y", "Do not ask.")]
 QuestionsDirectory = Annotated[
     str | None,
     typer.Option(
@@ -181,83 +195,41 @@ def parse_size(text: str, option: str) -> int:
 
 AgentName = Annotated[
     str,
-    typer.Option(
-        "--agent",
-        metavar="AGENT",
-        help="The agent: a command line (prompt on standard input, answer on standard "
+    option(
+        "--agent AGENT",
+        "The agent: a command line (prompt on standard input, answer on standard "
         "output), recorded:DIR, openai:MODEL[@URL] or anthropic:MODEL[@URL].",
-        show_default=False,
     ),
 ]
 AgentTimeout = Annotated[
     float | None,
-    typer.Option(
-        "--agent-timeout",
-        metavar="SECONDS",
+    option(
+        "--agent-timeout SECONDS",
+        "Time limit of one answer; 1800 seconds by default, 600 for an endpoint.",
         min=0.001,
-        help="Time limit of one answer; 1800 seconds by default, 600 for an endpoint.",
-        show_default=False,
     ),
 ]
 MaxOutput = Annotated[
     int | None,
-    typer.Option(
-        "--max-output",
-        metavar="TOKENS",
-        min=1,
-        help="Maximum tokens of an endpoint's answer; 16000 by default.",
-        show_default=False,
+    option(
+        "--max-output TOKENS", "Maximum tokens of an endpoint's answer; 16000 by default.", min=1
     ),
 ]
 Record = Annotated[
-    Path | None,
-    typer.Option(
-        "--record",
-        metavar="DIR",
-        help="Record the agent's answers in this directory.",
-        show_default=False,
-    ),
+    Path | None, option("--record DIR", "Record the agent's answers in this directory.")
 ]
 Tokens = Annotated[
-    int | None,
-    typer.Option(
-        "--budget",
-        metavar="TOKENS",
-        min=1,
-        help="Tokens allotted; the workflow's own by default.",
-        show_default=False,
-    ),
+    int | None, option("--budget TOKENS", "Tokens allotted; the workflow's own by default.", min=1)
 ]
 Component = Annotated[
     str | None,
-    typer.Option(
-        "--component",
-        "-c",
-        metavar="NAME",
-        help="The component of the specification; the only one by default.",
-        show_default=False,
-    ),
+    option("--component, -c NAME", "The component of the specification; the only one by default."),
 ]
 NoWait = Annotated[
-    bool,
-    typer.Option(
-        "--no-wait",
-        help="Pause for questions instead of waiting for their answers.",
-        show_default=False,
-    ),
+    bool, option("--no-wait", "Pause for questions instead of waiting for their answers.")
 ]
-About = Annotated[
-    str | None,
-    typer.Option(
-        "--about", metavar="TEXT", help="Description of what is wanted.", show_default=False
-    ),
-]
+About = Annotated[str | None, option("--about TEXT", "Description of what is wanted.")]
 OtherAgent = Annotated[
     str | None,
-    typer.Option(
-        "--agent",
-        metavar="AGENT",
-        help="Use this agent instead of the one that an agent's session names.",
-        show_default=False,
-    ),
+    option("--agent AGENT", "Use this agent instead of the one that an agent's session names."),
 ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from .context import Cli
-from .options import questions_directory
+from .options import argument, questions_directory
 
 if TYPE_CHECKING:
     from ...questions import QuestionSession, QuestionSessions
@@ -40,11 +40,10 @@ def _directory_of(context: typer.Context) -> Path | None:
 
 QuestionId = Annotated[
     str,
-    typer.Argument(
-        metavar="ID",
-        help="The question session's id, or an unambiguous beginning of it.",
+    argument(
+        "ID",
+        "The question session's id, or an unambiguous beginning of it.",
         autocompletion=complete_question_ids,
-        show_default=False,
     ),
 ]
 

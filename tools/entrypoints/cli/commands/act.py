@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..context import Cli, cli_of
-from ..options import AsJson, SessionId, Yes
+from ..options import AsJson, SessionId, Yes, option
 
 if TYPE_CHECKING:
     from ....harness import SessionManager
 
-_Reason = Annotated[
-    str | None,
-    typer.Option("--reason", "-r", help="The reason; recorded in the history.", show_default=False),
-]
+_Reason = Annotated[str | None, option("--reason, -r", "The reason; recorded in the history.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -75,14 +72,8 @@ def _lead(cli: Cli, session_id: str, act: Callable[[SessionManager], Any]) -> No
 def budget(
     context: typer.Context,
     session_id: SessionId,
-    extend: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Allot N more tokens.", show_default=False),
-    ] = None,
-    record: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Record N tokens as spent.", show_default=False),
-    ] = None,
+    extend: Annotated[int | None, option("--extend N", "Allot N more tokens.", min=1)] = None,
+    record: Annotated[int | None, option("--record N", "Record N tokens as spent.", min=1)] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show a session's token budget, extend it, or record tokens spent."""

@@ -19,6 +19,8 @@ from ..options import (
     NoWait,
     Record,
     Tokens,
+    argument,
+    option,
 )
 
 if TYPE_CHECKING:
@@ -35,15 +37,11 @@ def add_to(app: typer.Typer) -> None:
 
 def tdflow(
     context: typer.Context,
-    specification: Annotated[
-        Path,
-        typer.Argument(metavar="SPEC", help="The specification file.", show_default=False),
-    ],
+    specification: Annotated[Path, argument("SPEC", "The specification file.")],
     agent: AgentName,
     component: Component = None,
     unittest: Annotated[
-        bool,
-        typer.Option("--unittest", help="Use unittest for the tests instead of pytest."),
+        bool, option("--unittest", "Use unittest for the tests instead of pytest.")
     ] = False,
     budget: Tokens = None,
     agent_timeout: AgentTimeout = None,
@@ -74,33 +72,14 @@ def tdflow(
 
 def spec(
     context: typer.Context,
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME",
-            help="Name of the specification: 1 to 64 of a-z 0-9 _ -.",
-            show_default=False,
-        ),
-    ],
+    name: Annotated[str, argument("NAME", "Name of the specification: 1 to 64 of a-z 0-9 _ -.")],
     agent: AgentName,
     about: About = None,
     about_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--about-file",
-            metavar="FILE",
-            help="File with a description of what is wanted.",
-            show_default=False,
-        ),
+        Path | None, option("--about-file FILE", "File with a description of what is wanted.")
     ] = None,
     begin_with: Annotated[
-        Path | None,
-        typer.Option(
-            "--from",
-            metavar="SPEC",
-            help="An existing specification, as the first draft.",
-            show_default=False,
-        ),
+        Path | None, option("--from SPEC", "An existing specification, as the first draft.")
     ] = None,
     budget: Tokens = None,
     agent_timeout: AgentTimeout = None,
@@ -128,18 +107,10 @@ def spec(
 
 def drive(
     context: typer.Context,
-    workflow: Annotated[
-        Path,
-        typer.Argument(
-            metavar="WORKFLOW.yaml", help="The agent's workflow file.", show_default=False
-        ),
-    ],
+    workflow: Annotated[Path, argument("WORKFLOW.yaml", "The agent's workflow file.")],
     agent: AgentName,
     specification: Annotated[
-        Path | None,
-        typer.Option(
-            "--spec", metavar="SPEC", help="The specification it works from.", show_default=False
-        ),
+        Path | None, option("--spec SPEC", "The specification it works from.")
     ] = None,
     component: Component = None,
     about: About = None,

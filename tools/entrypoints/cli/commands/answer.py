@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ..context import cli_of
-from ..options import AsJson, QuestionsCommand, QuestionsDirectory, SharedQuestions
+from ..options import AsJson, QuestionsCommand, QuestionsDirectory, SharedQuestions, option
 from ..question_sessions import QuestionId, question_sessions, read_json, session_document
 
 
@@ -22,39 +22,24 @@ def answer(
     session_id: QuestionId,
     select: Annotated[
         list[str] | None,
-        typer.Option(
-            "--select",
-            "-s",
-            metavar="[N:]LABEL",
-            help="The option chosen for question N, from 1; again for each. N: is needed only "
+        option(
+            "--select, -s [N:]LABEL",
+            "The option chosen for question N, from 1; again for each. N: is needed only "
             "where there are several questions.",
-            show_default=False,
         ),
     ] = None,
     text: Annotated[
         list[str] | None,
-        typer.Option(
-            "--text",
-            "-t",
-            metavar="[N:]TEXT",
-            help="An answer in your own words, for question N.",
-            show_default=False,
-        ),
+        option("--text, -t [N:]TEXT", "An answer in your own words, for question N."),
     ] = None,
     nothing: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--none", metavar="N", min=1, help="Choose nothing for multi-select question N."
-        ),
+        list[int] | None, option("--none N", "Choose nothing for multi-select question N.", min=1)
     ] = None,
     file: Annotated[
         str | None,
-        typer.Option(
-            "--file",
-            "-f",
-            metavar="FILE",
-            help='Answers as JSON: a list, or an object with "answers"; - is standard input.',
-            show_default=False,
+        option(
+            "--file, -f FILE",
+            'Answers as JSON: a list, or an object with "answers"; - is standard input.',
         ),
     ] = None,
     directory: QuestionsDirectory = None,
@@ -103,10 +88,7 @@ def answer(
 def reject(
     context: typer.Context,
     session_id: QuestionId,
-    reason: Annotated[
-        str | None,
-        typer.Option("--reason", "-r", help="The reason, for the asker.", show_default=False),
-    ] = None,
+    reason: Annotated[str | None, option("--reason, -r", "The reason, for the asker.")] = None,
     directory: QuestionsDirectory = None,
     shared: SharedQuestions = False,
     as_json: AsJson = False,

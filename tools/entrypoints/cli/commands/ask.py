@@ -12,7 +12,15 @@ import typer
 
 from ..context import Cli, cli_of
 from ..exit_codes import ExitCode
-from ..options import AsJson, QuestionsCommand, QuestionsDirectory, SharedQuestions, parse_duration
+from ..options import (
+    AsJson,
+    QuestionsCommand,
+    QuestionsDirectory,
+    SharedQuestions,
+    argument,
+    option,
+    parse_duration,
+)
 from ..question_sessions import question_sessions, read_json, session_document
 from ..question_signals import Terminated, end_by, ended_by_signals
 from ..text import shorten
@@ -28,63 +36,38 @@ def add_to(app: typer.Typer) -> None:
 
 def ask(
     context: typer.Context,
-    prompt: Annotated[
-        str | None,
-        typer.Argument(metavar="PROMPT", help="The question.", show_default=False),
-    ] = None,
+    prompt: Annotated[str | None, argument("PROMPT", "The question.")] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option(
-            "--option",
-            "-o",
-            metavar="LABEL[=DESCRIPTION]",
-            help="An answer to choose from; may be repeated.",
-            show_default=False,
-        ),
+        option("--option, -o LABEL[=DESCRIPTION]", "An answer to choose from; may be repeated."),
     ] = None,
     title: Annotated[
         str | None,
-        typer.Option(
-            "--title", help="Short title for lists; the beginning of the prompt by default."
-        ),
+        option("--title", "Short title for lists; the beginning of the prompt by default."),
     ] = None,
-    multi: Annotated[
-        bool, typer.Option("--multi", help="Allow several options to be chosen.")
-    ] = False,
+    multi: Annotated[bool, option("--multi", "Allow several options to be chosen.")] = False,
     file: Annotated[
         str | None,
-        typer.Option(
-            "--file",
-            "-f",
-            metavar="FILE",
-            help='Questions as JSON: a list, or an object with "questions"; - is standard input.',
-            show_default=False,
+        option(
+            "--file, -f FILE",
+            'Questions as JSON: a list, or an object with "questions"; - is standard input.',
         ),
     ] = None,
     wait_for: Annotated[
-        str | None,
-        typer.Option(
-            "--wait-for", metavar="ID", help="Ask nothing; wait for an existing question session."
-        ),
+        str | None, option("--wait-for ID", "Ask nothing; wait for an existing question session.")
     ] = None,
     wait: Annotated[
         bool, typer.Option("--wait/--no-wait", help="Wait for the answer, or only write the id.")
     ] = True,
     timeout: Annotated[
         timedelta | None,
-        typer.Option(
-            parser=parse_duration,
-            metavar="DURATION",
-            help="Maximum wait, as in 10m.",
-            show_default=False,
-        ),
+        option("--timeout DURATION", "Maximum wait, as in 10m.", parser=parse_duration),
     ] = None,
     keep: Annotated[
-        bool,
-        typer.Option("--keep", help="Keep the question open when the wait ends without an answer."),
+        bool, option("--keep", "Keep the question open when the wait ends without an answer.")
     ] = False,
     call_id: Annotated[
-        str | None, typer.Option("--call-id", help="A call id to keep with the session.")
+        str | None, option("--call-id", "A call id to keep with the session.")
     ] = None,
     directory: QuestionsDirectory = None,
     shared: SharedQuestions = False,

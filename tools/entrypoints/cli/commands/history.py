@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ..context import Cli, cli_of
-from ..options import AsJson, QuestionsCommand, QuestionsDirectory, SharedQuestions
+from ..options import (
+    AsJson,
+    QuestionsCommand,
+    QuestionsDirectory,
+    SharedQuestions,
+    argument,
+    option,
+)
 from ..question_sessions import complete_question_ids, question_sessions, session_document
 
 if TYPE_CHECKING:
@@ -28,25 +35,17 @@ def history(
     context: typer.Context,
     session_id: Annotated[
         str | None,
-        typer.Argument(
-            metavar="ID",
-            help="Show this question session in full.",
-            autocompletion=complete_question_ids,
-            show_default=False,
-        ),
+        argument("ID", "Show this question session in full.", autocompletion=complete_question_ids),
     ] = None,
     status: Annotated[
         str | None,
-        typer.Option(
-            metavar="STATUS",
-            help=f"Only those that are {', '.join(_STATUSES[:-1])} or {_STATUSES[-1]}.",
+        option(
+            "--status STATUS",
+            f"Only those that are {', '.join(_STATUSES[:-1])} or {_STATUSES[-1]}.",
             autocompletion=lambda: list(_STATUSES),
-            show_default=False,
         ),
     ] = None,
-    limit: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Only the last N.", show_default=False)
-    ] = None,
+    limit: Annotated[int | None, option("--limit N", "Only the last N.", min=1)] = None,
     directory: QuestionsDirectory = None,
     shared: SharedQuestions = False,
     as_json: AsJson = False,
@@ -103,9 +102,9 @@ def _show(cli: Cli, sessions: QuestionSessions, session: QuestionSession) -> Non
         return
     for number, question in enumerate(session.questions, 1):
         cli.output.lines(f"{number}. {question.prompt}")
-        for option in question.options:
-            more = f" — {option.description}" if option.description else ""
-            cli.output.line(f"   - {option.label}{more}")
+        for choice in question.options:
+            more = f" — {choice.description}" if choice.description else ""
+            cli.output.line(f"   - {choice.label}{more}")
 
 
 def _status_of(given: str) -> SessionStatus:

@@ -10,7 +10,7 @@ import typer
 
 from ..context import Cli, cli_of
 from ..exit_codes import ExitCode
-from ..options import AsJson, Yes, parse_duration
+from ..options import AsJson, Yes, option, parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,20 +34,16 @@ def cleanup(
     context: typer.Context,
     older_than: Annotated[
         timedelta | None,
-        typer.Option(
-            "--older-than",
+        option(
+            "--older-than DURATION",
+            "Delete those that ended longer ago than this, as in 7d; 30d by default.",
             parser=parse_duration,
-            metavar="DURATION",
-            help="Delete those that ended longer ago than this, as in 7d; 30d by default.",
-            show_default=False,
         ),
     ] = None,
     days: Annotated[
-        float | None, typer.Option(min=0, hidden=True, help="The same, in days.")
+        float | None, option("--days", "The same, in days.", min=0, hidden=True)
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what would be removed.", show_default=False)
-    ] = False,
+    dry_run: Annotated[bool, option("--dry-run", "Only show what would be removed.")] = False,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:

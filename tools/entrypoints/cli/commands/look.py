@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..context import Cli, cli_of
-from ..options import AsJson, Follow, SessionId, parse_duration
+from ..options import AsJson, Follow, SessionId, option, parse_duration
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -44,33 +44,25 @@ def add_to(app: typer.Typer) -> None:
 
 def list_sessions(
     context: typer.Context,
-    state: Annotated[
-        StateName | None, typer.Option(help="Only those in this state.", show_default=False)
-    ] = None,
+    state: Annotated[StateName | None, option("--state", "Only those in this state.")] = None,
     workflow: Annotated[
-        str | None,
-        typer.Option(metavar="TYPE", help="Only those of this workflow type.", show_default=False),
+        str | None, option("--workflow TYPE", "Only those of this workflow type.")
     ] = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Only the first N.", show_default=False),
-    ] = None,
+    limit: Annotated[int | None, option("--limit N", "Only the first N.", min=1)] = None,
     older_than: Annotated[
         timedelta | None,
-        typer.Option(
+        option(
+            "--older-than DURATION",
+            "Only those not changed for at least this long, as in 24h.",
             parser=parse_duration,
-            metavar="DURATION",
-            help="Only those not changed for at least this long, as in 24h.",
-            show_default=False,
         ),
     ] = None,
     younger_than: Annotated[
         timedelta | None,
-        typer.Option(
+        option(
+            "--younger-than DURATION",
+            "Only those changed within this time, as in 7d.",
             parser=parse_duration,
-            metavar="DURATION",
-            help="Only those changed within this time, as in 7d.",
-            show_default=False,
         ),
     ] = None,
     as_json: AsJson = False,
@@ -205,17 +197,7 @@ def _follow(cli: Cli, manager: SessionManager, session_id: str) -> None:
 def log(
     context: typer.Context,
     session_id: SessionId,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            "--limit",
-            "-n",
-            min=0,
-            metavar="N",
-            help="Only the last N entries.",
-            show_default=False,
-        ),
-    ] = None,
+    limit: Annotated[int | None, option("--limit, -n N", "Only the last N entries.", min=0)] = None,
     number: Annotated[int | None, typer.Option("--number", min=0, hidden=True)] = None,
     following: Follow = False,
     as_json: AsJson = False,
@@ -294,9 +276,7 @@ def brief(
 def artifacts(
     context: typer.Context,
     session_id: SessionId,
-    phase: Annotated[
-        str | None, typer.Option(help="Only those of this phase.", show_default=False)
-    ] = None,
+    phase: Annotated[str | None, option("--phase", "Only those of this phase.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the files that a session's phases produced, oldest first."""

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ..context import cli_of
-from ..options import AsJson, SessionId
+from ..options import AsJson, SessionId, option
 
 
 def add_to(app: typer.Typer) -> None:
@@ -22,12 +22,8 @@ def report(
     session_id: SessionId,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="Where to write it; to ID.html here by default, - is standard output.",
-            show_default=False,
+        option(
+            "--out, -o FILE", "Where to write it; to ID.html here by default, - is standard output."
         ),
     ] = None,
     as_json: AsJson = False,

@@ -10,7 +10,7 @@ import typer
 
 from ..agent_running import resume_agent
 from ..context import Cli, cli_of
-from ..options import AsJson, MaxOutput, NoWait, OtherAgent, SessionId
+from ..options import AsJson, MaxOutput, NoWait, OtherAgent, SessionId, argument, option
 from ..running import run_shown
 
 if TYPE_CHECKING:
@@ -28,10 +28,7 @@ def add_to(app: typer.Typer) -> None:
 
 def run(
     context: typer.Context,
-    workflow: Annotated[
-        Path,
-        typer.Argument(metavar="WORKFLOW.yaml", help="The workflow file.", show_default=False),
-    ],
+    workflow: Annotated[Path, argument("WORKFLOW.yaml", "The workflow file.")],
     as_json: AsJson = False,
 ) -> None:
     """Run a workflow in a new session."""
@@ -64,22 +61,11 @@ def retry(
     context: typer.Context,
     session_id: SessionId,
     reason: Annotated[
-        str | None,
-        typer.Option(
-            "--reason",
-            "-r",
-            help="What is different this time; recorded in the history.",
-            show_default=False,
-        ),
+        str | None, option("--reason, -r", "What is different this time; recorded in the history.")
     ] = None,
     back_to: Annotated[
         str | None,
-        typer.Option(
-            "--from",
-            metavar="PHASE",
-            help="Repeat from this phase on, failed or not; agents' sessions only.",
-            show_default=False,
-        ),
+        option("--from PHASE", "Repeat from this phase on, failed or not; agents' sessions only."),
     ] = None,
     agent: OtherAgent = None,
     max_output: MaxOutput = None,

@@ -11,7 +11,7 @@ import typer
 
 from ...context import Cli, cli_of
 from ...on_demand import GroupOnDemand, Part, parts_in
-from ...options import AsJson, QuestionsDirectory, Yes, parse_size
+from ...options import AsJson, QuestionsDirectory, Yes, option, parse_size
 from .options import ALL, Kind, WorkspaceRoot, duration, missing_kinds, require_text, select_kinds
 
 if TYPE_CHECKING:
@@ -81,111 +81,66 @@ def prune(
     questions: QuestionsDirectory = None,
     older_than: Annotated[
         str | None,
-        typer.Option(
-            "--older-than",
-            metavar="AGE",
-            help="Remove sessions last used, or ended, longer ago than this, as in 24h or 7d.",
-            show_default=False,
+        option(
+            "--older-than AGE",
+            "Remove sessions last used, or ended, longer ago than this, as in 24h or 7d.",
         ),
     ] = None,
     keep_last: Annotated[
-        int | None,
-        typer.Option(
-            "--keep-last",
-            min=0,
-            metavar="N",
-            help="Remove all but the N newest of each kind.",
-            show_default=False,
-        ),
+        int | None, option("--keep-last N", "Remove all but the N newest of each kind.", min=0)
     ] = None,
     max_size: Annotated[
         str | None,
-        typer.Option(
-            "--max-size",
-            metavar="BYTES",
-            help="Remove the oldest until a kind takes no more than this, as in 10GB.",
-            show_default=False,
+        option(
+            "--max-size BYTES",
+            "Remove the oldest until a kind takes no more than this, as in 10GB.",
         ),
     ] = None,
     min_free: Annotated[
         str | None,
-        typer.Option(
-            "--min-free",
-            metavar="BYTES",
-            help="Remove the oldest until this much of the disk is free, as in 20GB.",
-            show_default=False,
+        option(
+            "--min-free BYTES", "Remove the oldest until this much of the disk is free, as in 20GB."
         ),
     ] = None,
     min_age: Annotated[
         str | None,
-        typer.Option(
-            "--min-age",
-            metavar="AGE",
-            help="With these three: keep what was used or ended within this time, as in 2h.",
-            show_default=False,
+        option(
+            "--min-age AGE",
+            "With these three: keep what was used or ended within this time, as in 2h.",
         ),
     ] = None,
     keep_state: Annotated[
         list[str] | None,
-        typer.Option(
-            "--keep-state",
-            metavar="STATE",
-            help="Never remove sessions in this state; may be repeated.",
-            show_default=False,
-        ),
+        option("--keep-state STATE", "Never remove sessions in this state; may be repeated."),
     ] = None,
     limit: Annotated[
-        int | None,
-        typer.Option(
-            "--limit",
-            min=0,
-            metavar="N",
-            help="Remove at most N of each kind.",
-            show_default=False,
-        ),
+        int | None, option("--limit N", "Remove at most N of each kind.", min=0)
     ] = None,
     archive: Annotated[
         str | None,
-        typer.Option(
-            "--archive",
-            metavar="DIR",
-            help="Keep a verified, compressed tar of each in this directory.",
-            show_default=False,
-        ),
+        option("--archive DIR", "Keep a verified, compressed tar of each in this directory."),
     ] = None,
     trash: Annotated[
-        bool, typer.Option("--trash", help="Move them to the trash for the time of --trash-for.")
+        bool, option("--trash", "Move them to the trash for the time of --trash-for.")
     ] = False,
     trash_for: Annotated[
         str | None,
-        typer.Option(
-            "--trash-for",
-            metavar="AGE",
-            help=f"How long the trash keeps them; {_TRASH_FOR} by default.",
-            show_default=False,
-        ),
+        option("--trash-for AGE", f"How long the trash keeps them; {_TRASH_FOR} by default."),
     ] = None,
     audit_log: Annotated[
         str | None,
-        typer.Option(
-            "--audit-log",
-            metavar="PATH",
-            help="Write the audit log to this file, for a directory whose disk is full.",
-            show_default=False,
+        option(
+            "--audit-log PATH",
+            "Write the audit log to this file, for a directory whose disk is full.",
         ),
     ] = None,
     wait: Annotated[
         str,
-        typer.Option(
-            "--wait",
-            metavar="TIME",
-            help=f"Maximum wait for another prune of the directory; {_WAIT} by default.",
-            show_default=False,
+        option(
+            "--wait TIME", f"Maximum wait for another prune of the directory; {_WAIT} by default."
         ),
     ] = _WAIT,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what would be removed.", show_default=False)
-    ] = False,
+    dry_run: Annotated[bool, option("--dry-run", "Only show what would be removed.")] = False,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:

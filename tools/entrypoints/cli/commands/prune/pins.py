@@ -10,18 +10,13 @@ import typer
 
 from ...context import Cli, cli_of
 from ...errors import AmbiguousTrash, NoSessionToPin
-from ...options import AsJson, QuestionsDirectory
+from ...options import AsJson, QuestionsDirectory, argument
 from .options import ALL, Kind, WorkspaceRoot, outside_of, require_text, select_kinds
 
 if TYPE_CHECKING:
     from .....bootstrap import PruneKind
 
-_SessionToPin = Annotated[
-    str,
-    typer.Argument(
-        metavar="ID", help="The session's id, or an unambiguous part of it.", show_default=False
-    ),
-]
+_SessionToPin = Annotated[str, argument("ID", "The session's id, or an unambiguous part of it.")]
 
 
 def add_to(group: typer.Typer) -> None:

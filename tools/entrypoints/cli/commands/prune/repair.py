@@ -9,7 +9,7 @@ import typer
 
 from ...context import Cli, cli_of
 from ...exit_codes import ExitCode
-from ...options import AsJson, Yes
+from ...options import AsJson, Yes, option
 from .options import WorkspaceRoot, outside_of, select_kinds
 
 
@@ -23,10 +23,7 @@ def add_to(group: typer.Typer) -> None:
 def repair(
     context: typer.Context,
     workspace_root: WorkspaceRoot = None,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Only show what would be written.", show_default=False),
-    ] = False,
+    dry_run: Annotated[bool, option("--dry-run", "Only show what would be written.")] = False,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:

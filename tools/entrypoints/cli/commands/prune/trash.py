@@ -11,7 +11,7 @@ import typer
 
 from ...context import Cli, cli_of
 from ...errors import AmbiguousTrash
-from ...options import QUESTIONS_OPTION, AsJson, QuestionsDirectory
+from ...options import QUESTIONS_OPTION, AsJson, QuestionsDirectory, argument
 from ...text import age_text
 from .options import (
     ALL,
@@ -108,10 +108,9 @@ def restore(
     context: typer.Context,
     session: Annotated[
         str,
-        typer.Argument(
-            metavar="ID|ARCHIVE",
-            help="The id of a session in the trash, or an unambiguous part of it, or an archive.",
-            show_default=False,
+        argument(
+            "ID|ARCHIVE",
+            "The id of a session in the trash, or an unambiguous part of it, or an archive.",
         ),
     ],
     kind: Kind = ALL,

@@ -13,56 +13,24 @@ from attrs import asdict
 from ...context import Cli, cli_of
 from ...errors import Interrupted
 from ...exit_codes import ExitCode, GuestExit
-from ...options import AsJson, parse_size
+from ...options import AsJson, argument, option, parse_size
 from .workspaces import DEFAULT_ROOT, Place, WorkspaceRoot, find_place, read_local
 
 if TYPE_CHECKING:
     from .....sandbox import ExecutionPolicy, Sandbox, SandboxResult
 
 _Session = Annotated[
-    str | None,
-    typer.Option(
-        "--session",
-        metavar="ID",
-        help="An existing sandbox session; a new one by default.",
-        show_default=False,
-    ),
+    str | None, option("--session ID", "An existing sandbox session; a new one by default.")
 ]
 _AgentSession = Annotated[
-    str | None,
-    typer.Option(
-        "--agent-session",
-        metavar="ID",
-        help="The workspace of an agent's session instead.",
-        show_default=False,
-    ),
+    str | None, option("--agent-session ID", "The workspace of an agent's session instead.")
 ]
-_Timeout = Annotated[
-    float | None,
-    typer.Option(
-        "--timeout",
-        metavar="S",
-        help="Time limit in seconds; 60 by default.",
-        show_default=False,
-    ),
-]
+_Timeout = Annotated[float | None, option("--timeout S", "Time limit in seconds; 60 by default.")]
 _Fuel = Annotated[
-    int | None,
-    typer.Option(
-        "--fuel",
-        metavar="N",
-        help="Maximum number of instructions; 10^12 by default.",
-        show_default=False,
-    ),
+    int | None, option("--fuel N", "Maximum number of instructions; 10^12 by default.")
 ]
 _Memory = Annotated[
-    str | None,
-    typer.Option(
-        "--memory",
-        metavar="BYTES",
-        help="Memory limit, as in 512MB or 1GiB; 1 GiB by default.",
-        show_default=False,
-    ),
+    str | None, option("--memory BYTES", "Memory limit, as in 512MB or 1GiB; 1 GiB by default.")
 ]
 
 _MOST_LOST: Final = 5
@@ -85,15 +53,12 @@ def execute(
     context: typer.Context,
     words: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="FILE [-- ARGS]",
-            help="The script, '-' for standard input; none with -c. Then its arguments.",
-            show_default=False,
+        argument(
+            "FILE [-- ARGS]",
+            "The script, '-' for standard input; none with -c. Then its arguments.",
         ),
     ] = None,
-    code: Annotated[
-        str | None, typer.Option("-c", metavar="CODE", help="The code itself.", show_default=False)
-    ] = None,
+    code: Annotated[str | None, option("-c CODE", "The code itself.")] = None,
     session: _Session = None,
     agent_session: _AgentSession = None,
     workspace_root: WorkspaceRoot = DEFAULT_ROOT,
@@ -102,12 +67,7 @@ def execute(
     memory: _Memory = None,
     stdin: Annotated[
         str | None,
-        typer.Option(
-            "--stdin",
-            metavar="FILE",
-            help="Standard input of the code; '-' passes on this command's.",
-            show_default=False,
-        ),
+        option("--stdin FILE", "Standard input of the code; '-' passes on this command's."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -10,16 +10,11 @@ from typing import Annotated
 import typer
 
 from ...context import cli_of
-from ...options import AsJson, Yes
+from ...options import AsJson, Yes, argument, option
 from .workspaces import DEFAULT_ROOT, SandboxId, WorkspaceRoot, find_place, read_local
 
 _IsAgent = Annotated[
-    bool,
-    typer.Option(
-        "--agent-session",
-        help="ID names an agent's session, as in `agentforge list`.",
-        show_default=False,
-    ),
+    bool, option("--agent-session", "ID names an agent's session, as in `agentforge list`.")
 ]
 
 
@@ -58,9 +53,7 @@ def ls(
 def cat(
     context: typer.Context,
     session_id: SandboxId,
-    path: Annotated[
-        str, typer.Argument(metavar="PATH", help="Path in the workspace.", show_default=False)
-    ],
+    path: Annotated[str, argument("PATH", "Path in the workspace.")],
     agent_session: _IsAgent = False,
     workspace_root: WorkspaceRoot = DEFAULT_ROOT,
     as_json: AsJson = False,
@@ -97,19 +90,9 @@ def cat(
 def put(
     context: typer.Context,
     session_id: SandboxId,
-    local: Annotated[
-        str,
-        typer.Argument(
-            metavar="LOCALFILE",
-            help="File on this machine; '-' for standard input.",
-            show_default=False,
-        ),
-    ],
+    local: Annotated[str, argument("LOCALFILE", "File on this machine; '-' for standard input.")],
     path: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="PATH", help="Path in the workspace; the file's own name by default."
-        ),
+        str | None, argument("PATH", "Path in the workspace; the file's own name by default.")
     ] = None,
     agent_session: _IsAgent = False,
     workspace_root: WorkspaceRoot = DEFAULT_ROOT,
@@ -135,14 +118,9 @@ def put(
 def rm(
     context: typer.Context,
     session_id: SandboxId,
-    path: Annotated[
-        str, typer.Argument(metavar="PATH", help="Path in the workspace.", show_default=False)
-    ],
+    path: Annotated[str, argument("PATH", "Path in the workspace.")],
     recursive: Annotated[
-        bool,
-        typer.Option(
-            "--recursive", "-r", help="Delete a directory with all its files.", show_default=False
-        ),
+        bool, option("--recursive, -r", "Delete a directory with all its files.")
     ] = False,
     agent_session: _IsAgent = False,
     workspace_root: WorkspaceRoot = DEFAULT_ROOT,

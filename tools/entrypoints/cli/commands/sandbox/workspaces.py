@@ -22,6 +22,7 @@ from ...errors import (
     WorkspaceFileMissing,
     WorkspaceFileRefused,
 )
+from ...options import argument
 
 _REFUSED: Final = frozenset(
     {
@@ -42,12 +43,7 @@ WorkspaceRoot = Annotated[
     Path,
     typer.Option("--workspace-root", metavar="DIR", help="Directory of the sandbox sessions."),
 ]
-SandboxId = Annotated[
-    str,
-    typer.Argument(
-        metavar="ID", help="The session's id, or an unambiguous part of it.", show_default=False
-    ),
-]
+SandboxId = Annotated[str, argument("ID", "The session's id, or an unambiguous part of it.")]
 
 
 @frozen(kw_only=True)
