@@ -24,11 +24,11 @@ class _Console(Console):
             emoji=False,
             width=None if terminal or os.environ.get("COLUMNS") else _PIPE_WIDTH,
         )
-        self._tell_owner = on_broken_pipe
+        self._notify_owner = on_broken_pipe
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
-        self._tell_owner()
+        self._notify_owner()
 
 
 def make_console(*, color: bool, on_broken_pipe: Callable[[], None]) -> Console:

@@ -93,7 +93,7 @@ def _global_options(
         base_given=bool(base),
     )
     if version:
-        _tell_version(output)
+        _show_version(output)
         raise typer.Exit
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
@@ -103,7 +103,7 @@ def _global_options(
     configure_logs(verbose=verbose)
 
 
-def _tell_version(output: Output) -> None:
+def _show_version(output: Output) -> None:
     from importlib.metadata import version
 
     number = version("agentforge-sessions")
@@ -137,19 +137,19 @@ def run(arguments: Sequence[str], outside: Outside | None = None) -> int:
         )
         match outcome:
             case Failure(error):
-                code = _tell_error(error, as_json=as_json)
+                code = _report_error(error, as_json=as_json)
             case Success(value):
                 code = value if isinstance(value, int) else ExitCode.OK
                 if code == ExitCode.INTERRUPTED and not isinstance(
                     code, GuestExit
                 ):  # what the framework makes of Ctrl-C
-                    _tell_error(Interrupted(), as_json=as_json)
+                    _report_error(Interrupted(), as_json=as_json)
     except KeyboardInterrupt:
-        code = _tell_error(Interrupted(), as_json=as_json)
+        code = _report_error(Interrupted(), as_json=as_json)
     except typer.Abort:
-        code = _tell_error(Interrupted(), as_json=as_json)
+        code = _report_error(Interrupted(), as_json=as_json)
     except Exception as error:  # noqa: BLE001 (the boundary: every error is reported in one line)
-        code = _tell_error(error, as_json=as_json)
+        code = _report_error(error, as_json=as_json)
     return _flushed(code)
 
 
@@ -197,7 +197,7 @@ def _wants_json(arguments: Sequence[str]) -> bool:
     return "--json" in options
 
 
-def _tell_error(error: BaseException, *, as_json: bool) -> ExitCode:
+def _report_error(error: BaseException, *, as_json: bool) -> ExitCode:
     usage = isinstance(error, typer.TyperException)
     code = ExitCode.USAGE if usage else exit_code_of(error)
     if os.environ.get(_DEBUG_VARIABLE) == "1":

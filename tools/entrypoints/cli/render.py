@@ -241,8 +241,8 @@ def _time_split(session: SessionContext) -> list[RenderableType]:
 
     spent = time_spent(session.history)
     parts = (("agent", spent.agent), ("gate", spent.gate), ("person", spent.person))
-    told = ", ".join(f"{name} {duration_text(seconds)}" for name, seconds in parts)
-    return [field("time", words(told))]
+    parts_text = ", ".join(f"{name} {duration_text(seconds)}" for name, seconds in parts)
+    return [field("time", words(parts_text))]
 
 
 def _title(name: str, shown: int, total: int) -> Text:

@@ -92,11 +92,11 @@ class GuestOutput:
         if name not in self._shown:
             return None
 
-        def tell(text: str) -> None:
+        def show(text: str) -> None:
             self._shown[name].append(text)
             write_safely(getattr(sys, name), text)
 
-        return tell
+        return show
 
     def finish(self, result: SandboxResult) -> None:
         """Write the part of the result's output that was not shown yet."""
@@ -179,7 +179,7 @@ class Shell:
         self._output = output
         self._document = document
         self._turns = 0
-        self._told_lost = False
+        self._reported_lost = False
         self._interactive = not output.json and sys.stdin.isatty() and sys.stdout.isatty()
 
     def run(self) -> None:
@@ -255,14 +255,14 @@ class Shell:
             self._output.json_line({"turn": self._turns, **self._document(result)})
             return
         lost = result.metadata["state_lost"]
-        if lost is not None and not self._told_lost:
+        if lost is not None and not self._reported_lost:
             remark(f"note: this is a new interpreter, without the variables of before ({lost})")
         guest.finish(result)
-        self._told_lost = result.trapped is not None and result.exit_code is None
-        if self._told_lost:
-            told = {"cancelled": "interrupted"}.get(
+        self._reported_lost = result.trapped is not None and result.exit_code is None
+        if self._reported_lost:
+            reason = {"cancelled": "interrupted"}.get(
                 str(result.trapped), f"stopped ({result.trapped})"
             )
-            remark(f"{told}: the variables are lost, the files are kept")
+            remark(f"{reason}: the variables are lost, the files are kept")
         elif result.exit_code not in (0, 1):
             remark(f"note: the code exited with {result.exit_code}")

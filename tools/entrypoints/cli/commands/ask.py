@@ -101,10 +101,10 @@ def ask(
         )
     try:
         if wait_for is None:
-            _tell_person(sessions, session_id)
+            _notify_person(sessions, session_id)
         if wait:
             with ended_by_signals():
-                _wait_and_tell(cli, sessions, session_id, timeout, keep=keep)
+                _wait_and_report(cli, sessions, session_id, timeout, keep=keep)
             if wait_for is not None:
                 _note_fetched(sessions, session_id)
         elif cli.output.json:
@@ -143,7 +143,7 @@ def _withdraw(sessions: QuestionSessions, session_id: str, why: str) -> None:
         sessions.abandon_session(session_id, why)
 
 
-def _wait_and_tell(
+def _wait_and_report(
     cli: Cli,
     sessions: QuestionSessions,
     session_id: str,
@@ -175,7 +175,7 @@ def _wait_and_tell(
         cli.output.lines(text)
 
 
-def _tell_person(sessions: QuestionSessions, session_id: str) -> None:
+def _notify_person(sessions: QuestionSessions, session_id: str) -> None:
     from ....questions import Notifier, QuestionError, load_config
 
     with suppress(QuestionError):

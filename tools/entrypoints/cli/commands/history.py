@@ -108,7 +108,7 @@ def _show(cli: Cli, sessions: QuestionSessions, session: QuestionSession) -> Non
 
 
 def _status_of(given: str) -> SessionStatus:
-    """Return the status that the word that is shown names, or by its name in JSON."""
+    """Return the status of this word, as it is shown or as JSON names it."""
     from ....questions import SessionStatus
 
     name = given.strip().casefold().replace("-", "_").replace(" ", "_")

@@ -74,11 +74,11 @@ def cleanup(
             yes=yes,
         )
         done = run(target, policy, only=old, outside=outside)
-    gone = {*done.deleted_sessions, *done.unfinished_sessions}
-    kept = [name for one in old if (name := one.candidate.session_id) not in gone]
+    removed = {*done.deleted_sessions, *done.unfinished_sessions}
+    kept = [name for one in old if (name := one.candidate.session_id) not in removed]
     if dry_run:
         kept = []
-    _tell_cleanup(cli, days, old, done, kept, dry_run=dry_run)
+    _report_cleanup(cli, days, old, done, kept, dry_run=dry_run)
     if kept:
         raise typer.Exit(ExitCode.NOT_DONE)
 
@@ -116,7 +116,7 @@ def _show_old(cli: Cli, old: Sequence[Decision]) -> None:
     cli.output.show(made)
 
 
-def _tell_cleanup(
+def _report_cleanup(
     cli: Cli,
     days: float,
     old: Sequence[Decision],
@@ -173,8 +173,8 @@ def setup(context: typer.Context, as_json: AsJson = False) -> None:
     store.ensure_directory()
     if not cli.output.json:
         cli.output.line(f"{'Made' if made else 'Found'} {store.base_path.absolute()}")
-    with sandbox_progress(cli.output) as tell:
-        info = prepare(tell)
+    with sandbox_progress(cli.output) as write:
+        info = prepare(write)
     if cli.output.json:
         cli.output.document(
             {

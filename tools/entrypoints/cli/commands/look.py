@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
         SessionStore,
         UnreadableSession,
     )
+
+
+_POLL_SECONDS: Final = 0.5
+"""The interval between two looks at a session's file."""
 
 
 class StateName(StrEnum):
@@ -168,9 +174,7 @@ def _document(manager: SessionManager, session: SessionContext) -> dict[str, Any
 
 
 def _follow(cli: Cli, manager: SessionManager, session_id: str) -> None:
-    from ..following import follow
-
-    changes = follow(manager.store, session_id, sleep=cli.outside.sleep)
+    changes = _changes(manager.store, session_id, sleep=cli.outside.sleep)
     if cli.output.json:
         for session in changes:
             cli.output.json_line(_document(manager, session))
@@ -192,6 +196,47 @@ def _follow(cli: Cli, manager: SessionManager, session_id: str) -> None:
             cli.output.show(render.state_line(session))
             if cli.output.closed:
                 return
+
+
+def _changes(
+    store: SessionStore, session_id: str, *, sleep: Callable[[float], None]
+) -> Iterator[SessionContext]:
+    """Yield the session as it is, and again at each new revision, until it has ended.
+
+    Between two looks only the file's status is read; the file itself only when that changed.
+
+    Args:
+        store: Where the session is.
+        session_id: Which.
+        sleep: How to wait between two looks.
+
+    Raises:
+        SessionNotFound: There is none, or it was deleted meanwhile.
+        SessionCorrupted: Its file is no session (any more).
+    """
+    from ....harness import SessionNotFound
+
+    path = store.session_path(session_id)
+    seen: tuple[int, ...] | None = None
+    revision: int | None = None
+    while True:
+        mark: tuple[int, ...] = ()
+        try:
+            status = os.stat(path, follow_symlinks=False)
+            mark = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        except OSError:
+            pass  # the store says what is wrong
+        if mark != seen or not mark:
+            session = store.load(session_id)
+            if session is None:
+                raise SessionNotFound(session_id, path=store.base_path)
+            seen = mark
+            if session.revision != revision:
+                revision = session.revision
+                yield session
+                if session.state.is_terminal:
+                    return
+        sleep(_POLL_SECONDS)
 
 
 def log(
@@ -232,9 +277,8 @@ def log(
 def _follow_log(cli: Cli, manager: SessionManager, session_id: str, begin: int) -> None:
     from .. import render
     from ..documents import entry_document
-    from ..following import follow
 
-    for session in follow(manager.store, session_id, sleep=cli.outside.sleep):
+    for session in _changes(manager.store, session_id, sleep=cli.outside.sleep):
         for index in range(begin, len(session.history)):
             entry = session.history[index]
             if cli.output.json:

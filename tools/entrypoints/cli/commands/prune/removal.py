@@ -82,7 +82,7 @@ def remove(
             show()
         except OutputLost as error:
             lost = error
-    view.tell(cli, works, missing, dry_run=dry_run)
+    view.report(cli, works, missing, dry_run=dry_run)
     if lost is not None:
         raise lost
     failed = [work.failed for work in works if work.failed is not None]

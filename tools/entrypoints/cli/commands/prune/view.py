@@ -241,7 +241,7 @@ def progress(cli: Cli, count: int) -> Iterator[Callable[[], None]]:
 # ------------------------------------------------------------------------------------------ after
 
 
-def tell(cli: Cli, works: Sequence[Work], missing: Mapping[str, Path], *, dry_run: bool) -> None:
+def report(cli: Cli, works: Sequence[Work], missing: Mapping[str, Path], *, dry_run: bool) -> None:
     """Report the result of each kind."""
     if cli.output.json:
         cli.output.document(
@@ -257,13 +257,13 @@ def tell(cli: Cli, works: Sequence[Work], missing: Mapping[str, Path], *, dry_ru
         return
     for work in works:
         if work.done is not None:
-            _tell_work(cli, work, work.done)
+            _report_kind(cli, work, work.done)
     for work in works:
         if work.failed is not None and work.found is not None:
             cli.output.remark(f"error: {work.failed}")
 
 
-def _tell_work(cli: Cli, work: Work, done: PruneResult) -> None:
+def _report_kind(cli: Cli, work: Work, done: PruneResult) -> None:
     for error, ids in _by_text(done.errors).items():
         if len(ids) <= _NAMED:
             for session_id in ids:

@@ -101,8 +101,8 @@ def execute(
         cli.output.document(_result_document(place, result))
     else:
         guest.finish(result)
-        for told in _remarks(result):
-            cli.output.remark(told)
+        for text in _remarks(result):
+            cli.output.remark(text)
     if result.exit_code == 0 and not result.success:
         raise typer.Exit(ExitCode.LIMIT)
     if result.exit_code is not None:
