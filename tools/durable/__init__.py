@@ -9,7 +9,7 @@ from .atomic_file import AtomicFileWriter, replace_file
 from .directory import make_durable_directory
 from .errors import DurableError, LockTimeout, ReadError, RemovalError, WriteError
 from .file_lock import DirectoryLock, FileLock, LockMode, Patience, try_lock, unlock
-from .filesystem import FileSystem, OsFileSystem
+from .filesystem import FileStatus, FileSystem, OsFileSystem
 from .ownership import hand_over
 from .regular_file import read_regular_file
 from .tree_removal import (
@@ -25,6 +25,7 @@ __all__ = [
     "DirectoryLock",
     "DurableError",
     "FileLock",
+    "FileStatus",
     "FileSystem",
     "LockMode",
     "LockTimeout",

@@ -12,6 +12,10 @@ READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
+FileStatus = os.stat_result
+"""What `stat` says of a file."""
+
+
 class FileSystem(Protocol):
     """System calls, named and behaving like those of `os`; every method may raise `OSError`."""
 

@@ -132,7 +132,7 @@ class NotInTrash(PruneError):
         self.path = path
         super().__init__(
             f"there is no {session_id!r} in the trash of {path}; nothing was changed. "
-            "agentforge prune --list-trash shows what is there"
+            "agentforge prune trash shows what is there"
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Final, Protocol
 
 from attrs import field, frozen
 
-from ..durable import FileSystem, ReadError
+from ..durable import FileStatus, FileSystem, ReadError
 from .domain import PruneResult
 from .policy import Decision, RetentionPolicy, Skipped, SkipReason
 
@@ -31,7 +30,7 @@ class Record:
     """
 
     name: str
-    status: os.stat_result
+    status: FileStatus
 
     def is_settled(self, now_ns: int) -> bool:
         """Return whether any later change of the file shows in its times.
@@ -54,7 +53,7 @@ class Record:
         return _version_of(status) == _version_of(self.status)
 
 
-def _version_of(status: os.stat_result) -> tuple[int, ...]:
+def _version_of(status: FileStatus) -> tuple[int, ...]:
     return (
         status.st_dev,
         status.st_ino,

@@ -69,6 +69,7 @@ def test_tdflow_tells_each_phase_and_ends_well(cli: Cli, recordings: Path, tmp_p
         "[1/4] red: gate tests_fail passed: 1 tests collected",
         "[4/4] verify: gate suite passed: 1 tests pass; 1 of 1 acceptance criteria covered",
         "state      completed",
+        f"file       {tmp_path / 'sessions' / only(tmp_path) / 'session.yaml'}\n",
         f"agentforge --base {tmp_path / 'sessions'} report",
     ):
         assert words in done.out

@@ -9,6 +9,7 @@ import typer
 from agentforge_sessions.entrypoints.cli.exit_codes import MEANINGS
 from agentforge_sessions.entrypoints.cli.main import app
 
+GROUPS = ("prune", "sandbox")
 DOCUMENT = Path(__file__).parents[3] / "docs" / "cli.md"
 
 
@@ -27,7 +28,8 @@ def test_every_command_and_every_option_is_documented(text: str) -> None:
     group = typer.main.get_command(app)
     commands = group.commands
     assert set(re.findall(r"^\| \[`([a-z]+)", text, re.MULTILINE)) == set(commands)
-    for command in [group, *commands.values()]:
+    inner = [one for name in GROUPS for one in commands[name].commands.values()]
+    for command in [group, *commands.values(), *inner]:
         for parameter in command.params:
             if getattr(parameter, "hidden", False):
                 continue
@@ -44,6 +46,18 @@ def test_every_example_is_a_command_that_there_is(text: str) -> None:
     assert commands - set(examples) == {"retry"}, "each has an example of its output"
 
 
+@pytest.mark.parametrize("document", ["README.md", "docs/operations.md", "docs/pruning.md"])
+def test_every_prune_of_the_guides_is_understood(document: str) -> None:
+    """Also those of timers: an option that moved would stop the removal every night."""
+    content = (DOCUMENT.parents[1] / document).read_text(encoding="utf-8")
+    lines = re.findall(r"agentforge prune\b([^`\n>#]*)", content)
+    assert lines
+    group = typer.main.get_command(app).commands["prune"]
+    for line in lines:
+        with group.make_context("prune", line.split()) as context:
+            assert set(context._protected_args) <= set(group.commands), line
+
+
 def test_every_variable_of_the_program_is_documented(text: str) -> None:
     source = "".join(
         path.read_text(encoding="utf-8")
@@ -55,7 +69,7 @@ def test_every_variable_of_the_program_is_documented(text: str) -> None:
 
 def test_every_command_fits_its_line_in_the_list_of_commands() -> None:
     group = typer.main.get_command(app)
-    for listed in (group, group.commands["sandbox"]):
+    for listed in (group, *(group.commands[name] for name in GROUPS)):
         room = 78 - 6 - max(map(len, listed.commands))  # in 80 columns, beside the longest name
         for name, one in listed.commands.items():
             assert not one.get_short_help_str(limit=room).endswith("..."), name
@@ -63,7 +77,7 @@ def test_every_command_fits_its_line_in_the_list_of_commands() -> None:
 
 def test_no_usage_has_its_brackets_twice() -> None:
     group = typer.main.get_command(app)
-    for listed in (group, group.commands["sandbox"]):
+    for listed in (group, *(group.commands[name] for name in GROUPS)):
         for name, one in listed.commands.items():
             usage = one.get_usage(typer.Context(one, info_name=name))
             assert "[[" not in usage, usage

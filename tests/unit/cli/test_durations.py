@@ -5,12 +5,8 @@ from datetime import timedelta
 import pytest
 import typer
 
-from agentforge_sessions.entrypoints.cli.durations import (
-    InvalidDuration,
-    parse_duration,
-    tell_age,
-    tell_duration,
-)
+from agentforge_sessions.entrypoints.cli.options import InvalidDuration, parse_duration
+from agentforge_sessions.entrypoints.cli.text import age_text, duration_text
 
 
 @pytest.mark.parametrize(
@@ -90,7 +86,7 @@ def test_a_refusal_shows_a_long_text_only_in_part() -> None:
     ],
 )
 def test_tells_a_duration_in_two_units(seconds: float, expected: str) -> None:
-    assert tell_duration(seconds) == expected
+    assert duration_text(seconds) == expected
 
 
 @pytest.mark.parametrize(
@@ -107,4 +103,4 @@ def test_tells_a_duration_in_two_units(seconds: float, expected: str) -> None:
     ],
 )
 def test_tells_an_age_in_one_unit(seconds: float, expected: str) -> None:
-    assert tell_age(seconds) == expected
+    assert age_text(seconds) == expected

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from agentforge_sessions.entrypoints.cli import checks
-from agentforge_sessions.entrypoints.cli.checks import Status
+from agentforge_sessions.entrypoints.cli import checks, directory_checks
+from agentforge_sessions.entrypoints.cli.findings import Status
 from agentforge_sessions.harness import SessionManager
 from tests.unit.cli.conftest import CommandLine
 
@@ -368,13 +368,13 @@ def test_a_file_system_that_forgets_is_told(
     tmp = os.path.realpath(tmp_path / "mounted")
     for made in (tmp, f"{tmp}beside"):
         os.mkdir(made)
-    found = checks.check_file_system(Path(base.format(tmp=tmp)), MOUNTS.format(tmp=tmp))
+    found = directory_checks.check_file_system(Path(base.format(tmp=tmp)), MOUNTS.format(tmp=tmp))
     assert (found.status, found.message.split(":")[0]) == (status, kind)
 
 
 def test_a_file_system_on_another_machine_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checks, "_nearest", lambda path: path)
-    found = checks.check_file_system(Path("/mnt/far away/sessions"), MOUNTS)
+    monkeypatch.setattr(directory_checks, "_nearest", lambda path: path)
+    found = directory_checks.check_file_system(Path("/mnt/far away/sessions"), MOUNTS)
     assert (found.status, found.message.split(":")[0]) == (Status.WARN, "nfs4")
 
 
@@ -390,7 +390,7 @@ def test_a_file_system_on_another_machine_is_told(monkeypatch: pytest.MonkeyPatc
 def test_little_room_is_told(tmp_path: Path, free: int, files: int, status: Status) -> None:
     blocks = free // 4096
     room = os.statvfs_result((4096, 4096, 10**9, blocks, blocks, 10**7, files, files, 0, 255))
-    assert checks.check_space(tmp_path, room).status is status
+    assert directory_checks.check_space(tmp_path, room).status is status
 
 
 # ----------------------------------------------------------------------------------------- setup

@@ -1,10 +1,12 @@
 """Commands are loaded when they are asked for, and are the same as if all were loaded at once."""
 
 import json
+import os
 import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Annotated
 
 import pytest
@@ -22,6 +24,14 @@ from agentforge_sessions.entrypoints.cli.main import run
 code = run(sys.argv[1:])
 print(json.dumps([code, sorted(sys.modules)]), file=sys.stderr)
 """
+COMPLETED = """
+import json, sys
+from agentforge_sessions.entrypoints.cli.main import app
+try:
+    app(prog_name="agentforge")
+except SystemExit:
+    print(json.dumps(sorted(sys.modules)), file=sys.stderr)
+"""
 
 
 def loaded_by(*arguments: object) -> set[str]:
@@ -38,11 +48,10 @@ def loaded_by(*arguments: object) -> set[str]:
 
 
 def test_every_command_of_every_module_is_listed() -> None:
-    modules = [path.stem for path in Path(commands.__path__[0]).glob("[!_]*.py")]
     names = []
-    for module in modules:
+    for module in iter_modules(commands.__path__, f"{commands.__name__}."):
         part = new_part()
-        import_module(f"agentforge_sessions.entrypoints.cli.commands.{module}").add_to(part)
+        import_module(f"{module.name}.group" if module.ispkg else module.name).add_to(part)
         names += [one.name for one in part.registered_commands]
         names += [one.typer_instance.info.name for one in part.registered_groups]
     listed = typer.main.get_command(app).commands
@@ -53,7 +62,7 @@ def test_every_command_of_every_module_is_listed() -> None:
 def test_a_command_is_described_in_the_list_as_it_describes_itself(
     agentforge: CommandLine,
 ) -> None:
-    for words in ([], ["sandbox"]):
+    for words in ([], ["sandbox"], ["prune"]):
         group = typer.main.get_command(app)
         for word in words:
             group = group.commands[word]
@@ -82,6 +91,28 @@ def test_a_command_loads_what_it_needs_alone(agentforge: CommandLine) -> None:
         } == {"agentforge_sessions.entrypoints.cli.commands.look"}
     assert not loaded_by(*base, "--help") & {*heavy, "agentforge_sessions.harness", "rich"}
     assert not loaded_by(*base, "pause", session_id, "--json") & {"structlog", "rich", "pydantic"}
+
+
+@pytest.mark.parametrize("group", ["prune", "sandbox"])
+def test_a_group_lists_and_completes_its_commands_without_the_engine(group: str) -> None:
+    engines = {f"agentforge_sessions.{name}" for name in ("bootstrap", "prune", "sandbox")}
+    assert not loaded_by(group, "--help") & {*engines, "wasmtime", "rich", "pydantic"}
+    completed = subprocess.run(
+        [sys.executable, "-c", COMPLETED],
+        env={
+            **os.environ,
+            "_AGENTFORGE_COMPLETE": "complete_bash",
+            "COMP_WORDS": f"agentforge {group} ",
+            "COMP_CWORD": "2",
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    listed = typer.main.get_command(app).commands[group].commands
+    assert completed.stdout.split() == list(listed)
+    assert not set(json.loads(completed.stderr)) & {*engines, "wasmtime"}
 
 
 def test_an_event_that_is_heard_is_told_as_ever(agentforge: CommandLine) -> None:

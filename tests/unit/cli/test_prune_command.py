@@ -28,6 +28,7 @@ from tests.unit.cli.conftest import CommandLine, Ended
 
 Prune = Callable[..., Ended]
 OPTIONS = ("--option", "this", "--option", "that")
+COMMANDS = ("restore", "trash", "pin", "unpin", "repair")
 
 
 @pytest.fixture
@@ -39,7 +40,12 @@ def workspaces(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def prune(agentforge: CommandLine, workspaces: Path) -> Prune:
-    return lambda *words: agentforge("prune", "--workspace-root", workspaces, *words)
+    def act(*words: object) -> Ended:
+        command = words[:1] if words[:1] and words[0] in COMMANDS else ()
+        where = ("--workspace-root", workspaces)
+        return agentforge("prune", *command, *where, *words[len(command) :])
+
+    return act
 
 
 @pytest.fixture
@@ -196,14 +202,14 @@ def test_the_trash_gives_back_what_it_was_given(
     old = made(hours=48)
     assert prune("--trash", "--yes").code == 0
     assert there(workspaces) == []
-    (kept,) = prune("--list-trash", "--json").document["trash"]
+    (kept,) = prune("trash", "--json").document["trash"]
     assert kept["session_id"] == old
 
-    back = prune("--restore", old[:8])
+    back = prune("restore", old[:8])
 
     assert back.code == 0
     assert (workspaces / old / "data").stat().st_size == 1000
-    assert prune("--list-trash").out == "The trash is empty.\n"
+    assert prune("trash").out == "The trash is empty.\n"
 
 
 def test_what_was_in_the_trash_for_its_time_goes_for_good(
@@ -216,7 +222,7 @@ def test_what_was_in_the_trash_for_its_time_goes_for_good(
     done = prune("--yes", "--json").document["kinds"]["sandbox"]
 
     assert done["purged"] == [old]
-    gone = prune("--restore", old)
+    gone = prune("restore", old)
     assert gone.code == 3
     assert f"there is no '{old}' in the trash" in gone.err
 
@@ -225,11 +231,11 @@ def test_a_pinned_session_stays_until_it_is_unpinned(
     prune: Prune, made: Callable[..., str], workspaces: Path
 ) -> None:
     old = made(hours=48)
-    assert prune("--pin", old).out == f"{old} is pinned.\n"
-    assert prune("--pin", old).out == f"{old} is already pinned.\n"
+    assert prune("pin", old).out == f"{old} is pinned.\n"
+    assert prune("pin", old).out == f"{old} is already pinned.\n"
     prune("--yes")
     assert there(workspaces) == [old]
-    assert prune("--unpin", old).code == 0
+    assert prune("unpin", old).code == 0
     prune("--yes")
     assert there(workspaces) == []
 
@@ -241,11 +247,11 @@ def test_an_archive_is_kept_of_each_and_brings_it_back(
     done = prune("--archive", tmp_path / "kept", "--yes", "--json").document["kinds"]["sandbox"]
     assert there(workspaces) == []
 
-    back = prune("--restore", done["archives"][old])
+    back = prune("restore", done["archives"][old])
 
     assert back.code == 0
     assert (workspaces / old / "data").stat().st_size == 1000
-    assert f"prune --workspace-root {workspaces} --pin {old}\n" in back.out
+    assert f"prune pin --workspace-root {workspaces} {old}\n" in back.out
 
 
 def test_an_archive_whose_root_is_missing_says_which(
@@ -260,7 +266,7 @@ def test_an_archive_whose_root_is_missing_says_which(
     done = prune("--archive", tmp_path / "kept", "--yes", "--json").document["kinds"]["sandbox"]
     agentforge.new()
     monkeypatch.chdir(tmp_path)
-    refused = agentforge("prune", "--restore", done["archives"][old])
+    refused = agentforge("prune", "restore", done["archives"][old])
     assert refused.code == 3
     assert "there is no directory workspace" in refused.err
 
@@ -275,7 +281,7 @@ def test_a_damaged_archive_is_refused_with_its_name(
     content[len(content) // 2] ^= 1
     archive.write_bytes(content)
 
-    refused = prune("--restore", archive)
+    refused = prune("restore", archive)
 
     assert refused.code == 7
     assert str(archive) in refused.err
@@ -286,16 +292,16 @@ def test_repair_dates_what_has_no_metadata_after_asking(
     prune: Prune, made: Callable[..., str], workspaces: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     legacy = made(hours=0, metadata=False)
-    tried = prune("--repair", "--dry-run")
+    tried = prune("repair", "--dry-run")
     assert "Nothing was written" in tried.out
     assert not (workspaces / legacy / ".metadata.json").exists()
     says("y", monkeypatch)
 
-    done = prune("--repair")
+    done = prune("repair")
 
     assert done.out.endswith("Repaired 1 session.\n")
     assert json.loads((workspaces / legacy / ".metadata.json").read_text())["version"] == 1
-    assert prune("--repair", "--yes").out == "All metadata is in order.\n"
+    assert prune("repair", "--yes").out == "All metadata is in order.\n"
 
 
 def test_a_kind_whose_directory_is_missing_is_an_error_only_when_it_was_asked_for(
@@ -420,16 +426,18 @@ def test_a_root_that_is_refused_while_pruning_is_told_beside_what_went_in_the_ot
 @pytest.mark.parametrize(
     "words",
     [
-        ["--restore", ""],
-        ["--pin", ""],
-        ["--unpin", " "],
+        ["restore", ""],
+        ["pin", ""],
+        ["unpin", " "],
+        ["restore", "--workspace-root", "", "a"],
+        ["repair", "--workspace-root", ""],
+        ["restore", "a", "--dry-run"],
+        ["pin", "a", "--dry-run"],
+        ["trash", "--older-than", "1h"],
+        ["repair", "--trash"],
         ["--archive", ""],
         ["--workspace-root", ""],
         ["--trash-for", "3d"],
-        ["--restore", "a", "--dry-run"],
-        ["--pin", "a", "--dry-run"],
-        ["--list-trash", "--older-than", "1h"],
-        ["--repair", "--trash"],
         ["--keep-state", "complete"],
     ],
     ids=" ".join,
@@ -444,10 +452,45 @@ def test_what_would_be_taken_for_something_else_is_refused_and_nothing_goes(
     """An id out of a variable that is not set prunes nothing; a grace without a trash neither."""
     monkeypatch.chdir(workspaces)
     old = made(hours=48)
+    command = words[:1] if words[0] in COMMANDS else []
     where = [] if "--workspace-root" in words else ["--workspace-root", "."]
-    refused = agentforge("prune", *where, *words, "--yes")
+    yes = ["--yes"] if not command or command == ["repair"] else []
+    refused = agentforge("prune", *command, *where, *words[len(command) :], *yes)
     assert refused.code == 2
     assert words[0] in refused.err
+    assert os.listdir(workspaces) == [old]
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (["--restore", "0000"], "restore ID"),
+        (["--restore=0000"], "restore ID"),
+        (["--list-trash"], "trash"),
+        (["--pin", "0000"], "pin ID"),
+        (["--unpin", "0000"], "unpin ID"),
+        (["--repair"], "repair"),
+        (["--older-than", "1h", "--yes", "--repair"], "repair"),
+    ],
+)
+def test_an_option_that_became_a_command_names_the_command_and_nothing_is_removed(
+    prune: Prune, made: Callable[..., str], workspaces: Path, words: list[str], command: str
+) -> None:
+    old = made(hours=48)
+    refused = prune(*words, "--yes")
+    assert refused.code == 2
+    assert f"is the command 'agentforge prune {command}' now; nothing was done" in refused.err
+    assert os.listdir(workspaces) == [old]
+
+
+@pytest.mark.parametrize("option", [["--yes"], ["--older-than", "1h"], ["--kind", "sandbox"]])
+def test_options_of_prune_before_one_of_its_commands_are_refused(
+    prune: Prune, made: Callable[..., str], workspaces: Path, option: list[str]
+) -> None:
+    old = made(hours=48)
+    refused = prune(*option, "pin", old)
+    assert refused.code == 2
+    assert "does not apply to 'agentforge prune pin'" in refused.err
     assert os.listdir(workspaces) == [old]
 
 
@@ -475,7 +518,7 @@ def test_what_another_prune_removed_before_the_yes_is_told_as_gone_and_is_no_fai
 
     assert done.code == 0
     [said] = done.err.splitlines()
-    assert "9 sessions somebody else had removed: " in said
+    assert "9 sessions had been removed by another process: " in said
     assert said.endswith(" and 6 more")
     assert "kept" not in done.err
 
@@ -571,16 +614,16 @@ def test_a_session_comes_back_from_the_trash_without_its_record(
     prune("--trash", "--yes")
     [record] = (workspaces / ".prune" / "trash").glob("*.json")
     record.unlink()
-    listed = prune("--list-trash")
+    listed = prune("trash")
     assert "empty" not in listed.out
     assert f"its record is lost: {old}" in listed.err
-    assert prune("--list-trash", "--json").document == {"trash": [], "unrecorded": [old]}
-    assert prune("--restore", old).code == 0
+    assert prune("trash", "--json").document == {"trash": [], "unrecorded": [old]}
+    assert prune("restore", old).code == 0
     assert there(workspaces) == [old]
 
 
 def test_who_restores_what_nobody_trashed_changes_nothing(prune: Prune, workspaces: Path) -> None:
-    refused = prune("--restore", str(uuid.UUID(int=1, version=4)))
+    refused = prune("restore", str(uuid.UUID(int=1, version=4)))
     assert refused.code == 3
     assert os.listdir(workspaces) == []
 
@@ -589,7 +632,7 @@ def test_a_session_that_is_not_there_can_not_be_pinned(
     agentforge: CommandLine, prune: Prune, workspaces: Path
 ) -> None:
     agentforge.new()
-    refused = prune("--pin", "nosuch")
+    refused = prune("pin", "nosuch")
     assert refused.code == 3
     assert refused.err == (
         f"error: there is no session nosuch in {workspaces} or {agentforge.base}; "
@@ -601,10 +644,10 @@ def test_a_pin_that_outlived_its_session_can_be_taken_away(
     prune: Prune, made: Callable[..., str], workspaces: Path
 ) -> None:
     old = made(hours=48)
-    prune("--pin", old)
+    prune("pin", old)
     (workspaces / old).rename(workspaces / "elsewhere")
-    assert prune("--unpin", old).out == f"{old} is not pinned.\n"
-    assert prune("--unpin", old).code == 3
+    assert prune("unpin", old).out == f"{old} is not pinned.\n"
+    assert prune("unpin", old).code == 3
 
 
 @pytest.mark.parametrize(
@@ -614,7 +657,6 @@ def test_a_pin_that_outlived_its_session_can_be_taken_away(
         ["--older-than", "soon"],
         ["--trash-for", "24", "--trash"],
         ["--max-size", "much"],
-        ["--pin", "a", "--unpin", "a"],
         ["--keep-last", "-1"],
     ],
 )
@@ -639,7 +681,7 @@ def test_repair_that_can_not_repair_does_not_say_so(
     path.write_bytes(path.read_bytes().replace(b'"version": 1', b'"version": 2'))
     before = path.read_bytes()
 
-    done = prune("--repair", "--yes")
+    done = prune("repair", "--yes")
 
     assert done.code == 1
     assert done.out == "Nothing was repaired.\n"
@@ -690,7 +732,7 @@ def test_the_audit_log_goes_where_it_is_told_to(
         ("removed", old),
     ]
     assert {line["root"] for line in lines} == {str(workspaces)}
-    assert prune("--list-trash", "--audit-log", log).code == 2
+    assert prune("trash", "--audit-log", log).code == 2
 
 
 def test_a_limit_says_how_many_more_are_due(prune: Prune, made: Callable[..., str]) -> None:

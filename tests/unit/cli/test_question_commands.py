@@ -332,7 +332,7 @@ def test_answer_by_file(cli: Run, sessions: QuestionSessions) -> None:
         (["--none", "5"], "there is no question 5"),
         (["-t", "1:a", "-t", "1:b"], "has a text"),
         (["-f", "x", "-s", "1:a"], "the file says it all"),
-        ([], "nobody can be asked here"),
+        ([], "there is no terminal to ask at"),
     ],
 )
 def test_labels_are_checked_before_anything_is_written(

@@ -27,8 +27,8 @@ class TerminalPerson(QuestionSessionPerson):
     """The desk of agents' sessions, where a terminal is at hand.
 
     The questions are those of any question session: they wait in their directory, and can be
-    answered or rejected there as well. Whatever is saved first stands. At the end of the
-    terminal's input (Ctrl-D) nobody is asked here any more, and the run waits for an answer from
+    answered or rejected there as well. The first saved answer counts. At the end of the
+    terminal's input (Ctrl-D) this terminal asks no more, and the run waits for an answer from
     elsewhere.
     """
 
@@ -42,11 +42,11 @@ class TerminalPerson(QuestionSessionPerson):
         terminal: int,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Name the terminal; nobody is asked yet.
+        """Name the terminal; asks nothing yet.
 
         Args:
             sessions: The question sessions.
-            teller: Tells the person of each new question; nobody if None.
+            teller: Notifies the person of each new question, if given.
             output: Where the questions are shown.
             aside: Keeps the run's own picture off the terminal while the context lasts.
             terminal: The descriptor that lines are read from.
@@ -109,7 +109,9 @@ class TerminalPerson(QuestionSessionPerson):
             piece = os.read(self._terminal, 4096) if ready else None
             if piece == b"":
                 self._closed = True
-                self._output.remark("\n   Nobody is asked here any more; the run waits on.")
+                self._output.remark(
+                    "\n   This terminal asks no more; the run waits for answers from elsewhere."
+                )
                 return None
             self._typed += piece or b""
         line, _, self._typed = self._typed.partition(b"\n")

@@ -1,4 +1,4 @@
-"""What every command is given: where the sessions are, how to speak, and the outside world."""
+"""What every command is given: the sessions' directory, the output, and the environment."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 
 BASE_VARIABLE = "AGENTFORGE_BASE"
-"""The environment variable that says where the sessions are."""
+"""The environment variable that names the directory of the sessions."""
 
 _REPEATS = 3
-"""How often a person's word is repeated after somebody else changed the session."""
+"""How often a person's command is repeated after another process changed the session."""
 
 
 def default_base() -> Path | None:
-    """Return where the sessions are if nothing says so, or None for `./.agentforge/sessions`."""
+    """Return the default directory of the sessions, or None for `./.agentforge/sessions`."""
     above = data_folder_above(Path.cwd())
     return None if above is None else above / "sessions"
 
@@ -60,14 +60,14 @@ class Outside:
 
 @frozen
 class Cli:
-    """The global options, and what follows from them.
+    """The global options, and the objects that they select.
 
     Attributes:
         base: Where the sessions are, or None for the default place in the working directory.
         output: Where output goes.
         verbose: Whether events are logged to standard error.
         outside: The clock and the pause.
-        base_given: Whether the base was said, and not found.
+        base_given: Whether the base was given, and not searched for.
     """
 
     base: Path | None
@@ -83,7 +83,7 @@ class Cli:
         return SessionStore(self.base)
 
     def manager(self, desk: QuestionDesk | None = None) -> SessionManager:
-        """Return a manager without a session, that can run no code, and ask only at a desk."""
+        """Return a manager without a session that can run no code, and asks through `desk` only."""
         from ...harness import SessionManager
 
         return SessionManager(self.store(), desk=desk, clock=self.outside.clock)
@@ -101,7 +101,7 @@ class Cli:
         )
 
     def command(self, *words: str) -> str:
-        """Write a command line that means the same sessions as this one does."""
+        """Return a command line that selects the same sessions as this one."""
         said = self.base_given and self.base is not None
         same = not said or os.environ.get(BASE_VARIABLE) == str(self.base)
         start = ["agentforge"] if same else ["agentforge", "--base", str(self.base)]
@@ -127,13 +127,13 @@ class Cli:
     def change(
         self, shortened: str, act: Callable[[SessionManager], _Result]
     ) -> tuple[SessionManager, SessionContext, _Result]:
-        """Load a session and change it; if somebody else was faster, load it anew and repeat.
+        """Load a session and change it; reload and repeat after a conflict.
 
-        What a person says explicitly holds for the session as it is now, so it is repeated up to
+        An explicit command applies to the session's current state, so it is repeated up to
         three times.
 
         Raises:
-            SessionConflict: Somebody else was faster each time.
+            SessionConflict: Another process changed it first each time.
         """
         from ...harness import SessionConflict
 
@@ -151,7 +151,7 @@ class Cli:
 
 
 def cli_of(context: typer.Context, *, json: bool = False) -> Cli:
-    """Return what the global options say, with the command's own `--json` taken in."""
+    """Return the global options, with the command's own `--json` applied."""
     cli = context.find_root().obj
     assert isinstance(cli, Cli)  # noqa: S101 (the callback of the application made it)
     cli.output.json = cli.output.json or json

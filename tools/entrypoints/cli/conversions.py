@@ -1,7 +1,7 @@
 """Values of options that need no conversion are not converted.
 
 typer converts each value by pydantic, which takes as long to load as typer itself; most options are
-not given at all, and most of what is given is plain text, a number or a path. Whatever is not
+not given at all, and most of what is given is plain text, a number or a path. What is not
 beyond doubt is left to typer, and so are all refusals.
 """
 
@@ -18,14 +18,14 @@ from typer.core import TyperCommand
 _CONVERSION: Final = "_runtime_param"
 """Where a parameter of typer keeps its conversion, or None until it is first needed.
 
-The name is typer's own affair: where a version has none, everything is converted as ever.
+The name is private to typer: where a version has none, every value is converted by typer.
 """
 _NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,14}")
 _CHECKS: Final = (
     *(("exists", False), ("writable", False), ("resolve_path", False)),
     *(("path_type", None), ("file_okay", True), ("dir_okay", True)),
 )
-"""What typer looks at in a path beyond its being readable, where nothing else is said."""
+"""What typer checks of a path beyond its being readable, by default."""
 _UNSURE: Final = object()
 
 

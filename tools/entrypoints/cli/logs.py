@@ -20,11 +20,11 @@ _TOLD_ANYWAY: Final = frozenset(
         "session.prune.failed",
     }
 )
-"""Events that a command tells of itself; they are logged only when all events are."""
+"""Events that commands report themselves; they are logged only with all events."""
 
 
 class _StandardError:
-    """A logger that writes to whatever standard error is now."""
+    """A logger that writes to the current standard error."""
 
     def msg(self, message: str) -> None:
         remark(message)

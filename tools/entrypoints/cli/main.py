@@ -6,8 +6,7 @@ import functools
 import os
 import re
 import sys
-from collections.abc import Sequence
-from importlib import import_module
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar, Final, TextIO
 
@@ -17,7 +16,8 @@ from ...result import Failure, Success, attempt
 from .context import BASE_VARIABLE, Cli, Outside, default_base
 from .errors import Interrupted, OutputLost
 from .exit_codes import ExitCode, GuestExit, epilog, exit_code_of
-from .on_demand import GroupOnDemand, Part, new_part
+from .on_demand import GroupOnDemand, Part, parts_in
+from .options import option
 from .output import Output, discard, public_fields, remark
 from .text import safe_lines
 
@@ -28,32 +28,24 @@ _DEBUG_VARIABLE = "AGENTFORGE_DEBUG"
 
 _MODULES: Final = {
     "work": "run resume retry",
-    "agent_work": "tdflow spec drive report",
+    "agent_work": "tdflow spec drive",
+    "report": "report",
     "look": "list show log brief artifacts",
     "act": "pause abort complete budget",
     "housekeeping": "cleanup setup doctor",
-    "prune": "prune",
-    "questions": "ask answer reject history",
+    "prune.group": "prune",
+    "ask": "ask",
+    "answer": "answer reject",
+    "history": "history",
     "mcp": "mcp",
     "terminal": "questions",
-    "sandbox": "sandbox",
+    "sandbox.group": "sandbox",
 }
 """The commands of each module in `entrypoints.cli.commands`, in the order of the help."""
 
 
-@functools.cache
-def _part(module: str) -> typer.Typer:
-    part = new_part()
-    import_module(f"agentforge_sessions.entrypoints.cli.commands.{module}").add_to(part)
-    return part
-
-
 class _Commands(GroupOnDemand):
-    parts: ClassVar[dict[str, Part]] = {
-        name: functools.partial(_part, module)
-        for module, names in _MODULES.items()
-        for name in names.split()
-    }
+    parts: ClassVar[Mapping[str, Part]] = parts_in(f"{__package__}.commands", _MODULES)
 
 
 app = typer.Typer(
@@ -72,25 +64,21 @@ def _global_options(
     context: typer.Context,
     base: Annotated[
         str | None,
-        typer.Option(
-            "--base",
-            metavar="PATH",
+        option(
+            "--base PATH",
+            "Directory of the sessions; .agentforge/sessions here, or in the nearest parent "
+            "directory that has a .agentforge, by default.",
             envvar=BASE_VARIABLE,
-            help="Where the sessions are; .agentforge/sessions here, or in the nearest directory "
-            "above that has a .agentforge, by default.",
-            show_default=False,
         ),
     ] = None,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Tell every event on standard error.")
-    ] = False,
+    verbose: Annotated[bool, option("--verbose, -v", "Log every event to standard error.")] = False,
     no_color: Annotated[
-        bool, typer.Option("--no-color", help="No colour; the variable NO_COLOR does the same.")
+        bool, option("--no-color", "Use no colour; the variable NO_COLOR does the same.")
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Write JSON for programs, errors too.")
+        bool, option("--json", "Write JSON for programs, including errors.")
     ] = False,
-    version: Annotated[bool, typer.Option("--version", help="Tell the version.")] = False,
+    version: Annotated[bool, option("--version", "Show the version.")] = False,
 ) -> None:
     if base == "":
         raise typer.BadParameter("the path is empty", param_hint="--base")
@@ -105,7 +93,7 @@ def _global_options(
         base_given=bool(base),
     )
     if version:
-        _tell_version(output)
+        _show_version(output)
         raise typer.Exit
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
@@ -115,7 +103,7 @@ def _global_options(
     configure_logs(verbose=verbose)
 
 
-def _tell_version(output: Output) -> None:
+def _show_version(output: Output) -> None:
     from importlib.metadata import version
 
     number = version("agentforge-sessions")
@@ -149,19 +137,19 @@ def run(arguments: Sequence[str], outside: Outside | None = None) -> int:
         )
         match outcome:
             case Failure(error):
-                code = _tell_error(error, as_json=as_json)
+                code = _report_error(error, as_json=as_json)
             case Success(value):
                 code = value if isinstance(value, int) else ExitCode.OK
                 if code == ExitCode.INTERRUPTED and not isinstance(
                     code, GuestExit
                 ):  # what the framework makes of Ctrl-C
-                    _tell_error(Interrupted(), as_json=as_json)
+                    _report_error(Interrupted(), as_json=as_json)
     except KeyboardInterrupt:
-        code = _tell_error(Interrupted(), as_json=as_json)
+        code = _report_error(Interrupted(), as_json=as_json)
     except typer.Abort:
-        code = _tell_error(Interrupted(), as_json=as_json)
-    except Exception as error:  # noqa: BLE001 (the boundary: whatever it is, it is told in one line)
-        code = _tell_error(error, as_json=as_json)
+        code = _report_error(Interrupted(), as_json=as_json)
+    except Exception as error:  # noqa: BLE001 (the boundary: every error is reported in one line)
+        code = _report_error(error, as_json=as_json)
     return _flushed(code)
 
 
@@ -202,14 +190,14 @@ def _nowhere() -> TextIO:
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:
-    """Tell whether errors are to be JSON, also those that arise before options are understood."""
+    """Return whether errors are written as JSON, also those raised before options are parsed."""
     options = list(arguments)
     if "--" in options:
         options = options[: options.index("--")]
     return "--json" in options
 
 
-def _tell_error(error: BaseException, *, as_json: bool) -> ExitCode:
+def _report_error(error: BaseException, *, as_json: bool) -> ExitCode:
     usage = isinstance(error, typer.TyperException)
     code = ExitCode.USAGE if usage else exit_code_of(error)
     if os.environ.get(_DEBUG_VARIABLE) == "1":
@@ -271,7 +259,7 @@ def _message(error: BaseException, code: ExitCode) -> str:
 
 
 def _flushed(code: int) -> int:
-    """Write out what is buffered while an error can still be told."""
+    """Flush the output while an error can still be reported."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:

@@ -6,8 +6,10 @@ each command, takes longer than most of them work.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from importlib import import_module
 from typing import Any, ClassVar, Final
 
 import typer
@@ -82,6 +84,28 @@ class GroupOnDemand(TyperGroup):
         TyperGroup(commands=listed.described()).format_commands(ctx, formatter)
 
 
+def parts_in(package: str, modules: Mapping[str, str]) -> dict[str, Part]:
+    """Return what loads each command of a group.
+
+    Args:
+        package: The package of the modules.
+        modules: The commands of each module, in the order of the help, separated by spaces; its
+            `add_to` adds them to a part.
+    """
+    return {
+        name: functools.partial(_load, f"{package}.{module}")
+        for module, names in modules.items()
+        for name in names.split()
+    }
+
+
+@functools.cache
+def _load(module: str) -> typer.Typer:
+    part = new_part()
+    import_module(module).add_to(part)
+    return part
+
+
 def new_part() -> typer.Typer:
     """Return an application to which a module adds its commands."""
     return typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -118,4 +142,4 @@ def _find(part: typer.Typer, name: str) -> CommandInfo | TyperInfo:
     for group in part.registered_groups:
         if group.typer_instance is not None and group.typer_instance.info.name == name:
             return group
-    raise LookupError(f"no command {name} in the module that is said to have it")
+    raise LookupError(f"the module of {name} has no such command")

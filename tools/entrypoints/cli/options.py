@@ -1,25 +1,53 @@
-"""Arguments and options that several commands share."""
+"""Arguments and options that several commands share, and how their values are read."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 import typer
 
 from .conversions import SparingCommand
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 QUESTIONS_OPTION: Final = "--questions"
 """Says where the question sessions are, in every command that has to do with them."""
 _FORMER_OPTION: Final = "--dir"
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_PART: Final = r"(?:\d{1,12}(?:\.\d{1,6})?)[smhdw]"
+_SIZE: Final = re.compile(r"(?i)(\d{1,15})\s*(?:(k|m|g|t)(i?)b?|b)?")
+_POWERS: Final = {"k": 1, "m": 2, "g": 3, "t": 4}
+
+
+def option(usage: str, text: str, **more: Any) -> Any:
+    """Return an option whose default its help does not show.
+
+    Args:
+        usage: Its names and what it takes, as in `-r, --reason TEXT`.
+        text: Its help.
+        more: Further settings of `typer.Option`.
+    """
+    words = usage.replace(",", "").split()
+    names = [word for word in words if word.startswith("-")]
+    if names != words:
+        more["metavar"] = words[-1]
+    return typer.Option(*names, help=text, show_default=False, **more)
+
+
+def argument(metavar: str, text: str, **more: Any) -> Any:
+    """Return an argument whose default its help does not show.
+
+    Args:
+        metavar: Its name in the help.
+        text: Its help.
+        more: Further settings of `typer.Argument`.
+    """
+    return typer.Argument(metavar=metavar, help=text, show_default=False, **more)
 
 
 def complete_session_ids(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Name the sessions whose ids begin with `incomplete`, for the shell."""
-    from pathlib import Path
-
     from ...harness import SessionStore, SessionSummary
 
     given = context.find_root().params.get("base")
@@ -40,33 +68,22 @@ def complete_session_ids(context: typer.Context, incomplete: str) -> list[tuple[
 
 SessionId = Annotated[
     str,
-    typer.Argument(
-        metavar="ID",
-        help="The session's id, or a part of it that no other session's id has.",
-        autocompletion=complete_session_ids,
-        show_default=False,
+    argument(
+        "ID", "The session's id, or an unambiguous part of it.", autocompletion=complete_session_ids
     ),
 ]
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Write JSON for programs, errors too.", show_default=False)
-]
+AsJson = Annotated[bool, option("--json", "Write JSON for programs, including errors.")]
 Follow = Annotated[
-    bool,
-    typer.Option(
-        "--follow",
-        "-f",
-        help="Stay and show each change until the session ends or you press Ctrl-C.",
-        show_default=False,
-    ),
+    bool, option("--follow, -f", "Show each change until the session ends or you press Ctrl-C.")
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.", show_default=False)]
+Yes = Annotated[bool, option("--yes, -y", "Do not ask.")]
 QuestionsDirectory = Annotated[
     str | None,
     typer.Option(
         QUESTIONS_OPTION,
         metavar="DIR",
-        help="Where the question sessions are; AGENTFORGE_QUESTIONS, the configuration's, else "
-        "./.agentforge/questions.",
+        help="Directory of the question sessions; AGENTFORGE_QUESTIONS, the configuration's or "
+        "./.agentforge/questions by default.",
         show_default=False,
     ),
 ]
@@ -77,8 +94,8 @@ SharedQuestions = Annotated[
     bool,
     typer.Option(
         SHARED_OPTION,
-        help="Use the one queue that all projects and programs of yours share: AUQ_SESSION_DIR, "
-        "else auq/sessions in your data directory.",
+        help="Use the queue that all your projects and programs share: AUQ_SESSION_DIR, "
+        "or auq/sessions in your data directory by default.",
     ),
 ]
 
@@ -102,8 +119,6 @@ def questions_directory(given: str | None, *, shared: bool = False) -> Path | No
     Raises:
         typer.BadParameter: It is empty, or both were given.
     """
-    from pathlib import Path
-
     if shared:
         from ...questions import shared_directory
 
@@ -115,3 +130,106 @@ def questions_directory(given: str | None, *, shared: bool = False) -> Path | No
     if given == "":
         raise typer.BadParameter("the path is empty", param_hint=QUESTIONS_OPTION)
     return None if given is None else Path(given)
+
+
+# --------------------------------------------------------------------------------- durations, sizes
+
+
+class InvalidDuration(typer.BadParameter):
+    """A text that is no duration."""
+
+    def __init__(self, given: str, reason: str) -> None:
+        super().__init__(
+            f"{given[:60]!r} {reason}. Write a number and a unit, as in 90m, 24h, 7d or 1h30m "
+            "(s seconds, m minutes, h hours, d days, w weeks)."
+        )
+        self.given = given
+
+
+def parse_duration(text: str) -> timedelta:
+    """Read a duration.
+
+    Args:
+        text: One or more numbers, each with a unit of s, m, h, d or w, the larger units first.
+
+    Raises:
+        InvalidDuration: It is none.
+    """
+    compact = text.strip().lower()
+    if not compact.isascii() or not re.fullmatch(f"(?:{_PART})+", compact):
+        raise InvalidDuration(text, "is not a duration")
+    parts = [(float(part[:-1]), part[-1]) for part in re.findall(_PART, compact)]
+    sizes = [_UNITS[unit] for _, unit in parts]
+    if sizes != sorted(set(sizes), reverse=True):
+        raise InvalidDuration(text, "names a unit twice or a smaller one before a larger one")
+    try:
+        return timedelta(seconds=sum(number * _UNITS[unit] for number, unit in parts))
+    except OverflowError:
+        raise InvalidDuration(text, "is too long") from None
+
+
+def parse_size(text: str, option: str) -> int:
+    """Read a number of bytes: a KB is 1,000 of them, a KiB 1,024.
+
+    Args:
+        text: A whole number, with a unit or without.
+        option: The option that it was given to, for the message.
+
+    Raises:
+        typer.BadParameter: It is none.
+    """
+    found = _SIZE.fullmatch(text.strip()) if text.isascii() else None
+    if found is None:
+        raise typer.BadParameter(
+            f"{text[:60]!r} is no size. Write a whole number and a unit, as in 512MB or 1GiB",
+            param_hint=option,
+        )
+    number, unit, binary = found.groups()
+    base = 1024 if binary else 1000
+    size: int = int(number) * base ** _POWERS.get((unit or "").lower(), 0)
+    return size
+
+
+# ------------------------------------------------------------------------------------------- agents
+
+
+AgentName = Annotated[
+    str,
+    option(
+        "--agent AGENT",
+        "The agent: a command line (prompt on standard input, answer on standard "
+        "output), recorded:DIR, openai:MODEL[@URL] or anthropic:MODEL[@URL].",
+    ),
+]
+AgentTimeout = Annotated[
+    float | None,
+    option(
+        "--agent-timeout SECONDS",
+        "Time limit of one answer; 1800 seconds by default, 600 for an endpoint.",
+        min=0.001,
+    ),
+]
+MaxOutput = Annotated[
+    int | None,
+    option(
+        "--max-output TOKENS", "Maximum tokens of an endpoint's answer; 16000 by default.", min=1
+    ),
+]
+Record = Annotated[
+    Path | None, option("--record DIR", "Record the agent's answers in this directory.")
+]
+Tokens = Annotated[
+    int | None, option("--budget TOKENS", "Tokens allotted; the workflow's own by default.", min=1)
+]
+Component = Annotated[
+    str | None,
+    option("--component, -c NAME", "The component of the specification; the only one by default."),
+]
+NoWait = Annotated[
+    bool, option("--no-wait", "Pause for questions instead of waiting for their answers.")
+]
+About = Annotated[str | None, option("--about TEXT", "Description of what is wanted.")]
+OtherAgent = Annotated[
+    str | None,
+    option("--agent AGENT", "Use this agent instead of the one that an agent's session names."),
+]

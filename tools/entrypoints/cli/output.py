@@ -1,7 +1,7 @@
 """Where output goes: to a person or to a program, never to both.
 
 In JSON there is one document on standard output (or one a line, when something is followed) and
-nothing else. For people, whatever a session holds goes through `cli.text` first. A reader
+nothing else. For people, the contents of sessions go through `cli.text` first. A reader
 that goes away (`| head`) ends the output, not the work.
 """
 
@@ -49,7 +49,7 @@ class Output:
     Attributes:
         json: Whether a program reads.
         color: Whether colour is allowed.
-        closed: Whether the reader went away.
+        closed: Whether the reader disappeared.
     """
 
     def __init__(self, *, json: bool = False, color: bool = True) -> None:
@@ -83,7 +83,7 @@ class Output:
         self._write(text)
 
     def show(self, *renderables: RenderableType) -> None:
-        """Write something rich; its text was made safe by whoever built it.
+        """Write something rich, whose text the caller made safe.
 
         Text is left to the terminal to wrap, so that what is copied from it has no breaks.
         """
@@ -110,7 +110,7 @@ class Output:
     def console(self) -> Console:
         """The terminal (or pipe) at standard output; made when it is first needed."""
         if self._console is None:
-            from .render import make_console
+            from .console import make_console
 
             self._console = make_console(color=self.color, on_broken_pipe=self.close)
         return self._console
@@ -123,14 +123,14 @@ class Output:
         return self.console.is_terminal and not self.console.is_dumb_terminal
 
     def remark(self, text: str) -> None:
-        """Say something to a person on standard error, apart from the result."""
+        """Write a line for a person to standard error, apart from the result."""
         remark(text)
 
     def ask(self, question: str, *, operation: str, yes: bool) -> None:
-        """Return if the person says yes, or said so already with `--yes`.
+        """Return if the person confirms, or did so with `--yes`.
 
         Raises:
-            ConfirmationNeeded: Nobody can be asked.
+            ConfirmationNeeded: There is no terminal.
             Declined: The answer was not yes.
         """
         if yes:
@@ -145,7 +145,7 @@ class Output:
     # -------------------------------------------------------------------------------- plumbing
 
     def close(self) -> None:
-        """Send what is still written to nowhere: the reader went away."""
+        """Discard further output: the reader disappeared."""
         self.closed = True
         discard(sys.stdout)
 
@@ -163,7 +163,7 @@ class Output:
 
 
 def discard(stream: TextIO) -> None:
-    """Send what is still written to `stream`, and what it holds, to nowhere."""
+    """Discard further output of `stream`, and what it has buffered."""
     with suppress(OSError, ValueError, io.UnsupportedOperation):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         try:
@@ -173,11 +173,11 @@ def discard(stream: TextIO) -> None:
 
 
 def remark(text: str) -> None:
-    """Say something to a person on standard error, on one line, if it can be."""
+    """Write a line for a person to standard error, if that is possible."""
     try:
         sys.stderr.write(f"{safe(text)}\n")
         sys.stderr.flush()
-    except OSError:  # the reader went away, or the disk is full: nobody can be told
+    except OSError:  # the reader disappeared, or the disk is full: there is no one to inform
         discard(sys.stderr)
 
 

@@ -1,71 +1,182 @@
-"""What a person sees while phases run: a table that is redrawn, or a line for each event."""
+"""What a person sees during a run: a table that is redrawn, or a line for each event."""
 
 from __future__ import annotations
 
+import shlex
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.table import Table
 from rich.text import Text
 
-from ...harness import PhaseResult, SessionManager
-from .durations import tell_duration
+from ...harness import PhaseResult, SessionManager, TokenBudget
+from ...workflows.workflow_document import Workflow
+from .options import QUESTIONS_OPTION
 from .output import Output
-from .phases_view import PhasesDrawing, PhasesView
-from .render import words
+from .render import PhaseRow, budget_bar, phase_rows, phase_table, words
+from .text import duration_text
 
 if TYPE_CHECKING:
-    from ...workflows import Phase, Workflow
+    from ...workflows import Phase
+    from ...workflows.agent_workflow import AgentPhase
+    from ...workflows.agents import AgentQuestion, TokenUsage
+    from ...workflows.gates import Verdict
+    from ...workflows.job import AgentWork
 
-_HEARTBEAT: Final = "working, "
+    AnyPhase = Phase | AgentPhase
+
+_REFRESHES_PER_SECOND: Final = 8
 
 
-class RunView(PhasesView):
-    """Keeps what is known of a run, for whoever shows it; it is a `workflows.RunObserver`.
+class RunView:
+    """The state of a run, of scripts or of an agent; shows nothing itself.
+
+    It is a `workflows.RunObserver` and a `workflows.agent_observer.AgentObserver`.
 
     Attributes:
-        workflow: What is run, once that is known.
-        last: The result that was recorded last, or None.
-        problem: Why that was no success, or None.
+        session_id: The session, once the run has one.
+        title: The name of what runs, once it is known.
+        workflow: The workflow of scripts, or None.
+        rows: The state of each phase.
+        spent: The budget, once it was read.
+        doing: The current step, in a few words, or None.
+        since: When that step began, on the view's clock.
+        last: The result of a script that was recorded last, or None.
+        problem: Why that result is no success, or None.
+        verdicts: The verdicts of gates in this run, oldest first, each with its phase, round and
+            attempt.
+        questions_dir: The questions directory, if it is not the default of `agentforge answer`.
     """
 
-    def __init__(self, manager: SessionManager) -> None:
-        super().__init__(manager)
+    def __init__(
+        self, manager: SessionManager, *, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._manager = manager
+        self._monotonic = monotonic
+        self.session_id: str | None = None
+        self.title = ""
         self.workflow: Workflow | None = None
+        self.rows: list[PhaseRow] = []
+        self.spent: TokenBudget | None = None
+        self.doing: str | None = None
+        self.since = 0.0
         self.last: PhaseResult | None = None
         self.problem: str | None = None
-        self.running_since: float | None = None
+        self.verdicts: list[tuple[str, int, int, Verdict]] = []
+        self.questions_dir: str | None = None
 
-    def run_started(self, session_id: str, workflow: Workflow, *, resumed: bool) -> None:
-        """Take up what earlier runs did."""
-        del resumed
-        self.workflow = workflow
-        self.take_up(session_id, [phase.name for phase in workflow.phases])
+    # ------------------------------------------------------------------------- how it is shown
 
-    def phase_started(self, phase: Phase, *, attempt: int, position: int, total: int) -> None:
-        """Mark a phase as running."""
-        del phase, total
-        row = self.rows[position - 1]
-        row.state = "running"
-        row.attempt = attempt
-        self.running_since = time.monotonic()
+    def shown(self) -> AbstractContextManager[object]:
+        """Show the run while the context lasts."""
+        return nullcontext()
 
-    def phase_finished(self, phase: Phase, result: PhaseResult, problem: str | None) -> None:
-        """Mark a phase as done or failed."""
-        row = self.row(phase.name)
-        row.state = "succeeded" if problem is None else "failed"
-        row.duration_s = (row.duration_s or 0.0) + result.duration_s
-        row.tokens += phase.tokens
-        self.running_since = None
-        self.last = result
-        self.problem = problem
+    def aside(self) -> AbstractContextManager[object]:
+        """Leave the terminal to a question while the context lasts."""
+        return nullcontext()
+
+    def row(self, name: str) -> PhaseRow:
+        """Return the row of a phase."""
+        return next(row for row in self.rows if row.name == name)
+
+    def answer_command(self, asked: str) -> str:
+        """Return the command by which a person answers."""
+        words = ["agentforge", "answer", asked]
+        if self.questions_dir is not None:
+            words += [QUESTIONS_OPTION, self.questions_dir]
+        return shlex.join(words)
 
     def ended(self) -> None:
-        """Mark a phase whose result was not recorded: the run is over."""
-        super().ended()
-        self.running_since = None
+        """Mark a phase without a recorded result as stopped: the run has ended."""
+        self.doing = None
+        for row in self.rows:
+            if row.state == "running":
+                row.state = "stopped"
+
+    def _do(self, step: str) -> None:
+        self.doing = step
+        self.since = self._monotonic()
+
+    # ------------------------------------------------------------------------------ the events
+
+    def run_started(self, session_id: str, work: Workflow | AgentWork, *, resumed: bool) -> None:
+        """Show the results of earlier runs."""
+        del resumed
+        if isinstance(work, Workflow):
+            self.title, self.workflow = work.name, work
+            names = [phase.name for phase in work.phases]
+        else:
+            self.title = f"{work.workflow.name} {work.name}"
+            names = [phase.name for phase in work.workflow.phases]
+        self.session_id = session_id
+        session = self._manager.current_session
+        done = {row.name: row for row in phase_rows(session)} if session else {}
+        self.rows = [done.get(name, PhaseRow(name)) for name in names]
+        for row in self.rows:
+            if row.state not in {"succeeded", "failed"}:
+                row.state = "pending"
+
+    def phase_started(
+        self, phase: AnyPhase, *, attempt: int, position: int, total: int, round_number: int = 1
+    ) -> None:
+        """Mark a phase as running."""
+        del position, total
+        row = self.row(phase.name)
+        row.state, row.attempt, row.round_number = "running", attempt, round_number
+        self._do(phase.name)
+
+    def agent_called(self, phase: AgentPhase, *, call: int, prompt_tokens: int) -> None:
+        """Show that the agent works."""
+        del call
+        self._do(f"{phase.name}: the agent is thinking (about {prompt_tokens:,} tokens in)")
+
+    def agent_answered(
+        self, phase: AgentPhase, *, usage: TokenUsage, duration_s: float, failure: str | None
+    ) -> None:
+        """Add the cost of an answer."""
+        del failure
+        row = self.row(phase.name)
+        row.tokens += usage.total
+        row.duration_s = (row.duration_s or 0.0) + duration_s
+
+    def gate_started(self, phase: AgentPhase) -> None:
+        """Show that the gate judges."""
+        self._do(f"{phase.name}: the gate {phase.gate.kind} is judging")
+
+    def phase_finished(
+        self, phase: AnyPhase, result: PhaseResult | Verdict, problem: str | None = None
+    ) -> None:
+        """Mark a phase as succeeded or failed."""
+        row = self.row(phase.name)
+        if isinstance(result, PhaseResult):
+            self.last, self.problem = result, problem
+            row.tokens += getattr(phase, "tokens", 0)
+            passed = problem is None
+        else:
+            self.verdicts.append((phase.name, row.round_number, row.attempt, result))
+            passed = result.passed
+        row.state = "succeeded" if passed else "failed"
+        row.duration_s = (row.duration_s or 0.0) + result.duration_s
+        self.doing = None
+
+    def questions_asked(self, asked: str, questions: Sequence[AgentQuestion]) -> None:
+        """Show that the run waits for a person."""
+        self._do(f"waiting for {len(questions)} answers: {self.answer_command(asked)}")
+
+    def budget(self, budget: TokenBudget) -> None:
+        """Take the budget."""
+        self.spent = budget
+
+    def paused(self, reason: str) -> None:
+        """Nothing: the summary says it."""
+
+    def completed(self) -> None:
+        """Nothing: the summary says it."""
 
 
 class LiveRunView(RunView):
@@ -73,26 +184,57 @@ class LiveRunView(RunView):
 
     def __init__(self, manager: SessionManager, output: Output) -> None:
         super().__init__(manager)
-        self._drawing = PhasesDrawing(output)
+        self._output = output
+        self._spinner = Spinner("dots", style="bold cyan")
+        self._live: Live | None = None
 
     def shown(self) -> AbstractContextManager[object]:
         """Draw the table until the context ends, which leaves its last state on the screen."""
-        return self._drawing.live(self._draw)
+        self._live = Live(
+            console=self._output.console,
+            get_renderable=self._draw,
+            refresh_per_second=_REFRESHES_PER_SECOND,
+            vertical_overflow="visible",
+        )
+        return self._live
 
-    def phase_started(self, phase: Phase, *, attempt: int, position: int, total: int) -> None:
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Stop drawing while the context lasts, and go on below."""
+        live = self._live if self._live is not None and self._live.is_started else None
+        if live is not None:
+            live.stop()
+        try:
+            yield
+        finally:
+            if live is not None:
+                live.start()
+
+    def phase_started(
+        self, phase: AnyPhase, *, attempt: int, position: int, total: int, round_number: int = 1
+    ) -> None:
         """Show a phase as running, however short it is."""
-        super().phase_started(phase, attempt=attempt, position=position, total=total)
-        self._drawing.draw_now()
+        super().phase_started(
+            phase, attempt=attempt, position=position, total=total, round_number=round_number
+        )
+        if self._live is not None and self._live.is_started:
+            self._live.refresh()
 
     def _draw(self) -> RenderableType:
-        if self.workflow is None or self.session_id is None:
+        if self.session_id is None:
             return Text()
-        running = next((row for row in self.rows if row.state == "running"), None)
-        since = self.running_since
-        doing = None
-        if running is not None and since is not None:
-            doing = f"{running.name}, {tell_duration(time.monotonic() - since)}"
-        return self._drawing.picture(self, self.workflow.name, doing=doing)
+        title = words(self.title, "bold")
+        title.append_text(words(f"  {self.session_id}", "dim"))
+        parts: list[RenderableType] = [title, phase_table(self.rows)]
+        parts += [verdict_text(*one) for one in self.verdicts]
+        if self.doing is not None:
+            line = Table.grid(padding=(0, 1, 0, 0))
+            lasted = duration_text(self._monotonic() - self.since)
+            line.add_row(self._spinner, words(f"{self.doing}, {lasted}"))
+            parts.append(line)
+        if self.spent is not None:
+            parts.append(budget_bar(self.spent))
+        return Group(*parts)
 
 
 class PlainRunView(RunView):
@@ -102,54 +244,76 @@ class PlainRunView(RunView):
         super().__init__(manager)
         self._output = output
 
-    def run_started(self, session_id: str, workflow: Workflow, *, resumed: bool) -> None:
+    def run_started(self, session_id: str, work: Workflow | AgentWork, *, resumed: bool) -> None:
         """Name the session."""
-        super().run_started(session_id, workflow, resumed=resumed)
+        super().run_started(session_id, work, resumed=resumed)
         word = "Resuming" if resumed else "Running"
-        self._output.line(f"{word} {workflow.name} in session {session_id}")
+        self._output.line(f"{word} {self.title} in session {session_id}")
 
-    def phase_started(self, phase: Phase, *, attempt: int, position: int, total: int) -> None:
+    def phase_started(
+        self, phase: AnyPhase, *, attempt: int, position: int, total: int, round_number: int = 1
+    ) -> None:
         """Name the phase."""
-        super().phase_started(phase, attempt=attempt, position=position, total=total)
-        self._output.line(f"[{position}/{total}] {phase.name}: running, attempt {attempt}")
-
-    def phase_finished(self, phase: Phase, result: PhaseResult, problem: str | None) -> None:
-        """Tell the result."""
-        super().phase_finished(phase, result, problem)
-        told = "succeeded" if problem is None else f"failed: {problem}"
-        self._output.line(
-            f"{self.place(phase.name)}: {told} "
-            f"({tell_duration(result.duration_s)}, {phase.tokens:,} tokens)"
+        super().phase_started(
+            phase, attempt=attempt, position=position, total=total, round_number=round_number
         )
+        if self.workflow is not None:
+            self._write(phase, f"running, attempt {attempt}")
+            return
+        again = f"round {round_number}, " if round_number > 1 else ""
+        self._write(phase, f"{again}attempt {attempt} of {phase.max_attempts}")
+
+    def agent_answered(
+        self, phase: AgentPhase, *, usage: TokenUsage, duration_s: float, failure: str | None
+    ) -> None:
+        """Write the cost."""
+        super().agent_answered(phase, usage=usage, duration_s=duration_s, failure=failure)
+        about = "about " if usage.estimated else ""
+        cost = f"{about}{usage.output_tokens:,} tokens for {usage.input_tokens:,}"
+        self._write(
+            phase, f"{failure or f'agent answered with {cost}'} ({duration_text(duration_s)})"
+        )
+
+    def questions_asked(self, asked: str, questions: Sequence[AgentQuestion]) -> None:
+        """Write the questions."""
+        super().questions_asked(asked, questions)
+        self._output.line(f"Waiting for a person: questions {asked}")
+        for one in questions:
+            self._output.line(f"    {one.prompt}")
+        self._output.line(f"To answer: {self.answer_command(asked)}")
+
+    def phase_finished(
+        self, phase: AnyPhase, result: PhaseResult | Verdict, problem: str | None = None
+    ) -> None:
+        """Write the result."""
+        super().phase_finished(phase, result, problem)
+        lasted = duration_text(result.duration_s)
+        if isinstance(result, PhaseResult):
+            ended = "succeeded" if problem is None else f"failed: {problem}"
+            self._write(phase, f"{ended} ({lasted}, {getattr(phase, 'tokens', 0):,} tokens)")
+        else:
+            word = "passed" if result.passed else "failed"
+            self._write(phase, f"gate {result.gate} {word}: {result.summary} ({lasted})")
+
+    def _write(self, phase: AnyPhase, text: str) -> None:
+        position = 1 + [row.name for row in self.rows].index(phase.name)
+        self._output.line(f"[{position}/{len(self.rows)}] {phase.name}: {text}")
 
 
 def run_view(manager: SessionManager, output: Output) -> RunView:
-    """Choose how a run is shown: silently in JSON, redrawn on a terminal, else in lines."""
+    """Return how a run is shown: not at all in JSON, redrawn on a terminal, else in lines."""
     if output.json:
         return RunView(manager)
     return LiveRunView(manager, output) if output.interactive else PlainRunView(manager, output)
 
 
-@contextmanager
-def sandbox_progress(output: Output) -> Iterator[Callable[[str], None]]:
-    """Show the preparation of the sandbox; gives a function to call with each line of it."""
-    if output.json:
-        yield lambda _line: None
-        return
-    if not output.interactive:
+def verdict_text(phase: str, round_number: int, attempt: int, verdict: Verdict) -> Text:
+    """Return a verdict on one line."""
+    from ...workflows.history import attempt_label
 
-        def tell(line: str) -> None:
-            if not line.startswith(_HEARTBEAT):
-                output.line(f"Sandbox: {line}")
-
-        yield tell
-        return
-    with output.console.status(Text("Sandbox")) as status:
-
-        def update(line: str) -> None:
-            if line.startswith(_HEARTBEAT):
-                status.update(words(f"Sandbox: {line}"))
-            else:
-                output.line(f"Sandbox: {line}")
-
-        yield update
+    mark, style = ("passed", "green") if verdict.passed else ("failed", "red")
+    line = Text(f"{phase}, {attempt_label(round_number, attempt)}  ", "dim")
+    line.append(f"{mark}  ", style)
+    line.append_text(words(f"{verdict.gate}: {verdict.summary}"))
+    line.append(f"  ({duration_text(verdict.duration_s)})", "dim")
+    return line

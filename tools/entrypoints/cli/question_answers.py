@@ -27,7 +27,7 @@ def from_options(
     """Make answers from `--select`, `--text` and `--none`.
 
     Raises:
-        typer.BadParameter: One names no question or no option; the nearest label is told.
+        typer.BadParameter: One names no question or no option; names the nearest label.
     """
     from ...questions import UserAnswer
 
@@ -67,7 +67,7 @@ def from_options(
 
 
 def _split(given: str, questions: Sequence[Question], hint: str) -> tuple[int, str]:
-    """Tell the question's number from the rest."""
+    """Split the question's number from the rest."""
     if len(questions) == 1 and (given in questions[0].labels or not _NUMBERED.fullmatch(given)):
         return 0, given
     found = _NUMBERED.fullmatch(given)
@@ -88,7 +88,7 @@ def _split(given: str, questions: Sequence[Question], hint: str) -> tuple[int, s
 
 
 def _label(given: str, question: Question) -> str:
-    """Return the label that is meant: exactly this one, or the only one but for its case."""
+    """Return the label: exactly this one, or the only one that differs in case alone."""
     if given in question.labels:
         return given
     same = [label for label in question.labels if label.casefold() == given.strip().casefold()]
@@ -103,12 +103,12 @@ def from_person(output: Output, questions: Sequence[Question]) -> list[UserAnswe
     """Ask at the terminal, question by question.
 
     Raises:
-        typer.BadParameter: Nobody can be asked here.
+        typer.BadParameter: There is no terminal.
         KeyboardInterrupt: The person went away; nothing was written.
     """
     if output.json or not sys.stdin.isatty():
         raise typer.BadParameter(
-            "nobody can be asked here; say it with --select, --text or --file",
+            "there is no terminal to ask at; answer with --select, --text or --file",
             param_hint="--select",
         )
     return [_ask(output, index, question) for index, question in enumerate(questions)]

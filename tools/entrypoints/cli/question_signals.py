@@ -26,7 +26,7 @@ class Terminated(BaseException):
 def ended_by_signals() -> Iterator[None]:
     """Run the block; SIGTERM and SIGHUP end it with `Terminated`.
 
-    A signal that somebody handles already, or had ignored (nohup), is left alone; so are all of
+    A signal that already has a handler, or is ignored (nohup), is left alone; so are all of
     them outside the main thread, where Python runs no handlers.
     """
 

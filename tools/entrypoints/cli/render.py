@@ -1,16 +1,14 @@
-"""Sessions as text for people. Whatever they hold goes through `cli.text` on its way."""
+"""Sessions as text for people, made safe by `cli.text`."""
 
 from __future__ import annotations
 
-import os
 import re
-import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
 from attrs import define
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -22,8 +20,7 @@ from ...harness import (
     TokenBudget,
     UnreadableSession,
 )
-from .durations import tell_age, tell_duration
-from .text import safe, safe_lines, shorten
+from .text import age_text, duration_text, safe, safe_lines, shorten
 
 STATE_STYLES: Final = {
     "active": "bold cyan",
@@ -41,7 +38,6 @@ STATE_STYLES: Final = {
     "warn": "bold yellow",
     "fail": "bold red",
 }
-_PIPE_WIDTH: Final = 1000
 _NAME_WIDTH: Final = 11
 _BAR_CELLS: Final = 24
 _LAST_ENTRIES: Final = 8
@@ -51,35 +47,6 @@ _FACTS: Final = re.compile(
     r"(?s)(?:round \d{1,9}(?:, )?)?(?:attempt \d{1,18})?; .*?(?P<seconds>\d{1,9}\.\d\d) s"
     r"(?:; fuel \d{1,20})?(?:; (?P<tokens>\d{1,19}) tokens)?(?:[;\n]|$)"
 )
-
-
-class _Console(Console):
-    """A console that tells its owner when the reader goes away, and lets the work go on."""
-
-    def __init__(self, *, color: bool, on_broken_pipe: Callable[[], None]) -> None:
-        terminal = bool(getattr(sys.stdout, "isatty", lambda: False)())
-        super().__init__(
-            color_system="auto" if color else None,
-            markup=False,
-            highlight=False,
-            emoji=False,
-            width=None if terminal or os.environ.get("COLUMNS") else _PIPE_WIDTH,
-        )
-        self._tell_owner = on_broken_pipe
-
-    def on_broken_pipe(self) -> None:
-        self.quiet = True
-        self._tell_owner()
-
-
-def make_console(*, color: bool, on_broken_pipe: Callable[[], None]) -> Console:
-    """Make the console at standard output.
-
-    Args:
-        color: Whether colour is allowed; it is used on a terminal only.
-        on_broken_pipe: Called when the reader has gone away.
-    """
-    return _Console(color=color, on_broken_pipe=on_broken_pipe)
 
 
 # ------------------------------------------------------------------------------------ small parts
@@ -133,7 +100,7 @@ def field(name: str, value: Text) -> Text:
 
 @define
 class PhaseRow:
-    """What became of one phase, as far as the history tells.
+    """The state of one phase, as far as the history records it.
 
     Attributes:
         name: The phase.
@@ -196,7 +163,7 @@ def phase_table(rows: Sequence[PhaseRow]) -> Table:
             words(row.name),
             state_text(row.state),
             _attempt_text(row) if row.state != "pending" else "",
-            "" if row.duration_s is None else tell_duration(row.duration_s),
+            "" if row.duration_s is None else duration_text(row.duration_s),
             f"{row.tokens:,}" if row.tokens else "",
         )
     return made
@@ -223,7 +190,7 @@ def session_view(
         interrupted: The command that goes on with it, where its worker ended without a word.
     """
     attempt = f", attempt {session.attempt_number}" if session.current_phase else ""
-    age = tell_age((now - session.updated_at).total_seconds())
+    age = age_text((now - session.updated_at).total_seconds())
     parts: list[RenderableType] = [
         field("session", words(session.session_id, "bold")),
         field("state", _state_of(session, interrupted)),
@@ -274,8 +241,8 @@ def _time_split(session: SessionContext) -> list[RenderableType]:
 
     spent = time_spent(session.history)
     parts = (("agent", spent.agent), ("gate", spent.gate), ("person", spent.person))
-    told = ", ".join(f"{name} {tell_duration(seconds)}" for name, seconds in parts)
-    return [field("time", words(told))]
+    parts_text = ", ".join(f"{name} {duration_text(seconds)}" for name, seconds in parts)
+    return [field("time", words(parts_text))]
 
 
 def _title(name: str, shown: int, total: int) -> Text:
@@ -341,7 +308,7 @@ def session_table(
             words(head.workflow_type or ""),
             words(f"{head.current_phase or ''}{attempt}"),
             f"{budget.utilization_percent:.0f} %",
-            tell_age((now - head.updated_at).total_seconds()),
+            age_text((now - head.updated_at).total_seconds()),
         )
     return made
 

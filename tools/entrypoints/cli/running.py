@@ -1,10 +1,10 @@
-"""Running phases from a command: what is shown while they run, and how an end is told."""
+"""Run phases from a command: show the run, summarise it, and end with the exit code it means."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
@@ -12,91 +12,111 @@ from .errors import Interrupted
 from .exit_codes import ExitCode, exit_code_of
 
 if TYPE_CHECKING:
+    from ...harness import SessionContext, SessionManager
     from ...workflows import RunOutcome
     from .context import Cli
-    from .phases_view import PhasesView
+    from .output import Output
+    from .progress import RunView
 
-_TROUBLE = frozenset({ExitCode.CONFLICT, ExitCode.STORAGE, ExitCode.SANDBOX, ExitCode.UNEXPECTED})
-"""Ends of a run that say nothing against going on with it later."""
-
-
-@contextmanager
-def showing(view: PhasesView) -> Iterator[None]:
-    """Show a run while the block runs it."""
-    with view.shown():
-        try:
-            yield
-        finally:
-            view.ended()
+_TROUBLE: Final = frozenset(
+    {ExitCode.CONFLICT, ExitCode.STORAGE, ExitCode.SANDBOX, ExitCode.UNEXPECTED}
+)
+"""Ends of a run after which its session can be resumed later."""
+_HEARTBEAT: Final = "working, "
+_SHOWN_LINES: Final = 12
+_SHOWN_ARTIFACTS: Final = 8
 
 
-@contextmanager
-def told_how_to_go_on(
-    cli: Cli, view: PhasesView, *, can_go_on: Callable[[], bool]
-) -> Iterator[None]:
-    """Tell, when the block ends badly, by which command its session is gone on with.
-
-    Args:
-        cli: The command line.
-        view: The view of the run.
-        can_go_on: Tells whether there is a session that can be gone on with.
-
-    Raises:
-        Interrupted: A person interrupted the block.
-        BaseException: What else it raised.
-    """
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise _interrupted(cli, view) from None
-    except Exception as error:
-        if exit_code_of(error) in _TROUBLE and not cli.output.json and can_go_on():
-            following = cli.command("resume", view.session_id or "")
-            cli.output.remark(f"The session is kept. To go on: {following}")
-        raise
-
-
-def tell_outcome(
+def run_shown(
     cli: Cli,
-    outcome: RunOutcome,
+    manager: SessionManager,
+    view: RunView,
+    act: Callable[[], RunOutcome],
     *,
-    document: Callable[[], dict[str, Any]],
-    tell: Callable[[], None],
+    in_sandbox: bool,
+    following: Callable[[SessionContext, RunOutcome], str],
+    details: Callable[[RunOutcome], dict[str, Any]],
 ) -> None:
-    """Tell how a run ended, and end the command accordingly.
+    """Run, show the run, and write its summary.
 
     Args:
-        cli: The command line.
-        outcome: How the run ended.
-        document: Makes what programs are told.
-        tell: Tells people.
+        cli: The global options.
+        manager: The manager of the session.
+        view: The view of the run.
+        act: Runs.
+        in_sandbox: Whether the run needs the sandbox's interpreter.
+        following: Returns the command that a person most likely wants after the run.
+        details: Returns what the JSON document says of this kind of run.
 
     Raises:
+        Interrupted: A person interrupted the run.
         typer.Exit: The session is not complete.
     """
     from ...harness import SessionState
     from ...workflows.run_outcome import StopCause
 
-    codes = {StopCause.PERSON: ExitCode.PERSON, StopCause.BUDGET: ExitCode.BUDGET}
+    with _resumable(cli, manager, view):
+        if in_sandbox:
+            prepare_sandbox(cli)
+        with view.shown():
+            try:
+                outcome = act()
+            finally:
+                view.ended()
+    session = manager.current_session
+    assert session is not None  # noqa: S101 (a run that returns had one)
     if cli.output.json:
-        cli.output.document(document())
+        from .documents import artifact_document, state_document
+
+        cli.output.document(
+            {
+                **state_document(session, manager.store),
+                "reason": outcome.reason,
+                "phases_done": list(outcome.phases_done),
+                **details(outcome),
+                "artifacts": [artifact_document(one) for one in session.artifacts],
+                "next": following(session, outcome),
+            }
+        )
     else:
-        tell()
+        _write_failure(cli.output, session, view)
+        _write_summary(cli.output, manager, session, outcome.reason, following(session, outcome))
+    codes = {StopCause.PERSON: ExitCode.PERSON, StopCause.BUDGET: ExitCode.BUDGET}
     if outcome.state is not SessionState.COMPLETED:
         raise typer.Exit(codes.get(outcome.cause or StopCause.FAILED, ExitCode.NOT_DONE))
 
 
-def prepare_sandbox(cli: Cli) -> None:
-    """Compile the interpreter where that was never done, and say so, because it takes minutes."""
-    from ...sandbox import prepare, runtime_info
-    from .progress import sandbox_progress
+@contextmanager
+def _resumable(cli: Cli, manager: SessionManager, view: RunView) -> Iterator[None]:
+    """Name the command that resumes the session when the block ends badly."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise _interrupted(cli, view) from None
+    except Exception as error:
+        if (
+            exit_code_of(error) in _TROUBLE
+            and not cli.output.json
+            and _is_open(manager, view.session_id)
+        ):
+            resume = cli.command("resume", view.session_id or "")
+            cli.output.remark(f"The session is kept. To go on: {resume}")
+        raise
 
-    if not runtime_info().cache_warm:
-        with sandbox_progress(cli.output) as tell:
-            prepare(tell)
+
+def _is_open(manager: SessionManager, session_id: str | None) -> bool:
+    """Return whether there is a session that can be resumed."""
+    from ...durable import DurableError
+    from ...harness import HarnessError
+
+    try:
+        session = manager.store.load(session_id) if session_id else None
+    except (HarnessError, DurableError):
+        return False
+    return session is not None and not session.state.is_terminal
 
 
-def _interrupted(cli: Cli, view: PhasesView) -> Interrupted:
+def _interrupted(cli: Cli, view: RunView) -> Interrupted:
     if view.session_id is None:
         return Interrupted("interrupted; no phase was begun")
     return Interrupted(
@@ -104,3 +124,102 @@ def _interrupted(cli: Cli, view: PhasesView) -> Interrupted:
         f"To go on: {cli.command('resume', view.session_id)}",
         session_id=view.session_id,
     )
+
+
+# ------------------------------------------------------------------------------------ the summary
+
+
+def _write_failure(output: Output, session: SessionContext, view: RunView) -> None:
+    """Write the output of a script that failed, or what a gate found."""
+    if view.problem is not None and view.last is not None:
+        for name, text in (("stderr", view.last.stderr), ("stdout", view.last.stdout)):
+            lines = text.rstrip().splitlines()
+            cut = f" (the last {_SHOWN_LINES} lines)" if len(lines) > _SHOWN_LINES else ""
+            _write_block(output, f"{name} of {session.current_phase}{cut}:", lines[-_SHOWN_LINES:])
+    verdict = view.verdicts[-1][-1] if view.verdicts else None
+    if verdict is not None and not verdict.passed:
+        lines = "\n".join(verdict.evidence).splitlines()
+        more = len(lines) - _SHOWN_LINES
+        cut_off = [f"({more} more lines are in the history)"] if more > 0 else []
+        title = f"What the gate found in {session.current_phase}:"
+        _write_block(output, title, [*lines[:_SHOWN_LINES], *cut_off])
+
+
+def _write_block(output: Output, title: str, lines: list[str]) -> None:
+    if lines:
+        output.line()
+        output.line(title)
+    for line in lines:
+        output.line(f"    {line}")
+
+
+def _write_summary(
+    output: Output,
+    manager: SessionManager,
+    session: SessionContext,
+    reason: str | None,
+    following: str,
+) -> None:
+    from .render import budget_bar, field, state_text, words
+
+    store = manager.store
+    fields = [field("state", state_text(session.state.value))]
+    if reason:
+        fields.append(field("reason", words(reason)))
+    fields += [
+        field("session", words(session.session_id)),
+        field("file", words(store.session_path(session.session_id))),
+        field("workspace", words(store.workspace_path(session.session_id))),
+    ]
+    paths = list(dict.fromkeys(one.path for one in session.artifacts))
+    if paths:
+        more = len(paths) - _SHOWN_ARTIFACTS
+        named = ", ".join(paths[:_SHOWN_ARTIFACTS]) + (f" and {more} more" if more > 0 else "")
+        fields.append(field("artifacts", words(named)))
+    fields += [
+        field("budget", budget_bar(session.token_budget)),
+        field("next", words(following, "bold")),
+    ]
+    output.line()
+    output.show(*fields)
+
+
+# ------------------------------------------------------------------------------------ the sandbox
+
+
+def prepare_sandbox(cli: Cli) -> None:
+    """Compile the interpreter if that was never done, and show it, because it takes minutes."""
+    from ...sandbox import prepare, runtime_info
+
+    if not runtime_info().cache_warm:
+        with sandbox_progress(cli.output) as write:
+            prepare(write)
+
+
+@contextmanager
+def sandbox_progress(output: Output) -> Iterator[Callable[[str], None]]:
+    """Show the preparation of the sandbox; yields the function that takes each line of it."""
+    if output.json:
+        yield lambda _line: None
+        return
+    if not output.interactive:
+
+        def write(line: str) -> None:
+            if not line.startswith(_HEARTBEAT):
+                output.line(f"Sandbox: {line}")
+
+        yield write
+        return
+    from rich.text import Text
+
+    from .render import words
+
+    with output.console.status(Text("Sandbox")) as status:
+
+        def update(line: str) -> None:
+            if line.startswith(_HEARTBEAT):
+                status.update(words(f"Sandbox: {line}"))
+            else:
+                output.line(f"Sandbox: {line}")
+
+        yield update

@@ -1,4 +1,7 @@
-"""A prompt on a workspace: what is typed runs in one interpreter of the sandbox that is kept."""
+"""Code in the sandbox at a terminal: its output, its cancellation, and a prompt that runs it.
+
+On a terminal output is made safe and shown as it arrives; elsewhere it is written as it was.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,16 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from .guest_output import GuestOutput
-from .output import Output, remark
+from .errors import OutputLost
+from .output import Output, discard, remark
+from .text import safe_lines
 
 if TYPE_CHECKING:
     from ...sandbox import CancelToken, Sandbox, SandboxResult
 
+STREAMS: Final = ("stdout", "stderr")
 _ENDS: Final = frozenset({"exit", "exit()", "quit", "quit()"})
 
 _TURN: Final = """\
@@ -35,6 +40,78 @@ def __agentforge_input__(source, name):
 __agentforge_input__({source!a}, {name!a})
 """
 """Runs a statement as a prompt does: the value of an expression is shown."""
+
+
+def write_bytes(stream: TextIO, data: bytes) -> None:
+    """Write bytes as they are.
+
+    Raises:
+        OutputLost: They can't be written; a reader that went away is none of that.
+    """
+    try:
+        stream.flush()
+        stream.buffer.write(data)
+        stream.flush()
+    except BrokenPipeError:
+        discard(stream)
+    except OSError as error:
+        discard(stream)
+        raise OutputLost(error) from error
+
+
+def write_safely(stream: TextIO, text: str) -> None:
+    """Write text to a terminal, with everything that it could act on spelled out.
+
+    Raises:
+        OutputLost: It can't be written; a reader that went away is none of that.
+    """
+    try:
+        stream.write(safe_lines(text))
+        stream.flush()
+    except BrokenPipeError:
+        discard(stream)
+    except OSError as error:
+        discard(stream)
+        raise OutputLost(error) from error
+
+
+class GuestOutput:
+    """Hands on what one execution prints.
+
+    A terminal is shown each line when it is printed. Anything else is given the whole output at
+    the end, from the result: it is complete, and what runs makes no call for each line.
+    """
+
+    def __init__(self) -> None:
+        self._shown: dict[str, list[str]] = {
+            name: [] for name in STREAMS if getattr(sys, name).isatty()
+        }
+
+    def callback(self, name: str) -> Callable[[str], object] | None:
+        """Return the callback that shows a stream as it arrives, or None."""
+        if name not in self._shown:
+            return None
+
+        def show(text: str) -> None:
+            self._shown[name].append(text)
+            write_safely(getattr(sys, name), text)
+
+        return show
+
+    def finish(self, result: SandboxResult) -> None:
+        """Write the part of the result's output that was not shown yet."""
+        for name in STREAMS:
+            whole: str = getattr(result, name)
+            if name not in self._shown:
+                write_bytes(getattr(sys, name), whole.encode("utf-8", "replace"))
+                continue
+            shown = "".join(self._shown[name])
+            if not whole.startswith(shown):
+                remark(f"note: {name} was written to by other ways too; this is all of it:")
+                shown = ""
+            write_safely(getattr(sys, name), whole[len(shown) :])
+            if whole and not whole.endswith("\n"):
+                write_safely(getattr(sys, name), "\n")
 
 
 def run_cancellable(act: Callable[[CancelToken], SandboxResult]) -> SandboxResult:
@@ -72,7 +149,7 @@ def run_cancellable(act: Callable[[CancelToken], SandboxResult]) -> SandboxResul
 
 
 def is_complete(source: str) -> bool:
-    """Tell whether a statement can be run, or is to be gone on with on the next line.
+    """Return whether a statement is complete, or continues on the next line.
 
     What this Python can't make sense of is left to the sandbox's, which may be a later one.
     """
@@ -102,7 +179,7 @@ class Shell:
         self._output = output
         self._document = document
         self._turns = 0
-        self._told_lost = False
+        self._reported_lost = False
         self._interactive = not output.json and sys.stdin.isatty() and sys.stdout.isatty()
 
     def run(self) -> None:
@@ -178,14 +255,14 @@ class Shell:
             self._output.json_line({"turn": self._turns, **self._document(result)})
             return
         lost = result.metadata["state_lost"]
-        if lost is not None and not self._told_lost:
+        if lost is not None and not self._reported_lost:
             remark(f"note: this is a new interpreter, without the variables of before ({lost})")
         guest.finish(result)
-        self._told_lost = result.trapped is not None and result.exit_code is None
-        if self._told_lost:
-            told = {"cancelled": "interrupted"}.get(
+        self._reported_lost = result.trapped is not None and result.exit_code is None
+        if self._reported_lost:
+            reason = {"cancelled": "interrupted"}.get(
                 str(result.trapped), f"stopped ({result.trapped})"
             )
-            remark(f"{told}: the variables are lost, the files are kept")
+            remark(f"{reason}: the variables are lost, the files are kept")
         elif result.exit_code not in (0, 1):
             remark(f"note: the code exited with {result.exit_code}")

@@ -1,4 +1,4 @@
-"""Text that may come from anybody, made fit for a terminal.
+"""Text of unknown origin, made safe for a terminal; durations and ages as text.
 
 A session's goal, details, paths and names can hold anything: escape sequences that move the cursor
 or set the clipboard, marks that reorder what is read, line breaks that fake a line of our own.
@@ -47,3 +47,31 @@ def safe_lines(text: object) -> str:
 def shorten(text: str, limit: int) -> str:
     """Return `text`, cut to `limit` characters with an ellipsis at its end where it is longer."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def duration_text(seconds: float) -> str:
+    """Write a duration in its two largest units, as in "2 h 5 min"; short ones with decimals."""
+    if seconds < 60:
+        return f"{max(seconds, 0):.{2 if seconds < 9.995 else 1}f} s"
+    whole = int(seconds)
+    for size, unit, smaller_size, smaller in (
+        (86400, "d", 3600, "h"),
+        (3600, "h", 60, "min"),
+        (60, "min", 1, "s"),
+    ):
+        if whole >= size:
+            rest = whole % size // smaller_size
+            return f"{whole // size} {unit}" + (f" {rest} {smaller}" if rest else "")
+    return f"{whole} s"
+
+
+def age_text(seconds: float) -> str:
+    """Write how long ago something was, in its largest unit: "5 min ago", "just now"."""
+    if seconds < -60:
+        return f"in {duration_text(-seconds)}"
+    if seconds < 5:
+        return "just now"
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s")):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit} ago"
+    return "just now"

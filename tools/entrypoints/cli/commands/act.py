@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..context import Cli, cli_of
-from ..options import AsJson, SessionId, Yes
+from ..options import AsJson, SessionId, Yes, option
 
 if TYPE_CHECKING:
     from ....harness import SessionManager
 
-_Reason = Annotated[
-    str | None,
-    typer.Option("--reason", "-r", help="Why; it goes into the history.", show_default=False),
-]
+_Reason = Annotated[str | None, option("--reason, -r", "The reason; recorded in the history.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -42,7 +39,7 @@ def abort(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """End a session badly, for good; asks first."""
+    """Abort a session for good; asks first."""
     cli = cli_of(context, json=as_json)
     _, session = cli.load(session_id)
     if not session.state.is_terminal:
@@ -55,7 +52,7 @@ def abort(
 
 
 def complete(context: typer.Context, session_id: SessionId, as_json: AsJson = False) -> None:
-    """End an active session well, for good."""
+    """Mark an active session as completed, for good."""
     cli = cli_of(context, json=as_json)
     _lead(cli, session_id, lambda manager: manager.complete())
 
@@ -75,14 +72,8 @@ def _lead(cli: Cli, session_id: str, act: Callable[[SessionManager], Any]) -> No
 def budget(
     context: typer.Context,
     session_id: SessionId,
-    extend: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Allot N more tokens.", show_default=False),
-    ] = None,
-    record: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Record N tokens as spent.", show_default=False),
-    ] = None,
+    extend: Annotated[int | None, option("--extend N", "Allot N more tokens.", min=1)] = None,
+    record: Annotated[int | None, option("--record N", "Record N tokens as spent.", min=1)] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show a session's token budget, extend it, or record tokens spent."""

@@ -1,43 +1,32 @@
-"""Commands by which an agent works: tdflow, spec, drive; and the report of a session."""
+"""Commands by which an agent works: tdflow, spec, drive."""
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..agent_options import (
+from ..agent_running import choose_agent, start_agent
+from ..context import cli_of
+from ..options import (
     About,
     AgentName,
     AgentTimeout,
+    AsJson,
     Component,
     MaxOutput,
     NoWait,
     Record,
     Tokens,
+    argument,
+    option,
 )
-from ..context import Cli, cli_of, default_base
-from ..options import AsJson, SessionId
-from ..running import prepare_sandbox, showing, tell_outcome, told_how_to_go_on
 
 if TYPE_CHECKING:
-    from ....adapters.question_channel import QuestionSessionPerson
-    from ....harness import SessionContext, SessionManager, SessionStore
-    from ....workflows import RunOutcome
-    from ....workflows.agent_runner import AgentRunner
-    from ....workflows.agents import PhaseAgent
     from ....workflows.agents.port import AgentChoice
     from ....workflows.job import AgentWork
     from ....workflows.workflow_document import Input
-    from ..agent_view import AgentView
-
-_SHOWN_EVIDENCE = 12
-_WAIT_S = 86_400.0 * 365
 
 
 def add_to(app: typer.Typer) -> None:
@@ -45,20 +34,15 @@ def add_to(app: typer.Typer) -> None:
     app.command("tdflow", short_help="Have an agent develop a component test first.")(tdflow)
     app.command("spec", short_help="Have an agent write a specification with you.")(spec)
     app.command("drive")(drive)
-    app.command("report", short_help="Write the story of a session as one HTML page.")(report)
 
 
 def tdflow(
     context: typer.Context,
-    specification: Annotated[
-        Path,
-        typer.Argument(metavar="SPEC", help="The specification file.", show_default=False),
-    ],
+    specification: Annotated[Path, argument("SPEC", "The specification file.")],
     agent: AgentName,
     component: Component = None,
     unittest: Annotated[
-        bool,
-        typer.Option("--unittest", help="The tests are unittest's instead of pytest's."),
+        bool, option("--unittest", "Use unittest for the tests instead of pytest.")
     ] = False,
     budget: Tokens = None,
     agent_timeout: AgentTimeout = None,
@@ -82,37 +66,21 @@ def tdflow(
                 for phase in workflow.phases
             ],
         )
-    chosen = _chosen(agent, agent_timeout, max_output)
+    chosen = choose_agent(agent, agent_timeout, max_output)
     work = _component_work(workflow, specification, component, chosen)
-    _start(cli, work, budget=budget, record=record, wait=not no_wait)
+    start_agent(cli, work, budget=budget, record=record, wait=not no_wait)
 
 
 def spec(
     context: typer.Context,
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME",
-            help="What the specification is called: 1 to 64 of a-z 0-9 _ -.",
-            show_default=False,
-        ),
-    ],
+    name: Annotated[str, argument("NAME", "Name of the specification: 1 to 64 of a-z 0-9 _ -.")],
     agent: AgentName,
     about: About = None,
     about_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--about-file", metavar="FILE", help="What is wanted, in a file.", show_default=False
-        ),
+        Path | None, option("--about-file FILE", "File with a description of what is wanted.")
     ] = None,
     begin_with: Annotated[
-        Path | None,
-        typer.Option(
-            "--from",
-            metavar="SPEC",
-            help="A specification that is there already, as the first draft.",
-            show_default=False,
-        ),
+        Path | None, option("--from SPEC", "An existing specification, as the first draft.")
     ] = None,
     budget: Tokens = None,
     agent_timeout: AgentTimeout = None,
@@ -132,26 +100,18 @@ def spec(
         workflow=SPEC,
         name=name,
         subject=subject or name,
-        agent=_chosen(agent, agent_timeout, max_output),
+        agent=choose_agent(agent, agent_timeout, max_output),
         inputs=[] if begin_with is None else [_draft(begin_with, name)],
     )
-    _start(cli, work, budget=budget, record=record, wait=not no_wait)
+    start_agent(cli, work, budget=budget, record=record, wait=not no_wait)
 
 
 def drive(
     context: typer.Context,
-    workflow: Annotated[
-        Path,
-        typer.Argument(
-            metavar="WORKFLOW.yaml", help="The agent's workflow file.", show_default=False
-        ),
-    ],
+    workflow: Annotated[Path, argument("WORKFLOW.yaml", "The agent's workflow file.")],
     agent: AgentName,
     specification: Annotated[
-        Path | None,
-        typer.Option(
-            "--spec", metavar="SPEC", help="The specification it works from.", show_default=False
-        ),
+        Path | None, option("--spec SPEC", "The specification it works from.")
     ] = None,
     component: Component = None,
     about: About = None,
@@ -172,69 +132,19 @@ def drive(
         )
     loaded = load_agent_workflow(workflow)
     if specification is not None:
-        chosen = _chosen(agent, agent_timeout, max_output)
+        chosen = choose_agent(agent, agent_timeout, max_output)
         work = _component_work(loaded, specification, component, chosen, about)
     else:
         work = _work(
             workflow=loaded,
             name=loaded.name,
             subject=about,
-            agent=_chosen(agent, agent_timeout, max_output),
+            agent=choose_agent(agent, agent_timeout, max_output),
         )
-    _start(cli, work, budget=budget, record=record, wait=not no_wait)
-
-
-def report(
-    context: typer.Context,
-    session_id: SessionId,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="Where to write it; to ID.html here by default, - is standard output.",
-            show_default=False,
-        ),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Write the story of a session as one HTML page that opens without a network."""
-    from ....durable import DirectoryLock, OsFileSystem, replace_file
-    from ....workflows.report import session_report
-
-    cli = cli_of(context, json=as_json)
-    manager, session = cli.load(session_id)
-    if out == Path("-"):
-        if cli.output.json:
-            raise typer.BadParameter("the page and --json can't share standard output")
-        cli.output.page(session_report(session, manager.store))
-        return
-    place = _report_place(out if out is not None else Path(f"{session.session_id}.html"))
-    page = session_report(session, manager.store)
-    fs = OsFileSystem()
-    with DirectoryLock(fs, place.parent, follow=True) as lock:
-        replace_file(fs, lock.fd, place.name, [page.encode()], path=place)
-    if cli.output.json:
-        cli.output.document({"session_id": session.session_id, "path": str(place)})
-    else:
-        cli.output.line(f"Wrote {out or place.name}")
+    start_agent(cli, work, budget=budget, record=record, wait=not no_wait)
 
 
 # -------------------------------------------------------------------------------------- the work
-
-
-def _report_place(path: Path) -> Path:
-    """Return the file that is written, behind links; refuse what a file must not take the place of.
-
-    A page is put in place of what is there by its name: of a device that would be the end.
-    """
-    place = Path(os.path.realpath(path))
-    if place.exists() and not place.is_file():
-        raise typer.BadParameter(
-            f"{place} is there and is no regular file; nothing was written", param_hint="--out"
-        )
-    return place
 
 
 def _draft(path: Path, name: str) -> Input:
@@ -267,32 +177,8 @@ def _text(path: Path, option: str) -> str:
         raise typer.BadParameter(f"{path} can't be read: {error}", param_hint=option) from error
 
 
-def _chosen(agent: str, timeout_s: float | None, max_output: int | None) -> AgentChoice:
-    from ....workflows.agents.choice import parse_agent
-
-    try:
-        return parse_agent(agent, timeout_s=timeout_s, max_output=max_output)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--agent") from error
-
-
-def _made(choice: AgentChoice, *, first_phase: str | None = None) -> PhaseAgent:
-    """Make an agent that can be asked; one that can't is refused before anything is begun."""
-    from ....workflows.agents import AgentUnavailable
-    from ....workflows.agents.choice import check_agent, make_agent
-
-    try:
-        agent = make_agent(choice)
-        check_agent(agent, first_phase=first_phase)
-    except (AgentUnavailable, ValueError) as error:
-        raise typer.BadParameter(
-            f"{error}; no session was begun or changed", param_hint="--agent"
-        ) from error
-    return agent
-
-
 def _work(**given: Any) -> AgentWork:
-    """Say what is to be done; what is wrong with it was said on the command line."""
+    """Return a job; its faults are those of the command line."""
     from ....workflows.errors import InvalidWorkflow
     from ....workflows.job import AgentWork
 
@@ -309,7 +195,7 @@ def _component_work(
     agent: AgentChoice,
     about: str | None = None,
 ) -> AgentWork:
-    """Read the specification first: what is wrong with it is told before a session is begun."""
+    """Read the specification first, so that its faults are reported before a session begins."""
     from ....workflows.specification_document import load_specification
 
     loaded = load_specification(specification)
@@ -322,204 +208,3 @@ def _component_work(
         component_id=chosen.component_id,
         agent=agent,
     )
-
-
-def _start(
-    cli: Cli, work: AgentWork, *, budget: int | None, record: Path | None, wait: bool
-) -> None:
-    from ....workflows.agents import Recorder
-
-    assert work.agent is not None  # noqa: S101 (each command asks for one)
-    asked = [phase.name for phase in work.workflow.phases if phase.prompt is not None]
-    agent = _made(work.agent, first_phase=asked[0] if asked else None)
-    if record is not None:
-        agent = Recorder(agent, record)
-    run_agent(cli, lambda runner: runner.start(work, agent, token_budget=budget), wait=wait)
-
-
-def go_on(
-    cli: Cli,
-    session_id: str,
-    *,
-    agent: str | None,
-    max_output: int | None = None,
-    wait: bool,
-    retry: bool = False,
-    reason: str | None = None,
-    back_to: str | None = None,
-) -> None:
-    """Go on with an agent's session, for `resume` and `retry`; with another agent if named."""
-    other = _other_agent(cli, session_id, agent, max_output)
-    if retry:
-        run_agent(
-            cli, lambda runner: runner.retry(session_id, reason, other, back_to=back_to), wait=wait
-        )
-    else:
-        run_agent(cli, lambda runner: runner.resume(session_id, other), wait=wait)
-
-
-def _other_agent(
-    cli: Cli, session_id: str, agent: str | None, max_output: int | None
-) -> PhaseAgent | None:
-    """Make the agent that is named now, or the session's own with another limit; else None."""
-    from attrs import evolve
-
-    from ....workflows.job import AgentWork
-
-    if agent is not None:
-        return _made(_chosen(agent, None, max_output))
-    if max_output is None:
-        return None
-    named = AgentWork.of_session(cli.store(), session_id).agent
-    return None if named is None else _made(evolve(named, max_output=max_output))
-
-
-def run_agent(cli: Cli, act: Callable[[AgentRunner], RunOutcome], *, wait: bool) -> None:
-    """Run, show what happens, and tell how it ended."""
-    from ....bootstrap import build_agent_runner
-    from ..agent_view import agent_view
-
-    directory = _questions_of(cli.store())
-    view: AgentView
-
-    def aside() -> AbstractContextManager[object]:
-        return view.aside()
-
-    manager = cli.manager(_desk(cli, directory, aside))
-    view = agent_view(manager, cli.output)
-    if cli.outside.gates is None:
-        prepare_sandbox(cli)
-    view.questions_dir = None if directory is None else str(directory)
-    runner = build_agent_runner(
-        manager=manager,
-        gates=cli.outside.gates,
-        observer=view,
-        answers_timeout_s=_WAIT_S if wait else 0.0,
-    )
-    with (
-        told_how_to_go_on(cli, view, can_go_on=lambda: view.session_id is not None),
-        showing(view),
-    ):
-        outcome = act(runner)
-    session = manager.current_session
-    assert session is not None  # noqa: S101 (a run that returns had one)
-    tell_outcome(
-        cli,
-        outcome,
-        document=lambda: _document(cli, manager, session, view, outcome),
-        tell=lambda: _tell(cli, manager, session, view, outcome),
-    )
-
-
-def _questions_of(store: SessionStore) -> Path | None:
-    """Return where the questions of a base are: beside its sessions, where people look."""
-    from ....harness.session_store import DEFAULT_BASE_PATH
-
-    base = store.base_path
-    return None if base in {DEFAULT_BASE_PATH, default_base()} else base.parent / "questions"
-
-
-def _desk(
-    cli: Cli, directory: Path | None, aside: Callable[[], AbstractContextManager[object]]
-) -> QuestionSessionPerson:
-    """Return where agents' questions are put; the person is told of each as of any other.
-
-    Where this command has a terminal, the person is asked at it besides.
-    """
-    from ....adapters.question_channel import QuestionSessionPerson, agents_questions
-    from ....questions import Notifier, load_config
-
-    sessions = agents_questions(directory)
-    teller = Notifier(load_config().notify, sessions.base_dir, terminal=sys.stderr)
-    if cli.output.json or sys.stdin is None or not sys.stdin.isatty():
-        return QuestionSessionPerson(sessions=sessions, teller=teller)
-    from ..asking_here import TerminalPerson
-
-    return TerminalPerson(
-        sessions=sessions,
-        teller=teller,
-        output=cli.output,
-        aside=aside,
-        terminal=sys.stdin.fileno(),
-    )
-
-
-def _next_command(cli: Cli, session: SessionContext, view: AgentView, outcome: RunOutcome) -> str:
-    from ....workflows.run_outcome import StopCause
-
-    session_id = session.session_id
-    if session.state.is_terminal:
-        return cli.command("report", session_id)
-    if outcome.waiting_for is not None:
-        return view.answer_command(outcome.waiting_for)
-    reason = outcome.reason or ""
-    if outcome.cause is StopCause.PERSON and "retry --from " in reason:
-        back_to = reason.split("retry --from ", 1)[1].split(" ", 1)[0]
-        return cli.command("retry", session_id, "--from", back_to)
-    if "extend the budget by " in reason:
-        amount = reason.split("extend the budget by ", 1)[1].split(" ", 1)[0].replace(",", "")
-        return cli.command("budget", session_id, "--extend", amount)
-    return cli.command("retry" if "only retry" in reason else "resume", session_id)
-
-
-def _document(
-    cli: Cli,
-    manager: SessionManager,
-    session: SessionContext,
-    view: AgentView,
-    outcome: RunOutcome,
-) -> dict[str, Any]:
-    from ..documents import artifact_document, state_document
-
-    return {
-        **state_document(session, manager.store),
-        "reason": outcome.reason,
-        "phases_done": list(outcome.phases_done),
-        "attempts": dict(outcome.attempts),
-        "waiting_for": outcome.waiting_for,
-        "cause": None if outcome.cause is None else outcome.cause.value,
-        "verdicts": [
-            {"phase": phase, "round": number, "attempt": attempt, **verdict.to_json()}
-            for phase, number, attempt, verdict in view.verdicts
-        ],
-        "artifacts": [artifact_document(one) for one in session.artifacts],
-        "next": _next_command(cli, session, view, outcome),
-    }
-
-
-def _tell(
-    cli: Cli,
-    manager: SessionManager,
-    session: SessionContext,
-    view: AgentView,
-    outcome: RunOutcome,
-) -> None:
-    from .. import render
-
-    output = cli.output
-    last = view.verdicts[-1][-1] if view.verdicts else None
-    if last is not None and not last.passed and last.evidence:
-        output.line()
-        output.line(f"What the gate found in {session.current_phase}:")
-        lines = "\n".join(last.evidence).splitlines()
-        for line in lines[:_SHOWN_EVIDENCE]:
-            output.line(f"    {line}")
-        if len(lines) > _SHOWN_EVIDENCE:
-            output.line(f"    ({len(lines) - _SHOWN_EVIDENCE} more lines are in the history)")
-    store = manager.store
-    told = [render.field("state", render.state_text(session.state.value))]
-    if outcome.reason:
-        told.append(render.field("reason", render.words(outcome.reason)))
-    told += [
-        render.field("session", render.words(session.session_id)),
-        render.field("workspace", render.words(store.workspace_path(session.session_id))),
-    ]
-    paths = list(dict.fromkeys(one.path for one in session.artifacts))
-    if paths:
-        told.append(render.field("artifacts", render.words(", ".join(paths[:8]))))
-    told += [
-        render.field("budget", render.budget_bar(session.token_budget)),
-        render.field("next", render.words(_next_command(cli, session, view, outcome), "bold")),
-    ]
-    output.line()
-    output.show(*told)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..context import Cli, cli_of
-from ..durations import parse_duration
 from ..exit_codes import ExitCode
-from ..options import AsJson, Yes
+from ..options import AsJson, Yes, option, parse_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +23,7 @@ _DEFAULT_DAYS = 30.0
 def add_to(app: typer.Typer) -> None:
     """Add these commands to the application."""
     app.command("cleanup", short_help="Delete sessions that ended long ago; asks first.")(cleanup)
-    app.command("setup", short_help="Compile the sandbox's interpreter; harmless to repeat.")(setup)
+    app.command("setup", short_help="Compile the sandbox's interpreter; safe to repeat.")(setup)
     app.command("doctor", short_help="Check this machine and the sessions.")(doctor)
 
 
@@ -35,20 +34,16 @@ def cleanup(
     context: typer.Context,
     older_than: Annotated[
         timedelta | None,
-        typer.Option(
-            "--older-than",
+        option(
+            "--older-than DURATION",
+            "Delete those that ended longer ago than this, as in 7d; 30d by default.",
             parser=parse_duration,
-            metavar="DURATION",
-            help="Those that ended longer ago than this, as in 7d; 30d by default.",
-            show_default=False,
         ),
     ] = None,
     days: Annotated[
-        float | None, typer.Option(min=0, hidden=True, help="The same, in days.")
+        float | None, option("--days", "The same, in days.", min=0, hidden=True)
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what would go.", show_default=False)
-    ] = False,
+    dry_run: Annotated[bool, option("--dry-run", "Only show what would be removed.")] = False,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
@@ -79,11 +74,11 @@ def cleanup(
             yes=yes,
         )
         done = run(target, policy, only=old, outside=outside)
-    gone = {*done.deleted_sessions, *done.unfinished_sessions}
-    kept = [name for one in old if (name := one.candidate.session_id) not in gone]
+    removed = {*done.deleted_sessions, *done.unfinished_sessions}
+    kept = [name for one in old if (name := one.candidate.session_id) not in removed]
     if dry_run:
         kept = []
-    _tell_cleanup(cli, days, old, done, kept, dry_run=dry_run)
+    _report_cleanup(cli, days, old, done, kept, dry_run=dry_run)
     if kept:
         raise typer.Exit(ExitCode.NOT_DONE)
 
@@ -103,7 +98,7 @@ def _days(older_than: timedelta | None, days: float | None) -> float:
 def _show_old(cli: Cli, old: Sequence[Decision]) -> None:
     from ....prune import human_bytes
     from .. import render
-    from ..durations import tell_age
+    from ..text import age_text
 
     if not old:
         cli.output.line("No session ended that long ago.")
@@ -115,13 +110,13 @@ def _show_old(cli: Cli, old: Sequence[Decision]) -> None:
         made.add_row(
             render.words(candidate.session_id),
             render.state_text(candidate.state or ""),
-            tell_age((now - candidate.dated_at).total_seconds()),
+            age_text((now - candidate.dated_at).total_seconds()),
             human_bytes(candidate.size_bytes),
         )
     cli.output.show(made)
 
 
-def _tell_cleanup(
+def _report_cleanup(
     cli: Cli,
     days: float,
     old: Sequence[Decision],
@@ -168,9 +163,9 @@ def _counted(number: int) -> str:
 
 
 def setup(context: typer.Context, as_json: AsJson = False) -> None:
-    """Make the base directory and compile the sandbox's interpreter; harmless to repeat."""
+    """Create the base directory and compile the sandbox's interpreter; safe to repeat."""
     from ....sandbox import prepare
-    from ..progress import sandbox_progress
+    from ..running import sandbox_progress
 
     cli = cli_of(context, json=as_json)
     store = cli.store()
@@ -178,8 +173,8 @@ def setup(context: typer.Context, as_json: AsJson = False) -> None:
     store.ensure_directory()
     if not cli.output.json:
         cli.output.line(f"{'Made' if made else 'Found'} {store.base_path.absolute()}")
-    with sandbox_progress(cli.output) as tell:
-        info = prepare(tell)
+    with sandbox_progress(cli.output) as write:
+        info = prepare(write)
     if cli.output.json:
         cli.output.document(
             {
@@ -199,8 +194,9 @@ def setup(context: typer.Context, as_json: AsJson = False) -> None:
 
 
 def doctor(context: typer.Context, as_json: AsJson = False) -> None:
-    """Check this machine and the sessions, and say what to do about what is found."""
-    from ..checks import Status, examine
+    """Check this machine and the sessions, with advice on each problem."""
+    from ..checks import examine
+    from ..findings import Status
 
     cli = cli_of(context, json=as_json)
     findings = list(examine(cli.store(), now=cli.outside.clock()))

@@ -1,17 +1,18 @@
-"""Commands that only look: list, show, log, brief, artifacts."""
+"""Commands that only read: list, show, log, brief, artifacts."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from ..context import Cli, cli_of
-from ..durations import parse_duration
-from ..options import AsJson, Follow, SessionId
+from ..options import AsJson, Follow, SessionId, option, parse_duration
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
         SessionStore,
         UnreadableSession,
     )
+
+
+_POLL_SECONDS: Final = 0.5
+"""The interval between two looks at a session's file."""
 
 
 class StateName(StrEnum):
@@ -45,33 +50,25 @@ def add_to(app: typer.Typer) -> None:
 
 def list_sessions(
     context: typer.Context,
-    state: Annotated[
-        StateName | None, typer.Option(help="Only those in this state.", show_default=False)
-    ] = None,
+    state: Annotated[StateName | None, option("--state", "Only those in this state.")] = None,
     workflow: Annotated[
-        str | None,
-        typer.Option(metavar="TYPE", help="Only those of this workflow type.", show_default=False),
+        str | None, option("--workflow TYPE", "Only those of this workflow type.")
     ] = None,
-    limit: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Only the first N.", show_default=False),
-    ] = None,
+    limit: Annotated[int | None, option("--limit N", "Only the first N.", min=1)] = None,
     older_than: Annotated[
         timedelta | None,
-        typer.Option(
+        option(
+            "--older-than DURATION",
+            "Only those not changed for at least this long, as in 24h.",
             parser=parse_duration,
-            metavar="DURATION",
-            help="Only those not changed for at least this long, as in 24h.",
-            show_default=False,
         ),
     ] = None,
     younger_than: Annotated[
         timedelta | None,
-        typer.Option(
+        option(
+            "--younger-than DURATION",
+            "Only those changed within this time, as in 7d.",
             parser=parse_duration,
-            metavar="DURATION",
-            help="Only those changed within this time, as in 7d.",
-            show_default=False,
         ),
     ] = None,
     as_json: AsJson = False,
@@ -177,9 +174,7 @@ def _document(manager: SessionManager, session: SessionContext) -> dict[str, Any
 
 
 def _follow(cli: Cli, manager: SessionManager, session_id: str) -> None:
-    from ..following import follow
-
-    changes = follow(manager.store, session_id, sleep=cli.outside.sleep)
+    changes = _changes(manager.store, session_id, sleep=cli.outside.sleep)
     if cli.output.json:
         for session in changes:
             cli.output.json_line(_document(manager, session))
@@ -203,25 +198,56 @@ def _follow(cli: Cli, manager: SessionManager, session_id: str) -> None:
                 return
 
 
+def _changes(
+    store: SessionStore, session_id: str, *, sleep: Callable[[float], None]
+) -> Iterator[SessionContext]:
+    """Yield the session as it is, and again at each new revision, until it has ended.
+
+    Between two looks only the file's status is read; the file itself only when that changed.
+
+    Args:
+        store: Where the session is.
+        session_id: Which.
+        sleep: How to wait between two looks.
+
+    Raises:
+        SessionNotFound: There is none, or it was deleted meanwhile.
+        SessionCorrupted: Its file is no session (any more).
+    """
+    from ....harness import SessionNotFound
+
+    path = store.session_path(session_id)
+    seen: tuple[int, ...] | None = None
+    revision: int | None = None
+    while True:
+        mark: tuple[int, ...] = ()
+        try:
+            status = os.stat(path, follow_symlinks=False)
+            mark = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        except OSError:
+            pass  # the store says what is wrong
+        if mark != seen or not mark:
+            session = store.load(session_id)
+            if session is None:
+                raise SessionNotFound(session_id, path=store.base_path)
+            seen = mark
+            if session.revision != revision:
+                revision = session.revision
+                yield session
+                if session.state.is_terminal:
+                    return
+        sleep(_POLL_SECONDS)
+
+
 def log(
     context: typer.Context,
     session_id: SessionId,
-    limit: Annotated[
-        int | None,
-        typer.Option(
-            "--limit",
-            "-n",
-            min=0,
-            metavar="N",
-            help="Only the last N entries.",
-            show_default=False,
-        ),
-    ] = None,
+    limit: Annotated[int | None, option("--limit, -n N", "Only the last N entries.", min=0)] = None,
     number: Annotated[int | None, typer.Option("--number", min=0, hidden=True)] = None,
     following: Follow = False,
     as_json: AsJson = False,
 ) -> None:
-    """Tell a session's history, the oldest entry first."""
+    """Show a session's history, the oldest entry first."""
     cli = cli_of(context, json=as_json)
     manager, session = cli.load(session_id)
     total = len(session.history)
@@ -251,9 +277,8 @@ def log(
 def _follow_log(cli: Cli, manager: SessionManager, session_id: str, begin: int) -> None:
     from .. import render
     from ..documents import entry_document
-    from ..following import follow
 
-    for session in follow(manager.store, session_id, sleep=cli.outside.sleep):
+    for session in _changes(manager.store, session_id, sleep=cli.outside.sleep):
         for index in range(begin, len(session.history)):
             entry = session.history[index]
             if cli.output.json:
@@ -269,11 +294,11 @@ def brief(
     context: typer.Context,
     session_id: SessionId,
     max_tokens: Annotated[
-        int, typer.Option("--max-tokens", min=1, help="The most that the text may count.")
+        int, typer.Option("--max-tokens", min=1, help="Maximum length of the briefing.")
     ] = 2000,
     as_json: AsJson = False,
 ) -> None:
-    """Write the text that primes the next worker of a session."""
+    """Write the briefing of a session for its next worker."""
     from ....harness.briefing import estimate_tokens
 
     cli = cli_of(context, json=as_json)
@@ -295,12 +320,10 @@ def brief(
 def artifacts(
     context: typer.Context,
     session_id: SessionId,
-    phase: Annotated[
-        str | None, typer.Option(help="Only those of this phase.", show_default=False)
-    ] = None,
+    phase: Annotated[str | None, option("--phase", "Only those of this phase.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the files that a session's phases made, the oldest first."""
+    """List the files that a session's phases produced, oldest first."""
     cli = cli_of(context, json=as_json)
     manager, session = cli.load(session_id)
     found = session.get_artifacts(phase)

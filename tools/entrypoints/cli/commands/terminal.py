@@ -1,4 +1,4 @@
-"""The command in which a person answers the questions that wait."""
+"""`agentforge questions`: answer waiting questions in a terminal or a browser."""
 
 from __future__ import annotations
 
@@ -16,28 +16,23 @@ from ..options import (
     QuestionsCommand,
     QuestionsDirectory,
     SharedQuestions,
+    argument,
+    option,
     questions_directory,
 )
-from .questions import complete_question_ids
+from ..question_sessions import complete_question_ids
 
 if TYPE_CHECKING:
     from ....questions import QuestionSessions
 
-_Web = Annotated[
-    bool,
-    typer.Option(
-        "--web", help="Show them in a browser on this machine instead.", show_default=False
-    ),
-]
+_Web = Annotated[bool, option("--web", "Show them in a browser on this machine instead.")]
 _Port = Annotated[
     int | None,
-    typer.Option(
-        "--port",
-        metavar="N",
+    option(
+        "--port N",
+        "With --web: the port on 127.0.0.1, 0 for any free one; 8765 by default.",
         min=0,
         max=65535,
-        help="With --web: the port on 127.0.0.1, 0 for any free one; 8765 by default.",
-        show_default=False,
     ),
 ]
 
@@ -51,11 +46,10 @@ def questions(
     context: typer.Context,
     session: Annotated[
         str | None,
-        typer.Argument(
-            metavar="ID",
-            help="The question session to open, or the beginning of its id.",
+        argument(
+            "ID",
+            "The question session to open, or the beginning of its id.",
             autocompletion=complete_question_ids,
-            show_default=False,
         ),
     ] = None,
     directory: QuestionsDirectory = None,
@@ -64,10 +58,9 @@ def questions(
     port: _Port = None,
     bell: Annotated[
         bool | None,
-        typer.Option(
+        option(
             "--bell/--no-bell",
-            help="Ring the bell for a new question; the default is `bell` in [notify].",
-            show_default=False,
+            "Ring the bell for a new question; the default is `bell` in [notify].",
         ),
     ] = None,
     theme: Annotated[

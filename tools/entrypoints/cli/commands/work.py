@@ -8,19 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..agent_options import MaxOutput, NoWait, OtherAgent
+from ..agent_running import resume_agent
 from ..context import Cli, cli_of
-from ..options import AsJson, SessionId
-from ..running import prepare_sandbox, showing, tell_outcome, told_how_to_go_on
-from .agent_work import go_on
+from ..options import AsJson, MaxOutput, NoWait, OtherAgent, SessionId, argument, option
+from ..running import run_shown
 
 if TYPE_CHECKING:
-    from ....harness import SessionContext, SessionManager
+    from ....harness import SessionContext
     from ....workflows import RunOutcome, WorkflowRunner
     from ..progress import RunView
-
-_SHOWN_LINES = 12
-_SHOWN_ARTIFACTS = 8
 
 
 def add_to(app: typer.Typer) -> None:
@@ -32,10 +28,7 @@ def add_to(app: typer.Typer) -> None:
 
 def run(
     context: typer.Context,
-    workflow: Annotated[
-        Path,
-        typer.Argument(metavar="WORKFLOW.yaml", help="The workflow file.", show_default=False),
-    ],
+    workflow: Annotated[Path, argument("WORKFLOW.yaml", "The workflow file.")],
     as_json: AsJson = False,
 ) -> None:
     """Run a workflow in a new session."""
@@ -54,11 +47,11 @@ def resume(
     no_wait: NoWait = False,
     as_json: AsJson = False,
 ) -> None:
-    """Go on with a session, whatever became of its last worker."""
+    """Resume a session after a pause, a failure or a crash."""
     cli = cli_of(context, json=as_json)
     whole = cli.store().resolve(session_id)
     if _is_agents(cli, whole):
-        go_on(cli, whole, agent=agent, max_output=max_output, wait=not no_wait)
+        resume_agent(cli, whole, agent=agent, max_output=max_output, wait=not no_wait)
     else:
         _require_no_agent(whole, agent)
         _work(cli, lambda runner: runner.resume(whole))
@@ -68,22 +61,11 @@ def retry(
     context: typer.Context,
     session_id: SessionId,
     reason: Annotated[
-        str | None,
-        typer.Option(
-            "--reason",
-            "-r",
-            help="What is different this time; it goes into the history.",
-            show_default=False,
-        ),
+        str | None, option("--reason, -r", "What is different this time; recorded in the history.")
     ] = None,
     back_to: Annotated[
         str | None,
-        typer.Option(
-            "--from",
-            metavar="PHASE",
-            help="Go back to this phase, failed or not, and on from there; of agents' sessions.",
-            show_default=False,
-        ),
+        option("--from PHASE", "Repeat from this phase on, failed or not; agents' sessions only."),
     ] = None,
     agent: OtherAgent = None,
     max_output: MaxOutput = None,
@@ -94,7 +76,7 @@ def retry(
     cli = cli_of(context, json=as_json)
     whole = cli.store().resolve(session_id)
     if _is_agents(cli, whole):
-        go_on(
+        resume_agent(
             cli,
             whole,
             agent=agent,
@@ -121,7 +103,7 @@ def _is_agents(cli: Cli, session_id: str) -> bool:
 
 
 def _require_no_agent(session_id: str, agent: str | None) -> None:
-    """Refuse an agent that nobody would ask."""
+    """Refuse an agent that would never be called."""
     if agent is not None:
         raise typer.BadParameter(
             f"no agent works in session {session_id}: its workflow runs scripts",
@@ -133,41 +115,24 @@ def _require_no_agent(session_id: str, agent: str | None) -> None:
 
 
 def _work(cli: Cli, act: Callable[[WorkflowRunner], RunOutcome]) -> None:
-    """Run, show what happens, and tell how it ended."""
     from ....workflows import WorkflowRunner
     from ..progress import run_view
 
     manager = cli.working_manager()
     view = run_view(manager, cli.output)
-    with told_how_to_go_on(cli, view, can_go_on=lambda: _is_open(manager, view)):
-        if cli.outside.executor is None:
-            prepare_sandbox(cli)
-        with showing(view):
-            outcome = act(WorkflowRunner(manager, view))
-    session = manager.current_session
-    assert session is not None  # noqa: S101 (a run that returns had one)
-    tell_outcome(
+    run_shown(
         cli,
-        outcome,
-        document=lambda: _document(cli, manager, session, view, outcome),
-        tell=lambda: _tell(cli, manager, session, view, outcome),
+        manager,
+        view,
+        lambda: act(WorkflowRunner(manager, view)),
+        in_sandbox=cli.outside.executor is None,
+        following=lambda session, _: _next_command(cli, session, view),
+        details=lambda _: _details(view),
     )
 
 
-def _is_open(manager: SessionManager, view: RunView) -> bool:
-    """Tell whether there is a session that can be gone on with."""
-    from ....durable import DurableError
-    from ....harness import HarnessError
-
-    try:
-        session = manager.store.load(view.session_id) if view.session_id else None
-    except (HarnessError, DurableError):
-        return False
-    return session is not None and not session.state.is_terminal
-
-
 def _next_command(cli: Cli, session: SessionContext, view: RunView) -> str:
-    """Name the command that a person most likely wants now."""
+    """Return the command that a person most likely wants now."""
     session_id = session.session_id
     if session.state.is_terminal:
         return cli.command("artifacts" if session.artifacts else "show", session_id)
@@ -183,16 +148,9 @@ def _next_command(cli: Cli, session: SessionContext, view: RunView) -> str:
     return cli.command("resume", session_id)
 
 
-def _document(
-    cli: Cli, manager: SessionManager, session: SessionContext, view: RunView, outcome: RunOutcome
-) -> dict[str, Any]:
-    from ..documents import artifact_document, state_document
-
+def _details(view: RunView) -> dict[str, Any]:
     last = view.last
     return {
-        **state_document(session, manager.store),
-        "reason": outcome.reason,
-        "phases_done": list(outcome.phases_done),
         "phases": [
             {
                 "name": row.name,
@@ -214,43 +172,4 @@ def _document(
             "stdout": last.stdout,
             "stderr": last.stderr,
         },
-        "artifacts": [artifact_document(one) for one in session.artifacts],
-        "next": _next_command(cli, session, view),
     }
-
-
-def _tell(
-    cli: Cli, manager: SessionManager, session: SessionContext, view: RunView, outcome: RunOutcome
-) -> None:
-    from .. import render
-
-    output = cli.output
-    if view.problem is not None and view.last is not None:
-        for name, text in (("stderr", view.last.stderr), ("stdout", view.last.stdout)):
-            lines = text.rstrip().splitlines()
-            if lines:
-                cut = f" (the last {_SHOWN_LINES} lines)" if len(lines) > _SHOWN_LINES else ""
-                output.line()
-                output.line(f"{name} of {session.current_phase}{cut}:")
-                for line in lines[-_SHOWN_LINES:]:
-                    output.line(f"    {line}")
-    told = [render.field("state", render.state_text(session.state.value))]
-    if outcome.reason:
-        told.append(render.field("reason", render.words(outcome.reason)))
-    store = manager.store
-    told += [
-        render.field("session", render.words(session.session_id)),
-        render.field("file", render.words(store.session_path(session.session_id))),
-        render.field("workspace", render.words(store.workspace_path(session.session_id))),
-    ]
-    paths = list(dict.fromkeys(one.path for one in session.artifacts))
-    if paths:
-        more = len(paths) - _SHOWN_ARTIFACTS
-        named = ", ".join(paths[:_SHOWN_ARTIFACTS]) + (f" and {more} more" if more > 0 else "")
-        told.append(render.field("artifacts", render.words(named)))
-    told += [
-        render.field("budget", render.budget_bar(session.token_budget)),
-        render.field("next", render.words(_next_command(cli, session, view), "bold")),
-    ]
-    output.line()
-    output.show(*told)

@@ -1,4 +1,4 @@
-"""What a prune of several kinds shows: what would go before, what became of each after."""
+"""What a prune of several kinds shows: the plan before, and the result of each after."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define
 
-from ...prune.domain import PruneResult
-from ...prune.errors import PruneError
-from ...prune.policy import Reason
-from ...prune.sizes import human_bytes
-from .durations import tell_age
+from .....prune.domain import PruneResult
+from .....prune.errors import PruneError
+from .....prune.policy import Reason
+from .....prune.sizes import human_bytes
+from ...text import age_text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ...bootstrap import PruneKind
-    from ...prune import Decision, PruneObserver, RetentionPolicy
-    from ...sandbox.prune_target import PruneEvents
-    from .context import Cli
+    from .....bootstrap import PruneKind
+    from .....prune import Decision, PruneObserver, RetentionPolicy
+    from .....sandbox.prune_target import PruneEvents
+    from ...context import Cli
 
 _SHOWN: Final = 200
 _NAMED: Final = 3
@@ -51,8 +51,8 @@ class Work:
     Attributes:
         kind: The sessions.
         policy: The rules.
-        found: What a dry run said; None where its root can't be looked at.
-        done: What the run did; None in a dry run, and where its root was refused.
+        found: The result of the dry run; None if the root can't be read.
+        done: The result of the run; None in a dry run, or if the root was refused.
         failed: Why its root was refused, or None.
     """
 
@@ -128,7 +128,7 @@ def _named(ids: Sequence[str]) -> str:
 
 
 def show(cli: Cli, works: Sequence[Work], *, archived: bool, trashed: bool) -> None:
-    """Show what would go, why, and what is left alone because nobody can date it."""
+    """Show what would be removed, why, and what is left alone."""
     for work in works:
         if work.failed is not None and work.found is None:
             cli.output.remark(f"warning: {work.name}: {work.failed}")
@@ -165,7 +165,7 @@ def _are(count: int) -> str:
 
 
 def _show_table(cli: Cli, removals: Sequence[tuple[Work, Decision]]) -> None:
-    from . import render
+    from ... import render
 
     now = cli.outside.clock()
     made = render.table("KIND", "ID", "STATE", "LAST USED", "SIZE", "WHY", right=("SIZE",))
@@ -175,7 +175,7 @@ def _show_table(cli: Cli, removals: Sequence[tuple[Work, Decision]]) -> None:
             work.name,
             render.words(candidate.session_id),
             render.state_text(candidate.state or ""),
-            tell_age((now - candidate.dated_at).total_seconds()),
+            age_text((now - candidate.dated_at).total_seconds()),
             human_bytes(candidate.size_bytes),
             ", ".join(_WHY[reason] for reason in one.reasons),
         )
@@ -210,8 +210,8 @@ def _skipped(result: PruneResult | None) -> dict[str, list[str]]:
 
 
 def observer(advance: Callable[[], None], events: PruneEvents) -> PruneObserver:
-    """Make an observer that tells the events of a prune and moves a bar on."""
-    from ...sandbox.prune_target import PruneEvents
+    """Return an observer that logs the events of a prune and advances a progress bar."""
+    from .....sandbox.prune_target import PruneEvents
 
     class Progress(PruneEvents):
         def deleted(self, session_id: str, *, size_bytes: int, trashed: bool) -> None:
@@ -241,8 +241,8 @@ def progress(cli: Cli, count: int) -> Iterator[Callable[[], None]]:
 # ------------------------------------------------------------------------------------------ after
 
 
-def tell(cli: Cli, works: Sequence[Work], missing: Mapping[str, Path], *, dry_run: bool) -> None:
-    """Tell what became of each."""
+def report(cli: Cli, works: Sequence[Work], missing: Mapping[str, Path], *, dry_run: bool) -> None:
+    """Report the result of each kind."""
     if cli.output.json:
         cli.output.document(
             {
@@ -257,13 +257,13 @@ def tell(cli: Cli, works: Sequence[Work], missing: Mapping[str, Path], *, dry_ru
         return
     for work in works:
         if work.done is not None:
-            _tell_work(cli, work, work.done)
+            _report_kind(cli, work, work.done)
     for work in works:
         if work.failed is not None and work.found is not None:
             cli.output.remark(f"error: {work.failed}")
 
 
-def _tell_work(cli: Cli, work: Work, done: PruneResult) -> None:
+def _report_kind(cli: Cli, work: Work, done: PruneResult) -> None:
     for error, ids in _by_text(done.errors).items():
         if len(ids) <= _NAMED:
             for session_id in ids:
@@ -274,7 +274,9 @@ def _tell_work(cli: Cli, work: Work, done: PruneResult) -> None:
         were = "was" if len(ids) == 1 else "were"
         cli.output.remark(f"warning: {_named(ids)} {were} kept: {why}")
     if gone := work.spared(Reason.GONE):
-        cli.output.remark(f"{counted(len(gone))} somebody else had removed: {_named(gone)}")
+        cli.output.remark(
+            f"{counted(len(gone))} had been removed by another process: {_named(gone)}"
+        )
     if spared := work.spared(Reason.RECENT):
         cli.output.remark(f"{counted(len(spared))} no longer had to go: {_named(spared)}")
     if done.busy:

@@ -1,0 +1,195 @@
+"""Remove what the rules of a prune name, in one directory after another."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+from attrs import evolve
+
+from ...context import Cli
+from ...errors import Interrupted, OutputLost
+from ...exit_codes import ExitCode, exit_code_of
+from .options import outside_of
+
+if TYPE_CHECKING:
+    from .....bootstrap import PruneKind
+    from .....prune import Disposal, Outside, RetentionPolicy
+    from .view import Work
+
+
+def remove(
+    cli: Cli,
+    kinds: Mapping[str, PruneKind],
+    policies: Mapping[str, RetentionPolicy],
+    disposal: Disposal,
+    missing: Mapping[str, Path],
+    *,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Show what would go, ask, remove it, and report the result.
+
+    Args:
+        cli: The global options.
+        kinds: The kinds of sessions.
+        policies: The rules of each kind.
+        disposal: How sessions are removed.
+        missing: The default directories that do not exist.
+        dry_run: Whether nothing is removed.
+        yes: Whether to skip the confirmation.
+
+    Raises:
+        typer.Exit: A directory was refused, or something that was to go is still there.
+    """
+    from .....prune import human_bytes
+    from . import view
+
+    if "questions" in kinds and not dry_run:
+        _end_unattended(cli, kinds["questions"].target.root)
+    works = _look(cli, kinds, policies, disposal, dry_run=dry_run)
+    count = sum(len(work.removals) for work in works)
+    trashed = disposal.grace is not None
+    lost: OutputLost | None = None
+
+    def show() -> None:
+        if not cli.output.json:
+            for name, root in missing.items():
+                cli.output.line(f"{name}: there is no directory {root}.")
+            view.show(cli, works, archived=disposal.archiver is not None, trashed=trashed)
+
+    # Without a reader, show it later: a log on a full disk must not keep the disk from being freed.
+    later = yes and not dry_run and not cli.output.interactive
+    if not later:
+        show()
+    if not dry_run:
+        if count:
+            verb = "Move to the trash" if trashed else "Remove for good"
+            freed = human_bytes(sum(work.freed for work in works))
+            cli.output.ask(
+                f"{verb} {view.counted(count)} ({freed})?",
+                operation=f"pruning {view.counted(count)}",
+                yes=yes,
+            )
+        _apply(cli, works, disposal)
+    if later:
+        try:
+            show()
+        except OutputLost as error:
+            lost = error
+    view.report(cli, works, missing, dry_run=dry_run)
+    if lost is not None:
+        raise lost
+    failed = [work.failed for work in works if work.failed is not None]
+    if failed:
+        raise typer.Exit(exit_code_of(failed[0]))
+    if any(work.is_undone for work in works):
+        raise typer.Exit(ExitCode.NOT_DONE)
+
+
+def _look(
+    cli: Cli,
+    kinds: Mapping[str, PruneKind],
+    policies: Mapping[str, RetentionPolicy],
+    disposal: Disposal,
+    *,
+    dry_run: bool,
+) -> list[Work]:
+    """Look through each root; one that is refused keeps no other from being pruned."""
+    from .....prune import PruneError
+    from .....prune import prune as run
+    from .....sandbox.prune_target import prune_events
+    from .view import Work
+
+    works = [Work(kind, policies[name]) for name, kind in kinds.items()]
+    freed: Counter[int] = Counter()  # by device: what those before it are to free
+    for work in works:
+        try:
+            work.found = run(
+                work.kind.target,
+                work.policy,
+                dry_run=True,
+                disposal=disposal,
+                observer=prune_events(work.name) if dry_run else None,
+                outside=_freeing(outside_of(cli), freed),
+            )
+        except PruneError as error:
+            if len(works) == 1:
+                raise
+            work.failed = error
+            continue
+        if disposal.grace is None and work.removals:
+            with suppress(OSError):  # removed meanwhile, as the run will report
+                device = os.stat(work.kind.target.root).st_dev
+                freed[device] += sum(one.candidate.disk_bytes for one in work.removals)
+    return works
+
+
+def _freeing(outside: Outside, freed: Mapping[int, int]) -> Outside:
+    """Count as free what is going to be."""
+
+    def free(fd: int) -> int:
+        return outside.free_bytes(fd) + freed.get(os.fstat(fd).st_dev, 0)
+
+    return evolve(outside, free_bytes=free)
+
+
+def _apply(cli: Cli, works: Sequence[Work], disposal: Disposal) -> None:
+    from .....prune import PruneError
+    from .....prune import prune as run
+    from .....sandbox.prune_target import prune_events
+    from . import view
+
+    try:
+        with view.progress(cli, sum(len(work.removals) for work in works)) as advance:
+            for work in works:
+                if work.found is None:
+                    continue
+                try:
+                    work.done = run(
+                        work.kind.target,
+                        work.policy,
+                        only=work.removals,
+                        disposal=disposal,
+                        observer=view.observer(advance, prune_events(work.name)),
+                        outside=outside_of(cli),
+                    )
+                except PruneError as error:
+                    if len(works) == 1:
+                        raise
+                    work.failed = error
+    except KeyboardInterrupt:
+        raise Interrupted(_interrupted(works)) from None
+
+
+def _interrupted(works: Sequence[Work]) -> str:
+    """Return what an interrupted prune leaves, while the report of each session is missing."""
+    from .view import counted
+
+    planned = [
+        os.path.join(work.kind.target.root, one.candidate.session_id)
+        for work in works
+        for one in work.removals
+    ]
+    out = sum(not os.path.lexists(path) for path in planned)
+    return (
+        f"interrupted: {out:,} of {counted(len(planned))} are gone or out of sight, the others are "
+        "as they were. The next prune finishes what was begun; .prune/audit.jsonl names each"
+    )
+
+
+def _end_unattended(cli: Cli, directory: Path) -> None:
+    """End question sessions whose asker no longer runs, so that nobody can take an answer.
+
+    What can't be read or ended is reported by the prune that follows, or stays as it is.
+    """
+    from .....adapters.question_channel import open_questions
+    from .....questions import AtomicReadError
+
+    with suppress(AtomicReadError):
+        open_questions(directory, clock=cli.outside.clock).pending()

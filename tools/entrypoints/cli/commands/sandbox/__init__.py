@@ -1,0 +1,1 @@
+"""`agentforge sandbox`: run code in workspaces, and manage sessions and their files."""

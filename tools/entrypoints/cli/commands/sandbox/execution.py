@@ -1,0 +1,257 @@
+"""`agentforge sandbox exec` and `shell`: run code in a session's workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from attrs import asdict
+
+from ...context import Cli, cli_of
+from ...errors import Interrupted
+from ...exit_codes import ExitCode, GuestExit
+from ...options import AsJson, argument, option, parse_size
+from .workspaces import DEFAULT_ROOT, Place, WorkspaceRoot, find_place, read_local
+
+if TYPE_CHECKING:
+    from .....sandbox import ExecutionPolicy, Sandbox, SandboxResult
+
+_Session = Annotated[
+    str | None, option("--session ID", "An existing sandbox session; a new one by default.")
+]
+_AgentSession = Annotated[
+    str | None, option("--agent-session ID", "The workspace of an agent's session instead.")
+]
+_Timeout = Annotated[float | None, option("--timeout S", "Time limit in seconds; 60 by default.")]
+_Fuel = Annotated[
+    int | None, option("--fuel N", "Maximum number of instructions; 10^12 by default.")
+]
+_Memory = Annotated[
+    str | None, option("--memory BYTES", "Memory limit, as in 512MB or 1GiB; 1 GiB by default.")
+]
+
+_MOST_LOST: Final = 5
+_TRAPS: Final = {
+    "deadline": "it ran for longer than its deadline",
+    "fuel": "it used up its fuel",
+    "memory": "it ran out of memory",
+    "files": "it made too many calls on files",
+    "crash": "its interpreter crashed",
+}
+
+
+def add_to(group: typer.Typer) -> None:
+    """Add these commands to the group."""
+    group.command("exec", short_help="Run code in a session's workspace.")(execute)
+    group.command("shell", short_help="Type Python at a prompt in a session's workspace.")(shell)
+
+
+def execute(
+    context: typer.Context,
+    words: Annotated[
+        list[str] | None,
+        argument(
+            "FILE [-- ARGS]",
+            "The script, '-' for standard input; none with -c. Then its arguments.",
+        ),
+    ] = None,
+    code: Annotated[str | None, option("-c CODE", "The code itself.")] = None,
+    session: _Session = None,
+    agent_session: _AgentSession = None,
+    workspace_root: WorkspaceRoot = DEFAULT_ROOT,
+    timeout: _Timeout = None,
+    fuel: _Fuel = None,
+    memory: _Memory = None,
+    stdin: Annotated[
+        str | None,
+        option("--stdin FILE", "Standard input of the code; '-' passes on this command's."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run code in a session's workspace, by default a new one; returns the code's exit code."""
+    from .....sandbox import InvalidExecution, delete_session_workspace
+    from ...sandbox_shell import GuestOutput, run_cancellable
+
+    cli = cli_of(context, json=as_json)
+    source, arguments = _source(words or [], code, stdin)
+    typed = None if stdin is None else read_local(stdin, "--stdin")
+    policy = _policy(timeout, fuel, memory)
+    place, sandbox, made = _open(cli, session, agent_session, workspace_root, policy)
+    guest = None if cli.output.json else GuestOutput()
+    try:
+        with _no_interpreter_ahead():
+            result = run_cancellable(
+                lambda token: sandbox.execute(
+                    source,
+                    stdin=typed,
+                    argv=arguments,
+                    on_stdout=guest.callback("stdout") if guest else None,
+                    on_stderr=guest.callback("stderr") if guest else None,
+                    cancel=token,
+                )
+            )
+    except InvalidExecution:
+        if made:
+            delete_session_workspace(place.session_id, place.root)
+        raise
+    if guest is None:
+        cli.output.document(_result_document(place, result))
+    else:
+        guest.finish(result)
+        for text in _remarks(result):
+            cli.output.remark(text)
+    if result.exit_code == 0 and not result.success:
+        raise typer.Exit(ExitCode.LIMIT)
+    if result.exit_code is not None:
+        raise typer.Exit(GuestExit(result.exit_code))
+    if result.trapped != "cancelled":
+        raise typer.Exit(ExitCode.LIMIT)
+    if guest is None:
+        raise typer.Exit(GuestExit(ExitCode.INTERRUPTED))
+    raise Interrupted(
+        f"interrupted; the files of session {place.session_id} are kept",
+        session_id=place.session_id,
+    )
+
+
+def shell(
+    context: typer.Context,
+    session: _Session = None,
+    agent_session: _AgentSession = None,
+    workspace_root: WorkspaceRoot = DEFAULT_ROOT,
+    timeout: _Timeout = None,
+    fuel: _Fuel = None,
+    memory: _Memory = None,
+    as_json: AsJson = False,
+) -> None:
+    """Type Python at a prompt in a session's workspace; variables persist while it is open."""
+    from ...sandbox_shell import Shell
+
+    cli = cli_of(context, json=as_json)
+    policy = _policy(timeout, fuel, memory)
+    place, sandbox, _ = _open(cli, session, agent_session, workspace_root, policy, stateful=True)
+    with sandbox:
+        Shell(sandbox, cli.output, lambda result: _result_document(place, result)).run()
+
+
+def _source(words: list[str], code: str | None, stdin: str | None) -> tuple[str, list[str]]:
+    """Return the code and its arguments."""
+    if code is not None:
+        return code, words
+    if not words:
+        raise typer.BadParameter("there is no code: name a FILE, '-', or use -c CODE")
+    if words[0] == "-" and stdin == "-":
+        raise typer.BadParameter("it can't be both the code and its input", param_hint="--stdin")
+    data = read_local(words[0], "FILE")
+    try:
+        return data.decode("utf-8"), words[1:]
+    except UnicodeDecodeError as error:
+        raise typer.BadParameter(
+            f"{words[0]} is not UTF-8 at byte {error.start}", param_hint="FILE"
+        ) from None
+
+
+def _policy(timeout: float | None, fuel: int | None, memory: str | None) -> ExecutionPolicy:
+    from .....sandbox import ExecutionPolicy
+
+    limits: dict[str, Any] = {}
+    if timeout is not None:
+        limits["deadline_s"] = timeout
+    if fuel is not None:
+        limits["fuel_budget"] = fuel
+    if memory is not None:
+        limits["memory_bytes"] = parse_size(memory, "--memory")
+    return ExecutionPolicy(**limits)
+
+
+def _open(
+    cli: Cli,
+    session: str | None,
+    agent_session: str | None,
+    root: Path,
+    policy: ExecutionPolicy,
+    *,
+    stateful: bool = False,
+) -> tuple[Place, Sandbox, bool]:
+    """Return the workspace to run in, a sandbox over it, and whether it was made for this."""
+    from .....sandbox import create_sandbox, create_session_sandbox, get_session_sandbox
+
+    if session is not None and agent_session is not None:
+        raise typer.BadParameter("give --session or --agent-session, not both")
+    if agent_session is not None:
+        place = find_place(cli, agent_session, root, agent=True)
+        _prepare(cli)
+        workspace = place.root / place.name
+        return place, create_sandbox(workspace=workspace, policy=policy, stateful=stateful), False
+    if session is not None:
+        place = find_place(cli, session, root, agent=False)
+        _prepare(cli)
+        sandbox = get_session_sandbox(
+            place.session_id, policy=policy, workspace_root=root, stateful=stateful
+        )
+        return place, sandbox, False
+    _prepare(cli)
+    whole, sandbox = create_session_sandbox(policy=policy, workspace_root=root, stateful=stateful)
+    if not cli.output.json:
+        cli.output.remark(f"Session {whole}")
+    return Place(session_id=whole, name=whole, root=root), sandbox, True
+
+
+def _prepare(cli: Cli) -> None:
+    """Compile the interpreter where that was never done, and say so, because it takes minutes."""
+    from .....sandbox import prepare, runtime_info
+
+    if not runtime_info().cache_warm:
+        prepare(lambda line: None if cli.output.json else cli.output.remark(f"Sandbox: {line}"))
+
+
+@contextmanager
+def _no_interpreter_ahead() -> Iterator[None]:
+    """Open no interpreter for an execution that never comes: it would hold up the end."""
+    from .....sandbox import configure_pool, pool_stats
+
+    size = pool_stats().size
+    configure_pool(0)
+    try:
+        yield
+    finally:
+        configure_pool(size)
+
+
+def _remarks(result: SandboxResult) -> Iterator[str]:
+    if result.trapped is not None and result.trapped != "cancelled":
+        yield f"stopped: {_TRAPS[result.trapped]}"
+    exceeded: Any = result.metadata["quota_exceeded"]
+    if exceeded:
+        yield f"note: the workspace's quota refused something: {', '.join(exceeded)}"
+    if result.lost_writes:
+        lost = ", ".join(f"{lost.path} ({lost.errno})" for lost in result.lost_writes[:_MOST_LOST])
+        more = len(result.lost_writes) - _MOST_LOST
+        yield f"failed: not kept as written: {lost}" + (f" and {more} more" if more > 0 else "")
+    cut: Any = result.metadata["truncated_streams"]
+    if cut:
+        yield f"note: the output was cut: {', '.join(cut)}"
+
+
+def _result_document(place: Place, result: SandboxResult) -> dict[str, Any]:
+    return {
+        **place.document(),
+        "success": result.success,
+        "exit_code": result.exit_code,
+        "trapped": result.trapped,
+        "stdout": result.stdout,
+        "stderr": result.stderr,
+        "truncated": result.truncated,
+        "duration_s": result.duration_s,
+        "fuel_consumed": result.fuel_consumed,
+        "memory_peak": result.memory_peak,
+        "files_created": result.files_created,
+        "files_modified": result.files_modified,
+        "files_deleted": result.files_deleted,
+        "quota_exceeded": result.metadata["quota_exceeded"],
+        "lost_writes": [asdict(lost) for lost in result.lost_writes],
+        "state_lost": result.metadata["state_lost"],
+    }

@@ -1,0 +1,160 @@
+"""Which workspace a command works on, and files of this machine that go into one."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO, Final
+
+import typer
+from attrs import frozen
+
+from .....identifiers import completions
+from ...context import Cli
+from ...errors import (
+    AmbiguousSandboxSession,
+    SandboxSessionNotFound,
+    WorkspaceFileMissing,
+    WorkspaceFileRefused,
+)
+from ...options import argument
+
+_REFUSED: Final = frozenset(
+    {
+        errno.ENOTEMPTY,
+        errno.EISDIR,
+        errno.ENOTDIR,
+        errno.EINVAL,
+        errno.EEXIST,
+        errno.EOVERFLOW,
+        errno.EFBIG,
+        errno.ENAMETOOLONG,
+    }
+)
+DEFAULT_ROOT: Final = Path("workspace")
+_PIECE: Final = 1 << 20
+
+WorkspaceRoot = Annotated[
+    Path,
+    typer.Option("--workspace-root", metavar="DIR", help="Directory of the sandbox sessions."),
+]
+SandboxId = Annotated[str, argument("ID", "The session's id, or an unambiguous part of it.")]
+
+
+@frozen(kw_only=True)
+class Place:
+    """A workspace: the directory `name` in `root`.
+
+    Attributes:
+        session_id: The session it belongs to.
+        name: Its name.
+        root: The directory it is in.
+        agent: Whether the session is an agent's.
+    """
+
+    session_id: str
+    name: str
+    root: Path
+    agent: bool = False
+
+    def document(self) -> dict[str, Any]:
+        """Return what JSON documents say of the workspace."""
+        return {
+            "session_id": self.session_id,
+            "agent_session": self.agent,
+            "workspace": self.root / self.name,
+        }
+
+    @contextmanager
+    def named_errors(self, path: str = "") -> Iterator[None]:
+        """Let errors name the session and the path."""
+        from .....sandbox import SandboxError, SessionWorkspaceMissing
+
+        try:
+            yield
+        except SessionWorkspaceMissing:
+            raise SandboxSessionNotFound(
+                self.session_id, path=self.root, agent=self.agent
+            ) from None
+        except SandboxError:
+            raise
+        except FileNotFoundError:
+            raise WorkspaceFileMissing(self.session_id, path) from None
+        except OSError as error:
+            if error.errno not in _REFUSED:
+                raise
+            reason = error.strerror or str(error)
+            raise WorkspaceFileRefused(self.session_id, path, reason) from None
+
+
+def find_place(cli: Cli, shortened: str, root: Path, *, agent: bool) -> Place:
+    """Find the workspace of a session by its id or a part of it."""
+    if agent:
+        store = cli.store()
+        whole = store.resolve(shortened)
+        path = store.workspace_path(whole)
+        return Place(session_id=whole, name=path.name, root=path.parent, agent=True)
+    whole = _resolve(shortened, root)
+    return Place(session_id=whole, name=whole, root=root)
+
+
+def _resolve(shortened: str, root: Path) -> str:
+    from .....sandbox.session_files import InvalidSessionId
+
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,128}", shortened):
+        raise InvalidSessionId(shortened)
+    fitting = completions(shortened, session_ids(root))
+    if not fitting:
+        raise SandboxSessionNotFound(shortened, path=root)
+    if len(fitting) > 1:
+        raise AmbiguousSandboxSession(shortened, fitting)
+    return fitting[0]
+
+
+def session_ids(root: Path) -> list[str]:
+    """Name the sessions whose workspaces are in a directory; links and files are none."""
+    from .....sandbox.session_files import InvalidSessionId, validate_session_id
+
+    found = []
+    try:
+        with os.scandir(root) as entries:
+            for entry in entries:
+                if not entry.is_dir(follow_symlinks=False):
+                    continue
+                try:
+                    found.append(validate_session_id(entry.name))
+                except InvalidSessionId:
+                    continue
+    except FileNotFoundError:
+        return []
+    return sorted(found)
+
+
+def read_local(name: str, hint: str) -> bytes:
+    """Read a file of this machine, or standard input, up to what a workspace's file may have."""
+    from .....sandbox.session_files import MAX_READ_BYTES
+
+    data = bytearray()
+    try:
+        with ExitStack() as opened:
+            stream: BinaryIO = sys.stdin.buffer
+            if name != "-":
+                stream = opened.enter_context(Path(name).open("rb"))
+                _check_size(name, os.fstat(stream.fileno()).st_size, MAX_READ_BYTES, hint)
+            while piece := stream.read(_PIECE):
+                data += piece
+                _check_size(name, len(data), MAX_READ_BYTES, hint)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise typer.BadParameter(f"{name} can't be read: {reason}", param_hint=hint) from None
+    return bytes(data)
+
+
+def _check_size(name: str, size: int, limit: int, hint: str) -> None:
+    if size > limit:
+        raise typer.BadParameter(f"{name} has more than {limit:,} bytes", param_hint=hint)

@@ -1,0 +1,41 @@
+"""The console at standard output: the terminal, or a pipe."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Final
+
+from rich.console import Console
+
+_PIPE_WIDTH: Final = 1000
+
+
+class _Console(Console):
+    """A console that notifies its owner when the reader disappears, and does not raise."""
+
+    def __init__(self, *, color: bool, on_broken_pipe: Callable[[], None]) -> None:
+        terminal = bool(getattr(sys.stdout, "isatty", lambda: False)())
+        super().__init__(
+            color_system="auto" if color else None,
+            markup=False,
+            highlight=False,
+            emoji=False,
+            width=None if terminal or os.environ.get("COLUMNS") else _PIPE_WIDTH,
+        )
+        self._notify_owner = on_broken_pipe
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        self._notify_owner()
+
+
+def make_console(*, color: bool, on_broken_pipe: Callable[[], None]) -> Console:
+    """Make the console at standard output.
+
+    Args:
+        color: Whether colour is allowed; it is used on a terminal only.
+        on_broken_pipe: Called when the reader has disappeared.
+    """
+    return _Console(color=color, on_broken_pipe=on_broken_pipe)

@@ -1,0 +1,47 @@
+"""What one check of `agentforge doctor` found."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from attrs import frozen
+
+
+class Status(StrEnum):
+    """How a check ended."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@frozen
+class Finding:
+    """What one check found.
+
+    Attributes:
+        name: The check.
+        status: How it ended.
+        message: What was found.
+        advice: What to do about it, or None.
+    """
+
+    name: str
+    status: Status
+    message: str
+    advice: str | None = None
+
+
+def ok(name: str, message: str) -> Finding:
+    """Return a finding that asks for nothing."""
+    return Finding(name, Status.OK, message)
+
+
+def warn(name: str, message: str, advice: str) -> Finding:
+    """Return a finding that is worth attention."""
+    return Finding(name, Status.WARN, message, advice)
+
+
+def fail(name: str, message: str, advice: str) -> Finding:
+    """Return a finding that keeps sessions from working."""
+    return Finding(name, Status.FAIL, message, advice)

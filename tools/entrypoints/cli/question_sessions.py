@@ -1,0 +1,98 @@
+"""What the commands on question sessions share: the directory, ids, documents in and out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from .context import Cli
+from .options import argument, questions_directory
+
+if TYPE_CHECKING:
+    from ...questions import QuestionSession, QuestionSessions
+
+_MAX_INPUT: Final = 8 * 1024 * 1024
+
+
+def complete_question_ids(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Name the question sessions whose ids begin with `incomplete`, for the shell."""
+    from ...questions import open_sessions
+
+    try:
+        sessions = open_sessions(_directory_of(context))
+        return [
+            (one.session_id, one.status.value)
+            for one in sessions.list_sessions()
+            if one.session_id.startswith(incomplete)
+        ]
+    except Exception:  # noqa: BLE001 (a shell that is being typed in must see no error)
+        return []
+
+
+def _directory_of(context: typer.Context) -> Path | None:
+    given = context.params
+    return questions_directory(given.get("directory"), shared=bool(given.get("shared")))
+
+
+QuestionId = Annotated[
+    str,
+    argument(
+        "ID",
+        "The question session's id, or an unambiguous beginning of it.",
+        autocompletion=complete_question_ids,
+    ),
+]
+
+
+def question_sessions(cli: Cli, directory: str | None, *, shared: bool) -> QuestionSessions:
+    """Return the question sessions that the options name."""
+    from ...adapters.question_channel import open_questions
+
+    where = questions_directory(directory, shared=shared)
+    return open_questions(where, clock=cli.outside.clock)
+
+
+def read_json(name: str) -> Any:
+    """Read a JSON document from a file, or from standard input if its name is `-`.
+
+    Raises:
+        typer.BadParameter: It can't be read, is too large or is no JSON.
+    """
+    try:
+        if name == "-":
+            data = sys.stdin.buffer.read(_MAX_INPUT + 1)
+        else:
+            with Path(name).open("rb") as stream:
+                data = stream.read(_MAX_INPUT + 1)
+    except OSError as error:
+        raise typer.BadParameter(
+            f"{name}: {error.strerror or error}", param_hint="--file"
+        ) from error
+    if len(data) > _MAX_INPUT:
+        raise typer.BadParameter(f"{name}: more than {_MAX_INPUT:,} bytes", param_hint="--file")
+    try:
+        return json.loads(data.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise typer.BadParameter(f"{name} is no JSON: {error}", param_hint="--file") from error
+
+
+def session_document(sessions: QuestionSessions, session: QuestionSession) -> dict[str, Any]:
+    """Return a question session as JSON shows it."""
+    from ...questions.wire import answer_document, question_document
+
+    answers = session.answers
+    return {
+        "session_id": session.session_id,
+        "status": sessions.standing(session),
+        "created_at": session.created_at,
+        "last_modified": session.last_modified,
+        "call_id": session.call_id,
+        "rejection_reason": session.rejection_reason,
+        "end_reason": session.record.end_reason,
+        "questions": [question_document(one) for one in session.questions],
+        "answers": None if answers is None else [answer_document(one) for one in answers.answers],
+    }
