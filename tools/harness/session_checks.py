@@ -114,6 +114,11 @@ def shown(value: object) -> str:
     return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
 
 
+def storable(text: str) -> str:
+    """Spell out what UTF-8 can't hold."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def text_fault(name: str, value: object, *, optional: bool, limit: int | None) -> list[str]:
     """Return what is wrong with free text."""
     if value is None and optional:

@@ -19,7 +19,7 @@ from agentforge_sessions.harness import (
 )
 from agentforge_sessions.workflows import Input, Phase, Workflow
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentQuestion, AgentUnavailable
-from tests.support.agents import GOOD, GREEN, RED, WRONG, ScriptedAgent, Tick, block, tdflow_work
+from tests.support.agents import GOOD, GREEN, RED, WRONG, ScriptedAgent, Tick, block
 from tests.unit.workflows.fakes import Ground, Killed
 from tests.unit.workflows.recorded_entries import Office, Person, accounts, expected, take
 
@@ -137,7 +137,7 @@ MAKERS: Final[dict[str, Callable[[Path], None]]] = {
 }
 
 
-# ------------------------------------------------------------------------------ how they are gone on
+# ----------------------------------------------------------------------------- how they are gone on
 
 
 def _manager(base: Path, person: Person) -> SessionManager:
