@@ -120,13 +120,21 @@ class ManagerMachine(RuleBasedStateMachine):
         model["updated_at"] = max(self.now(), model["updated_at"])
         return str(model["updated_at"])
 
-    def entry(self, model: Model, action: str, details: object, phase: str | None = None) -> None:
+    def entry(
+        self,
+        model: Model,
+        action: str,
+        details: object,
+        phase: str | None = None,
+        **data: object,
+    ) -> None:
         model["history"].append(
             {
                 "timestamp": self.touch(model),
                 "action": action,
                 "phase": phase or model["current_phase"],
                 "details": details,
+                **({"data": data} if data else {}),
             }
         )
 
@@ -137,9 +145,9 @@ class ManagerMachine(RuleBasedStateMachine):
         budget["remaining"] = total - after
         self.touch(model)
         if before * 100 < total * 80 <= after * 100:
-            self.entry(model, "budget_warning", ANY)
+            self.entry(model, "budget_warning", ANY, tokens_used=after, total_budget=total)
         if before <= total < after:
-            self.entry(model, "budget_exceeded", ANY)
+            self.entry(model, "budget_exceeded", ANY, tokens_used=after, total_budget=total)
 
     def attempt(self, act: Callable[[], object], fault: Fault) -> Exception | None:
         """Call, with a fault on the way, and return what was raised."""
@@ -228,7 +236,7 @@ class ManagerMachine(RuleBasedStateMachine):
             all(found[name] == self.memory[name] for name in ("current_phase", "attempt_number"))
             and found["history"][:known] == self.memory["history"]
             and not any(
-                one["action"] in {"phase_succeeded", "phase_failed"}
+                one["action"] in {"phase_succeeded", "phase_failed"} and "note" not in one["data"]
                 for one in found["history"][known:]
             )
         )
@@ -293,7 +301,13 @@ class ManagerMachine(RuleBasedStateMachine):
                 "goal": goal,
                 "artifacts": [],
                 "history": [
-                    {"timestamp": now, "action": "session_created", "phase": phase, "details": None}
+                    {
+                        "timestamp": now,
+                        "action": "session_created",
+                        "phase": phase,
+                        "details": None,
+                        "data": {"workflow_type": workflow, "token_budget": budget},
+                    }
                 ],
             }
             self.disk[session.session_id] = self.memory
@@ -349,7 +363,10 @@ class ManagerMachine(RuleBasedStateMachine):
             assert target is not None
             past = {"pause": "paused", "resume": "resumed", "complete": "completed"}
             action = f"session_{past.get(operation, 'aborted')}"
-            self.entry(model, action, reason if takes_reason else None)
+            told: dict[str, object] = {"reason": reason} if takes_reason else {}
+            if operation == "pause":
+                told |= {"cause": None, "question_id": None}
+            self.entry(model, action, reason if takes_reason else None, **told)
             model["state"] = target.value
             if target.is_terminal:
                 model["completed_at"] = model["updated_at"]
@@ -365,7 +382,7 @@ class ManagerMachine(RuleBasedStateMachine):
             refuse(InvalidSession, unless=phase.isalpha())
             before = model["current_phase"]
             told = f"from {before} to {phase}" if before else f"to {phase}"
-            self.entry(model, "phase_advanced", told, phase)
+            self.entry(model, "phase_advanced", told, phase, from_phase=before, to_phase=phase)
             model["current_phase"] = phase
             model["attempt_number"] = 1
 
@@ -376,9 +393,9 @@ class ManagerMachine(RuleBasedStateMachine):
     def retry_phase(self, reason: str | None, fault: Fault) -> None:
         def predict(model: Model) -> None:
             refuse(InvalidStateTransition, unless=model["state"] == "active")
-            model["attempt_number"] += 1
-            told = f"attempt {model['attempt_number']}"
-            self.entry(model, "phase_retried", f"{told}: {reason}" if reason else told)
+            number = model["attempt_number"] = model["attempt_number"] + 1
+            told = f"attempt {number}: {reason}" if reason else f"attempt {number}"
+            self.entry(model, "phase_retried", told, attempt=number, reason=reason)
 
         self.change(lambda: self.manager.retry_phase(reason), predict, fault)
 
@@ -406,7 +423,19 @@ class ManagerMachine(RuleBasedStateMachine):
                     }
                 )
             self.spend(model, tokens)
-            self.entry(model, "phase_succeeded" if result is SUCCEEDED else "phase_failed", ANY)
+            self.entry(
+                model,
+                "phase_succeeded" if result is SUCCEEDED else "phase_failed",
+                ANY,
+                attempt=model["attempt_number"],
+                seconds=round(result.duration_s, 3),
+                tokens=tokens,
+                exit_code=result.exit_code,
+                trapped=result.trapped,
+                fuel=result.fuel_consumed,
+                problem=None if result is SUCCEEDED else ANY,
+                verdict=None,
+            )
 
         def predict(model: Model) -> None:
             refuse(InvalidStateTransition, unless=model["state"] == "active")
@@ -437,7 +466,13 @@ class ManagerMachine(RuleBasedStateMachine):
             budget["total_budget"] += tokens
             budget["remaining"] += tokens
             told = f"by {tokens} to {budget['total_budget']} tokens"
-            self.entry(model, "budget_extended", told)
+            self.entry(
+                model,
+                "budget_extended",
+                told,
+                additional_tokens=tokens,
+                total_budget=budget["total_budget"],
+            )
 
         self.change(lambda: self.manager.extend_budget(tokens), predict, fault)
 
@@ -463,12 +498,17 @@ class ManagerMachine(RuleBasedStateMachine):
         self.change(lambda: self.manager.add_artifact(path, kind), predict, fault)
 
     @precondition(leads_one)
-    @rule(action=st.sampled_from(["noted", "yes", "1.5", ""]), details=texts, fault=faults)
+    @rule(
+        action=st.sampled_from(["noted", "yes", "1.5", "", "phase_failed", "session_paused"]),
+        details=texts,
+        fault=faults,
+    )
     def add_history(self, action: str, details: str | None, fault: Fault) -> None:
         def predict(model: Model) -> None:
             refuse(InvalidStateTransition, unless=model["state"] not in ENDED)
             refuse(InvalidSession, unless=action)
-            self.entry(model, action, details)
+            note = {"note": True} if "_" in action else {}
+            self.entry(model, action, details, **note)
 
         self.change(lambda: self.manager.add_history(action, details), predict, fault)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from typing import Any
 
@@ -51,6 +52,7 @@ def as_plain(session: SessionContext, *, revision: int | None = None) -> dict[st
                 "action": entry.action,
                 "phase": entry.phase,
                 "details": entry.details,
+                **({"data": json.loads(json.dumps(entry.data))} if entry.data else {}),
             }
             for entry in session.history
         ],

@@ -14,6 +14,7 @@ from agentforge_sessions.harness import (
     SessionState,
     TokenBudget,
 )
+from agentforge_sessions.harness.entry_data import MAX_KEY_CHARS
 from agentforge_sessions.harness.session_domain import (
     MAX_COUNT,
     MAX_GOAL_CHARS,
@@ -233,7 +234,20 @@ session_ids: Final = st.from_regex(
 artifacts: Final = st.builds(
     SessionArtifact, paths, st.sampled_from(["created", "modified"]), moments, optional_names
 )
-entries: Final = st.builds(SessionHistory, moments, names, optional_names, details)
+_keys: Final = st.sampled_from(["call", "usage", "on", "1", "a b", "é"]) | hostile_texts.filter(
+    lambda text: len(text) <= MAX_KEY_CHARS
+)
+_values: Final = st.recursive(
+    st.one_of(
+        *(st.none(), st.booleans(), hostile_texts),
+        st.integers(-MAX_COUNT, MAX_COUNT),
+        st.floats(allow_nan=False, allow_infinity=False),
+    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_keys, inner, max_size=3),
+    max_leaves=6,
+)
+data: Final = st.just({}) | st.dictionaries(_keys, _values, max_size=4)
+entries: Final = st.builds(SessionHistory, moments, names, optional_names, details, data=data)
 
 
 @st.composite

@@ -8,6 +8,16 @@ from __future__ import annotations
 
 from typing import Final
 
+from .history_events import (
+    LimitCrossed,
+    PhaseAdvanced,
+    PhaseFailed,
+    PhaseSucceeded,
+    SessionAborted,
+    SessionCompleted,
+    SessionPaused,
+    SessionResumed,
+)
 from .ports import TokenCounter
 from .session_domain import SessionContext, SessionHistory, SessionState
 
@@ -22,10 +32,8 @@ runner that knows its model's tokenizer passes it and gets an exact count.
 """
 
 _MAX_DETAIL: Final = 400
-_PROBLEMS: Final = frozenset(
-    {"phase_failed", "session_paused", "session_aborted", "budget_exceeded"}
-)
-_SETTLED_BY: Final = frozenset({"phase_succeeded", "phase_advanced", "session_completed"})
+_PROBLEMS: Final = frozenset({PhaseFailed, SessionPaused, SessionAborted, LimitCrossed})
+_SETTLED_BY: Final = frozenset({PhaseSucceeded, PhaseAdvanced, SessionCompleted})
 _ROUTINE: Final = frozenset({"checkpoint", "tokens_recorded"})
 
 
@@ -148,25 +156,26 @@ def _open_problems(session: SessionContext) -> list[SessionHistory]:
     """Return what went wrong and nothing settled since, newest first."""
     problems: list[SessionHistory] = []
     for entry in reversed(session.history):
-        if entry.action in _SETTLED_BY:
+        kind = entry.event_type
+        if kind in _SETTLED_BY:
             break
-        if entry.action == "budget_exceeded" and not session.token_budget.is_over_budget:
+        if kind is LimitCrossed and not session.token_budget.is_over_budget:
             continue
-        if entry.action == "session_resumed" and session.state is SessionState.ACTIVE:
+        if kind is SessionResumed and session.state is SessionState.ACTIVE:
             # What the session was paused for is settled; what the phase failed of is not.
-            problems = [p for p in problems if p.action != "session_paused"]
+            problems = [p for p in problems if p.event_type is not SessionPaused]
             continue
-        if entry.action in _PROBLEMS:
+        if kind in _PROBLEMS:
             problems.append(entry)
     if session.state is SessionState.ACTIVE:
-        problems = [p for p in problems if p.action != "session_paused"]
+        problems = [p for p in problems if p.event_type is not SessionPaused]
     return problems
 
 
 def _phases_done(session: SessionContext) -> list[str]:
     lines = []
     for entry in reversed(session.history):
-        if entry.action == "phase_succeeded":
+        if entry.event_type is PhaseSucceeded:
             told = f": {_one_line(entry.details)}" if entry.details else ""
             lines.append(f"- {entry.phase or 'no phase'}{told}")
     return lines

@@ -7,25 +7,22 @@ from collections.abc import Callable, Sequence
 from ..clock import Clock
 from ..errors import AgentForgeError
 from .errors import QuestionWaits, SessionConflict
+from .event_codec import spelled
+from .history_events import QuestionAsked, QuestionNotAsked
 from .ports import PersonQuestion, PersonReply, QuestionDesk
 from .question_entries import (
-    ASKED,
-    NOT_ASKED,
-    OUTCOMES,
-    asked_details,
-    asked_id,
     check_key,
     find_asked,
     find_reply,
     is_paused_for,
     pause_reason,
     question_key,
-    reply_details,
+    questions_asked,
+    reply_event,
 )
 from .session_domain import SessionContext, SessionState
 from .session_events import SessionEvents
 from .session_recording import SessionChanges
-from .session_scalars import storable
 from .session_store import SessionStore
 
 
@@ -94,9 +91,8 @@ class Questioner:
 
         What can't be ended now is logged; who looks at the questions next ends it.
         """
-        asked = {one for entry in session.history if (one := asked_id(entry)) is not None}
         reason = f"session {session.session_id} was {session.state.value}"
-        for question_id in sorted(asked):
+        for question_id in sorted(questions_asked(session)):
             if find_reply(session, question_id) is not None:
                 continue
             try:
@@ -115,13 +111,21 @@ class Questioner:
         """Return the id of what is asked under a key; record it if nobody did."""
         own_id = self._desk.id_for(f"{session.session_id}/{key}")
 
-        def change() -> None:
+        def change() -> QuestionAsked:
             session.require(SessionState.ACTIVE, operation="ask")
             self._desk.check(questions)
-            details = storable(asked_details(own_id, key, questions))
-            session.add_history(ASKED, details=details, now=self._clock())
+            prompts = tuple(one.prompt for one in questions)
+            event = spelled(QuestionAsked(question_id=own_id, key=key, prompts=prompts))
+            session.add_event(event, now=self._clock())
             if pause:
-                session.apply("pause", details=pause_reason(own_id), now=self._clock())
+                session.apply(
+                    "pause",
+                    details=pause_reason(own_id),
+                    cause="person",
+                    question_id=own_id,
+                    now=self._clock(),
+                )
+            return event
 
         def catch_up(session: SessionContext) -> bool:
             return self._changes.catch_up(session) and find_asked(session, key, own_id) is None
@@ -130,13 +134,13 @@ class Questioner:
         if found is not None:
             return found
         try:
-            self._changes.record(session, change, catch_up=catch_up)
+            event = self._changes.record(session, change, catch_up=catch_up)
         except SessionConflict:
             found = find_asked(session, key, own_id)  # another worker recorded it
             if found is None:
                 raise
             return found
-        self._events.question_recorded(session, own_id, paused=pause)
+        self._events.happened(session, event)
         return own_id
 
     def _found_again(self, known: PersonReply) -> PersonReply:
@@ -157,12 +161,9 @@ class Questioner:
             place = self._store.session_path(session.session_id).parent
             self._desk.put(question_id, questions, call_id=session.session_id, session=place)
         except Exception as error:
+            event = QuestionNotAsked(question_id=question_id, key=key, problem=str(error))
             with self._changes.changing(session):
-                session.add_history(
-                    NOT_ASKED,
-                    details=storable(f"question {question_id}, key {key}\n{error}"),
-                    now=self._clock(),
-                )
+                session.add_event(spelled(event), now=self._clock())
                 self._resume(session, question_id)
             raise
 
@@ -186,7 +187,7 @@ class Questioner:
             if is_recorded(session):  # another worker recorded it
                 return
             raise
-        self._events.question_ended(session.session_id, reply)
+        self._events.happened(session, reply_event(reply))
 
     def _keep_reply(self, session_id: str, reply: PersonReply) -> None:
         """Put a reply into the history of a session that is led by somebody else by now."""
@@ -195,15 +196,15 @@ class Questioner:
             if found.state.is_terminal or find_reply(found, reply.question_id) is not None:
                 return False  # there is nothing to go on with, or another worker recorded it
             self._add_reply(found, reply)
+            kept.append(found)
             return True
 
+        kept: list[SessionContext] = []
         if self._changes.change_elsewhere(session_id, change):
-            self._events.question_ended(session_id, reply)
+            self._events.happened(kept[-1], reply_event(reply))
 
     def _add_reply(self, session: SessionContext, reply: PersonReply) -> None:
-        session.add_history(
-            OUTCOMES[reply.outcome], details=storable(reply_details(reply)), now=self._clock()
-        )
+        session.add_event(reply_event(reply), now=self._clock())
         self._resume(session, reply.question_id)
 
     def _resume(self, session: SessionContext, question_id: str) -> None:

@@ -8,9 +8,10 @@ from typing import Final
 
 from attrs import evolve
 
+from .history_events import PhaseEnded, PhaseFailed, PhaseSucceeded
 from .ports import PhaseResult
+from .session_checks import storable
 from .session_domain import MAX_PATH_CHARS, SessionContext
-from .session_scalars import storable
 
 _OUTPUT_KEPT: Final = 4000
 """How many characters of a phase's output are kept in the history, from its end."""
@@ -26,7 +27,7 @@ def record_result(
     *,
     tokens: int,
     now: datetime,
-) -> None:
+) -> PhaseEnded:
     """Put what a phase's run came to into its session: files, tokens and an entry of the history.
 
     Args:
@@ -35,6 +36,9 @@ def record_result(
         problem: Why it is no success, or None.
         tokens: What the phase is charged with.
         now: The time of the record.
+
+    Returns:
+        The event that was recorded.
 
     Raises:
         InvalidSession: `tokens` is no count.
@@ -51,9 +55,17 @@ def record_result(
     )
     if tokens:
         session.spend(tokens, now=now)
-    session.add_history(
-        "phase_succeeded" if problem is None else "phase_failed", details=details, now=now
+    event = (PhaseSucceeded if problem is None else PhaseFailed)(
+        attempt=session.attempt_number,
+        seconds=round(result.duration_s, 3),
+        tokens=tokens,
+        exit_code=result.exit_code,
+        trapped=result.trapped,
+        fuel=result.fuel_consumed,
+        problem=None if problem is None else storable(problem),
     )
+    session.add_event(event, details=details, now=now)
+    return event
 
 
 def own_problem(result: PhaseResult) -> str | None:

@@ -1,36 +1,29 @@
 """How a question to a person stands in a session's history; pure.
 
 The entry that a question was asked is on disk before anybody can see the question, and holds its
-id. So whoever leads the session next knows which question waits, and finds its answer. This is the
-one place that writes and reads such entries, those of earlier versions included.
+id. So whoever leads the session next knows which question waits, and finds its answer.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
+from .event_codec import spelled
+from .history_events import (
+    QUESTION_ENDINGS,
+    GivenAnswer,
+    HistoryEvent,
+    QuestionAsked,
+    QuestionEnded,
+    QuestionNotAsked,
+    SessionPaused,
+)
 from .ports import PersonAnswer, PersonQuestion, PersonReply
 from .session_domain import SessionContext, SessionHistory, SessionState
 
-ASKED: Final = "question_asked"
-NOT_ASKED: Final = "question_not_asked"
-OUTCOMES: Final = {
-    "answered": "question_answered",
-    "rejected": "question_rejected",
-    "timed_out": "question_timed_out",
-    "abandoned": "question_abandoned",
-}
-"""What became of a question, and the history's word for it."""
-_ACTIONS: Final = {action: outcome for outcome, action in OUTCOMES.items()}
-_EARLIER_ASKED: Final = "questions_asked"
-"""What agents' sessions of earlier versions say instead: `ID: the agent asks: …`, after the person
-could see the questions, and without a key, because the id follows from it."""
-_EARLIER_ENDED: Final = "questions_answered"
-"""The same versions' word for answered and not answered: `call N: QUESTION -> ANSWER`."""
-_ENDINGS: Final = frozenset({*_ACTIONS, NOT_ASKED, _EARLIER_ENDED})
 _KEY_CHARS: Final = 200
 _NOT_ANSWERED: Final = "not answered"
 
@@ -64,65 +57,60 @@ def check_key(key: str) -> str:
     return key
 
 
-def asked_details(question_id: str, key: str, questions: Sequence[PersonQuestion]) -> str:
-    """Write the entry of a question that is about to be asked."""
-    prompts = [f"{number}. {one.prompt}" for number, one in enumerate(questions, 1)]
-    return "\n".join([f"question {question_id}, key {key}", *prompts])
-
-
 def find_asked(session: SessionContext, key: str, question_id: str) -> str | None:
     """Return the id of the question that was asked under a key last, or None.
 
     Args:
         session: Who asked.
         key: The key.
-        question_id: The id that the key names; by it the entries of earlier versions are known.
+        question_id: The id that the key names; by it the entries of the first versions are known.
     """
     for entry in reversed(session.history):
-        if entry.action == _EARLIER_ASKED and asked_id(entry) == question_id:
-            return question_id
-        if entry.action in {ASKED, NOT_ASKED}:
-            _, _, told = _first_line(entry).partition(", key ")
-            if told == key:
-                return asked_id(entry)
+        match entry.event:
+            case QuestionAsked(question_id=found, key=None) if found == question_id:
+                return found
+            case QuestionAsked(question_id=found, key=under) if under == key:
+                return found
+            case QuestionNotAsked(key=under) if under == key:
+                return None
     return None
 
 
-def asked_id(entry: SessionHistory) -> str | None:
-    """Return the id of the question that an entry says was asked, or None if it says no such."""
-    first = _first_line(entry)
-    if entry.action == _EARLIER_ASKED:
-        return first.partition(":")[0] or None
-    if entry.action != ASKED or not first.startswith("question "):
-        return None
-    return first.removeprefix("question ").partition(", key ")[0]
+def questions_asked(session: SessionContext) -> set[str]:
+    """Return the ids of all questions that a session asked."""
+    events = (entry.event for entry in session.history)
+    return {one.question_id for one in events if isinstance(one, QuestionAsked)} - {""}
 
 
-def waiting_question(entries: Sequence[SessionHistory]) -> str | None:
-    """Return the id of the question that was asked last, while nothing is known of its end."""
-    for entry in reversed(entries):
-        if entry.action in _ENDINGS:
+def waiting_question(events: Iterable[HistoryEvent | None]) -> str | None:
+    """Return the id of the question that was asked last, while nothing is known of its end.
+
+    Args:
+        events: What happened, newest first.
+    """
+    for event in events:
+        if isinstance(event, QuestionEnded | QuestionNotAsked):
             return None
-        if (question_id := asked_id(entry)) is not None:
-            return question_id
+        if isinstance(event, QuestionAsked) and event.question_id:
+            return event.question_id
     return None
 
 
-def _first_line(entry: SessionHistory) -> str:
-    return (entry.details or "").partition("\n")[0]
-
-
-def reply_details(reply: PersonReply) -> str:
-    """Write the entry of what became of a question."""
-    lines = [f"question {reply.question_id}"]
-    if reply.reason:
-        lines.append(f"reason: {' '.join(reply.reason.split())}")
-    if reply.answers:
-        told = [[one.question_index, list(one.selected), one.text] for one in reply.answers]
-        lines.append(f"answers: {json.dumps(told, ensure_ascii=False)}")
-    if reply.text:
-        lines.append(reply.text)
-    return "\n".join(lines)
+def reply_event(reply: PersonReply) -> QuestionEnded:
+    """Return the event of what became of a question."""
+    return spelled(
+        QUESTION_ENDINGS[reply.outcome](
+            question_id=reply.question_id,
+            reason=reply.reason,
+            text=reply.text,
+            answers=tuple(
+                GivenAnswer(
+                    question_index=one.question_index, selected=tuple(one.selected), text=one.text
+                )
+                for one in reply.answers
+            ),
+        )
+    )
 
 
 def find_reply(session: SessionContext, question_id: str) -> PersonReply | None:
@@ -131,46 +119,21 @@ def find_reply(session: SessionContext, question_id: str) -> PersonReply | None:
     Entries of earlier versions have of the answers only their text.
     """
     for entry in reversed(session.history):
-        if entry.action not in _ACTIONS or _first_line(entry) != f"question {question_id}":
-            continue
-        rest = (entry.details or "").partition("\n")[2]
-        reason, answers = None, None
-        if rest.startswith("reason: "):
-            reason, _, rest = rest.removeprefix("reason: ").partition("\n")
-        if rest.startswith("answers: "):
-            told, _, following = rest.removeprefix("answers: ").partition("\n")
-            if (answers := _read_answers(told)) is not None:
-                rest = following
-        return PersonReply(
-            question_id=question_id,
-            outcome=_ACTIONS[entry.action],
-            text=rest,
-            answers=answers or (),
-            reason=reason,
-        )
+        event = entry.event
+        if isinstance(event, QuestionEnded) and event.question_id == question_id:
+            return PersonReply(
+                question_id=question_id,
+                outcome=event.outcome,
+                text=event.text,
+                answers=tuple(
+                    PersonAnswer(
+                        question_index=one.question_index, selected=one.selected, text=one.text
+                    )
+                    for one in event.answers
+                ),
+                reason=event.reason,
+            )
     return None
-
-
-def _read_answers(told: str) -> tuple[PersonAnswer, ...] | None:
-    """Read back what `reply_details` wrote of the answers; None if that is something else."""
-    try:
-        found = json.loads(told)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(found, list):
-        return None
-    answers = []
-    for one in found:
-        match one:
-            case [int(index), [*selected], str() | None as text] if all(
-                isinstance(label, str) for label in selected
-            ):
-                answers.append(
-                    PersonAnswer(question_index=index, selected=tuple(selected), text=text)
-                )
-            case _:
-                return None
-    return tuple(answers)
 
 
 def answers_in_words(reply: PersonReply, count: int) -> tuple[str, ...]:
@@ -212,10 +175,12 @@ def pause_reason(question_id: str) -> str:
 
 
 def is_paused_for(session: SessionContext, question_id: str) -> bool:
-    """Tell whether a session is paused because of this question, and not again since."""
-    if session.state is not SessionState.PAUSED:
-        return False
-    for entry in reversed(session.history):
-        if entry.action == "session_paused":
-            return f"{entry.details} ".startswith(f"{pause_reason(question_id)} ")
-    return False
+    """Return whether a session is paused because of this question, and not again since."""
+    return session.state is SessionState.PAUSED and question_id == _paused_for(session.history)
+
+
+def _paused_for(history: Sequence[SessionHistory]) -> str | None:
+    for entry in reversed(history):
+        if isinstance(event := entry.event, SessionPaused):
+            return event.question_id
+    return None

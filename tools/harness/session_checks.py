@@ -115,6 +115,11 @@ def with_type(value: object) -> str:
     return f"{type(value).__name__} {shown(value)}"
 
 
+def storable(text: str) -> str:
+    """Spell out what UTF-8 can't hold."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def text_fault(name: str, value: object, *, optional: bool, limit: int | None) -> list[str]:
     """Return what is wrong with free text."""
     if value is None and optional:

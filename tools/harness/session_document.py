@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from attrs import define
 
+from .entry_data import NO_DATA
 from .errors import UnsupportedSchema
+from .session_data import NotData, value_of
 from .session_domain import (
     ARTIFACT_TYPES,
     MAX_COUNT,
@@ -151,6 +153,19 @@ class _Fields:
             self._fault(name, f"expected a list, found {kind(node)}", node)
         return []
 
+    def data(self, name: str) -> Mapping[str, Any]:
+        """Take a field that holds what JSON has."""
+        node = self.node(name)
+        try:
+            found = value_of(node) if isinstance(node, MappingNode) else None
+        except NotData as error:
+            told = f"{short(error.node.text)} is no value of JSON's; put it in quotes"
+            self._fault(name, told, error.node)
+            return NO_DATA
+        if found is None:
+            self._fault(name, "expected fields", node)
+        return found or NO_DATA
+
     def has(self, name: str) -> bool:
         return name in self._fields
 
@@ -281,7 +296,11 @@ def _decode_entry(
     action = fields.text("action") or ""
     phase = fields.text("phase")
     details = fields.text("details")
+    data = fields.data("data") if fields.has("data") else NO_DATA
     newer = fields.done()
     return _build(
-        lambda: SessionHistory(timestamp, action, phase, details, newer), where, node, faults
+        lambda: SessionHistory(timestamp, action, phase, details, newer, data),
+        where,
+        node,
+        faults,
     )

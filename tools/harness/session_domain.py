@@ -7,13 +7,28 @@ budget in `token_budget`, the checks in `session_checks`; their names are also f
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import MemberDescriptorType
-from typing import Final
+from typing import Any, Final, cast
 
 from ..clock import as_utc, utc_now
 from ..identifiers import session_id_at
+from .entry_data import NO_DATA, EntryData, freeze
+from .event_codec import NOTE, data_of, event_from
+from .former_entries import ACTIONS, former_event
+from .history_events import (
+    EVENTS,
+    HistoryEvent,
+    PhaseAdvanced,
+    PhaseRetried,
+    SessionAborted,
+    SessionCompleted,
+    SessionCreated,
+    SessionPaused,
+    SessionResumed,
+)
 from .session_checks import (
     MAX_COUNT,
     MAX_GOAL_CHARS,
@@ -118,8 +133,9 @@ class SessionHistory:
         timestamp: When it happened, in UTC.
         action: What happened ("session_created", "phase_advanced", …).
         phase: The phase it happened in, or None.
-        details: More to say, of any length, or None.
+        details: More to say to people, of any length, or None.
         newer_fields: Fields that a newer version wrote, as YAML; kept for it.
+        data: The same for programs: a mapping as JSON has it, which can't be changed.
     """
 
     timestamp: datetime
@@ -127,16 +143,58 @@ class SessionHistory:
     phase: str | None = None
     details: str | None = None
     newer_fields: str = field(default="", repr=False)
+    data: Mapping[str, Any] = field(default=NO_DATA, hash=False)
 
     def __post_init__(self) -> None:
         if getattr(self.timestamp, "tzinfo", None) is not UTC:
             object.__setattr__(self, "timestamp", in_utc(self.timestamp))
         faults = time_fault("timestamp", self.timestamp)
         faults += name_fault("action", self.action, optional=False)
-        faults += name_fault("phase", self.phase, optional=True)
-        faults += text_fault("details", self.details, optional=True, limit=None)
+        if self.phase is not None:
+            faults += name_fault("phase", self.phase, optional=True)
+        if type(self.details) is not str or not self.details.isascii():
+            faults += text_fault("details", self.details, optional=True, limit=None)
+        if self.data is not NO_DATA:
+            data, wrong = freeze(self.data)
+            object.__setattr__(self, "data", data)
+            faults += wrong
         if faults:
             raise InvalidSession(faults)
+
+    @classmethod
+    def of(
+        cls,
+        event: HistoryEvent,
+        timestamp: datetime,
+        phase: str | None,
+        *,
+        details: str | None = None,
+    ) -> SessionHistory:
+        """Write down an event.
+
+        Args:
+            event: What happened.
+            timestamp: When.
+            phase: The phase it happened in, or None.
+            details: What people read of it; by default the event's own sentence.
+
+        Raises:
+            InvalidSession: With everything that is wrong.
+        """
+        told = event.sentence if details is None else details
+        return cls(timestamp, event.action, phase, told, data=data_of(event))
+
+    @property
+    def event(self) -> HistoryEvent | None:
+        """What happened, with its fields; None for a note."""
+        if self.data:
+            return event_from(self.action, cast(EntryData, self.data))
+        return former_event(self.action, self.details or "")
+
+    @property
+    def event_type(self) -> type[HistoryEvent] | None:
+        """What kind of event the entry is of, soon told; None for a note."""
+        return None if "note" in self.data else EVENTS.get(self.action)
 
 
 _AT_CREATION: Final = datetime.min.replace(tzinfo=UTC)
@@ -200,7 +258,14 @@ class SessionContext:
         check(faults)
         if not self.history:
             self.history.append(
-                SessionHistory(self.created_at, "session_created", self.current_phase)
+                SessionHistory.of(
+                    SessionCreated(
+                        workflow_type=self.workflow_type,
+                        token_budget=self.token_budget.total_budget,
+                    ),
+                    self.created_at,
+                    self.current_phase,
+                )
             )
 
     def faults(self) -> list[str]:
@@ -300,14 +365,8 @@ class SessionContext:
         self.token_budget.record_usage(tokens)
         after = self.token_budget.snapshot()
         self.touch(now)
-        used = (
-            f"{after.tokens_used:,} of {after.total_budget:,} tokens used "
-            f"({after.utilization_percent:.0f} %)"
-        )
-        if after.is_warning and not before.is_warning:
-            self.add_history("budget_warning", details=used, now=now)
-        if after.is_over_budget and not before.is_over_budget:
-            self.add_history("budget_exceeded", details=used, now=now)
+        for event in self.token_budget.crossings(before):
+            self.add_event(event, now=now)
         return after
 
     def add_artifact(
@@ -347,7 +406,7 @@ class SessionContext:
         *,
         now: datetime | None = None,
     ) -> SessionHistory:
-        """Add an entry to the audit trail.
+        """Add a note to the audit trail: it counts as no event, whatever it is called.
 
         Args:
             action: What happened.
@@ -359,13 +418,47 @@ class SessionContext:
             InvalidSession: With everything that is wrong; nothing was added.
         """
         moment = self._moment(now)
-        entry = SessionHistory(moment, action, phase or self.current_phase, details)
+        data = NOTE if action in ACTIONS else NO_DATA
+        return self._append(
+            SessionHistory(moment, action, phase or self.current_phase, details, data=data)
+        )
+
+    def add_event(
+        self,
+        event: HistoryEvent,
+        *,
+        phase: str | None = None,
+        details: str | None = None,
+        now: datetime | None = None,
+    ) -> SessionHistory:
+        """Add what happened to the audit trail.
+
+        Args:
+            event: What happened.
+            phase: The phase it happened in; the current one by default.
+            details: What people read of it; by default the event's own sentence.
+            now: The time; the clock's by default.
+
+        Raises:
+            InvalidSession: With everything that is wrong; nothing was added.
+        """
+        moment = self._moment(now)
+        return self._append(
+            SessionHistory.of(event, moment, phase or self.current_phase, details=details)
+        )
+
+    def _append(self, entry: SessionHistory) -> SessionHistory:
         self.history.append(entry)
-        self.updated_at = moment
+        self.updated_at = entry.timestamp
         return entry
 
     def apply(
-        self, operation: str, *, details: str | None = None, now: datetime | None = None
+        self,
+        operation: str,
+        *,
+        details: str | None = None,
+        now: datetime | None = None,
+        **fields: str | None,
     ) -> SessionHistory:
         """Take a step of the life cycle and record it.
 
@@ -373,6 +466,7 @@ class SessionContext:
             operation: "pause", "resume", "complete" or "abort".
             details: Why.
             now: The time; the clock's by default.
+            fields: Those of the step's event besides its reason.
 
         Raises:
             InvalidStateTransition: The state does not allow it; nothing was changed.
@@ -382,7 +476,9 @@ class SessionContext:
             raise InvalidStateTransition(
                 session_id=self.session_id, state=self.state, operation=operation
             )
-        entry = self.add_history(HISTORY_ACTIONS[operation], details=details, now=now)
+        if operation in {"pause", "abort"}:
+            fields["reason"] = details
+        entry = self.add_event(_STEPS[operation](**fields), details=details, now=now)
         self.state = target
         if target.is_terminal:
             self.completed_at = entry.timestamp
@@ -401,12 +497,8 @@ class SessionContext:
             )
         check(name_fault("new_phase", new_phase, optional=False))
         came_from = self.current_phase
-        entry = self.add_history(
-            "phase_advanced",
-            phase=new_phase,
-            details=f"from {came_from} to {new_phase}" if came_from else f"to {new_phase}",
-            now=now,
-        )
+        event = PhaseAdvanced(from_phase=came_from, to_phase=new_phase)
+        entry = self.add_event(event, phase=new_phase, now=now)
         self.current_phase = new_phase
         self.attempt_number = 1
         return entry
@@ -421,10 +513,8 @@ class SessionContext:
         """
         self.require(SessionState.ACTIVE, operation="retry_phase")
         check(count_fault("attempt_number", self.attempt_number + 1, least=1))
-        begun = f"attempt {self.attempt_number + 1}"
-        entry = self.add_history(
-            "phase_retried", details=f"{begun}: {reason}" if reason else begun, now=now
-        )
+        event = PhaseRetried(attempt=self.attempt_number + 1, reason=reason)
+        entry = self.add_event(event, now=now)
         self.attempt_number += 1
         return entry
 
@@ -460,7 +550,7 @@ class SessionContext:
 
     def _recorded_state(self) -> SessionState | None:
         for entry in reversed(self.history):
-            if entry.action in STATE_AFTER:
+            if entry.action in STATE_AFTER and entry.event_type is not None:
                 return STATE_AFTER[entry.action]
         return None
 
@@ -489,6 +579,14 @@ def _set_once(slot: MemberDescriptorType) -> property:
 # Not by a `__setattr__` of the class, which would be called for each of its fields.
 type.__setattr__(SessionContext, "session_id", _set_once(vars(SessionContext)["session_id"]))
 
+
+_STEPS: Final[Mapping[str, Callable[..., HistoryEvent]]] = {
+    "pause": SessionPaused,
+    "resume": SessionResumed,
+    "complete": SessionCompleted,
+    "abort": SessionAborted,
+}
+"""The event of each step of the life cycle."""
 _NO_HISTORY: Final = "history: is empty, and begins with the entry of the session's creation"
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from ..durable import WriteError
 from .errors import SessionConflict
-from .ports import PersonReply, PhaseResult
-from .question_entries import OUTCOMES
+from .event_codec import logged
+from .history_events import BudgetCrossed, HistoryEvent
 from .session_domain import BudgetState, SessionContext, SessionState
 from .session_store import UnreadableSession
 
@@ -22,15 +22,22 @@ class SessionEvents:
     def __init__(self, log: Any) -> None:
         self.log = log
 
+    def happened(self, session: SessionContext, event: HistoryEvent) -> None:
+        """An event is recorded in a session's history.
+
+        Args:
+            session: The session, with the event.
+            event: What happened.
+        """
+        fields = {"session_id": session.session_id, "phase": session.current_phase}
+        told = self.log.warning if isinstance(event, BudgetCrossed) else self.log.info
+        told(event.log_name, **fields, **logged(event))
+
     def created(self, session: SessionContext) -> None:
         """A session was begun and saved."""
-        self.log.info(
-            "session.created",
-            session_id=session.session_id,
-            workflow_type=session.workflow_type,
-            phase=session.current_phase,
-            token_budget=session.token_budget.total_budget,
-        )
+        created = session.history[0].event
+        if created is not None:
+            self.happened(session, created)
 
     def loaded(self, session: SessionContext) -> None:
         """A session was made the current one."""
@@ -59,25 +66,6 @@ class SessionEvents:
             reason=reason,
         )
 
-    def phase_advanced(self, session: SessionContext, came_from: str | None) -> None:
-        """A session went on to another phase."""
-        self.log.info(
-            "phase.advanced",
-            session_id=session.session_id,
-            from_phase=came_from,
-            to_phase=session.current_phase,
-        )
-        self.checkpoint(session)
-
-    def phase_retried(self, session: SessionContext) -> None:
-        """Another attempt at the phase began."""
-        self.log.info(
-            "phase.retried",
-            session_id=session.session_id,
-            phase=session.current_phase,
-            attempt=session.attempt_number,
-        )
-
     def phase_started(self, session: SessionContext) -> None:
         """The work of the phase is about to run."""
         self.log.info(
@@ -87,25 +75,8 @@ class SessionEvents:
             attempt=session.attempt_number,
         )
 
-    def phase_ended(
-        self, session: SessionContext, result: PhaseResult, problem: str | None
-    ) -> None:
-        """The work of the phase has run and its result is recorded."""
-        self.log.info(
-            "phase.succeeded" if problem is None else "phase.failed",
-            session_id=session.session_id,
-            phase=session.current_phase,
-            attempt=session.attempt_number,
-            exit_code=result.exit_code,
-            trapped=result.trapped,
-            duration_s=round(result.duration_s, 3),
-            fuel_consumed=result.fuel_consumed,
-            problem=problem,
-        )
-        self.checkpoint(session)
-
     def recorded(self, session: SessionContext, action: str, tokens: int) -> None:
-        """A step of the phase was recorded."""
+        """A caller's note was recorded with its tokens and files."""
         self.log.info(
             "session.recorded",
             session_id=session.session_id,
@@ -124,46 +95,10 @@ class SessionEvents:
             revision=session.revision,
         )
 
-    def budget_extended(self, session: SessionContext, additional_tokens: int) -> None:
-        """More tokens were allotted."""
-        self.log.info(
-            "budget.extended",
-            session_id=session.session_id,
-            additional_tokens=additional_tokens,
-            total_budget=session.token_budget.total_budget,
-        )
-
     def budget_spent(self, session: SessionContext, before: BudgetState) -> None:
-        """Tokens were spent; told only of a mark that was not reached before."""
-        budget = session.token_budget
-        for crossed, event in (
-            (budget.is_warning and not before.is_warning, "session.budget.warning"),
-            (budget.is_over_budget and not before.is_over_budget, "session.budget.exceeded"),
-        ):
-            if crossed:
-                self.log.warning(
-                    event,
-                    session_id=session.session_id,
-                    tokens_used=budget.tokens_used,
-                    total_budget=budget.total_budget,
-                )
-
-    def question_recorded(self, session: SessionContext, question_id: str, *, paused: bool) -> None:
-        """A question is in the history and about to be asked."""
-        self.log.info(
-            "question.recorded",
-            session_id=session.session_id,
-            question_id=question_id,
-            paused=paused,
-        )
-
-    def question_ended(self, session_id: str, reply: PersonReply) -> None:
-        """What became of a question is recorded."""
-        self.log.info(
-            OUTCOMES[reply.outcome].replace("_", ".", 1),
-            session_id=session_id,
-            question_id=reply.question_id,
-        )
+        """Tokens were spent; told only of a line that was not reached before."""
+        for event in session.token_budget.crossings(before):
+            self.happened(session, event)
 
     def question_not_withdrawn(
         self, session: SessionContext, question_id: str, error: Exception

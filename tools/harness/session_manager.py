@@ -27,6 +27,7 @@ from .errors import (
     SessionIdTaken,
     SessionNotFound,
 )
+from .history_events import BudgetExtended, CheckpointTaken, HistoryEvent, PhaseEnded
 from .person_questions import Questioner
 from .phase_record import own_problem, record_result, with_success
 from .ports import (
@@ -48,7 +49,7 @@ from .session_domain import (
     SessionState,
 )
 from .session_events import SessionEvents
-from .session_recording import RESULTS, SessionChanges, take_over
+from .session_recording import SessionChanges, take_over
 from .session_store import SessionStore, SessionSummary, UnreadableSession
 
 __all__ = [
@@ -276,17 +277,25 @@ class SessionManager:
 
     # --------------------------------------------------------------------------------- life cycle
 
-    def pause(self, reason: str | None = None) -> SessionContext:
+    def pause(
+        self,
+        reason: str | None = None,
+        *,
+        cause: str | None = None,
+        question_id: str | None = None,
+    ) -> SessionContext:
         """Stop the session until it is resumed.
 
         Args:
             reason: Why; it goes into the history and the next briefing.
+            cause: Why, for programs: a short name ("budget", "agent", …).
+            question_id: The question that it waits for; its reply resumes the session.
 
         Raises:
             NoActiveSession: There is none.
             InvalidStateTransition: It is not active.
         """
-        return self._transition("pause", reason)
+        return self._transition("pause", reason, cause=cause, question_id=question_id)
 
     def resume(self, session_id: str | None = None) -> SessionContext:
         """Go on with a session.
@@ -305,7 +314,7 @@ class SessionManager:
             session = self.open(session_id)
             if session.state is SessionState.ACTIVE:
                 return session
-        return self._transition("resume", None)
+        return self._transition("resume")
 
     def complete(self) -> SessionContext:
         """End the session well, for good.
@@ -314,7 +323,7 @@ class SessionManager:
             NoActiveSession: There is none.
             InvalidStateTransition: It is not active.
         """
-        return self._transition("complete", None)
+        return self._transition("complete")
 
     def abort(self, reason: str | None = None) -> SessionContext:
         """End the session badly, for good.
@@ -328,11 +337,13 @@ class SessionManager:
         """
         return self._transition("abort", reason)
 
-    def _transition(self, operation: str, details: str | None) -> SessionContext:
+    def _transition(
+        self, operation: str, details: str | None = None, **fields: str | None
+    ) -> SessionContext:
         session = self._require(operation)
         came_from = session.state
         with self._changes.changing(session):
-            session.apply(operation, details=details, now=self._clock())
+            session.apply(operation, details=details, now=self._clock(), **fields)
         self._events.state_changed(session, operation, came_from, details)
         if self._questioner is not None and session.state.is_terminal:
             self._questioner.withdraw_all(session)
@@ -349,10 +360,10 @@ class SessionManager:
             InvalidSession: `new_phase` is no name.
         """
         session = self._require("advance_phase")
-        came_from = session.current_phase
         with self._changes.changing(session):
             session.enter_phase(new_phase, now=self._clock())
-        self._events.phase_advanced(session, came_from)
+        self._told(session)
+        self._events.checkpoint(session)
         return session
 
     def retry_phase(self, reason: str | None = None) -> SessionContext:
@@ -368,7 +379,7 @@ class SessionManager:
         session = self._require("retry_phase")
         with self._changes.changing(session):
             session.next_attempt(reason=reason, now=self._clock())
-        self._events.phase_retried(session)
+        self._told(session)
         return session
 
     def run_phase(
@@ -421,13 +432,13 @@ class SessionManager:
         problem = judge(result) if judge is not None else own_problem(result)
         judged = with_success(result, problem is None)
 
-        def change() -> BudgetState:
+        def change() -> tuple[BudgetState, PhaseEnded]:
             before = session.token_budget.snapshot()
-            record_result(session, judged, problem, tokens=tokens, now=self._clock())
-            return before
+            return before, record_result(session, judged, problem, tokens=tokens, now=self._clock())
 
-        before = self._changes.record(session, change)
-        self._events.phase_ended(session, result, problem)
+        before, event = self._changes.record(session, change)
+        self._events.happened(session, event)
+        self._events.checkpoint(session)
         self._events.budget_spent(session, before)
         return judged
 
@@ -444,7 +455,7 @@ class SessionManager:
         session = self._require("checkpoint_session")
         session.require(*_OPEN, operation="checkpoint_session")
         with self._changes.changing(session):
-            session.add_history("checkpoint", now=self._clock())
+            session.add_event(CheckpointTaken(), now=self._clock())
         self._events.checkpoint(session)
         return self.store.session_path(session.session_id)
 
@@ -545,12 +556,11 @@ class SessionManager:
         session.require(*_OPEN, operation="extend_budget")
         with self._changes.changing(session):
             session.token_budget.extend(additional_tokens)
-            session.add_history(
-                "budget_extended",
-                details=f"by {additional_tokens} to {session.token_budget.total_budget} tokens",
-                now=self._clock(),
+            event = BudgetExtended(
+                additional_tokens=additional_tokens, total_budget=session.token_budget.total_budget
             )
-        self._events.budget_extended(session, additional_tokens)
+            session.add_event(event, now=self._clock())
+        self._events.happened(session, event)
 
     def can_continue(self, required_tokens: int = 1) -> bool:
         """Return whether the session is active and its budget covers the next step.
@@ -616,7 +626,9 @@ class SessionManager:
         return self._require("get_artifacts").get_artifacts(phase)
 
     def add_history(self, action: str, details: str | None = None) -> SessionContext:
-        """Add an entry of the caller's own to the history.
+        """Add a note of the caller's own to the history.
+
+        Nothing is decided by a note, whatever it is called; `record` takes events.
 
         Args:
             action: What happened, as a short name.
@@ -635,7 +647,7 @@ class SessionManager:
 
     def record(
         self,
-        action: str,
+        step: str | HistoryEvent,
         details: str | None = None,
         *,
         tokens: int = 0,
@@ -644,8 +656,9 @@ class SessionManager:
         """Record a step of the current phase with all that belongs to it, in one save.
 
         Args:
-            action: What happened, as a short name ("phase_succeeded", "agent_answered", …).
-            details: More to say, of any length.
+            step: What happened: an event (`PhaseSucceeded`, `AgentAnswered`, …), or the short name
+                of a note, by which nothing is decided.
+            details: More to say to people, of any length; an event has a sentence of its own.
             tokens: What it cost, 0 or more.
             artifacts: The files it made, each with "created" or "modified".
 
@@ -670,12 +683,18 @@ class SessionManager:
                 session.add_artifact(path, kind, now=now)
             if tokens:
                 session.spend(tokens, now=now)
-            session.add_history(action, details=details, now=now)
+            if isinstance(step, HistoryEvent):
+                session.add_event(step, details=details, now=now)
+            else:
+                session.add_history(step, details=details, now=now)
             return before
 
         before = self._changes.record(session, change)
-        self._events.recorded(session, action, tokens)
-        if action in RESULTS:
+        if isinstance(step, HistoryEvent):
+            self._events.happened(session, step)
+        else:
+            self._events.recorded(session, step, tokens)
+        if isinstance(step, PhaseEnded):
             self._events.checkpoint(session)
         self._events.budget_spent(session, before)
         return session
@@ -788,6 +807,12 @@ class SessionManager:
         return gone
 
     # ------------------------------------------------------------------------------------ helpers
+
+    def _told(self, session: SessionContext) -> None:
+        """Log the event that was recorded last."""
+        event = session.history[-1].event
+        if event is not None:
+            self._events.happened(session, event)
 
     def _require(self, operation: str) -> SessionContext:
         if self._current is None:

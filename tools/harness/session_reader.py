@@ -7,6 +7,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final, TypeVar
 
+from .entry_data import NO_DATA
+from .session_data import decode_data
 from .session_domain import (
     MAX_GOAL_CHARS,
     SessionArtifact,
@@ -38,6 +40,7 @@ _ARTIFACT_RE: Final = re.compile(
 _ENTRY_RE: Final = re.compile(
     rf"  - timestamp: ({TIME})\n    action: ({NAME})\n    phase: ({NAME})\n"
     rf"    details: (?:({NAME})\n|({BLOCK % '      '}))"
+    r"(?:    data:\n((?:      [^\n]*+\n|\n++)++))?"
 )
 
 
@@ -52,12 +55,14 @@ def _make_artifact(match: re.Match[str]) -> SessionArtifact:
 
 
 def _make_entry(match: re.Match[str]) -> SessionHistory:
-    timestamp, action, phase, details, block = match.groups()
+    timestamp, action, phase, details, block, data = match.groups()
     return SessionHistory(
         datetime.fromisoformat(timestamp[1:-1]),
         decode_name(action),
         decode_text(phase),
         decode_text(details) if block is None else decode_block(block, "      "),
+        "",
+        NO_DATA if data is None else decode_data(data),
     )
 
 

@@ -13,12 +13,10 @@ from attrs import frozen
 
 from ..durable import ReadError, WriteError
 from .errors import SessionConflict, SessionCorrupted, SessionIdTaken
+from .history_events import PhaseEnded
 from .session_domain import SessionContext, SessionState
 from .session_events import SessionEvents
 from .session_store import SessionStore
-
-RESULTS: Final = frozenset({"phase_succeeded", "phase_failed"})
-"""The actions of the history that say what became of a phase's attempt."""
 
 _ATTEMPTS: Final = 5
 """How often a result is tried to be recorded when others save the session at the same time."""
@@ -178,7 +176,10 @@ class SessionChanges:
             or found.current_phase != session.current_phase
             or found.attempt_number != session.attempt_number
             or found.history[: len(session.history)] != session.history
-            or any(entry.action in RESULTS for entry in found.history[len(session.history) :])
+            or any(
+                isinstance(entry.event, PhaseEnded)
+                for entry in found.history[len(session.history) :]
+            )
         ):
             return False
         take_over(session, found)

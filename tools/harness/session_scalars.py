@@ -48,11 +48,6 @@ _INDICATOR: Final = "2"
 _LONG_BLANKS_RE: Final = re.compile(r"(?m)^[ \t]+$")
 
 
-def storable(text: str) -> str:
-    """Spell out what UTF-8 can't hold."""
-    return text.encode("utf-8", "backslashreplace").decode()
-
-
 def _has_line_of_blanks(text: str) -> bool:
     """Tell whether a line holds blanks and nothing else, soon even of a million empty lines."""
     possible = " \n" in text or "\t\n" in text or text.endswith((" ", "\t"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from .session_data import encode_data
 from .session_domain import (
     InvalidSession,
     SessionArtifact,
@@ -40,6 +41,7 @@ def _encode_entry(entry: SessionHistory) -> str:
         f"    action: {encode_name(entry.action)}\n"
         f"    phase: {encode_name(entry.phase)}\n"
         f"    details: {encode_text(entry.details)}\n"
+        f"{encode_data(entry.data)}"
         f"{indented(entry.newer_fields, '    ')}"
     )
 

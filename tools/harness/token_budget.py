@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from .history_events import BudgetCrossed, LimitCrossed, WarningCrossed
 from .session_checks import check, count_fault
 
 DEFAULT_TOKEN_BUDGET: Final = 100_000
@@ -97,6 +98,18 @@ class TokenBudget:
             is_warning=self.is_warning,
             is_over_budget=self.is_over_budget,
         )
+
+    def crossings(self, before: BudgetState) -> list[BudgetCrossed]:
+        """Return which lines were crossed since the budget stood as it did before."""
+        lines = (
+            (self.is_warning and not before.is_warning, WarningCrossed),
+            (self.is_over_budget and not before.is_over_budget, LimitCrossed),
+        )
+        return [
+            line(tokens_used=self.tokens_used, total_budget=self.total_budget)
+            for crossed, line in lines
+            if crossed
+        ]
 
     def can_continue(self, required_tokens: int = 1) -> bool:
         """Return whether what is left covers `required_tokens` (0 or more).

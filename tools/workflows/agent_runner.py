@@ -34,6 +34,7 @@ from ..harness import (
     SessionNotFound,
     SessionState,
 )
+from ..harness.history_events import RetryReason
 from .agent_observer import AgentObserver, SilentAgentObserver
 from .agent_workflow import AgentPhase, AgentWorkflow
 from .agents.port import AgentChoice, PhaseAgent
@@ -48,7 +49,7 @@ from .errors import (
     TestsContested,
 )
 from .gate_port import GateSandbox
-from .history import INPUTS_PLACED, has_inputs, told_pause, why_stopped
+from .history import has_inputs, inputs_placed, phases_passed, told_pause, why_stopped
 from .job import WORKFLOW_NAME, AgentWork, Ground
 from .phase_attempt import PhaseRun, Waiting
 from .progress import Standing, standing_of
@@ -329,7 +330,7 @@ class _Run:
         contested = self._contested(standing)
         if contested and not retry:
             if self.session.state is SessionState.ACTIVE:
-                self.manager.pause(self._contest(phase, contested))
+                self.manager.pause(self._contest(phase, contested), cause=StopCause.PERSON.value)
             raise TestsContested(
                 self.session.session_id,
                 phase=phase.name,
@@ -339,7 +340,7 @@ class _Run:
         if standing.failed and not retry and self._exhausted(phase, standing):
             if self.session.state is SessionState.ACTIVE:
                 # A worker died between recording the failure and pausing for it.
-                self.manager.pause(self._failure(phase, standing))
+                self.manager.pause(self._failure(phase, standing), cause=StopCause.FAILED.value)
             raise AttemptsExhausted(
                 self.session.session_id,
                 phase=phase.name,
@@ -361,7 +362,7 @@ class _Run:
             self.manager.resume()
         if back_to is not None:
             if reason:
-                self.manager.add_history("retry_reason", reason)
+                self.manager.record(RetryReason(reason=reason))
             self.manager.advance_phase(back_to)
         elif standing.failed and (retry or self._hopeless(standing)):
             self._again(phase, reason)
@@ -432,7 +433,7 @@ class _Run:
                 )
                 found = self.phases.run(phase, standing)
                 if isinstance(found, Waiting):
-                    return self._pause(found.reason, found.cause)
+                    return self._pause(found.reason, found.cause, found.question_id)
         return self._pause(f"{MAX_ROUNDS} attempts in one run; resume goes on", StopCause.PAUSED)
 
     # ------------------------------------------------------------------------------------ the steps
@@ -441,7 +442,7 @@ class _Run:
         """Begin the next attempt: at an earlier phase, where the workflow says so, or this one."""
         if phase.on_failure is not None:
             if reason:
-                self.manager.add_history("retry_reason", reason)
+                self.manager.record(RetryReason(reason=reason))
             self.manager.advance_phase(phase.on_failure)
             return
         self.manager.retry_phase(reason or self._last_summary())
@@ -480,16 +481,16 @@ class _Run:
             there=there,
             root=run.workspace,
         )
-        self.manager.add_history(INPUTS_PLACED, ", ".join(one.target for one in inputs))
+        self.manager.record(inputs_placed([one.target for one in inputs]))
 
     def _told_pause(self) -> RunOutcome:
         told = told_pause(self.session)
         self.observer.paused(told)
         return self._told(told, StopCause.PAUSED)
 
-    def _pause(self, reason: str, cause: StopCause) -> RunOutcome:
+    def _pause(self, reason: str, cause: StopCause, question_id: str | None = None) -> RunOutcome:
         if self.session.state is SessionState.ACTIVE:
-            self.manager.pause(reason)
+            self.manager.pause(reason, cause=cause.value, question_id=question_id)
         self.observer.paused(reason)
         return self._told(reason, cause)
 
@@ -504,7 +505,7 @@ def _outcome(
     cause: StopCause | None = None,
 ) -> RunOutcome:
     standing = standing_of(session)
-    done = {entry.phase for entry in session.history if entry.action == "phase_succeeded"}
+    done = phases_passed(session)
     attempts: dict[str, int] = {}
     for key in standing.keys:
         attempts[key.phase] = attempts.get(key.phase, 0) + 1

@@ -1,16 +1,28 @@
-"""The entries of a session's history that runs of every kind write and read; pure."""
+"""What runs of every kind ask a session's history; pure."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from ..harness import SessionContext
+from ..harness import SessionContext, SessionState
+from ..harness.history_events import (
+    HistoryEvent,
+    InputsPlaced,
+    PhaseAdvanced,
+    PhaseRetried,
+    PhaseSucceeded,
+    SessionAborted,
+    SessionCreated,
+    SessionPaused,
+)
 
-INPUTS_PLACED: Final = "inputs_placed"
-"""The history's entry that the inputs are in the workspace, for good."""
-
-BEGINNINGS: Final = frozenset({"session_created", "phase_advanced", "phase_retried"})
-"""The history's entries that begin an attempt."""
+BEGINNINGS: Final = (SessionCreated, PhaseAdvanced, PhaseRetried)
+"""The events that begin an attempt."""
+_STOPS: Final[dict[SessionState, type[HistoryEvent]]] = {
+    SessionState.PAUSED: SessionPaused,
+    SessionState.ABORTED: SessionAborted,
+}
+_MOST_PATHS: Final = 1000
 
 
 def attempt_label(round_number: int, attempt: int) -> str:
@@ -25,15 +37,30 @@ def attempt_label(round_number: int, attempt: int) -> str:
     return f"round {round_number}" + (f", attempt {attempt}" if attempt > 1 else "")
 
 
+def inputs_placed(targets: list[str]) -> InputsPlaced:
+    """Return the event that the inputs are in the workspace, for good."""
+    return InputsPlaced(paths=tuple(targets[:_MOST_PATHS]))
+
+
 def has_inputs(session: SessionContext) -> bool:
-    """Tell whether the inputs are in the workspace."""
-    return any(entry.action == INPUTS_PLACED for entry in session.history)
+    """Return whether the inputs are in the workspace."""
+    return any(entry.event_type is InputsPlaced for entry in session.history)
+
+
+def phases_passed(session: SessionContext) -> set[str | None]:
+    """Return the phases that succeeded at least once."""
+    return {entry.phase for entry in session.history if entry.event_type is PhaseSucceeded}
 
 
 def why_stopped(session: SessionContext) -> str | None:
     """Return why a session was paused or aborted, or None where it was not, or nobody said."""
-    action = f"session_{session.state.value}"
-    return next((one.details for one in reversed(session.history) if one.action == action), None)
+    kind = _STOPS.get(session.state)
+    for entry in reversed(session.history):
+        if entry.event_type is kind and isinstance(
+            event := entry.event, SessionPaused | SessionAborted
+        ):
+            return event.reason
+    return None
 
 
 def told_pause(session: SessionContext) -> str:

@@ -20,7 +20,14 @@ from ..harness import (
     answers_in_words,
 )
 from ..harness.briefing import estimate_tokens
-from ..harness.question_entries import OUTCOMES, pause_reason, reply_details
+from ..harness.event_codec import spelled
+from ..harness.history_events import (
+    AgentAnswered,
+    GateJudged,
+    PhaseFailed,
+    PhaseSucceeded,
+)
+from ..harness.question_entries import pause_reason, reply_event
 from ..result import Failure, attempt
 from .agent_observer import AgentObserver
 from .agent_workflow import AgentPhase
@@ -40,7 +47,7 @@ from .component_files import apply_files, read_workspace
 from .gate_port import GateSandbox
 from .gates import GateInput, Verdict, run_gate
 from .job import Ground
-from .progress import ANSWERED, Standing, cost_of_attempt
+from .progress import Standing, cost_of_attempt
 from .prompts import PromptInput, budget_note, compose
 from .run_outcome import StopCause
 from .specification_document import with_status
@@ -63,10 +70,12 @@ class Waiting:
     Attributes:
         reason: What it waits for, and what to do.
         cause: What kind of thing that is.
+        question_id: The question whose answer it waits for, or None.
     """
 
     reason: str
     cause: StopCause
+    question_id: str | None = None
 
 
 @frozen(kw_only=True, eq=False)
@@ -361,14 +370,17 @@ class PhaseRun:
     def _charge(self, call: int, stored: StoredAnswer) -> None:
         usage = stored.usage
         digest = hashlib.sha256(stored.answer.text.encode("utf-8", "replace")).hexdigest()
-        told = [
-            f"call {call}: {usage.total} tokens ({usage.input_tokens} in, {usage.output_tokens} "
-            f"out{', estimated' if usage.estimated else ''})",
-            f"{stored.duration_s:.2f} s",
-            stored.agent,
-            stored.failure or f"answer sha256 {digest[:16]}",
-        ]
-        self.manager.record(ANSWERED, _plain("; ".join(told)), tokens=usage.total)
+        event = AgentAnswered(
+            call=call,
+            agent=stored.agent,
+            tokens=usage.total,
+            usage={"input": usage.input_tokens, "output": usage.output_tokens},
+            estimated=usage.estimated,
+            seconds=round(stored.duration_s, 3),
+            answer_sha256=None if stored.failure else digest,
+            failure=stored.failure,
+        )
+        self.manager.record(spelled(event), tokens=usage.total)
         self.observer.budget(self.session.token_budget)
 
     def _prompt(self, phase: AgentPhase, standing: Standing, files: Mapping[str, str]) -> str:
@@ -477,7 +489,7 @@ class PhaseRun:
             # in between.
             told = "\n".join(f"{question} -> {answer}" for question, answer in kept["answered"])
             reply = PersonReply(question_id=standing.waiting_for, outcome="answered", text=told)
-            self.manager.record(OUTCOMES[reply.outcome], _plain(reply_details(reply)))
+            self.manager.record(reply_event(reply))
         return None
 
     def _collect(self, questions: Sequence[AgentQuestion], key: str) -> tuple[str, ...] | Waiting:
@@ -505,6 +517,7 @@ class PhaseRun:
             return Waiting(
                 reason=f"{pause_reason(waits.question_id)} ({told}); answer it, then resume",
                 cause=StopCause.PERSON,
+                question_id=waits.question_id,
             )
         return answers_in_words(reply, len(questions))
 
@@ -585,17 +598,33 @@ class PhaseRun:
         if deleted:
             facts.append(f"deleted {', '.join(deleted)}")
         evidence = "\n".join(verdict.evidence)
+        verdict_file = f"{self.steps.directory.name}/{key.name('verdict')}"
         if len(evidence) > _RECORDED_EVIDENCE:
-            evidence = (
-                f"{evidence[:_RECORDED_EVIDENCE]}\n[…] all of it is in "
-                f"{self.steps.directory.name}/{key.name('verdict')}"
-            )
+            evidence = f"{evidence[:_RECORDED_EVIDENCE]}\n[…] all of it is in {verdict_file}"
         details = "; ".join(" ".join(fact.split()) for fact in facts)
+        event = (PhaseSucceeded if verdict.passed else PhaseFailed)(
+            attempt=key.attempt,
+            seconds=round(verdict.duration_s, 3),
+            tokens=tokens,
+            problem=None if verdict.passed else verdict.summary,
+            verdict=GateJudged(
+                gate=verdict.gate,
+                passed=verdict.passed,
+                summary=verdict.summary,
+                evidence=verdict_file if verdict.evidence else None,
+                counts=_counts(verdict.facts),
+            ),
+        )
         self.manager.record(
-            "phase_succeeded" if verdict.passed else "phase_failed",
+            spelled(event),
             _plain(f"{details}\n{evidence}" if evidence else details),
             artifacts=artifacts,
         )
+
+
+def _counts(facts: Mapping[str, Any]) -> dict[str, int]:
+    """Return what a gate counted, of all that it found."""
+    return {name: value for name, value in facts.items() if type(value) is int}
 
 
 def _names(name: str, test: str) -> bool:

@@ -1,30 +1,27 @@
-"""What a session's history says of its attempts: pure, and the one place that reads it so."""
+"""What a session's history says of its attempts, read from its events; pure."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Final
 
 from attrs import frozen
 
 from ..harness import SessionContext, SessionHistory
-from ..harness.question_entries import ASKED, OUTCOMES, waiting_question
+from ..harness.history_events import (
+    AgentAnswered,
+    BudgetExtended,
+    HistoryEvent,
+    PhaseEnded,
+    PhaseFailed,
+    PhaseRetried,
+    PhaseSucceeded,
+    QuestionAsked,
+    QuestionEnded,
+)
+from ..harness.question_entries import waiting_question
 from .history import BEGINNINGS, attempt_label
 from .step_journal import StepKey
-
-ANSWERED: Final = "agent_answered"
-"""The history's entry that an agent's answer is stored and its tokens are charged."""
-
-RESULTS: Final = frozenset({"phase_succeeded", "phase_failed"})
-"""The history's entries that end an attempt."""
-
-_CHARGED: Final = re.compile(r"; (\d{1,19}) tokens(?:;|$)")
-_EXTENDED: Final = re.compile(r"by (\d{1,19}) ")
-_SECONDS: Final = re.compile(r"; (\d{1,9}\.\d\d) s(?:;|$)")
-_ENDINGS: Final = frozenset(OUTCOMES.values())
-_SPENT: Final = re.compile(r"call \d{1,9}: (\d{1,19}) tokens")
 
 
 @frozen(kw_only=True)
@@ -77,34 +74,37 @@ class Standing:
 def standing_of(session: SessionContext) -> Standing:
     """Read from the history where a session stands."""
     keys: list[StepKey] = []
-    since: list[SessionHistory] = []
-    for entry in session.history:
-        if entry.action in BEGINNINGS:
-            again = entry.action == "phase_retried" and keys
+    happened = [(entry.phase, entry.event) for entry in session.history]
+    since = 0
+    for position, (begun, event) in enumerate(happened):
+        if isinstance(event, BEGINNINGS):
+            again = isinstance(event, PhaseRetried) and keys
             attempt = keys[-1].attempt + 1 if again else 1
-            keys.append(StepKey(serial=len(keys) + 1, phase=entry.phase or "", attempt=attempt))
-            since = []
-        else:
-            since.append(entry)
+            keys.append(StepKey(serial=len(keys) + 1, phase=begun or "", attempt=attempt))
+            since = position + 1
     phase = session.current_phase or ""
     if not keys:  # a history that somebody cut: the session itself still says where it is
         keys.append(StepKey(serial=1, phase=phase, attempt=session.attempt_number))
-    actions = [entry.action for entry in since if entry.phase == phase]
-    succeeded, failed = "phase_succeeded" in actions, "phase_failed" in actions
+    in_phase = [event for where, event in happened if where == phase]
+    in_attempt = [event for where, event in happened[since:] if where == phase]
+    succeeded = _count(in_attempt, PhaseSucceeded) > 0
+    failed = _count(in_attempt, PhaseFailed) > 0
     return Standing(
         keys=tuple(keys),
         succeeded=succeeded,
         failed=failed,
-        calls=actions.count(ANSWERED),
+        calls=_count(in_attempt, AgentAnswered),
         turn=sum(1 for key in keys if key.phase == phase),
-        spent=_spent(session.history, phase),
-        failures=sum(
-            1
-            for entry in session.history
-            if entry.action == "phase_failed" and entry.phase == phase
-        ),
-        waiting_for=None if succeeded or failed else waiting_question(since),
+        spent=sum(event.tokens for event in in_phase if isinstance(event, AgentAnswered)),
+        failures=_count(in_phase, PhaseFailed),
+        waiting_for=None
+        if succeeded or failed
+        else waiting_question(event for _, event in reversed(happened[since:])),
     )
+
+
+def _count(events: Iterable[HistoryEvent | None], kind: type[HistoryEvent]) -> int:
+    return sum(1 for event in events if isinstance(event, kind))
 
 
 @frozen(kw_only=True)
@@ -127,38 +127,29 @@ def time_spent(history: Iterable[SessionHistory]) -> TimeSpent:
     agent = gate = person = 0.0
     asked: datetime | None = None
     for entry in history:
-        if entry.action == ANSWERED:
-            agent += _seconds_in(entry)
-        elif entry.action in RESULTS:
-            gate += _seconds_in(entry)
-        elif entry.action == ASKED:
-            asked = asked or entry.timestamp
-        elif entry.action in _ENDINGS and asked is not None:
-            person += (entry.timestamp - asked).total_seconds()
-            asked = None
+        match entry.event:
+            case AgentAnswered(seconds=seconds):
+                agent += seconds
+            case PhaseEnded(seconds=seconds):
+                gate += seconds or 0.0
+            case QuestionAsked(key=str()):  # those of the first versions were recorded too late
+                asked = asked or entry.timestamp
+            case QuestionEnded() if asked is not None:
+                person += (entry.timestamp - asked).total_seconds()
+                asked = None
     return TimeSpent(agent=agent, gate=gate, person=max(0.0, person))
-
-
-def _seconds_in(entry: SessionHistory) -> float:
-    found = _SECONDS.search((entry.details or "").split("\n", 1)[0])
-    return 0.0 if found is None else float(found[1])
 
 
 def cost_of_attempt(session: SessionContext) -> int:
     """Return what the current attempt has cost, in tokens."""
     cost = 0
     for entry in reversed(session.history):
-        if entry.action in BEGINNINGS:
+        event = entry.event
+        if isinstance(event, BEGINNINGS):
             break
-        if entry.action == ANSWERED:
-            cost += spent_in(entry)
+        if isinstance(event, AgentAnswered):
+            cost += event.tokens
     return cost
-
-
-def spent_in(entry: SessionHistory) -> int:
-    """Return what an answer's entry says that it cost, in tokens; 0 if it says nothing."""
-    found = _SPENT.match(entry.details or "")
-    return 0 if found is None else int(found[1])
 
 
 def charges(history: Iterable[SessionHistory]) -> Iterator[tuple[SessionHistory, int]]:
@@ -170,24 +161,18 @@ def charges(history: Iterable[SessionHistory]) -> Iterator[tuple[SessionHistory,
     answered = False
     for entry in history:
         cost = 0
-        if entry.action in BEGINNINGS:
+        event = entry.event
+        if isinstance(event, BEGINNINGS):
             answered = False
-        elif entry.action == ANSWERED:
+        elif isinstance(event, AgentAnswered):
             answered = True
-            cost = spent_in(entry)
-        elif entry.action in RESULTS and not answered:
-            found = _CHARGED.search((entry.details or "").split("\n", 1)[0])
-            cost = 0 if found is None else int(found[1])
+            cost = event.tokens
+        elif isinstance(event, PhaseEnded) and not answered:
+            cost = event.tokens
         yield entry, cost
 
 
 def extension_in(entry: SessionHistory) -> int:
     """Return by how many tokens an entry says that the budget was extended; 0 if it does not."""
-    found = _EXTENDED.match(entry.details or "") if entry.action == "budget_extended" else None
-    return 0 if found is None else int(found[1])
-
-
-def _spent(history: Sequence[SessionHistory], phase: str) -> int:
-    return sum(
-        spent_in(entry) for entry in history if entry.action == ANSWERED and entry.phase == phase
-    )
+    event = entry.event
+    return event.additional_tokens if isinstance(event, BudgetExtended) else 0

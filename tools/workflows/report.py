@@ -15,8 +15,9 @@ from attrs import define, field, frozen
 
 from ..durable import OsFileSystem, ReadError
 from ..harness import SessionContext, SessionHistory, SessionStore
+from ..harness.history_events import PhaseFailed, PhaseRetried, PhaseSucceeded
 from .history import BEGINNINGS, attempt_label
-from .progress import RESULTS, charges, extension_in, time_spent
+from .progress import charges, extension_in, time_spent
 from .step_journal import StepStore
 
 MAX_TEXT: Final = 200_000
@@ -99,8 +100,9 @@ def _attempts(session: SessionContext) -> list[_Attempt]:
     rounds: dict[str, int] = {}
     number = 1
     for entry, cost in charges(session.history):
-        if entry.action in BEGINNINGS and entry.phase:
-            again = entry.action == "phase_retried" and found
+        kind = entry.event_type
+        if kind in BEGINNINGS and entry.phase:
+            again = kind is PhaseRetried and found
             number = number + 1 if again else 1
             if number == 1:
                 rounds[entry.phase] = rounds.get(entry.phase, 0) + 1
@@ -113,8 +115,8 @@ def _attempts(session: SessionContext) -> list[_Attempt]:
         one = found[-1]
         one.entries.append(entry)
         one.tokens += cost
-        if entry.action in RESULTS:
-            one.outcome = "passed" if entry.action == "phase_succeeded" else "failed"
+        if kind in {PhaseSucceeded, PhaseFailed}:
+            one.outcome = "passed" if kind is PhaseSucceeded else "failed"
             one.details = entry.details or ""
             one.ended = entry.timestamp
         elif one.outcome == "open":
@@ -217,11 +219,11 @@ def _gates(attempts: Sequence[_Attempt]) -> str:
         (
             f"{one.phase}, {one.label}",
             one.outcome,
-            one.details.split("\n", 1)[0],
+            _first_line(one.details)[0],
             f"{one.tokens:,}",
         )
         for one in attempts
-        if one.details
+        if one.outcome != "open"
     ]
     return _table(("Attempt", "Verdict", "What the gate said", "Tokens"), rows)
 
@@ -229,7 +231,7 @@ def _gates(attempts: Sequence[_Attempt]) -> str:
 def _history(history: Sequence[SessionHistory]) -> str:
     items = []
     for entry in history:
-        first, _, rest = (entry.details or "").partition("\n")
+        first, rest = _first_line(entry.details or "")
         more = f"<pre>{_text(rest)}</pre>" if rest.strip() else ""
         items.append(
             f"<li><time>{_moment(entry.timestamp)}</time> <b>{_text(entry.action)}</b> "
@@ -250,6 +252,12 @@ def _step(step: tuple[str, Mapping[str, Any] | str]) -> str:
         rows = [(key, _value(item)) for key, item in value.items()]
         body = _table(("Field", "Value"), rows)
     return f"<details><summary>{_text(name)}</summary>{body}</details>"
+
+
+def _first_line(text: str) -> tuple[str, str]:
+    """Return the first line and the rest, for showing them."""
+    first, _, rest = text.partition("\n")
+    return first, rest
 
 
 def _value(value: object) -> str:

@@ -17,13 +17,14 @@ from attrs import frozen
 
 from ..durable import FileSystem, OsFileSystem
 from ..harness import PhaseResult, SessionContext, SessionManager, SessionState
+from ..harness.history_events import PhaseFailed, PhaseRetried, PhaseSucceeded
 from .errors import (
     AttemptsExhausted,
     BudgetTooSmall,
     NotAWorkflowSession,
     NothingToRetry,
 )
-from .history import BEGINNINGS, INPUTS_PLACED, has_inputs, told_pause
+from .history import BEGINNINGS, has_inputs, inputs_placed, phases_passed, told_pause
 from .run_lock import leading, require_open
 from .run_observer import RunObserver, SilentObserver
 from .run_outcome import RunOutcome, StopCause
@@ -221,12 +222,13 @@ class _Run:
     def standing(self) -> _Standing:
         """Return what is recorded of the current attempt, which is all since it began."""
         for entry in reversed(self.session.history):
+            kind = entry.event_type
             if entry.phase == self.session.current_phase:
-                if entry.action == "phase_succeeded":
+                if kind is PhaseSucceeded:
                     return _Standing.SUCCEEDED
-                if entry.action == "phase_failed":
+                if kind is PhaseFailed:
                     return _Standing.FAILED
-            if entry.action in BEGINNINGS:
+            if kind in BEGINNINGS:
                 break
         return _Standing.OPEN
 
@@ -260,7 +262,8 @@ class _Run:
         except (AttemptsExhausted, BudgetTooSmall):
             if self.session.state is SessionState.ACTIVE:
                 # A worker died between recording the failure and pausing for it.
-                self.manager.pause(self._failure(phase, "its worker ended before it could pause"))
+                told = self._failure(phase, "its worker ended before it could pause")
+                self.manager.pause(told, cause=StopCause.FAILED.value)
             raise
         if self.session.state is SessionState.PAUSED:
             self.manager.resume()
@@ -284,10 +287,10 @@ class _Run:
                 self.manager.advance_phase(following.name)
                 continue
             if not self.manager.can_continue(phase.tokens):
-                return self._outcome(self._pause(self._too_small(phase)), StopCause.BUDGET)
+                return self._pause(self._too_small(phase), StopCause.BUDGET)
             problem = self._run_phase(phase)
             if problem is not None and self.session.state is SessionState.ACTIVE:
-                return self._outcome(self._pause(self._failure(phase, problem)), StopCause.FAILED)
+                return self._pause(self._failure(phase, problem), StopCause.FAILED)
 
     def _run_phase(self, phase: Phase) -> str | None:
         """Run a phase, have its result recorded, and return why it is no success."""
@@ -338,7 +341,7 @@ class _Run:
         if not inputs or has_inputs(self.session):
             return
         place_inputs(self.fs, self.workspace_fd, inputs, root=self.workspace)
-        self.manager.add_history(INPUTS_PLACED, ", ".join(one.target for one in inputs))
+        self.manager.record(inputs_placed([one.target for one in inputs]))
 
     def _require_attempt(self, phase: Phase) -> None:
         if self.session.attempt_number >= phase.max_attempts:
@@ -385,16 +388,16 @@ class _Run:
         self.observer.paused(told)
         return told
 
-    def _pause(self, reason: str) -> str:
-        self.manager.pause(reason)
+    def _pause(self, reason: str, cause: StopCause) -> RunOutcome:
+        self.manager.pause(reason, cause=cause.value)
         self.observer.paused(reason)
-        return reason
+        return self._outcome(reason, cause)
 
     def _outcome(self, reason: str | None, cause: StopCause | None = None) -> RunOutcome:
         session = self.session
-        done = {entry.phase for entry in session.history if entry.action == "phase_succeeded"}
+        done = phases_passed(session)
         begun = [phase.name for phase in self.workflow.phases[: self.position + 1]]
-        retries = [entry.phase for entry in session.history if entry.action == "phase_retried"]
+        retries = [one.phase for one in session.history if one.event_type is PhaseRetried]
         return RunOutcome(
             session_id=session.session_id,
             state=session.state,

@@ -10,6 +10,7 @@ from agentforge_sessions.durable import FileLock, OsFileSystem
 from agentforge_sessions.entrypoints.cli.commands.look import StateName
 from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.harness import SessionState
+from agentforge_sessions.harness.history_events import PhaseFailed, PhaseSucceeded
 from tests.unit.cli.conftest import CommandLine
 
 BUDGET_KEYS = {
@@ -170,9 +171,10 @@ def test_show_tells_all_about_a_session(agentforge: CommandLine) -> None:
 
 def test_show_reads_the_phases_from_the_history(agentforge: CommandLine) -> None:
     manager = agentforge.begin()
-    manager.add_history("phase_failed", "attempt 1; exit code 1; 1.50 s; fuel 7; 30 tokens\nx")
+    manager.record(PhaseFailed(attempt=1, seconds=1.5, tokens=30), "5.00 s; 7 tokens")
     manager.retry_phase()
-    manager.add_history("phase_succeeded", "attempt 2; exit code 0; 0.25 s; 30 tokens")
+    manager.add_history("phase_failed", "attempt 2; exit code 1; 9.50 s; 9 tokens")
+    manager.record(PhaseSucceeded(attempt=2, seconds=0.25, tokens=30))
     manager.advance_phase("green")
     session_id = agentforge.new_id(manager)
     lines = [line.split() for line in agentforge("show", session_id).out.splitlines()]
@@ -203,6 +205,7 @@ def test_show_in_json_is_the_whole_session(agentforge: CommandLine) -> None:
             "action": "session_created",
             "phase": "red",
             "details": None,
+            "data": {"workflow_type": "spec", "token_budget": 100_000},
         }
     ]
 

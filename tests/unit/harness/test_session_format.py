@@ -73,7 +73,7 @@ history:
     action: session_created
     phase: null
     details: null
-    data:
+    measures:
       exit_code: 0
       "on": yes
       files: [{name: "a: b", size: 10}, {}]
@@ -216,7 +216,7 @@ def test_a_newer_file_is_the_same_in_any_order_of_its_fields() -> None:
     dumped = yaml.safe_dump(yaml.safe_load(NEWER))  # its version stands behind its lists
 
     assert decode(dumped).newer_fields
-    assert "data:" in decode(dumped).history[0].newer_fields
+    assert "measures:" in decode(dumped).history[0].newer_fields
 
 
 def test_an_unknown_field_of_this_version_is_a_fault() -> None:
@@ -225,7 +225,7 @@ def test_an_unknown_field_of_this_version_is_a_fault() -> None:
         with pytest.raises(SessionCorrupted) as caught:
             decode(text)
         assert "labels: is not a field of a session" in caught.value.details
-        assert "history[0].data: is not a field of a session" in caught.value.details
+        assert "history[0].measures: is not a field of a session" in caught.value.details
 
 
 @pytest.mark.parametrize("version", ["2", "2.0", '"2.1"', "10"])

@@ -11,6 +11,7 @@ from agentforge_sessions.adapters.question_channel import PersonDesk, QuestionSe
 from agentforge_sessions.harness import (
     PersonAnswer,
     QuestionWaits,
+    SessionHistory,
     SessionManager,
     SessionState,
     SessionStore,
@@ -108,7 +109,13 @@ def test_answers_that_were_kept_and_not_recorded_are_waited_for_no_more(tmp_path
 def test_answers_that_were_recorded_are_waited_for_no_more(tmp_path: Path) -> None:
     left = Left("kept", tmp_path / "left")
     manager = left.ground.manager()
-    manager.add_history("questions_answered", "call 1: How wide is an integer? -> any")
+    session = manager.current_session
+    assert session is not None
+    told = "call 1: How wide is an integer? -> any"
+    session.history.append(
+        SessionHistory(session.updated_at, "questions_answered", session.current_phase, told)
+    )
+    manager.save()
     assert left.ground.worker().outcome(left.ground.session_id).waiting_for is None
     assert left.resume().state is SessionState.COMPLETED
     assert left.count("question_answered") == 0

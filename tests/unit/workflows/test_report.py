@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.harness import SessionHistory, SessionManager, SessionStore
+from agentforge_sessions.harness.history_events import PhaseSucceeded
 from agentforge_sessions.workflows.agents import AgentUnavailable
 from agentforge_sessions.workflows.progress import TimeSpent, time_spent
 from agentforge_sessions.workflows.report import session_report
@@ -110,7 +111,7 @@ def test_script_phases_are_charged_in_the_report(tmp_path: Path) -> None:
     manager = SessionManager(SessionStore(tmp_path))
     session = manager.create("flow", "collect", 2000)
     details = "attempt 1; exit code 0; 0.02 s; fuel 9; 300 tokens; created a.txt\n; 900 tokens;"
-    manager.record("phase_succeeded", details, tokens=300)
+    manager.record(PhaseSucceeded(attempt=1, tokens=300), details, tokens=300)
     page = session_report(session, manager.store)
     assert "<td>300</td>" in page
     assert "Tokens left: 1,700 of 2,000" in page

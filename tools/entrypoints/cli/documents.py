@@ -46,6 +46,7 @@ def entry_document(index: int, entry: SessionHistory) -> dict[str, Any]:
         "action": entry.action,
         "phase": entry.phase,
         "details": entry.details,
+        "data": entry.data,
     }
 
 
@@ -76,7 +77,9 @@ def session_document(
 
 def _time_document(session: SessionContext) -> dict[str, float] | None:
     """Describe where an agent's session has spent its time; None for one of another kind."""
-    if not any(entry.action == "agent_answered" for entry in session.history):
+    from ...harness.history_events import AgentAnswered
+
+    if not any(entry.event_type is AgentAnswered for entry in session.history):
         return None
     from ...workflows.progress import time_spent
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Final
@@ -20,7 +19,15 @@ from ...harness import (
     TokenBudget,
     UnreadableSession,
 )
-from .text import age_text, duration_text, safe, safe_lines, shorten
+from ...harness.history_events import (
+    AgentAnswered,
+    PhaseAdvanced,
+    PhaseEnded,
+    PhaseRetried,
+    PhaseSucceeded,
+    SessionCreated,
+)
+from .text import age_text, duration_text, first_line, lines_of, safe, shorten
 
 STATE_STYLES: Final = {
     "active": "bold cyan",
@@ -43,10 +50,6 @@ _BAR_CELLS: Final = 24
 _LAST_ENTRIES: Final = 8
 _GOAL_CHARS: Final = 600
 _LAST_ARTIFACTS: Final = 8
-_FACTS: Final = re.compile(
-    r"(?s)(?:round \d{1,9}(?:, )?)?(?:attempt \d{1,18})?; .*?(?P<seconds>\d{1,9}\.\d\d) s"
-    r"(?:; fuel \d{1,20})?(?:; (?P<tokens>\d{1,19}) tokens)?(?:[;\n]|$)"
-)
 
 
 # ------------------------------------------------------------------------------------ small parts
@@ -126,22 +129,22 @@ def phase_rows(session: SessionContext) -> list[PhaseRow]:
     """Read from the history how each phase went, in the order in which they were entered."""
     rows: list[PhaseRow] = []
     for entry in session.history:
-        if entry.action in {"session_created", "phase_advanced"} and entry.phase:
+        event = entry.event
+        if isinstance(event, SessionCreated | PhaseAdvanced) and entry.phase:
             again = 1 + sum(1 for row in rows if row.name == entry.phase)
             rows.append(PhaseRow(entry.phase, "running", began=entry.timestamp, round_number=again))
             continue
         if not rows or entry.phase != rows[-1].name:
             continue
         row = rows[-1]
-        if entry.action == "phase_retried":
+        if isinstance(event, PhaseRetried):
             row.attempt += 1
             row.state = "running"
-        elif entry.action in {"phase_succeeded", "phase_failed"}:
-            row.state = "succeeded" if entry.action == "phase_succeeded" else "failed"
-            facts = _FACTS.match(entry.details or "")
-            if facts:
-                row.duration_s = (row.duration_s or 0.0) + float(facts["seconds"])
-                row.tokens += int(facts["tokens"] or 0)
+        elif isinstance(event, PhaseEnded):
+            row.state = "succeeded" if isinstance(event, PhaseSucceeded) else "failed"
+            if event.seconds is not None:
+                row.duration_s = (row.duration_s or 0.0) + event.seconds
+                row.tokens += event.tokens
     if rows and rows[-1].name == session.current_phase:
         rows[-1].attempt = session.attempt_number
         if rows[-1].state == "running" and session.state.value != "active":
@@ -235,7 +238,7 @@ def _state_of(session: SessionContext, interrupted: str | None) -> Text:
 
 def _time_split(session: SessionContext) -> list[RenderableType]:
     """Say where an agent's session has spent its time; of others the phases say all."""
-    if not any(entry.action == "agent_answered" for entry in session.history):
+    if not any(entry.event_type is AgentAnswered for entry in session.history):
         return []
     from ...workflows.progress import time_spent
 
@@ -253,7 +256,7 @@ def _title(name: str, shown: int, total: int) -> Text:
 def entry_line(entry: SessionHistory) -> Text:
     """Write an entry of the history on one line."""
     line = _entry_head(entry)
-    first = (entry.details or "").strip().split("\n", 1)[0]
+    first = first_line(entry.details)
     if first:
         line.append(f"  {shorten(safe(first), 200)}")
     return line
@@ -262,7 +265,7 @@ def entry_line(entry: SessionHistory) -> Text:
 def entry_block(entry: SessionHistory) -> Text:
     """Write an entry of the history whole, its further lines indented."""
     block = _entry_head(entry)
-    first, *others = safe_lines(entry.details or "").rstrip().split("\n")
+    first, *others = lines_of(entry.details)
     if first:
         block.append(f"  {first}")
     for line in others:
@@ -334,6 +337,6 @@ def state_line(session: SessionContext) -> Text:
     line.append(f"  {budget.tokens_used:,}/{budget.total_budget:,} tokens")
     if session.history:
         last = session.history[-1]
-        first = (last.details or "").strip().split("\n", 1)[0]
+        first = first_line(last.details)
         line.append(f"  {safe(last.action)}{': ' if first else ''}{shorten(safe(first), 160)}")
     return line

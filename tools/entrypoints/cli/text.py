@@ -44,6 +44,16 @@ def safe_lines(text: object) -> str:
     return "\n".join(map(safe, lines))
 
 
+def first_line(text: str | None) -> str:
+    """Return the first line that says something; empty if there is none."""
+    return (text or "").strip().split("\n", 1)[0]
+
+
+def lines_of(text: str | None) -> list[str]:
+    """Return the lines of `text`, at least one, each as `safe` does."""
+    return safe_lines(text or "").rstrip().split("\n")
+
+
 def shorten(text: str, limit: int) -> str:
     """Return `text`, cut to `limit` characters with an ellipsis at its end where it is longer."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from attrs import frozen
 
-from ...harness import SessionManager
+from ...harness import SessionContext, SessionManager
+from ...harness.history_events import HistoryEvent, PhaseEnded, PhaseFailed, PhaseSucceeded
 from . import arguments as takes
 from . import results as gives
 from .calls import Call
 from .session_tools import SessionTools
 from .tool import Answer, Tool
+
+_RESULTS: Final[dict[str, type[PhaseEnded]]] = {
+    one.action: one for one in (PhaseSucceeded, PhaseFailed)
+}
+
+
+def _step(action: str, session: SessionContext | None) -> str | HistoryEvent:
+    """Return what a client records: how the current attempt ended, or a note."""
+    kind = _RESULTS.get(action)
+    if kind is None:
+        return action
+    return kind(attempt=session.attempt_number if session is not None else None)
 
 
 @frozen
@@ -27,7 +42,7 @@ class RecordingTools:
 
         def act(manager: SessionManager) -> object:
             return manager.record(
-                given.action,
+                _step(given.action, manager.current_session),
                 given.details,
                 tokens=given.tokens or 0,
                 artifacts=[(one.path, one.artifact_type) for one in given.artifacts],

@@ -378,7 +378,10 @@ def _listed_line(one: gives.ListedSession) -> str:
 
 def _entry_line(entry: gives.HistoryResult) -> str:
     phase = f" [{entry.phase}]" if entry.phase else ""
-    details = " ".join((entry.details or "").split())
-    if len(details) > _SHOWN_DETAILS:
-        details = f"{details[: _SHOWN_DETAILS - 1]}…"
+    details = _on_one_line(entry.details or "")
     return f"- {entry.timestamp}{phase} {entry.action}{f': {details}' if details else ''}"
+
+
+def _on_one_line(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= _SHOWN_DETAILS else f"{flat[: _SHOWN_DETAILS - 1]}…"

@@ -1,0 +1,212 @@
+"""Sessions of earlier versions, whose history has no data: told of, and gone on with, as ever."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from attrs import asdict
+
+from agentforge_sessions.harness import (
+    PersonQuestion,
+    QuestionWaits,
+    SessionManager,
+    SessionStore,
+)
+from agentforge_sessions.workflows import Input, Phase, Workflow
+from agentforge_sessions.workflows.agents import AgentAnswer, AgentQuestion, AgentUnavailable
+from tests.support.agents import GOOD, GREEN, RED, WRONG, ScriptedAgent, Tick, block
+from tests.unit.workflows.fakes import Ground, Killed
+from tests.unit.workflows.recorded_entries import Office, Person, accounts, expected, take
+
+LATER: Final = Tick().now.replace(hour=1)
+WIDE = AgentQuestion(prompt="How wide is an integer?", title="Width")
+ASKS = AgentAnswer(text="", questions=[WIDE])
+BAD = block("adder.py", WRONG)
+COLOUR = PersonQuestion(prompt="Which colour?\nOf two.", title="Colour", options=["red", "blue"])
+SCRIPTS = Workflow(
+    name="scripts",
+    workflow_type="flow",
+    token_budget=100,
+    phases=[
+        Phase(name="first", code="write a/b text\nsay done; 9 tokens", tokens=30),
+        Phase(name="second", code="append a/b more\nfails-first", tokens=20, max_attempts=3),
+        Phase(name="third", code="remove a/b", tokens=60),
+    ],
+    inputs=[Input(target="spec/a", content=b"a"), Input(target="b, c", content=b"b")],
+)
+
+
+def office(base: Path, *, answer: str | None = None, **script: Any) -> Office:
+    return Office(
+        base, agent=ScriptedAgent(script={**GOOD, **script}), person=Person(answer=answer)
+    )
+
+
+def told(base: Path, outcome: Any, requests: list[Any] | None = None) -> dict[str, Any]:
+    """Return what became of a session, as JSON has it."""
+    store = SessionStore(base)
+    (session_id,) = store.list_sessions()
+    session = store.load(session_id)
+    assert session is not None
+    found: dict[str, Any] = json.loads(
+        json.dumps(
+            {
+                "outcome": outcome if isinstance(outcome, str) else asdict(outcome),
+                "prompts": [
+                    hashlib.sha256(one.prompt.encode()).hexdigest() for one in requests or []
+                ],
+                "accounts": accounts(session, store),
+            },
+            default=str,
+        )
+    )
+    return found
+
+
+# ------------------------------------------------------------------------------- how they were made
+
+
+def make_waiting(base: Path) -> None:
+    """An agent asked, and nobody has answered yet."""
+    office(base, red=[ASKS, RED]).start()
+
+
+def make_unreachable(base: Path) -> None:
+    """Questions were answered, a gate was not passed, more was allotted, and the agent is gone."""
+    gone = AgentUnavailable(agent="scripted", problem="there is no key")
+    ground = office(base, answer="wide; 7 tokens", red=[ASKS, RED], green=[BAD, gone])
+    ground.start(token_budget=100_000)
+    manager = ground.manager()
+    manager.extend_budget(50_000)
+    manager.record_tokens(90_000)
+    manager.add_history("noted", "nothing; 9 tokens; 3.00 s;")
+
+
+def make_exhausted(base: Path) -> None:
+    """A phase failed as often as it may."""
+    office(base, green=[BAD]).start()
+
+
+def make_killed(base: Path) -> None:
+    """The worker was killed between an answer and its verdict."""
+    ground = office(base, green=[BAD, GREEN])
+    runs = iter([None, None, Killed()])
+
+    def kill() -> None:
+        error = next(runs)
+        if error is not None:
+            raise error
+
+    ground.gates.before = kill
+    with pytest.raises(Killed):
+        ground.start()
+
+
+def make_scripts(base: Path) -> None:
+    """Scripts: one failed, was tried again, and the budget does not cover the last."""
+    ground = Ground(base)
+    session_id = ground.worker().start(SCRIPTS).session_id
+    ground.worker().resume(session_id)
+    manager = SessionManager(SessionStore(base), clock=ground.clock)
+    manager.load(session_id)
+    manager.extend_budget(40)
+
+
+def make_asked(base: Path) -> None:
+    """A person answered one question by hand, and the session is paused for another."""
+    manager = SessionManager(base, desk=Person(answer="red"), clock=Tick())
+    manager.create("hand", "paint", 1000, goal="Paint it.")
+    manager.ask([COLOUR], key="one")
+    manager = _manager(base, Person())
+    with pytest.raises(QuestionWaits):
+        manager.ask([COLOUR], key="two", pause=True, timeout_s=0)
+
+
+MAKERS: Final[dict[str, Callable[[Path], None]]] = {
+    "waiting": make_waiting,
+    "unreachable": make_unreachable,
+    "exhausted": make_exhausted,
+    "killed": make_killed,
+    "scripts": make_scripts,
+    "asked": make_asked,
+}
+
+
+# ----------------------------------------------------------------------------- how they are gone on
+
+
+def _manager(base: Path, person: Person) -> SessionManager:
+    manager = SessionManager(base, desk=person, clock=Tick(now=LATER))
+    (session_id,) = manager.store.list_sessions()
+    manager.load(session_id)
+    return manager
+
+
+def _later(base: Path, **more: Any) -> Office:
+    ground = office(base, **more)
+    ground.clock = Tick(now=LATER)
+    return ground
+
+
+def _resume(base: Path, **more: Any) -> dict[str, Any]:
+    ground = _later(base, **more)
+    return told(base, ground.resume(), ground.agent.requests)
+
+
+def _retry(base: Path) -> dict[str, Any]:
+    ground = _later(base)
+    outcome = ground.worker().retry(ground.session_id, "look at the sign", ground.agent)
+    return told(base, outcome, ground.agent.requests)
+
+
+def _resume_scripts(base: Path) -> dict[str, Any]:
+    ground = Ground(base)
+    ground.clock.now = LATER
+    session_id = ground.only_session()
+    assert session_id is not None
+    return told(base, ground.worker().resume(session_id))
+
+
+def _ask_again(base: Path) -> dict[str, Any]:
+    person = Person(answer="blue")
+    manager = _manager(base, person)
+    one = manager.ask([COLOUR], key="one")
+    two = manager.ask([COLOUR], key="two", pause=True)
+    return told(base, json.dumps([asdict(one), asdict(two), sorted(person.asked)]))
+
+
+GO_ON: Final[dict[str, Callable[[Path], dict[str, Any]]]] = {
+    "waiting": lambda base: _resume(base, answer="any", red=[RED]),
+    "unreachable": _resume,
+    "exhausted": _retry,
+    "killed": lambda base: _resume(base, green=[GREEN]),
+    "scripts": _resume_scripts,
+    "asked": _ask_again,
+}
+
+
+# ---------------------------------------------------------------------------------------- the tests
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_session_without_data_is_told_as_by_the_version_that_wrote_it(
+    name: str, tmp_path: Path
+) -> None:
+    base = take(name, tmp_path)
+    store = SessionStore(base)
+    (session_id,) = store.list_sessions()
+    session = store.load(session_id)
+    assert session is not None
+    assert accounts(session, store) == expected(name, "accounts")
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_session_without_data_is_gone_on_with_as_by_the_version_that_wrote_it(
+    name: str, tmp_path: Path
+) -> None:
+    assert GO_ON[name](take(name, tmp_path)) == expected(name, "resumed")

@@ -1,0 +1,104 @@
+"""The structured data of a history's entry: JSON-like, checked, and never changed; pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn
+
+from ..errors import shown
+from .session_checks import MAX_COUNT, text_fault
+
+MAX_DEPTH: Final = 8
+"""How deep mappings and lists may be nested."""
+MAX_FIELDS: Final = 64
+"""How many fields one mapping may have."""
+MAX_KEY_CHARS: Final = 100
+"""Longest name of a field; YAML allows 1,024 characters, escapes included."""
+MAX_ITEMS: Final = 1000
+"""How many items one list may have."""
+
+
+class EntryData(dict[str, Any]):
+    """A mapping that can't be changed, of texts, numbers, booleans, None, tuples and such mappings.
+
+    A `dict`, so that `json` and `dataclasses.asdict` take it as it is; every change is refused.
+    """
+
+    __slots__ = ()
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("the data of a history's entry can't be changed")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __copy__(self) -> EntryData:
+        return self
+
+    def __deepcopy__(self, _memo: object) -> EntryData:
+        return self
+
+    def __reduce__(self) -> tuple[type[EntryData], tuple[dict[str, Any]]]:
+        return EntryData, (dict(self),)
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(self.items()))
+
+
+NO_DATA: Final = EntryData()
+
+
+def freeze(value: object) -> tuple[EntryData, list[str]]:
+    """Return data that can't be changed any more, and everything that is wrong with it."""
+    if not isinstance(value, Mapping):
+        return NO_DATA, [f"data: expected a mapping, got {shown(value)}"]
+    faults: list[str] = []
+    frozen = _frozen("data", value, 1, faults)
+    return (NO_DATA if faults else frozen), faults
+
+
+def _frozen(name: str, value: Any, depth: int, faults: list[str]) -> Any:
+    kind = type(value)
+    if value is None or kind is bool:
+        return value
+    if kind is str:
+        faults += text_fault(name, value, optional=False, limit=None)
+    elif kind is int:
+        if abs(value) > MAX_COUNT:
+            faults.append(f"{name}: is more than {MAX_COUNT}")
+    elif kind is float:
+        if not math.isfinite(value):
+            faults.append(f"{name}: {value} is no number")
+    elif depth > MAX_DEPTH:
+        faults.append(f"{name}: is nested deeper than {MAX_DEPTH}")
+    elif isinstance(value, Mapping):
+        return _frozen_mapping(name, value, depth, faults)
+    elif kind is list or kind is tuple:
+        if len(value) > MAX_ITEMS:
+            faults.append(f"{name}: has {len(value):,} items, {MAX_ITEMS:,} are allowed")
+            return ()
+        return tuple(
+            _frozen(f"{name}[{index}]", one, depth + 1, faults) for index, one in enumerate(value)
+        )
+    else:
+        faults.append(f"{name}: {shown(value)} is nothing that JSON has")
+    return value
+
+
+def _frozen_mapping(
+    name: str, value: Mapping[Any, Any], depth: int, faults: list[str]
+) -> EntryData:
+    if len(value) > MAX_FIELDS:
+        faults.append(f"{name}: has {len(value):,} fields, {MAX_FIELDS} are allowed")
+        return NO_DATA
+    found = {}
+    for key, one in value.items():
+        if type(key) is str:
+            faults += text_fault(
+                f"{name}: a field's name", key, optional=False, limit=MAX_KEY_CHARS
+            )
+        else:
+            faults.append(f"{name}: {shown(key)} is no name of a field")
+        found[key] = _frozen(f"{name}.{key}", one, depth + 1, faults)
+    return EntryData(found)

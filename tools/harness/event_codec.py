@@ -1,0 +1,136 @@
+"""Events to the data of a history's entries, and back; pure, and the one place that does it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from functools import cache
+from typing import Any, Final, TypeVar
+
+from .entry_data import EntryData, freeze
+from .history_events import EVENTS, GateJudged, GivenAnswer, HistoryEvent
+from .session_checks import InvalidSession, storable
+
+_Event = TypeVar("_Event", bound=HistoryEvent)
+
+NOTE: Final = EntryData(note=True)
+"""The data of a caller's entry that is called as an event is; with it, it is none."""
+
+
+class _Unfit(Exception):
+    """A value is not what its field takes."""
+
+
+def _exactly(*kinds: type) -> Callable[[Any], Any]:
+    def read(value: Any) -> Any:
+        if type(value) not in kinds:
+            raise _Unfit
+        return value
+
+    return read
+
+
+def _seconds(value: Any) -> float:
+    if type(value) not in {int, float}:
+        raise _Unfit
+    return float(value)
+
+
+def _each(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def read_all(value: Any) -> tuple[Any, ...]:
+        if type(value) is not tuple:
+            raise _Unfit
+        return tuple(map(read, value))
+
+    return read_all
+
+
+def _counts(value: Any) -> Mapping[str, int]:
+    if not isinstance(value, EntryData) or not all(type(one) is int for one in value.values()):
+        raise _Unfit
+    return value
+
+
+def _part(kind: type) -> Callable[[Any], Any]:
+    def read(value: Any) -> Any:
+        if not isinstance(value, EntryData):
+            raise _Unfit
+        return _read(kind, value)
+
+    return read
+
+
+_READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "bool": _exactly(bool),
+    "int": _exactly(int),
+    "int | None": _exactly(int, type(None)),
+    "str": _exactly(str),
+    "str | None": _exactly(str, type(None)),
+    "float": _seconds,
+    "float | None": lambda value: None if value is None else _seconds(value),
+    "tuple[str, ...]": _each(_exactly(str)),
+    "tuple[GivenAnswer, ...]": _each(_part(GivenAnswer)),
+    "Mapping[str, int]": _counts,
+    "GateJudged | None": lambda value: None if value is None else _part(GateJudged)(value),
+}
+"""How a field is read, by its annotation."""
+
+
+@cache
+def _fields(kind: type) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
+    return tuple((one.name, _READERS[str(one.type)]) for one in fields(kind))
+
+
+def _read(kind: type, data: Mapping[str, Any]) -> Any:
+    """Build an event, or a part of one; what a newer version wrote beside its fields is passed."""
+    try:
+        return kind(**{name: read(data[name]) for name, read in _fields(kind) if name in data})
+    except TypeError as error:  # a field without a default is missing
+        raise _Unfit from error
+
+
+def event_from(action: str, data: EntryData) -> HistoryEvent | None:
+    """Return the event that an entry's data is of; None if it is of none."""
+    kind = EVENTS.get(action)
+    if kind is None or "note" in data:
+        return None
+    try:
+        event: HistoryEvent = _read(kind, data)
+    except _Unfit:
+        return None
+    return event
+
+
+def data_of(event: HistoryEvent) -> dict[str, Any]:
+    """Return an event's fields as data."""
+    return {one.name: _plain(getattr(event, one.name)) for one in fields(event)}
+
+
+def logged(event: HistoryEvent) -> dict[str, Any]:
+    """Return the fields of an event that go into the log."""
+    kept = [one.name for one in fields(event) if one.metadata.get("logged", True)]
+    return {name: _plain(getattr(event, name)) for name in kept}
+
+
+def spelled(event: _Event) -> _Event:
+    """Return the event with all that UTF-8 can't hold spelled out, for words from elsewhere."""
+    data, faults = freeze(_plain(event, storable))
+    if faults:
+        raise InvalidSession(faults)
+    try:
+        found: _Event = _read(type(event), data)
+    except _Unfit as error:
+        raise InvalidSession([f"{event.action}: a field is not what it takes"]) from error
+    return found
+
+
+def _plain(value: Any, spell: Callable[[str], str] = str) -> Any:
+    if isinstance(value, str):
+        return spell(value)
+    if isinstance(value, tuple | list):
+        return tuple(_plain(one, spell) for one in value)
+    if isinstance(value, Mapping):
+        return {spell(str(name)): _plain(one, spell) for name, one in value.items()}
+    if isinstance(value, HistoryEvent | GateJudged | GivenAnswer):
+        return {one.name: _plain(getattr(value, one.name), spell) for one in fields(value)}
+    return value
