@@ -63,7 +63,8 @@ def _frozen(name: str, value: Any, depth: int, faults: list[str]) -> Any:
     if value is None or kind is bool:
         return value
     if kind is str:
-        faults += text_fault(name, value, optional=False, limit=None)
+        if not value.isascii():
+            faults += text_fault(name, value, optional=False, limit=None)
     elif kind is int:
         if abs(value) > MAX_COUNT:
             faults.append(f"{name}: is more than {MAX_COUNT}")
@@ -72,7 +73,7 @@ def _frozen(name: str, value: Any, depth: int, faults: list[str]) -> Any:
             faults.append(f"{name}: {value} is no number")
     elif depth > MAX_DEPTH:
         faults.append(f"{name}: is nested deeper than {MAX_DEPTH}")
-    elif isinstance(value, Mapping):
+    elif kind is dict or isinstance(value, Mapping):
         return _frozen_mapping(name, value, depth, faults)
     elif kind is list or kind is tuple:
         if len(value) > MAX_ITEMS:

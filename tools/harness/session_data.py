@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from .session_newer import is_text
@@ -37,7 +38,8 @@ _WORDS: Final[Mapping[str, bool | None]] = {
     **dict.fromkeys(("false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF"), False),
 }
 """What YAML 1.1 takes for nothing, true and false."""
-_EMPTY: Final[Mapping[str, Any]] = {"[]": (), "{}": {}}
+_OWN_WORDS: Final[Mapping[str, Any]] = {"true": True, "false": False, "[]": (), "{}": {}}
+_encode_key: Final = lru_cache(maxsize=512)(encode_key)
 
 
 # ------------------------------------------------------------------------------------------ writing
@@ -51,14 +53,14 @@ def encode_data(data: Mapping[str, Any]) -> str:
 def _fields(data: Mapping[str, Any], indent: int) -> str:
     margin = " " * indent
     return "".join(
-        f"{margin}{encode_key(name)}:{_value(value, indent)}" for name, value in data.items()
+        f"{margin}{_encode_key(name)}:{_value(value, indent)}" for name, value in data.items()
     )
 
 
 def _value(value: Any, indent: int) -> str:
     """Write what follows a field's colon or an item's dash, with the end of its last line."""
     inner = indent + _STEP
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return f"\n{_fields(value, inner)}" if value else " {}\n"
     if isinstance(value, tuple):
         return "\n" + "".join(_item(one, inner) for one in value) if value else " []\n"
@@ -66,7 +68,7 @@ def _value(value: Any, indent: int) -> str:
 
 
 def _item(value: Any, indent: int) -> str:
-    if isinstance(value, Mapping) and value:
+    if isinstance(value, dict) and value:
         return f"{' ' * indent}- {_fields(value, indent + _STEP)[indent + _STEP :]}"
     return f"{' ' * indent}-{_value(value, indent)}"
 
@@ -74,7 +76,10 @@ def _item(value: Any, indent: int) -> str:
 def _scalar(value: Any, indent: int) -> str:
     if value is None or isinstance(value, str):
         return encode_text(value, indent=indent)
-    if isinstance(value, bool):
+    kind = type(value)
+    if kind is int:
+        return str(value)
+    if kind is bool:
         return "true" if value else "false"
     told = repr(value)
     # To YAML 1.1, a number with an exponent has a point.
@@ -141,13 +146,12 @@ def _read_items(lines: list[str], position: int, indent: int) -> tuple[tuple[Any
 
 
 def _read_scalar(text: str) -> Any:
-    if text in _EMPTY:
-        return _EMPTY[text]
-    if text in {"true", "false"}:
-        return text == "true"
-    for pattern, read in _NUMBERS:
-        if pattern.fullmatch(text):
-            return read(text)
+    if text[0] in "-0123456789":
+        for pattern, read in _NUMBERS:
+            if pattern.fullmatch(text):
+                return read(text)
+    elif text in _OWN_WORDS:
+        return _OWN_WORDS[text]
     return decode_text(text)
 
 
