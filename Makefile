@@ -2,6 +2,8 @@
 SHELL   := /bin/bash
 PYTHON  ?= python3
 VENV    ?= .venv
+PYTHONS ?= python3.11 python3.12 python3.13
+GOAL    ?= test
 BIN     := $(VENV)/bin
 PIP     := $(BIN)/python -m pip --disable-pip-version-check --quiet
 SPEC    ?= examples/specs/session-manager.yaml
@@ -11,14 +13,14 @@ WORKFLOW ?= .agentforge/workflows/tdflow-scheduler.yaml
 WORKERS ?= 2
 SEED    ?= 20261122
 PYTEST  := $(BIN)/python -m pytest
-ALL_TESTS := $(PYTEST) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --randomly-seed=$(SEED)
+RUN_TESTS := $(PYTEST) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --randomly-seed=$(SEED)
 
 # Hundreds of processes of ours are started in the tests; each would compile all it imports anew
 # where the environment says that Python is to keep no bytecode. Empty means: keep it.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test coverage check lint types imports format bench sandbox-bench prune-bench questions-bench terminal-bench soak prune clean
+.PHONY: help run test test-quick test-pythons coverage check lint types imports format bench sandbox-bench prune-bench questions-bench terminal-bench soak prune clean
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -40,11 +42,23 @@ run: $(VENV)/.run-ready  ## do the main job: an agent develops a component, then
 
 test: $(VENV)/.dev-ready  ## run all tests, the long campaigns with small counts
 	$(BIN)/agentforge setup
-	$(ALL_TESTS)
+	$(RUN_TESTS)
+
+test-quick: $(VENV)/.dev-ready  ## run the unit and contract tests without those of the sandbox itself
+	$(BIN)/agentforge setup
+	$(RUN_TESTS) tests/unit tests/contract --ignore tests/unit/sandbox --ignore tests/contract/sandbox
+
+test-pythons:  ## run the tests on each of PYTHONS that is here (GOAL=test-quick: the quick ones)
+	@tested=; for python in $(PYTHONS); do \
+		if version=$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null); then \
+			echo "== Python $$version"; tested="$$tested $$version"; \
+			$(MAKE) PYTHON=$$python VENV=.venv-$$version $(GOAL) || exit; \
+		else echo "== $$python is not here"; fi; \
+	done; echo "== passed on:$$tested"; test -n "$$tested"
 
 coverage: $(VENV)/.dev-ready  ## run all tests, and tell the lines and branches that none of them reaches
 	$(BIN)/agentforge setup
-	$(ALL_TESTS) --cov --cov-report=term:skip-covered
+	$(RUN_TESTS) --cov --cov-report=term:skip-covered
 
 questions-bench: $(VENV)/.dev-ready  ## measure how soon a waiter is awake after an answer
 	$(BIN)/python -m benchmarks.questions
@@ -90,5 +104,5 @@ prune: $(VENV)/.run-ready  ## remove old sessions of every kind (shows them, and
 	$(BIN)/agentforge prune
 
 clean:  ## remove what was built here; sessions stay
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	rm -rf $(VENV) .venv-3.* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 		.import_linter_cache .coverage .coverage.* htmlcov
