@@ -33,7 +33,7 @@ def remove(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Show what would go, ask, remove it, and report the result.
+    """Show the plan, ask, remove it, and report the result.
 
     Args:
         cli: The global options.
@@ -178,8 +178,8 @@ def _interrupted(works: Sequence[Work]) -> str:
     ]
     out = sum(not os.path.lexists(path) for path in planned)
     return (
-        f"interrupted: {out:,} of {counted(len(planned))} are gone or out of sight, the others are "
-        "as they were. The next prune finishes what was begun; .prune/audit.jsonl names each"
+        f"interrupted: {out:,} of {counted(len(planned))} were removed or hidden, the others are "
+        "unchanged. The next prune finishes what was begun; .prune/audit.jsonl names each"
     )
 
 

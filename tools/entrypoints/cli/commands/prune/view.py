@@ -30,16 +30,16 @@ _WHY: Final = {
     Reason.TOO_MANY: "too many",
     Reason.TOO_LARGE: "too large together",
     Reason.LOW_SPACE: "disk nearly full",
-    Reason.RECENT: "no longer asked for",
+    Reason.RECENT: "not named by a rule any more",
     Reason.CHANGED: "changed meanwhile",
     Reason.STATE: "not ended",
     Reason.PINNED: "pinned",
     Reason.IN_USE: "in use",
     Reason.LIMIT: "over the limit",
-    Reason.YOUNG: "used lately",
+    Reason.YOUNG: "used recently",
     Reason.FUTURE: "dated in the future",
     Reason.BUSY: "another prune is at work",
-    Reason.GONE: "gone already",
+    Reason.GONE: "removed already",
 }
 _SPARED: Final = frozenset({Reason.RECENT, Reason.GONE, Reason.BUSY})
 
@@ -144,14 +144,14 @@ def show(cli: Cli, works: Sequence[Work], *, archived: bool, trashed: bool) -> N
             cli.output.remark(f"left alone, {work.name}: the configuration keeps them for ever")
         for unmet in () if work.found is None else work.found.unmet:
             cli.output.remark(f"warning: {work.name}: {unmet}")
-    how = " into the trash" if trashed else ""
+    how = "moved to the trash" if trashed else "removed"
     how += ", with an archive of each" if archived else ""
     freed = human_bytes(sum(work.freed for work in works))
     later = ", which is free once its time there is over" if trashed else ""
     if removals:
-        cli.output.line(f"{counted(len(removals))} would go{how}: {freed}{later}.")
+        cli.output.line(f"{counted(len(removals))} would be {how}: {freed}{later}.")
     elif works:
-        cli.output.line("No session has to go.")
+        cli.output.line("There is nothing to remove.")
     else:
         cli.output.line("There are no sessions here.")
     due = sum(work.found.due for work in works if work.found is not None)
@@ -188,14 +188,14 @@ def _show_leftovers(cli: Cli, works: Sequence[Work]) -> None:
     """Show what a run does beside: it keeps to what earlier ones began and promised."""
     begun = sum(len(work.found.finished_sessions) for work in works if work.found is not None)
     if begun:
-        cli.output.line(f"{counted(begun)} that an earlier prune began with would be finished.")
+        cli.output.line(f"{counted(begun)} that an interrupted prune left would be removed.")
     swept = [name for work in works if work.found is not None for name in work.found.swept]
     if swept:
-        cli.output.line(f"Left half done by dead processes, would be removed: {_named(swept)}.")
+        cli.output.line(f"Leftovers of dead processes that would be removed: {_named(swept)}.")
     purged = sum(len(work.found.purged_sessions) for work in works if work.found is not None)
     if purged:
         cli.output.line(
-            f"{counted(purged)} would leave the trash for good: the time there is over."
+            f"{counted(purged)} would be deleted from the trash: the time there is over."
         )
 
 
@@ -278,7 +278,7 @@ def _report_kind(cli: Cli, work: Work, done: PruneResult) -> None:
             f"{counted(len(gone))} had been removed by another process: {_named(gone)}"
         )
     if spared := work.spared(Reason.RECENT):
-        cli.output.remark(f"{counted(len(spared))} no longer had to go: {_named(spared)}")
+        cli.output.remark(f"{counted(len(spared))} no longer had to be removed: {_named(spared)}")
     if done.busy:
         cli.output.remark(
             f"{work.name}: another prune is at work there; {counted(done.due)} {_are(done.due)} "
