@@ -100,7 +100,7 @@ def _look(
     *,
     dry_run: bool,
 ) -> list[Work]:
-    """Look through each root; one that is refused keeps no other from being pruned."""
+    """Plan the prune of each root; a refused root does not stop the others."""
     from .....prune import PruneError
     from .....prune import prune as run
     from .....sandbox.prune_target import prune_events
@@ -131,7 +131,7 @@ def _look(
 
 
 def _freeing(outside: Outside, freed: Mapping[int, int]) -> Outside:
-    """Count as free what is going to be."""
+    """Count the bytes of planned removals as free."""
 
     def free(fd: int) -> int:
         return outside.free_bytes(fd) + freed.get(os.fstat(fd).st_dev, 0)
@@ -184,7 +184,7 @@ def _interrupted(works: Sequence[Work]) -> str:
 
 
 def _end_unattended(cli: Cli, directory: Path) -> None:
-    """End question sessions whose asker no longer runs, so that nobody can take an answer.
+    """End question sessions whose asker no longer runs, so that an answer could not be delivered.
 
     What can't be read or ended is reported by the prune that follows, or stays as it is.
     """

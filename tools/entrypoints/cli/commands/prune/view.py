@@ -64,26 +64,26 @@ class Work:
 
     @property
     def name(self) -> str:
-        """What the sessions are called."""
+        """The name of the kind."""
         return self.kind.target.kind
 
     @property
     def removals(self) -> list[Decision]:
-        """What is to go."""
+        """The decisions to remove a session."""
         return [] if self.found is None else [one for one in self.found.decisions if one.remove]
 
     @property
     def freed(self) -> int:
-        """What would be freed, in bytes."""
+        """The bytes that the removals free."""
         return 0 if self.found is None else self.found.reclaimed_bytes
 
     @property
     def is_undone(self) -> bool:
-        """Whether something that was to go is still there."""
+        """Whether a session that was to be removed is still there."""
         return self.done is not None and bool(self.done.errors or self.kept())
 
     def kept(self) -> dict[str, list[str]]:
-        """Name, by the reason in words, what is to go and is still there."""
+        """Return, by the reason in words, the sessions that were to be removed and stayed."""
         found: dict[str, list[str]] = {}
         for one in self._stayed():
             if not _SPARED.issuperset(one.reasons):
@@ -97,7 +97,7 @@ class Work:
         return found
 
     def spared(self, reason: Reason) -> list[str]:
-        """Name what did not go and does not have to any more, for this reason."""
+        """Return the sessions that stayed, and no longer have to be removed, for this reason."""
         return [one.candidate.session_id for one in self._stayed() if one.reasons == (reason,)]
 
     def _stayed(self) -> Iterator[Decision]:
@@ -110,7 +110,7 @@ class Work:
 
 
 def counted(number: int) -> str:
-    """Write a number of sessions: "1 session", "1,500 sessions"."""
+    """Return a number of sessions: "1 session", "1,500 sessions"."""
     return f"{number:,} session{'' if number == 1 else 's'}"
 
 
@@ -119,7 +119,7 @@ def _spaced(reason: str) -> str:
 
 
 def _named(ids: Sequence[str]) -> str:
-    """Name some of several sessions."""
+    """Return some of several ids, and the number of the others."""
     more = len(ids) - _NAMED
     return ", ".join(ids[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
@@ -185,7 +185,7 @@ def _show_table(cli: Cli, removals: Sequence[tuple[Work, Decision]]) -> None:
 
 
 def _show_leftovers(cli: Cli, works: Sequence[Work]) -> None:
-    """Show what a run does beside: it keeps to what earlier ones began and promised."""
+    """Show what a run does besides: it finishes what earlier ones began or promised."""
     begun = sum(len(work.found.finished_sessions) for work in works if work.found is not None)
     if begun:
         cli.output.line(f"{counted(begun)} that an interrupted prune left would be removed.")
@@ -227,7 +227,7 @@ def observer(advance: Callable[[], None], events: PruneEvents) -> PruneObserver:
 
 @contextmanager
 def progress(cli: Cli, count: int) -> Iterator[Callable[[], None]]:
-    """Show how far a prune is, where a person watches and it takes a while."""
+    """Show the progress of a large prune on a terminal."""
     if not cli.output.interactive or count < _SHOWN:
         yield lambda: None
         return
