@@ -191,7 +191,7 @@ def test_what_no_rule_asks_for_any_more_stays_and_is_no_failure(
     done = prune("--keep-last", "1")
 
     assert done.code == 0
-    assert f"1 session no longer had to go: {old}" in done.err
+    assert f"1 session no longer had to be removed: {old}" in done.err
     assert there(workspaces) == [old]
     assert oldest in done.out
 
@@ -585,7 +585,9 @@ def test_ctrl_c_says_how_many_went_and_what_becomes_of_the_rest(
     words = ["--base", str(agentforge.base), "prune", "--workspace-root", str(workspaces), "--yes"]
     assert run(words, Outside(clock=clock)) == 130
     said = capsys.readouterr().err
-    assert f"interrupted: {out} of 9 sessions are gone or out of sight, the others are as" in said
+    assert (
+        f"interrupted: {out} of 9 sessions were removed or hidden, the others are unchanged" in said
+    )
     assert len(there(workspaces)) == 9 - out
 
 
@@ -594,15 +596,17 @@ def test_a_dry_run_names_what_the_run_finishes_and_purges(
 ) -> None:
     old = made(hours=48)
     trashed = prune("--trash", "--trash-for", "1h", "--yes")
-    assert "1 session would go into the trash: 1.1 KB, which is free once its time" in trashed.out
+    assert (
+        "1 session would be moved to the trash: 1.1 KB, which is free once its time" in trashed.out
+    )
     assert "sandbox: Trashed 1 session (1.1 KB), skipped 0.\n" in trashed.out
     (workspaces / ".prune" / "going" / "left~1").mkdir(parents=True)
     agentforge.later(hours=2)
 
     shown = prune("--dry-run")
 
-    assert "1 session that an earlier prune began with would be finished." in shown.out
-    assert "1 session would leave the trash for good: the time there is over." in shown.out
+    assert "1 session that an interrupted prune left would be removed." in shown.out
+    assert "1 session would be deleted from the trash: the time there is over." in shown.out
     named = prune("--dry-run", "--json").document["kinds"]["sandbox"]
     assert (named["finished"], named["purged"]) == (["left"], [old])
 
@@ -739,7 +743,7 @@ def test_a_limit_says_how_many_more_are_due(prune: Prune, made: Callable[..., st
     for hours in range(48, 53):
         made(hours=hours)
     shown = prune("--dry-run", "--limit", "2")
-    assert "2 sessions would go" in shown.out
+    assert "2 sessions would be removed" in shown.out
     assert "3 sessions more are due, beyond the limit." in shown.out
     done = prune("--yes", "--limit", "2", "--json")
     assert done.document["kinds"]["sandbox"]["due"] == 3
@@ -765,7 +769,7 @@ def test_what_dead_processes_left_is_named_and_removed(
     left.mkdir()
     (left / "data").write_bytes(b"x" * 1000)
     shown = prune("--dry-run")
-    assert f"Left half done by dead processes, would be removed: {left.name}." in shown.out
+    assert f"Leftovers of dead processes that would be removed: {left.name}." in shown.out
     assert left.exists()
     assert "swept 1 left half done" in prune("--yes").out
     assert not left.exists()

@@ -76,7 +76,7 @@ def resume_agent(
 
 
 def _make(choice: AgentChoice, *, first_phase: str | None = None) -> PhaseAgent:
-    """Make an agent that can be asked; one that can't is refused before anything is begun."""
+    """Return an agent that can be called; refuse one that can't before a session begins."""
     from ...workflows.agents import AgentUnavailable
     from ...workflows.agents.choice import check_agent, make_agent
 
@@ -93,7 +93,7 @@ def _make(choice: AgentChoice, *, first_phase: str | None = None) -> PhaseAgent:
 def _other_agent(
     cli: Cli, session_id: str, agent: str | None, max_output: int | None
 ) -> PhaseAgent | None:
-    """Make the agent that is named now, or the session's own with another limit; else None."""
+    """Return the named agent, or the session's own with another limit; else None."""
     from attrs import evolve
 
     from ...workflows.job import AgentWork

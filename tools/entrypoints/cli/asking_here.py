@@ -42,7 +42,7 @@ class TerminalPerson(QuestionSessionPerson):
         terminal: int,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Name the terminal; asks nothing yet.
+        """Take the terminal; ask nothing yet.
 
         Args:
             sessions: The question sessions.

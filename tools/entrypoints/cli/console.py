@@ -32,7 +32,7 @@ class _Console(Console):
 
 
 def make_console(*, color: bool, on_broken_pipe: Callable[[], None]) -> Console:
-    """Make the console at standard output.
+    """Return the console at standard output.
 
     Args:
         color: Whether colour is allowed; it is used on a terminal only.

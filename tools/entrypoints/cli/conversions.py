@@ -40,7 +40,7 @@ class SparingCommand(TyperCommand):
 
 
 def spare_conversions(parameters: Iterable[Any]) -> None:
-    """Have parameters convert a value only where it is not clear what it is converted to."""
+    """Let parameters convert a value only where the result is not certain."""
     for one in parameters:
         if getattr(one, _CONVERSION, one) is None and hasattr(one, "get_runtime_param"):
             setattr(one, _CONVERSION, _Sparing())

@@ -1,4 +1,4 @@
-"""What `agentforge doctor` checks of the directory that the sessions are in.
+"""The checks of `agentforge doctor` on the sessions' directory.
 
 Nothing here changes a session; what a check writes, it removes.
 """

@@ -53,7 +53,7 @@ def entry_document(index: int, entry: SessionHistory) -> dict[str, Any]:
 def session_document(
     session: SessionContext, store: SessionStore, *, interrupted: bool
 ) -> dict[str, Any]:
-    """Describe a session whole; `interrupted` means that it is active with no worker at it."""
+    """Return a session in full; `interrupted` means that it is active without a worker."""
     return {
         "session_id": session.session_id,
         "state": session.state,

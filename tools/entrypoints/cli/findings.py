@@ -1,4 +1,4 @@
-"""What one check of `agentforge doctor` found."""
+"""The findings of `agentforge doctor`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Status(StrEnum):
 
 @frozen
 class Finding:
-    """What one check found.
+    """The result of one check.
 
     Attributes:
         name: The check.

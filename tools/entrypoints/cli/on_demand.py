@@ -1,4 +1,4 @@
-"""Groups of commands that make a command, and load its module, when it is asked for.
+"""Groups that load the module of a command, and build the command, on demand.
 
 A command line asks for one of some forty. Loading the modules of all, and making each option of
 each command, takes longer than most of them work.
@@ -24,7 +24,7 @@ Part = Callable[[], typer.Typer]
 
 
 class _Commands(MutableMapping[str, Any]):
-    """Commands by name, in the order of the help; each is made when it is first asked for."""
+    """Commands by name, in the order of the help; each is built on first access."""
 
     def __init__(self, parts: Mapping[str, Part]) -> None:
         self._parts: Final = dict(parts)
@@ -58,7 +58,7 @@ class _Commands(MutableMapping[str, Any]):
 
 
 class GroupOnDemand(TyperGroup):
-    """A group of commands whose subclass says where each command is found."""
+    """A group of commands whose subclass names the part that has each command."""
 
     parts: ClassVar[Mapping[str, Part]]
 
@@ -73,7 +73,7 @@ class GroupOnDemand(TyperGroup):
         return found
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Name the commands, and load none."""
+        """Return the names of the commands, without loading one."""
         del ctx
         return list(self.commands)
 
@@ -112,7 +112,7 @@ def new_part() -> typer.Typer:
 
 
 def _make(part: typer.Typer, name: str) -> Any:
-    """Make one command, or one group of them, with its options."""
+    """Return one command or group, with its options."""
     found = _find(part, name)
     style: Any = {
         "pretty_exceptions_short": part.pretty_exceptions_short,

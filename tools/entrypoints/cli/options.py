@@ -12,7 +12,7 @@ import typer
 from .conversions import SparingCommand
 
 QUESTIONS_OPTION: Final = "--questions"
-"""Says where the question sessions are, in every command that has to do with them."""
+"""The option of every command that works with question sessions."""
 _FORMER_OPTION: Final = "--dir"
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _PART: Final = r"(?:\d{1,12}(?:\.\d{1,6})?)[smhdw]"
@@ -47,7 +47,7 @@ def argument(metavar: str, text: str, **more: Any) -> Any:
 
 
 def complete_session_ids(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Name the sessions whose ids begin with `incomplete`, for the shell."""
+    """Return the sessions whose ids begin with `incomplete`, for completion."""
     from ...harness import SessionStore, SessionSummary
 
     given = context.find_root().params.get("base")
@@ -104,7 +104,7 @@ class QuestionsCommand(SparingCommand):
     """A command with `--questions`, which takes its former name `--dir` as well and hides it."""
 
     def make_parser(self, ctx: Any) -> Any:
-        """Make the parser, and teach it the former name."""
+        """Return the parser, extended by the former name."""
         parser = super().make_parser(ctx)
         option: Any = next(one for one in self.params if QUESTIONS_OPTION in one.opts)
         parser.add_option(

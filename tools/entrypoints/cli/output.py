@@ -1,4 +1,4 @@
-"""Where output goes: to a person or to a program, never to both.
+"""The output of a command: for a person or for a program, never for both.
 
 In JSON there is one document on standard output (or one a line, when something is followed) and
 nothing else. For people, the contents of sessions go through `cli.text` first. A reader

@@ -24,7 +24,7 @@ def from_options(
     text: Sequence[str],
     nothing: Sequence[int],
 ) -> list[UserAnswer]:
-    """Make answers from `--select`, `--text` and `--none`.
+    """Return the answers that `--select`, `--text` and `--none` give.
 
     Raises:
         typer.BadParameter: One names no question or no option; names the nearest label.
@@ -138,7 +138,7 @@ def _ask(output: Output, index: int, question: Question) -> UserAnswer:
 
 
 def parse_line(line: str, index: int, question: Question) -> UserAnswer | None:
-    """Read what a person typed: numbers of options, or own words; None if it is neither."""
+    """Parse a typed answer: numbers of options, or own words; None if it is neither."""
     from ...questions import UserAnswer
 
     text = line.strip()

@@ -1,4 +1,4 @@
-"""What the commands on question sessions share: the directory, ids, documents in and out."""
+"""Shared by the commands on question sessions: the directory, ids and JSON documents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAX_INPUT: Final = 8 * 1024 * 1024
 
 
 def complete_question_ids(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Name the question sessions whose ids begin with `incomplete`, for the shell."""
+    """Return the question sessions whose ids begin with `incomplete`, for completion."""
     from ...questions import open_sessions
 
     try:

@@ -56,7 +56,7 @@ _LAST_ARTIFACTS: Final = 8
 
 
 def words(text: object, style: str = "") -> Text:
-    """Make one line of text safe and give it a style."""
+    """Return one line of text, made safe, in a style."""
     return Text(safe(text), style)
 
 
@@ -85,7 +85,7 @@ def budget_bar(budget: TokenBudget) -> Text:
 
 
 def table(*columns: str, right: Iterable[str] = ()) -> Table:
-    """Make a table without lines, for tables that are also read by `grep` and `awk`."""
+    """Return a table without lines, which `grep` and `awk` can read too."""
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     aligned = set(right)
     for column in columns:
@@ -183,7 +183,7 @@ def session_view(
     now: datetime,
     interrupted: str | None = None,
 ) -> list[RenderableType]:
-    """Lay out one session: what it is, its budget, its phases, its files, what happened last.
+    """Return the view of one session: its state, budget, phases, files and last entries.
 
     Args:
         session: The session.
@@ -237,7 +237,7 @@ def _state_of(session: SessionContext, interrupted: str | None) -> Text:
 
 
 def _time_split(session: SessionContext) -> list[RenderableType]:
-    """Say where an agent's session has spent its time; of others the phases say all."""
+    """Return where an agent's session has spent its time; empty for other sessions."""
     if not any(entry.event_type is AgentAnswered for entry in session.history):
         return []
     from ...workflows.progress import time_spent
@@ -299,7 +299,7 @@ def artifact_table(artifacts: Iterable[SessionArtifact]) -> Table:
 def session_table(
     sessions: Iterable[SessionSummary], *, now: datetime, interrupted: Collection[str] = ()
 ) -> Table:
-    """Lay out a listing; those whose ids are in `interrupted` have no worker at them."""
+    """Return a table of sessions; those in `interrupted` are active without a worker."""
     made = table("ID", "STATE", "WORKFLOW", "PHASE", "BUDGET", "UPDATED", right=("BUDGET",))
     for one in sessions:
         head = one.head

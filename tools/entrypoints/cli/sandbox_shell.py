@@ -168,7 +168,7 @@ class Shell:
     def __init__(
         self, sandbox: Sandbox, output: Output, document: Callable[[SandboxResult], dict[str, Any]]
     ) -> None:
-        """Make a shell.
+        """Create a shell.
 
         Args:
             sandbox: Keeps its interpreter.

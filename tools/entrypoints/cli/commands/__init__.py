@@ -1,1 +1,1 @@
-"""The commands, by theme. Each module adds its own to the application it is given."""
+"""The commands, by theme. The `add_to` of each module adds its own to an application."""

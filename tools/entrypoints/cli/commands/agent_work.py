@@ -167,7 +167,7 @@ def _draft(path: Path, name: str) -> Input:
 
 
 def _text(path: Path, option: str) -> str:
-    """Read a text; of one that is too long only as much as shows that it is."""
+    """Read a text, at most one character more than its limit."""
     from ....workflows.job import MAX_SUBJECT_CHARS
 
     try:

@@ -129,7 +129,7 @@ def _check_asks_nothing(about_a_question: Iterable[object], *, wait: bool) -> No
 
 
 def _note_fetched(sessions: QuestionSessions, session_id: str) -> None:
-    """Note on disk that answers were fetched; what goes wrong with it takes no answer away."""
+    """Record that answers were fetched; an error does not withhold the answers."""
     from ....questions import QuestionError
 
     with suppress(QuestionError):

@@ -205,7 +205,7 @@ def _require_no_options(context: typer.Context) -> None:
 
 
 def _require_states(cli: Cli, wanted: Sequence[str]) -> None:
-    """Refuse states that no session can be in: sessions that are to be kept would go."""
+    """Refuse states that no session can be in: the sessions in question would be removed."""
     from .....bootstrap import prune_kinds
 
     known = {state for one in prune_kinds(cli.base).values() for state in one.states}

@@ -80,7 +80,7 @@ def _names(kind: PruneKind) -> frozenset[str]:
 def _place(
     kinds: Mapping[str, PruneKind], wanted: str, names: Mapping[str, frozenset[str]]
 ) -> tuple[PruneKind, str]:
-    """Find the one session that a text means."""
+    """Return the one session whose id matches a text."""
     places = [
         (kinds[kind], name)
         for kind, there in names.items()

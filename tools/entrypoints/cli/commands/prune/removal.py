@@ -33,7 +33,7 @@ def remove(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Show what would go, ask, remove it, and report the result.
+    """Show the plan, ask, remove it, and report the result.
 
     Args:
         cli: The global options.
@@ -100,7 +100,7 @@ def _look(
     *,
     dry_run: bool,
 ) -> list[Work]:
-    """Look through each root; one that is refused keeps no other from being pruned."""
+    """Plan the prune of each root; a refused root does not stop the others."""
     from .....prune import PruneError
     from .....prune import prune as run
     from .....sandbox.prune_target import prune_events
@@ -131,7 +131,7 @@ def _look(
 
 
 def _freeing(outside: Outside, freed: Mapping[int, int]) -> Outside:
-    """Count as free what is going to be."""
+    """Count the bytes of planned removals as free."""
 
     def free(fd: int) -> int:
         return outside.free_bytes(fd) + freed.get(os.fstat(fd).st_dev, 0)
@@ -178,13 +178,13 @@ def _interrupted(works: Sequence[Work]) -> str:
     ]
     out = sum(not os.path.lexists(path) for path in planned)
     return (
-        f"interrupted: {out:,} of {counted(len(planned))} are gone or out of sight, the others are "
-        "as they were. The next prune finishes what was begun; .prune/audit.jsonl names each"
+        f"interrupted: {out:,} of {counted(len(planned))} were removed or hidden, the others are "
+        "unchanged. The next prune finishes what was begun; .prune/audit.jsonl names each"
     )
 
 
 def _end_unattended(cli: Cli, directory: Path) -> None:
-    """End question sessions whose asker no longer runs, so that nobody can take an answer.
+    """End question sessions whose asker no longer runs, so that an answer could not be delivered.
 
     What can't be read or ended is reported by the prune that follows, or stays as it is.
     """

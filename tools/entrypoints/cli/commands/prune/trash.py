@@ -153,7 +153,7 @@ def restore(
 
 
 def _restore_unlisted(cli: Cli, kinds: Mapping[str, PruneKind], session_id: str) -> Path:
-    """Bring back a session whose record in the trash is lost, by its whole id."""
+    """Restore a session whose record in the trash is lost, by its whole id."""
     from .....prune import PRIVATE, NotInTrash, restore_from_trash
     from .....prune.private_directory import TRASH
 

@@ -30,16 +30,16 @@ _WHY: Final = {
     Reason.TOO_MANY: "too many",
     Reason.TOO_LARGE: "too large together",
     Reason.LOW_SPACE: "disk nearly full",
-    Reason.RECENT: "no longer asked for",
+    Reason.RECENT: "not named by a rule any more",
     Reason.CHANGED: "changed meanwhile",
     Reason.STATE: "not ended",
     Reason.PINNED: "pinned",
     Reason.IN_USE: "in use",
     Reason.LIMIT: "over the limit",
-    Reason.YOUNG: "used lately",
+    Reason.YOUNG: "used recently",
     Reason.FUTURE: "dated in the future",
     Reason.BUSY: "another prune is at work",
-    Reason.GONE: "gone already",
+    Reason.GONE: "removed already",
 }
 _SPARED: Final = frozenset({Reason.RECENT, Reason.GONE, Reason.BUSY})
 
@@ -64,26 +64,26 @@ class Work:
 
     @property
     def name(self) -> str:
-        """What the sessions are called."""
+        """The name of the kind."""
         return self.kind.target.kind
 
     @property
     def removals(self) -> list[Decision]:
-        """What is to go."""
+        """The decisions to remove a session."""
         return [] if self.found is None else [one for one in self.found.decisions if one.remove]
 
     @property
     def freed(self) -> int:
-        """What would be freed, in bytes."""
+        """The bytes that the removals free."""
         return 0 if self.found is None else self.found.reclaimed_bytes
 
     @property
     def is_undone(self) -> bool:
-        """Whether something that was to go is still there."""
+        """Whether a session that was to be removed is still there."""
         return self.done is not None and bool(self.done.errors or self.kept())
 
     def kept(self) -> dict[str, list[str]]:
-        """Name, by the reason in words, what is to go and is still there."""
+        """Return, by the reason in words, the sessions that were to be removed and stayed."""
         found: dict[str, list[str]] = {}
         for one in self._stayed():
             if not _SPARED.issuperset(one.reasons):
@@ -97,7 +97,7 @@ class Work:
         return found
 
     def spared(self, reason: Reason) -> list[str]:
-        """Name what did not go and does not have to any more, for this reason."""
+        """Return the sessions that stayed, and no longer have to be removed, for this reason."""
         return [one.candidate.session_id for one in self._stayed() if one.reasons == (reason,)]
 
     def _stayed(self) -> Iterator[Decision]:
@@ -110,7 +110,7 @@ class Work:
 
 
 def counted(number: int) -> str:
-    """Write a number of sessions: "1 session", "1,500 sessions"."""
+    """Return a number of sessions: "1 session", "1,500 sessions"."""
     return f"{number:,} session{'' if number == 1 else 's'}"
 
 
@@ -119,7 +119,7 @@ def _spaced(reason: str) -> str:
 
 
 def _named(ids: Sequence[str]) -> str:
-    """Name some of several sessions."""
+    """Return some of several ids, and the number of the others."""
     more = len(ids) - _NAMED
     return ", ".join(ids[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
@@ -144,14 +144,14 @@ def show(cli: Cli, works: Sequence[Work], *, archived: bool, trashed: bool) -> N
             cli.output.remark(f"left alone, {work.name}: the configuration keeps them for ever")
         for unmet in () if work.found is None else work.found.unmet:
             cli.output.remark(f"warning: {work.name}: {unmet}")
-    how = " into the trash" if trashed else ""
+    how = "moved to the trash" if trashed else "removed"
     how += ", with an archive of each" if archived else ""
     freed = human_bytes(sum(work.freed for work in works))
     later = ", which is free once its time there is over" if trashed else ""
     if removals:
-        cli.output.line(f"{counted(len(removals))} would go{how}: {freed}{later}.")
+        cli.output.line(f"{counted(len(removals))} would be {how}: {freed}{later}.")
     elif works:
-        cli.output.line("No session has to go.")
+        cli.output.line("There is nothing to remove.")
     else:
         cli.output.line("There are no sessions here.")
     due = sum(work.found.due for work in works if work.found is not None)
@@ -185,17 +185,17 @@ def _show_table(cli: Cli, removals: Sequence[tuple[Work, Decision]]) -> None:
 
 
 def _show_leftovers(cli: Cli, works: Sequence[Work]) -> None:
-    """Show what a run does beside: it keeps to what earlier ones began and promised."""
+    """Show what a run does besides: it finishes what earlier ones began or promised."""
     begun = sum(len(work.found.finished_sessions) for work in works if work.found is not None)
     if begun:
-        cli.output.line(f"{counted(begun)} that an earlier prune began with would be finished.")
+        cli.output.line(f"{counted(begun)} that an interrupted prune left would be removed.")
     swept = [name for work in works if work.found is not None for name in work.found.swept]
     if swept:
-        cli.output.line(f"Left half done by dead processes, would be removed: {_named(swept)}.")
+        cli.output.line(f"Leftovers of dead processes that would be removed: {_named(swept)}.")
     purged = sum(len(work.found.purged_sessions) for work in works if work.found is not None)
     if purged:
         cli.output.line(
-            f"{counted(purged)} would leave the trash for good: the time there is over."
+            f"{counted(purged)} would be deleted from the trash: the time there is over."
         )
 
 
@@ -227,7 +227,7 @@ def observer(advance: Callable[[], None], events: PruneEvents) -> PruneObserver:
 
 @contextmanager
 def progress(cli: Cli, count: int) -> Iterator[Callable[[], None]]:
-    """Show how far a prune is, where a person watches and it takes a while."""
+    """Show the progress of a large prune on a terminal."""
     if not cli.output.interactive or count < _SHOWN:
         yield lambda: None
         return
@@ -278,7 +278,7 @@ def _report_kind(cli: Cli, work: Work, done: PruneResult) -> None:
             f"{counted(len(gone))} had been removed by another process: {_named(gone)}"
         )
     if spared := work.spared(Reason.RECENT):
-        cli.output.remark(f"{counted(len(spared))} no longer had to go: {_named(spared)}")
+        cli.output.remark(f"{counted(len(spared))} no longer had to be removed: {_named(spared)}")
     if done.busy:
         cli.output.remark(
             f"{work.name}: another prune is at work there; {counted(done.due)} {_are(done.due)} "

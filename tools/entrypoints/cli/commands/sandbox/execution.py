@@ -176,7 +176,7 @@ def _open(
     *,
     stateful: bool = False,
 ) -> tuple[Place, Sandbox, bool]:
-    """Return the workspace to run in, a sandbox over it, and whether it was made for this."""
+    """Return the workspace, a sandbox over it, and whether the session is new."""
     from .....sandbox import create_sandbox, create_session_sandbox, get_session_sandbox
 
     if session is not None and agent_session is not None:
@@ -210,7 +210,7 @@ def _prepare(cli: Cli) -> None:
 
 @contextmanager
 def _no_interpreter_ahead() -> Iterator[None]:
-    """Open no interpreter for an execution that never comes: it would hold up the end."""
+    """Open no interpreter in advance: none follows, and it would delay the end."""
     from .....sandbox import configure_pool, pool_stats
 
     size = pool_stats().size

@@ -93,7 +93,7 @@ class Place:
 
 
 def find_place(cli: Cli, shortened: str, root: Path, *, agent: bool) -> Place:
-    """Find the workspace of a session by its id or a part of it."""
+    """Return the workspace of a session by its id or a part of it."""
     if agent:
         store = cli.store()
         whole = store.resolve(shortened)
@@ -117,7 +117,7 @@ def _resolve(shortened: str, root: Path) -> str:
 
 
 def session_ids(root: Path) -> list[str]:
-    """Name the sessions whose workspaces are in a directory; links and files are none."""
+    """Return the ids of the sessions in a directory; ignores links and files."""
     from .....sandbox.session_files import InvalidSessionId, validate_session_id
 
     found = []
