@@ -12,14 +12,16 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from attrs import define, field
+from attrs import define, evolve, field
 
 from agentforge_sessions.harness import SessionManager, SessionStore
+from tests.support.soak import SOAKING
+from tests.support.warm_python import warm_python
 
 PROGRAM = Path(sys.executable).with_name("agentforge")
 DEADLINE_S = 60.0
@@ -40,10 +42,18 @@ class Process:
 
 @define
 class Installed:
-    """The program, in a directory of its own and with a base of its own."""
+    """The program, in a directory of its own and with a base of its own.
+
+    Attributes:
+        directory: Where it is started.
+        environment: What it is started with.
+        command: What stands for it where nothing of its start is in question: not at a terminal,
+            not where it is ended by a signal, and not in another environment.
+    """
 
     directory: Path
     environment: dict[str, str] = field(factory=dict)
+    command: Sequence[str | Path] = (PROGRAM,)
 
     @property
     def base(self) -> Path:
@@ -67,7 +77,7 @@ class Installed:
         self, *arguments: object, environment: Mapping[str, str] | None = None, typed: str = ""
     ) -> Process:
         done = subprocess.run(
-            [PROGRAM, *map(str, arguments)],
+            [*((PROGRAM,) if environment else self.command), *map(str, arguments)],
             cwd=self.directory,
             env={**self.environment, **(environment or {})},
             input=typed,
@@ -158,13 +168,44 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
+_WARM = f"""
+import sys
+from agentforge_sessions.entrypoints.cli.main import main
+sys.argv[0] = {str(PROGRAM)!r}
+sys.exit(main())
+"""
+IMPORTED = (
+    "agentforge_sessions.entrypoints.cli.main",
+    "agentforge_sessions.bootstrap",
+    "agentforge_sessions.sandbox.sandbox",
+)
+
+
+def _environment() -> dict[str, str]:
+    names = ("PATH", "HOME", "LANG", "WASI_PYTHON_CACHE", "XDG_CACHE_HOME")
+    kept = {name: os.environ[name] for name in names if name in os.environ}
+    return {**kept, "PYTHONWARNINGS": "error", "LC_ALL": "C.UTF-8"}
+
+
+@pytest.fixture(scope="session")
+def warm() -> Iterator[Sequence[str | Path]]:
+    """Stands for the program, and has imported already what it needs; not with `make soak`."""
+    if SOAKING:
+        yield (PROGRAM,)
+        return
+    with warm_python(*IMPORTED, env=_environment()) as python:
+        yield (*python, "-c", _WARM)
+
+
 @pytest.fixture
-def agentforge(tmp_path: Path) -> Installed:
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-    for name in ("WASI_PYTHON_CACHE", "XDG_CACHE_HOME"):
-        if name in os.environ:
-            kept[name] = os.environ[name]
-    return Installed(tmp_path, {**kept, "PYTHONWARNINGS": "error", "LC_ALL": "C.UTF-8"})
+def agentforge(tmp_path: Path, warm: Sequence[str | Path]) -> Installed:
+    return Installed(tmp_path, _environment(), warm)
+
+
+@pytest.fixture
+def cold(agentforge: Installed) -> Installed:
+    """The same, always started as people start it."""
+    return evolve(agentforge, command=(PROGRAM,))
 
 
 HELLO = """\

@@ -20,48 +20,48 @@ from tests.support.mounts import mounted_tmpfs
 from tests.support.prune_sites import metadata, uuid_of, write_files
 
 
-def test_version_is_told(agentforge: Installed) -> None:
-    done = agentforge("--version")
+def test_version_is_told(cold: Installed) -> None:
+    done = cold("--version")
     assert (done.code, done.out, done.err) == (0, "agentforge 0.1.0\n", "")
 
 
 def test_a_workflow_runs_and_everything_about_it_can_be_seen(
-    agentforge: Installed, workflows: Path
+    cold: Installed, workflows: Path
 ) -> None:
-    ran = agentforge("run", "hello.yaml")
+    ran = cold("run", "hello.yaml")
     assert (ran.code, ran.err) == (0, "")
-    (session_id,) = agentforge.store.list_sessions()
+    (session_id,) = cold.store.list_sessions()
     assert f"Running hello in session {session_id}\n[1/2] greet: running, attempt 1\n" in ran.out
     assert ran.out.endswith(f"next       agentforge artifacts {session_id}\n")
-    workspace = agentforge.store.workspace_path(session_id)
+    workspace = cold.store.workspace_path(session_id)
     assert (workspace / "greeting.txt").read_text() == "hello there"
 
-    listed = agentforge("list", "--state", "completed", "--json").document
+    listed = cold("list", "--state", "completed", "--json").document
     assert [one["session_id"] for one in listed["sessions"]] == [session_id]
-    shown = agentforge("show", session_id[-8:])
+    shown = cold("show", session_id[-8:])
     assert "greet  succeeded        1" in shown.out
-    assert "greeting.txt  created  greet" in agentforge("artifacts", session_id).out
-    assert "    written\n" in agentforge("log", session_id).out
-    assert "Goal: Greet." in agentforge("brief", session_id).out
-    assert agentforge("resume", session_id).code == 6
-    cleaned = agentforge("cleanup", "--days", "0", "--yes", "--json").document
+    assert "greeting.txt  created  greet" in cold("artifacts", session_id).out
+    assert "    written\n" in cold("log", session_id).out
+    assert "Goal: Greet." in cold("brief", session_id).out
+    assert cold("resume", session_id).code == 6
+    cleaned = cold("cleanup", "--days", "0", "--yes", "--json").document
     assert cleaned["deleted"] == [session_id]
     assert not workspace.exists()
 
 
 def test_a_phase_that_fails_pauses_and_a_retry_finishes_it(
-    agentforge: Installed, workflows: Path
+    cold: Installed, workflows: Path
 ) -> None:
-    ran = agentforge("run", "flaky.yaml", "--json")
+    ran = cold("run", "flaky.yaml", "--json")
     assert (ran.code, ran.err) == (1, "")
     document = ran.document
     assert document["state"] == "paused"
     assert document["last_result"]["stderr"].strip() == "not yet"
     assert document["next"] == f"agentforge retry {document['session_id']}"
-    exhausted = agentforge("resume", document["session_id"], "--json")
+    exhausted = cold("resume", document["session_id"], "--json")
     assert exhausted.code == 6
     assert exhausted.document["error"]["type"] == "AttemptsExhausted"
-    assert agentforge("retry", document["session_id"][-8:], "--reason", "again").code == 0
+    assert cold("retry", document["session_id"][-8:], "--reason", "again").code == 0
 
 
 def test_ctrl_c_keeps_the_session_and_resume_finishes_it(
@@ -235,16 +235,16 @@ def test_text_that_the_terminal_can_not_write_is_spelled_out(agentforge: Install
     assert "Gr\\xf6\\xdfe \\u65e5\\u672c" in done.out
 
 
-def test_show_follow_tells_what_another_process_does(agentforge: Installed) -> None:
-    manager = agentforge.begin()
+def test_show_follow_tells_what_another_process_does(cold: Installed) -> None:
+    manager = cold.begin()
     session = manager.current_session
     assert session is not None
-    process = agentforge.started("show", session.session_id, "--follow", "--json")
+    process = cold.started("show", session.session_id, "--follow", "--json")
     assert process.stdout is not None
     assert json.loads(process.stdout.readline())["revision"] == 1
-    assert agentforge("pause", session.session_id, "--reason", "x").code == 0
+    assert cold("pause", session.session_id, "--reason", "x").code == 0
     assert json.loads(process.stdout.readline())["state"] == "paused"
-    assert agentforge("abort", session.session_id, "--yes").code == 0
+    assert cold("abort", session.session_id, "--yes").code == 0
     assert json.loads(process.stdout.readline())["state"] == "aborted"
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (0, "", "")
@@ -274,9 +274,9 @@ def test_the_shell_completes_commands_and_session_ids(agentforge: Installed) -> 
     assert (elsewhere.out.strip(), elsewhere.err) == ("", "")
 
 
-def test_doctor_and_setup_work_where_nothing_is_yet(agentforge: Installed) -> None:
-    before = agentforge("doctor", "--json").document
+def test_doctor_and_setup_work_where_nothing_is_yet(cold: Installed) -> None:
+    before = cold("doctor", "--json").document
     assert before["ok"] is True
-    assert not agentforge.base.exists()
-    assert agentforge("setup").code == 0
-    assert (agentforge.base / ".gitkeep").exists()
+    assert not cold.base.exists()
+    assert cold("setup").code == 0
+    assert (cold.base / ".gitkeep").exists()
