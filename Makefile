@@ -2,7 +2,7 @@
 SHELL   := /bin/bash
 PYTHON  ?= python3
 VENV    ?= .venv
-PYTHONS ?= python3.11 python3.12 python3.13
+PYTHONS ?= python3.12 python3.13
 GOAL    ?= test
 BIN     := $(VENV)/bin
 PIP     := $(BIN)/python -m pip --disable-pip-version-check --quiet
