@@ -20,7 +20,6 @@ import re
 import stat
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from threading import RLock
 from typing import Final
@@ -41,6 +40,7 @@ from ..durable import (
     sweep_discarded,
 )
 from ..durable.atomic_file import random_token
+from ..durable.directory_store import NewDirectory
 from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
 from ..durable.regular_file import create_file
 from ..durable.tree_removal import DISCARDED_PREFIX
@@ -397,57 +397,18 @@ class SessionStore:
     ) -> None:
         """Build the session's directory under a hidden name, then give it its own."""
         fs = self._fs
-        staging = f"{_STAGING}{self._token()}"
-        operation = "mkdir"
+        new = NewDirectory(fs, base_fd, f"{_STAGING}{self._token()}")
         try:
-            fs.mkdir(staging, 0o700, dir_fd=base_fd)
-            try:
-                operation = "open the new directory"
-                fd = fs.open(staging, DIRECTORY_FLAGS, dir_fd=base_fd)
-                try:
-                    operation = "write"
-                    for name, content in attachments.items():
-                        create_file(fs, fd, name, [content])
-                    create_file(fs, fd, SESSION_FILE, pieces)
-                    operation = "fsync of the new directory"
-                    fs.fsync(fd)
-                finally:
-                    close_reader(fs, fd)
-                operation = "rename"
-                fs.rename(staging, session_id, src_dir_fd=base_fd, dst_dir_fd=base_fd)
-            except OSError:
-                self._drop(base_fd, staging)
-                raise
-            operation = "fsync of the base"
-            try:
-                fs.fsync(base_fd)
-            except OSError as error:
-                visible = not self._take_back(base_fd, session_id, staging)
-                raise WriteError(
-                    path=path, operation=operation, cause=error, visible=visible
-                ) from error
+            with new:
+                for name, content in attachments.items():
+                    create_file(fs, new.fd, name, [content])
+                create_file(fs, new.fd, SESSION_FILE, pieces)
+                new.sync()
+                new.appear(session_id)
         except OSError as error:
-            raise WriteError(path=path, operation=operation, cause=error) from error
-
-    def _take_back(self, base_fd: int, session_id: str, staging: str) -> bool:
-        try:
-            self._fs.rename(session_id, staging, src_dir_fd=base_fd, dst_dir_fd=base_fd)
-        except OSError:
-            return False
-        self._drop(base_fd, staging)
-        return True
-
-    def _drop(self, base_fd: int, staging: str) -> None:
-        """Remove a directory that was being built; what resists is swept later."""
-        with suppress(OSError):
-            fd = self._fs.open(staging, DIRECTORY_FLAGS, dir_fd=base_fd)
-            try:
-                for name in self._fs.listdir(fd):
-                    with suppress(OSError):
-                        self._fs.unlink(name, dir_fd=fd)
-            finally:
-                self._fs.close(fd)
-            self._fs.rmdir(staging, dir_fd=base_fd)
+            raise WriteError(
+                path=path, operation=new.step, cause=error, visible=new.visible
+            ) from error
 
     def _sweep(self, base_fd: int) -> None:
         """Finish what killed creations and deletions left; it is in nobody's way if it resists."""

@@ -14,12 +14,12 @@ import os
 import re
 import stat
 import tarfile
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from ..durable import FileSystem, OsFileSystem, remove_directory
-from ..durable.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, close_reader
+from ..durable import FileSystem, OsFileSystem
+from ..durable.directory_store import NewDirectory
+from ..durable.filesystem import CREATE_FLAGS, READ_FLAGS, close_reader
 from ..durable.safe_path import directory_beneath, is_plain_name
 from .archive_format import (
     ABOUT_NAME,
@@ -103,14 +103,10 @@ def restore_archive(
             else:
                 raise SessionInTheWay(session_id, target.root / session_id)
             coming_fd = opened.private.directory(COMING)
-            staging = outside.token()
-            try:
+            with NewDirectory(outside.fs, coming_fd, outside.token()) as new:
                 with zstd.ZstdFile(Reader(OsFileSystem(), fd), "r") as plain:
-                    _unpack(archive, plain, outside.fs, coming_fd, staging, session_id)
-                _appear(outside.fs, coming_fd, staging, opened.root_fd, session_id)
-            except BaseException:
-                _drop(outside.fs, coming_fd, staging)
-                raise
+                    _unpack(archive, plain, outside.fs, new.fd, session_id)
+                new.appear(session_id, parent_fd=opened.root_fd)
         except (
             tarfile.TarError,
             zstd.ZstdError,
@@ -123,16 +119,6 @@ def restore_archive(
         finally:
             os.close(fd)
     return target.root / session_id
-
-
-def _appear(fs: FileSystem, coming_fd: int, staging: str, root_fd: int, session_id: str) -> None:
-    """Give a restored session its name; if that can't be made durable, take it back."""
-    fs.rename(staging, session_id, src_dir_fd=coming_fd, dst_dir_fd=root_fd)
-    try:
-        fs.fsync(root_fd)
-    except OSError:
-        fs.rename(session_id, staging, src_dir_fd=root_fd, dst_dir_fd=coming_fd)
-        raise
 
 
 def _open_archive(archive: Path) -> int:
@@ -193,36 +179,29 @@ def _read_about(zstd: ModuleType, archive: Path, fd: int, target: PruneTarget) -
     return session_id
 
 
-def _unpack(
-    archive: Path, plain: BinaryIO, fs: FileSystem, coming_fd: int, staging: str, session_id: str
-) -> None:
-    """Write the members below the staging directory, each through descriptors of its parents."""
-    fs.mkdir(staging, 0o700, dir_fd=coming_fd)
-    top_fd = fs.open(staging, DIRECTORY_FLAGS, dir_fd=coming_fd)
+def _unpack(archive: Path, plain: BinaryIO, fs: FileSystem, top_fd: int, session_id: str) -> None:
+    """Write the members below a directory, each through descriptors of its parents."""
     late: list[tuple[tuple[str, ...], tarfile.TarInfo]] = []
-    try:
-        with tarfile.open(fileobj=plain, mode="r|") as tar:
-            for number, member in enumerate(tar):
-                if number == 0:
-                    continue
-                parts = _parts(archive, member.name, session_id)
-                if bool(late) != bool(parts) or not (parts or member.isdir()):
-                    raise InvalidArchive(archive, "its second entry is not the session's directory")
-                if member.isdir():
-                    late.append((parts, member))  # its mode and time: after what is in it
-                if not parts:
-                    continue
-                _make_member(archive, tar, member, fs, top_fd, parts)
-        if not late:
-            raise InvalidArchive(archive, "it holds nothing")
-        if len(plain.read(_MOST_PADDING)) == _MOST_PADDING:  # to the end, and its own checksum
-            raise InvalidArchive(archive, "it goes on after its end")
-        for parts, member in reversed(late):
-            with directory_beneath(fs, top_fd, parts) as fd:
-                _finish(archive, fd, member)
-                fs.fsync(fd)
-    finally:
-        close_reader(fs, top_fd)
+    with tarfile.open(fileobj=plain, mode="r|") as tar:
+        for number, member in enumerate(tar):
+            if number == 0:
+                continue
+            parts = _parts(archive, member.name, session_id)
+            if bool(late) != bool(parts) or not (parts or member.isdir()):
+                raise InvalidArchive(archive, "its second entry is not the session's directory")
+            if member.isdir():
+                late.append((parts, member))  # its mode and time: after what is in it
+            if not parts:
+                continue
+            _make_member(archive, tar, member, fs, top_fd, parts)
+    if not late:
+        raise InvalidArchive(archive, "it holds nothing")
+    if len(plain.read(_MOST_PADDING)) == _MOST_PADDING:  # to the end, and its own checksum
+        raise InvalidArchive(archive, "it goes on after its end")
+    for parts, member in reversed(late):
+        with directory_beneath(fs, top_fd, parts) as fd:
+            _finish(archive, fd, member)
+            fs.fsync(fd)
 
 
 def _finish(archive: Path, fd: int, member: tarfile.TarInfo) -> None:
@@ -311,13 +290,3 @@ def _write_member(
             fs.close(fd)
     else:
         raise InvalidArchive(archive, f"{member.name!r} in it is none of what an archive holds")
-
-
-def _drop(fs: FileSystem, coming_fd: int, staging: str) -> None:
-    """Remove what was being restored; what resists is removed by the next prune."""
-    with suppress(OSError):
-        fd = fs.open(staging, DIRECTORY_FLAGS, dir_fd=coming_fd)
-        try:
-            remove_directory(fs, coming_fd, staging, fd)
-        finally:
-            close_reader(fs, fd)

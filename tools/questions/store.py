@@ -19,7 +19,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -41,7 +41,8 @@ from ..durable import (
     try_lock,
     unlock,
 )
-from ..durable.file_lock import has_name, wait_lock
+from ..durable.directory_store import NewDirectory
+from ..durable.file_lock import has_name
 from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
 from ..durable.process_owner import Processes
 from ..event_log import get_logger
@@ -81,6 +82,7 @@ STAGING_PREFIX: Final = ".new-"
 STAGING_GRACE_S: Final = 60.0
 """How old a hidden new session must be, in seconds, to be looked at as left behind."""
 
+_BASE_FLAGS: Final = DIRECTORY_FLAGS & ~os.O_NOFOLLOW
 _Value = TypeVar("_Value")
 _log = get_logger("agentforge.questions")
 
@@ -251,7 +253,7 @@ class QuestionStore:
             AtomicReadError: The base is there and can't be read.
         """
         try:
-            fd = self.fs.open(str(self.base_dir), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fd = self.fs.open(str(self.base_dir), _BASE_FLAGS)
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -557,67 +559,42 @@ class QuestionStore:
             AtomicWriteError: It could not be made; nothing is there.
         """
         self.ensure_base()
-        target = self.path(request.session_id)
+        session_id = request.session_id
+        target = self.path(session_id)
         staging = f"{STAGING_PREFIX}{self.token()}"
-        path = self.base_dir / staging
-        operation = "mkdir"
-        base_fd = fd = -1
+        new: NewDirectory | None = None
         try:
-            base_fd = self.fs.open(str(self.base_dir), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            self.fs.mkdir(staging, 0o700, dir_fd=base_fd)
-            fd = self.fs.open(staging, DIRECTORY_FLAGS, dir_fd=base_fd)
-            operation = "flock"
-            wait_lock(self.fs, fd)  # says that its maker lives
-            for name, document in (
-                (REQUEST_FILE, wire.request_document(request)),
-                (STATUS_FILE, wire.status_document(record)),
-            ):
-                operation = f"write of {name}"
-                replace_file(
-                    self.fs, fd, name, [wire.encode(document)], path=path / name, verify=True
-                )
-            with self.base_locked() as locked_fd:
-                check()
-                operation = "rename"
-                try:
-                    self.fs.stat(request.session_id, dir_fd=locked_fd)
-                except FileNotFoundError:
-                    pass
-                else:
-                    raise SessionExists(request.session_id, path=target)
-                self.fs.rename(
-                    staging, request.session_id, src_dir_fd=locked_fd, dst_dir_fd=locked_fd
-                )
-                operation = "fsync of the directory"
-                try:
-                    self.fs.fsync(locked_fd)
-                except OSError:
-                    self.fs.rename(
-                        request.session_id, staging, src_dir_fd=locked_fd, dst_dir_fd=locked_fd
-                    )
-                    raise
-        except BaseException as error:
-            self._drop_staging(base_fd, staging)
-            if isinstance(error, WriteError):
-                raise _write_error(error, session_id=request.session_id) from error
-            if isinstance(error, OSError):
-                raise AtomicWriteError(
-                    path=target, operation=operation, cause=error, session_id=request.session_id
-                ) from error
-            raise
-        finally:
-            if fd >= 0:
-                unlock(self.fs, fd)
-            for one in (fd, base_fd):
-                if one >= 0:
-                    close_reader(self.fs, one)
+            with ExitStack() as opened:
+                base_fd = self.fs.open(str(self.base_dir), _BASE_FLAGS)
+                opened.callback(close_reader, self.fs, base_fd)
+                new = NewDirectory(self.fs, base_fd, staging)
+                opened.enter_context(new).lock()
+                for name, document in (
+                    (REQUEST_FILE, wire.request_document(request)),
+                    (STATUS_FILE, wire.status_document(record)),
+                ):
+                    new.step = f"write of {name}"
+                    path = self.base_dir / staging / name
+                    content = wire.encode(document)
+                    replace_file(self.fs, new.fd, name, [content], path=path, verify=True)
+                with self.base_locked() as locked_fd:
+                    check()
+                    new.step = "rename"
+                    with suppress(FileNotFoundError):
+                        self.fs.stat(session_id, dir_fd=locked_fd)
+                        raise SessionExists(session_id, path=target)
+                    new.appear(session_id, parent_fd=locked_fd)
+        except WriteError as error:
+            raise _write_error(error, session_id=session_id) from error
+        except OSError as error:
+            raise AtomicWriteError(
+                path=target,
+                operation="open the base" if new is None else new.step,
+                cause=error,
+                visible=new is not None and new.visible,
+                session_id=session_id,
+            ) from error
         prepare_root(self.base_dir)
-
-    def _drop_staging(self, base_fd: int, staging: str) -> None:
-        if base_fd < 0:
-            return
-        with suppress(DurableError, OSError):  # what resists is removed by a later clean-up
-            discard_tree(self.fs, base_fd, staging, parent=self.base_dir, token=self.token)
 
     def discard(self, base_fd: int, session_id: str) -> None:
         """Remove a session whole; the base and the session are locked by the caller.

@@ -1,0 +1,124 @@
+"""A directory that appears whole, or not at all."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from .file_lock import unlock, wait_lock
+from .filesystem import DIRECTORY_FLAGS, FileSystem, close_reader
+from .tree_removal import remove_directory
+
+
+class NewDirectory:
+    """A directory that is built under a hidden name, then given its own.
+
+        with NewDirectory(fs, parent_fd, hidden) as new:
+            create_file(fs, new.fd, "session.yaml", [content])
+            new.sync()
+            new.appear("name")
+
+    Guarantees: under its own name there is all that was built, or nothing. When `appear` returns,
+    the name survives a power failure, and so does what is in the directory, as far as the caller
+    synced it. When the block ends without, the directory is removed; what is left by a killed
+    process, or resists, keeps its hidden name, by which the caller's sweep knows it.
+
+    Whether the name is free is the caller's to look at, under a lock of the parent: a rename takes
+    the place of an empty directory. What the system refuses is raised as it is.
+
+    Attributes:
+        fd: The directory, open until it appears.
+        step: What is being done, for messages; the caller may say more of its own steps.
+        visible: Whether the directory has its name although `appear` failed: the parent could not
+            be synced, and the name could not be taken back.
+    """
+
+    def __init__(self, fs: FileSystem, parent_fd: int, hidden: str) -> None:
+        """Name it; nothing happens yet.
+
+        Args:
+            fs: The file system.
+            parent_fd: The directory that it is built in, open.
+            hidden: A name in it that nothing has.
+        """
+        self._fs = fs
+        self._parent_fd = parent_fd
+        self._hidden = hidden
+        self._locked = False
+        self._appeared = False
+        self.fd = -1
+        self.step = "mkdir"
+        self.visible = False
+
+    def __enter__(self) -> Self:
+        self._fs.mkdir(self._hidden, 0o700, dir_fd=self._parent_fd)
+        self.step = "open the new directory"
+        try:
+            self.fd = self._fs.open(self._hidden, DIRECTORY_FLAGS, dir_fd=self._parent_fd)
+        except BaseException:
+            self._remove()
+            raise
+        self.step = "write"
+        return self
+
+    def lock(self) -> None:
+        """Hold it locked until it appears, as a sign that its maker lives."""
+        self.step = "lock"
+        wait_lock(self._fs, self.fd)
+        self._locked = True
+
+    def sync(self) -> None:
+        """Sync the names in it."""
+        self.step = "fsync of the new directory"
+        self._fs.fsync(self.fd)
+
+    def appear(self, name: str, *, parent_fd: int | None = None) -> None:
+        """Give it its name, durably; if that fails, it is hidden again, or `visible`.
+
+        Args:
+            name: The name, which nothing has.
+            parent_fd: The directory that it appears in, on the same file system; the one that it
+                was built in if None.
+        """
+        fs, hidden = self._fs, self._hidden
+        built_fd = self._parent_fd
+        target_fd = built_fd if parent_fd is None else parent_fd
+        self._close()
+        self.step = "rename"
+        fs.rename(hidden, name, src_dir_fd=built_fd, dst_dir_fd=target_fd)
+        self._appeared = True
+        self.step = "fsync of the directory"
+        try:
+            fs.fsync(target_fd)
+        except OSError:
+            self.visible = True
+            with suppress(OSError):
+                fs.rename(name, hidden, src_dir_fd=target_fd, dst_dir_fd=built_fd)
+                self.visible = self._appeared = False
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._close()
+        if not self._appeared:
+            self._remove()
+
+    def _close(self) -> None:
+        if self.fd >= 0:
+            if self._locked:
+                unlock(self._fs, self.fd)  # a child forked meanwhile has a copy of it
+            fd, self.fd = self.fd, -1
+            close_reader(self._fs, fd)
+
+    def _remove(self) -> None:
+        with suppress(OSError):
+            fd = self._fs.open(self._hidden, DIRECTORY_FLAGS, dir_fd=self._parent_fd)
+            try:
+                remove_directory(self._fs, self._parent_fd, self._hidden, fd)
+            finally:
+                close_reader(self._fs, fd)
