@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import anyio
 import anyio.to_thread
 from attrs import field, frozen
+from mcp.server.mcpserver import Context
 
 from .turns import SessionTurns
 
@@ -28,26 +29,8 @@ QUICK_THREADS: Final = 16
 CODE_THREADS: Final = 4
 """How many pieces of code run at once; further ones wait for their turn."""
 
-Report = Callable[[float, float | None, str | None], Awaitable[None]]
-"""Tells the client of progress: how much, of how much, and a message; does nothing for a client
-that asked for none."""
-
-
-async def _tell_nobody(_: float, __: float | None, ___: str | None) -> None:
-    return None
-
-
-@frozen(kw_only=True)
-class Call:
-    """One call of a tool.
-
-    Attributes:
-        call_id: Tells this call from all others.
-        report: Tells the client of progress.
-    """
-
-    call_id: str
-    report: Report = _tell_nobody
+Call = Context[Any, Any]
+"""One call of a tool, as the SDK gives it to those that ask for it in their signature."""
 
 
 @frozen(kw_only=True)
@@ -133,7 +116,7 @@ class Workers:
         async def tell() -> None:
             waited = 0.0
             while True:
-                await call.report(waited, None, f"{what} ({waited:.0f} s)")
+                await call.report_progress(waited, None, f"{what} ({waited:.0f} s)")
                 await self.sleep(self.interval_s)
                 waited += self.interval_s
 

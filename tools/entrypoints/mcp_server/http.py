@@ -23,8 +23,9 @@ import anyio
 import uvicorn
 from attrs import define, field, frozen
 from attrs.validators import ge, gt
-from mcp.server.lowlevel.server import Server
+from mcp.server.mcpserver import MCPServer
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...event_log import get_logger
@@ -126,6 +127,19 @@ class Refusal:
     given: str = ""
 
 
+def transport_security(settings: HttpSettings, port: int) -> TransportSecuritySettings:
+    """Return which names and origins are answered at a port, in lower case."""
+    own = settings.host.lower()
+    names = ("127.0.0.1", "localhost", "[::1]", f"[{own}]" if ":" in own else own)
+    hosts = [f"{name}:{port}" for name in names] + (list(names) if port == 80 else [])
+    for allowed in settings.allowed_hosts:
+        hosts += [allowed] if _has_port(allowed) else [allowed, f"{allowed}:{port}"]
+    return TransportSecuritySettings(
+        allowed_hosts=hosts,
+        allowed_origins=[*settings.allowed_origins, *(f"http://{host}" for host in hosts)],
+    )
+
+
 @frozen(kw_only=True)
 class Guard:
     """Decides from a request's headers whether it is answered.
@@ -133,10 +147,16 @@ class Guard:
     Attributes:
         settings: Whom the server answers.
         port: The port it listens at.
+        security: The names and origins that are answered, as the SDK is told of them.
     """
 
     settings: HttpSettings
     port: int
+    security: TransportSecuritySettings = field(init=False)
+
+    @security.default
+    def _named_in_settings(self) -> TransportSecuritySettings:
+        return transport_security(self.settings, self.port)
 
     def refusal(self, headers: Iterable[tuple[bytes, bytes]]) -> Refusal | None:
         """Return why a request with these headers is refused, or None.
@@ -149,14 +169,16 @@ class Guard:
             if name in found:
                 found[name].append(value.decode("latin-1"))
         hosts, origins, tokens = found[b"host"], found[b"origin"], found[b"authorization"]
-        if len(hosts) != 1 or not self._names_us(hosts[0].lower()):
+        if len(hosts) != 1 or hosts[0].lower() not in self.security.allowed_hosts:
             return Refusal(
                 421,
                 "this server does not answer to that Host; use the address it was started with, "
                 "or start it with --allowed-host NAME",
                 ", ".join(hosts),
             )
-        if len(origins) > 1 or (origins and not self._may_ask(origins[0].lower())):
+        if len(origins) > 1 or (
+            origins and origins[0].lower() not in self.security.allowed_origins
+        ):
             return Refusal(
                 403,
                 "requests of web pages from that Origin are refused; allow it by starting the "
@@ -169,27 +191,6 @@ class Guard:
         ):
             return Refusal(401, "the header 'Authorization: Bearer TOKEN' is missing or wrong")
         return None
-
-    def _names_us(self, host: str) -> bool:
-        names = {f"{name}:{self.port}" for name in self._own_names()}
-        for allowed in self.settings.allowed_hosts:
-            names.add(allowed)
-            if not _has_port(allowed):
-                names.add(f"{allowed}:{self.port}")
-        if self.port == 80:
-            names.update(self._own_names())
-        return host in names
-
-    def _own_names(self) -> tuple[str, ...]:
-        own = self.settings.host.lower()
-        shown = f"[{own}]" if ":" in own else own
-        return ("127.0.0.1", "localhost", "[::1]", shown)
-
-    def _may_ask(self, origin: str) -> bool:
-        if origin in self.settings.allowed_origins:
-            return True
-        scheme, separator, host = origin.partition("://")
-        return scheme == "http" and bool(separator) and self._names_us(host)
 
 
 def _has_port(host: str) -> bool:
@@ -259,7 +260,7 @@ def guarded(app: ASGIApp, guard: Guard, listeners: Listeners | None = None) -> A
             )
             await _refuse(refusal, send)
             return
-        scope = {**scope, "headers": _without_resumption(scope["headers"])}
+        scope = {**scope, "headers": _for_sdk(scope["headers"])}
         receive = in_time(receive, guard.settings.body_timeout_s)
         over = mark_exchange(scope)
         try:
@@ -276,13 +277,17 @@ def guarded(app: ASGIApp, guard: Guard, listeners: Listeners | None = None) -> A
     return guarded_app
 
 
-def _without_resumption(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Leave out the request to send again what a broken stream lost.
+def _for_sdk(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Leave out the request to send again what a broken stream lost, and spell names as we do.
 
     No events are kept here, for which the SDK has no answer at all; without the header the client
-    gets a new stream.
+    gets a new stream. The SDK compares names by case.
     """
-    return [(name, value) for name, value in headers if name != b"last-event-id"]
+    return [
+        (name, value.lower() if name in {b"host", b"origin"} else value)
+        for name, value in headers
+        if name != b"last-event-id"
+    ]
 
 
 async def _refuse(refusal: Refusal, send: Send) -> None:
@@ -370,17 +375,20 @@ def url_of(settings: HttpSettings, port: int) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
 
 
-def session_manager(server: Server[Any], settings: HttpSettings) -> StreamableHTTPSessionManager:
-    """Make what keeps the SDK's HTTP sessions; this module's guard checks names and origins.
+def session_manager(
+    server: MCPServer[Any], settings: HttpSettings, *, port: int
+) -> StreamableHTTPSessionManager:
+    """Make what keeps the SDK's HTTP sessions.
 
     Its limit lies above ours: sessions in use are not ended for new ones, and each of them holds a
     connection.
     """
-    return StreamableHTTPSessionManager(
-        app=server,
+    server.streamable_http_app(
         max_request_body_size=MAX_MESSAGE_BYTES,
         max_sessions=settings.max_sessions + MAX_CONNECTIONS,
+        transport_security=transport_security(settings, port),
     )
+    return server.session_manager
 
 
 def application(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from mcp_types import CallToolResult
 from pydantic import BaseModel, Field
 
 from ...harness import (
@@ -263,6 +264,15 @@ class QuestionsResult(BaseModel):
         str | None,
         Field(description="Why they timed out or were abandoned, as far as it is known."),
     ]
+
+
+StateAnswer = Annotated[CallToolResult, SessionStateResult]
+ListAnswer = Annotated[CallToolResult, SessionListResult]
+ShowAnswer = Annotated[CallToolResult, SessionShowResult]
+BriefingAnswer = Annotated[CallToolResult, BriefingResult]
+TokensAnswer = Annotated[CallToolResult, TokensResult]
+RunCodeAnswer = Annotated[CallToolResult, RunCodeResult]
+QuestionsAnswer = Annotated[CallToolResult, QuestionsResult]
 
 
 def cut(text: str, limit: int) -> tuple[str, bool]:

@@ -7,12 +7,11 @@ import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 import anyio
 from anyio.abc import TaskStatus
 from attrs import frozen
-from mcp.server.lowlevel.server import Server
 
 from ...adapters.question_channel import open_questions
 from ...clock import utc_now
@@ -31,10 +30,10 @@ from .calls import Workers
 from .code_tool import CodeTool
 from .question_tools import QuestionTools
 from .recording_tools import RecordingTools
-from .server import CallsUnderWay, build_server
+from .server import CallsUnderWay, HarnessServer
 from .session_tools import SessionTools
 from .stdio import stdio_streams
-from .tool import Tool
+from .tool import Tool, tools_of
 
 if TYPE_CHECKING:
     from .http import HttpSettings
@@ -105,9 +104,9 @@ def all_tools(
     threads = workers if workers is not None else Workers()
     sessions = SessionTools(store=kept.sessions, workers=threads, clock=clock)
     return (
-        *sessions.tools(),
-        *RecordingTools(sessions).tools(),
-        *CodeTool(store=kept.sessions, workers=threads, clock=clock).tools(),
+        *tools_of(sessions),
+        *tools_of(RecordingTools(sessions)),
+        *tools_of(CodeTool(store=kept.sessions, workers=threads, clock=clock)),
         *QuestionTools(sessions=kept.questions, workers=threads, teller=kept.teller).tools(),
     )
 
@@ -158,9 +157,9 @@ def serve_http(
 
 async def _serve_stdio(kept: Kept) -> int | None:
     under_way = CallsUnderWay()
-    server = build_server(all_tools(kept), under_way=under_way)
+    server = HarnessServer(all_tools(kept), under_way=under_way)
     async with stdio_streams() as streams, _until_signal(under_way, streams.stop) as ended:
-        await server.run(streams.read, streams.write, server.create_initialization_options())
+        await server.run_over(streams)
     return ended.signal
 
 
@@ -177,10 +176,10 @@ async def _serve_http(
     )
 
     under_way = CallsUnderWay()
-    server: Server[Any] = build_server(all_tools(kept), under_way=under_way)
+    server = HarnessServer(all_tools(kept), under_way=under_way)
     with listening(settings) as listener:
         port = int(listener.getsockname()[1])
-        manager = session_manager(server, settings)
+        manager = session_manager(server, settings, port=port)
         listeners = Listeners()
         app = application(manager.handle_request, settings, port=port, listeners=listeners)
         http = HttpServer(app, head_timeout_s=settings.head_timeout_s)
