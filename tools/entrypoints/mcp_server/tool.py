@@ -85,6 +85,7 @@ class Tool(SdkTool):
         metadata.arg_model.model_config.update(STRICT)
         metadata.arg_model.model_rebuild(force=True)
         made.parameters = compact(metadata.arg_model.model_json_schema())
+        metadata.output_schema = first_level(metadata.output_schema or {})
         return made
 
     @property
@@ -128,6 +129,23 @@ def compact(schema: Any, *, in_properties: bool = False) -> Any:
         for name, value in schema.items()
         if in_properties or name != "title"
     }
+
+
+def first_level(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema of the values' names and types, of those within them their kind alone.
+
+    Clients give every listed schema to the model, which reads the values themselves later.
+    """
+    properties = {name: _kind(value) for name, value in schema["properties"].items()}
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def _kind(value: Mapping[str, Any]) -> dict[str, Any]:
+    if "$ref" in value:
+        return {"type": "object"}
+    if "anyOf" in value:
+        return {"type": [_kind(one)["type"] for one in value["anyOf"]]}
+    return {name: value[name] for name in ("type", "enum") if name in value}
 
 
 def answer(structured: BaseModel, text: str) -> CallToolResult:
