@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -22,26 +22,51 @@ from .stdio import Streams
 from .tool import Tool, failed
 
 NAME: Final = "agentforge"
-INSTRUCTIONS: Final = """\
-AgentForge keeps long-running work alive beyond this context.
+_GUIDE: Final = (
+    ("", "AgentForge keeps long-running work alive beyond this context."),
+    (
+        "session_create",
+        "\n\nBegin with session_list: if a session of this work is there, read session_brief and "
+        "go on where it stands; else begin one with session_create and keep its id. Move to the "
+        "next phase with session_advance, and end with session_complete.",
+    ),
+    (
+        "run_code",
+        " Run Python in a session's sealed sandbox with run_code; its result is recorded in the "
+        "session.",
+    ),
+    (
+        "session_record",
+        " Record what you do elsewhere with session_record, and tokens that were given to no other "
+        "call with session_record_tokens. When a call returns, its change is on disk: after a "
+        "crash or a context reset, session_brief has what matters. Calls that change one session "
+        "run one after the other, so you may send several at once.",
+    ),
+    (
+        "ask_user_questions",
+        "\n\nAsk the person with ask_user_questions whenever a decision is theirs; put questions "
+        "that belong together into one call. It waits for the answers; if your client cancels the "
+        "call or leaves, the questions are withdrawn. With non_blocking it returns an id at once "
+        "and the questions stay, also after your client has left: fetch the answers with "
+        "get_answered_questions. A person may reject the questions, or ask you to elaborate or "
+        "rephrase: do that and ask again.",
+    ),
+    ("", "\n\nAn error says what happened, what was kept and what to do."),
+    (
+        "run_code",
+        " Code that ran but could not be recorded is no error: its result says so (recorded: "
+        "false).",
+    ),
+)
+_READING: Final = " This server changes nothing; its tools read what is kept."
 
-Begin with session_list: if a session of this work is there, read session_brief and go on where \
-it stands; else begin one with session_create and keep its id. Move to the next phase with \
-session_advance. Run Python in the session's sealed sandbox with run_code (its result is recorded \
-in the session); record what you do outside the sandbox with session_record, and tokens that \
-neither of them was given with session_record_tokens. End with session_complete. When a call \
-returns, its change is on disk: after a crash or a context reset, session_brief has what matters. \
-Calls that change one session run one after the other, so you may send several at once.
 
-Ask the person with ask_user_questions whenever a decision is theirs; put questions that belong \
-together into one call. It waits for the answers; if your client cancels the call or leaves, the \
-questions are withdrawn. With non_blocking it returns an id at once and the questions stay, also \
-after your client has left: fetch the answers with get_answered_questions. A person may reject the \
-questions, or ask you to elaborate or rephrase: do that and ask again.
+def instructions(tools: Mapping[str, Tool]) -> str:
+    """Say how these tools are used."""
+    said = "".join(text for name, text in _GUIDE if not name or name in tools)
+    reads_only = all(one.is_read_only for one in tools.values())
+    return said + (_READING if tools and reads_only else "")
 
-An error says what happened, what was kept and what to do. Code that ran but could not be \
-recorded is no error: its result says so (recorded: false).
-"""
 
 _log = get_logger("agentforge.mcp")
 
@@ -117,7 +142,7 @@ class HarnessServer(MCPServer[Any]):
             NAME,
             version=version("agentforge-sessions"),
             title="AgentForge Harness",
-            instructions=INSTRUCTIONS,
+            instructions=instructions(self._tools),
             tools=list(self._tools.values()),
             subscriptions=False,
         )

@@ -28,6 +28,7 @@ from ...questions import (
 from .abandoned_questions import withdraw_orphans
 from .calls import Workers
 from .code_tool import CodeTool
+from .offer import EVERYTHING, Offer, ToolSet
 from .question_tools import QuestionTools
 from .recording_tools import RecordingTools
 from .server import CallsUnderWay, HarnessServer
@@ -98,24 +99,37 @@ class Kept:
 
 
 def all_tools(
-    kept: Kept, *, workers: Workers | None = None, clock: Clock = utc_now
+    kept: Kept,
+    offer: Offer = EVERYTHING,
+    *,
+    workers: Workers | None = None,
+    clock: Clock = utc_now,
 ) -> tuple[Tool, ...]:
-    """Make the tools over what is kept."""
+    """Make the tools over what is kept that are offered."""
     threads = workers if workers is not None else Workers()
     sessions = SessionTools(store=kept.sessions, workers=threads, clock=clock)
-    return (
-        *tools_of(sessions),
-        *tools_of(RecordingTools(sessions)),
-        *tools_of(CodeTool(store=kept.sessions, workers=threads, clock=clock)),
-        *QuestionTools(sessions=kept.questions, workers=threads, teller=kept.teller).tools(),
+    made = {
+        ToolSet.SESSIONS: (*tools_of(sessions), *tools_of(RecordingTools(sessions))),
+        ToolSet.CODE: tools_of(CodeTool(store=kept.sessions, workers=threads, clock=clock)),
+        ToolSet.QUESTIONS: QuestionTools(
+            sessions=kept.questions, workers=threads, teller=kept.teller
+        ).tools(),
+    }
+    return tuple(
+        one
+        for name, tools in made.items()
+        if name in offer.sets
+        for one in tools
+        if one.is_read_only or not offer.read_only
     )
 
 
-def serve_stdio(places: Places) -> int | None:
+def serve_stdio(places: Places, offer: Offer = EVERYTHING) -> int | None:
     """Serve the client at standard input and output until it leaves or a signal comes.
 
     Args:
         places: Where things are kept.
+        offer: What it offers.
 
     Returns:
         The signal that ended it, or None.
@@ -124,8 +138,8 @@ def serve_stdio(places: Places) -> int | None:
         InvalidConfig: The configuration file can't be used.
     """
     kept = Kept.at(places)
-    withdraw_orphans(kept.questions)
-    return anyio.run(_serve_stdio, kept)
+    _tidy(kept, offer)
+    return anyio.run(_serve_stdio, kept, offer)
 
 
 def serve_http(
@@ -133,6 +147,7 @@ def serve_http(
     settings: HttpSettings,
     *,
     announce: Callable[[str], object],
+    offer: Offer = EVERYTHING,
     terminal: TextIO | None = None,
 ) -> int | None:
     """Serve clients over HTTP until a signal comes.
@@ -141,6 +156,7 @@ def serve_http(
         places: Where things are kept.
         settings: Where to listen and whom to answer.
         announce: Told the address once the server listens.
+        offer: What it offers.
         terminal: The terminal of a person, or None.
 
     Returns:
@@ -151,20 +167,25 @@ def serve_http(
         InvalidConfig: The configuration file can't be used.
     """
     kept = Kept.at(places, terminal=terminal)
-    withdraw_orphans(kept.questions)
-    return anyio.run(lambda: _serve_http(kept, settings, announce))
+    _tidy(kept, offer)
+    return anyio.run(lambda: _serve_http(kept, offer, settings, announce))
 
 
-async def _serve_stdio(kept: Kept) -> int | None:
+def _tidy(kept: Kept, offer: Offer) -> None:
+    if ToolSet.QUESTIONS in offer.sets and not offer.read_only:
+        withdraw_orphans(kept.questions)
+
+
+async def _serve_stdio(kept: Kept, offer: Offer) -> int | None:
     under_way = CallsUnderWay()
-    server = HarnessServer(all_tools(kept), under_way=under_way)
+    server = HarnessServer(all_tools(kept, offer), under_way=under_way)
     async with stdio_streams() as streams, _until_signal(under_way, streams.stop) as ended:
         await server.run_over(streams)
     return ended.signal
 
 
 async def _serve_http(
-    kept: Kept, settings: HttpSettings, announce: Callable[[str], object]
+    kept: Kept, offer: Offer, settings: HttpSettings, announce: Callable[[str], object]
 ) -> int | None:
     from .http import (
         HttpServer,
@@ -176,7 +197,7 @@ async def _serve_http(
     )
 
     under_way = CallsUnderWay()
-    server = HarnessServer(all_tools(kept), under_way=under_way)
+    server = HarnessServer(all_tools(kept, offer), under_way=under_way)
     with listening(settings) as listener:
         port = int(listener.getsockname()[1])
         manager = session_manager(server, settings, port=port)
