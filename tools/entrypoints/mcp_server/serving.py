@@ -31,6 +31,7 @@ from .code_tool import CodeTool
 from .offer import EVERYTHING, Offer, ToolSet
 from .question_tools import QuestionTools
 from .recording_tools import RecordingTools
+from .resources import add_resources
 from .server import CallsUnderWay, HarnessServer
 from .session_tools import SessionTools
 from .stdio import stdio_streams
@@ -124,6 +125,16 @@ def all_tools(
     )
 
 
+def server_of(
+    kept: Kept, offer: Offer = EVERYTHING, *, under_way: CallsUnderWay | None = None
+) -> HarnessServer:
+    """Make the server over what is kept, with what is offered."""
+    server = HarnessServer(all_tools(kept, offer), under_way=under_way)
+    if ToolSet.SESSIONS in offer.sets:
+        add_resources(server, kept.sessions, utc_now)
+    return server
+
+
 def serve_stdio(places: Places, offer: Offer = EVERYTHING) -> int | None:
     """Serve the client at standard input and output until it leaves or a signal comes.
 
@@ -178,7 +189,7 @@ def _tidy(kept: Kept, offer: Offer) -> None:
 
 async def _serve_stdio(kept: Kept, offer: Offer) -> int | None:
     under_way = CallsUnderWay()
-    server = HarnessServer(all_tools(kept, offer), under_way=under_way)
+    server = server_of(kept, offer, under_way=under_way)
     async with stdio_streams() as streams, _until_signal(under_way, streams.stop) as ended:
         await server.run_over(streams)
     return ended.signal
@@ -197,7 +208,7 @@ async def _serve_http(
     )
 
     under_way = CallsUnderWay()
-    server = HarnessServer(all_tools(kept, offer), under_way=under_way)
+    server = server_of(kept, offer, under_way=under_way)
     with listening(settings) as listener:
         port = int(listener.getsockname()[1])
         manager = session_manager(server, settings, port=port)

@@ -175,25 +175,30 @@ def advised(error: Exception) -> str:
     )
 
 
-def failed(error: Exception) -> CallToolResult:
-    """Make the result of a call that failed.
+def described(error: Exception) -> dict[str, Any]:
+    """Describe an error to programs.
 
-    For programs, its `_meta` has the error's type, its sentence for people, whether the same call
-    may succeed later, and its fields; clients check structured content against the output schema,
-    which an error does not have.
+    Its type, its sentence for people, whether the same call may succeed later, and its fields.
     """
-    message = advised(error)
     ours = error if isinstance(error, AgentForgeError) else None
-    described = {
+    return {
         "type": type(error).__name__,
-        "user_message": _short(ours.user_message if ours else message),
+        "user_message": _short(ours.user_message if ours else advised(error)),
         "retryable": ours.retryable if ours else isinstance(error, OSError),
         "fields": _fields(ours.fields) if ours else {},
     }
+
+
+def failed(error: Exception) -> CallToolResult:
+    """Make the result of a call that failed.
+
+    What programs read is in its `_meta`; clients check structured content against the output
+    schema, which an error does not have.
+    """
     return CallToolResult(
-        content=[TextContent(type="text", text=_sound(message)[:_MAX_ERROR_CHARS])],
+        content=[TextContent(type="text", text=_sound(advised(error))[:_MAX_ERROR_CHARS])],
         is_error=True,
-        _meta={ERROR_META_KEY: described},
+        _meta={ERROR_META_KEY: described(error)},
     )
 
 
