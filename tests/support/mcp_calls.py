@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from mcp.server.mcpserver import Context
+from mcp_types import ClientCapabilities
 
 Report = Callable[[float, float | None, str | None], Awaitable[None]]
 
@@ -18,6 +19,11 @@ class DirectCall(Context[Any, Any]):
     def __init__(self, report: Report | None = None) -> None:
         super().__init__()
         self._report = report
+
+    @property
+    def client_capabilities(self) -> ClientCapabilities | None:
+        """None are declared."""
+        return None
 
     async def report_progress(
         self, progress: float, total: float | None = None, message: str | None = None

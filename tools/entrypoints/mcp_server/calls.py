@@ -6,7 +6,7 @@ call whose client cancelled, disconnected or died is cancelled where it stands.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final, TypeVar
 
@@ -120,14 +120,24 @@ class Workers:
                 await self.sleep(self.interval_s)
                 waited += self.interval_s
 
-        failure: Exception | None = None
-        async with anyio.create_task_group() as group:
-            group.start_soon(tell)
-            try:
-                yield
-            except Exception as error:  # noqa: BLE001 (raised below, out of no group)
-                failure = error
-            finally:
-                group.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
+        async with beside(tell):
+            yield
+
+
+@asynccontextmanager
+async def beside(work: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
+    """Do work while the block runs, and cancel it at the block's end.
+
+    What the block raises goes to the caller as it is, in no group.
+    """
+    failure: Exception | None = None
+    async with anyio.create_task_group() as group:
+        group.start_soon(work)
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 (raised below, out of no group)
+            failure = error
+        finally:
+            group.cancel_scope.cancel()
+    if failure is not None:
+        raise failure

@@ -40,10 +40,11 @@ from ...questions import (
     format_submission,
     format_user_response,
 )
+from . import elicitation
 from . import results as gives
 from .abandoned_questions import withdraw_orphans
 from .arguments import MAX_QUESTIONS, MAX_WAIT_S, QuestionArgument, with_limits
-from .calls import Call, Workers
+from .calls import Call, Workers, beside
 from .errors import InvalidArguments
 from .tool import Effect, Tool, answer, tool, tools_of
 
@@ -126,7 +127,7 @@ class QuestionTools:
             _log.info("mcp.questions_asked", session_id=session_id, waits=not non_blocking)
             await self.workers.quick(lambda: self._after_asking(session_id))
             if not non_blocking:
-                await self._wait(call, session_id, call_id, timeout_s)
+                await self._wait(call, session_id, asked, call_id, timeout_s)
                 settled = True
             result = await self._standing(session_id, _asked_text)
             settled = True
@@ -136,18 +137,42 @@ class QuestionTools:
                 await self._abandon(session_id)
 
     async def _wait(
-        self, call: Call, session_id: str, call_id: str, timeout_s: float | None
+        self,
+        call: Call,
+        session_id: str,
+        asked: list[Question],
+        call_id: str,
+        timeout_s: float | None,
     ) -> None:
         """Return when the session has ended, however it did.
 
         Raises:
             AnswersTimeout: Nobody answered in time; it is ended as timed out.
         """
-        async with self.workers.telling(call, "waiting for the person's answers"):
+        async with (
+            self.workers.telling(call, "waiting for the person's answers"),
+            beside(lambda: self._show(call, session_id, asked)),
+        ):
             with suppress(SessionEnded):  # rejected, or ended by others
                 await self.sessions.wait_for_answers_async(
                     session_id, timeout_s=timeout_s, expected_call_id=call_id, on_timeout="end"
                 )
+
+    async def _show(self, call: Call, session_id: str, asked: list[Question]) -> None:
+        """Have the client show the questions too; the first answer, here or elsewhere, counts."""
+        result = await elicitation.shown(call, asked)
+        if result is None or result.action == "cancel":
+            return
+        answers = elicitation.answers_in(result.content or {}, asked)
+        try:
+            if result.action == "decline":
+                await self.workers.at_once(lambda: self.sessions.reject_session(session_id))
+            elif answers:
+                await self.workers.at_once(
+                    lambda: self.sessions.save_session_answers(session_id, answers)
+                )
+        except (QuestionError, DurableError, OSError) as error:
+            _log.warning("mcp.form_not_taken", session_id=session_id, error=str(error))
 
     async def _abandon(self, session_id: str) -> None:
         """Withdraw questions whose call ended without an answer."""
