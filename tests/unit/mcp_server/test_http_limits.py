@@ -18,12 +18,12 @@ from uvicorn.server import ServerState
 
 from agentforge_sessions.entrypoints.mcp_server.http import (
     HttpServer,
-    HttpSettings,
     Listeners,
     application,
     listening,
     session_manager,
 )
+from agentforge_sessions.entrypoints.mcp_server.http_guard import HttpSettings
 from agentforge_sessions.entrypoints.mcp_server.http_sessions import HttpSessions
 from agentforge_sessions.entrypoints.mcp_server.http_times import (
     BodyTooSlow,

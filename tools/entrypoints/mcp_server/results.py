@@ -22,6 +22,7 @@ DETAILS_CHARS = 1_000
 
 GOAL_CHARS = 300
 """How many characters of a goal a listing shows."""
+_LINE_CHARS = 300
 
 
 class Budget(BaseModel):
@@ -129,6 +130,15 @@ class ListedSession(BaseModel):
             updated_at=head.updated_at.isoformat(),
         )
 
+    def line(self) -> str:
+        """Describe it in one line."""
+        phase = f"phase {self.current_phase}" if self.current_phase else "no phase"
+        goal = f": {' '.join(self.goal.split())}" if self.goal else ""
+        return (
+            f"{self.session_id}{goal} ({self.state}; {phase}, attempt {self.attempt_number}; "
+            f"{self.tokens_remaining:,} tokens left; changed {self.updated_at})"
+        )
+
 
 class UnreadableResult(BaseModel):
     """A session that is there and can't be read."""
@@ -182,6 +192,14 @@ class HistoryResult(BaseModel):
             phase=entry.phase,
             details=cut(details, DETAILS_CHARS)[0] if details is not None else None,
         )
+
+    def line(self) -> str:
+        """Describe it in one line."""
+        phase = f" [{self.phase}]" if self.phase else ""
+        details = " ".join((self.details or "").split())
+        if len(details) > _LINE_CHARS:
+            details = f"{details[: _LINE_CHARS - 1]}…"
+        return f"- {self.timestamp}{phase} {self.action}{f': {details}' if details else ''}"
 
 
 class SessionShowResult(BaseModel):

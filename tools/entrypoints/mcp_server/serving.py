@@ -38,7 +38,7 @@ from .stdio import stdio_streams
 from .tool import Tool, tools_of
 
 if TYPE_CHECKING:
-    from .http import HttpSettings
+    from .http_guard import HttpSettings
 
 _STOP_S: Final = 10.0
 """How long calls may take to put things in order when the server stops, in seconds."""

@@ -45,7 +45,6 @@ to 16 at once, 3 were overtaken four times in a row."""
 _FIRST_PAUSE_S: Final = 0.002
 _LONGEST_PAUSE_S: Final = 0.1
 """The longest pause before a change is repeated, at first and at the most, in seconds."""
-_SHOWN_DETAILS: Final = 300
 
 
 @frozen(kw_only=True)
@@ -184,7 +183,7 @@ class SessionTools:
         """
         wanted = SessionState(state) if state is not None else None
         listed = await self.workers.quick(lambda: self._listed(wanted, limit))
-        lines = [_listed_line(one) for one in listed.sessions]
+        lines = [one.line() for one in listed.sessions]
         more = listed.total - limit
         if more > 0:
             lines.append(f"({more} more; give a larger limit or a state)")
@@ -244,7 +243,7 @@ class SessionTools:
             lines.append(f"Goal: {shown.session.goal}")
         if shown.history:
             lines.append(f"History, the last {len(shown.history)} of {shown.history_total}:")
-            lines += [_entry_line(one) for one in shown.history]
+            lines += [one.line() for one in shown.history]
         if shown.artifacts:
             lines.append(f"Files made, the last {len(shown.artifacts)} of {shown.artifacts_total}:")
             lines += [f"- {one.path} ({one.artifact_type})" for one in shown.artifacts]
@@ -334,20 +333,3 @@ class SessionTools:
 
 def _last(items: list[_Result], limit: int) -> list[_Result]:
     return items[-limit:] if limit else []
-
-
-def _listed_line(one: gives.ListedSession) -> str:
-    phase = f"phase {one.current_phase}" if one.current_phase else "no phase"
-    goal = f": {' '.join(one.goal.split())}" if one.goal else ""
-    return (
-        f"{one.session_id}{goal} ({one.state}; {phase}, attempt {one.attempt_number}; "
-        f"{one.tokens_remaining:,} tokens left; changed {one.updated_at})"
-    )
-
-
-def _entry_line(entry: gives.HistoryResult) -> str:
-    phase = f" [{entry.phase}]" if entry.phase else ""
-    details = " ".join((entry.details or "").split())
-    if len(details) > _SHOWN_DETAILS:
-        details = f"{details[: _SHOWN_DETAILS - 1]}…"
-    return f"- {entry.timestamp}{phase} {entry.action}{f': {details}' if details else ''}"

@@ -138,7 +138,7 @@ def mcp(
             )
         ended_by = serve_stdio(places, offer)
     else:
-        from ...mcp_server.http import HttpSettings, is_loopback, read_token
+        from ...mcp_server.http_guard import HttpSettings, is_loopback, read_token
 
         settings = HttpSettings(
             host=host if host is not None else _DEFAULT_HOST,
