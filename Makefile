@@ -20,7 +20,7 @@ RUN_TESTS := $(PYTEST) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-quick test-pythons coverage check lint types imports format bench sandbox-bench prune-bench questions-bench terminal-bench soak prune clean
+.PHONY: help run test test-quick test-pythons coverage check lint types imports format bench sandbox-bench prune-bench questions-bench terminal-bench soak conformance prune clean
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -99,6 +99,9 @@ sandbox-bench: $(VENV)/.dev-ready  ## measure the sandbox against its peers, eac
 
 prune-bench: $(VENV)/.dev-ready  ## measure pruning against du, rm -rf and another sandbox
 	$(BIN)/python -m benchmarks.prune
+
+conformance: $(VENV)/.dev-ready  ## run the official MCP conformance suite (from npm; needs Node 22)
+	$(BIN)/python -m tests.conformance.mcp
 
 prune: $(VENV)/.run-ready  ## remove old sessions of every kind (shows them, and asks first)
 	$(BIN)/agentforge prune

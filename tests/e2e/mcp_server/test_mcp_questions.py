@@ -8,7 +8,8 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client
-from mcp_types import CallToolResult
+from mcp.client import ClientRequestContext
+from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult
 
 from agentforge_sessions.questions import (
     SessionStatus,
@@ -179,3 +180,14 @@ async def test_two_clients_each_get_the_answers_to_their_own_questions(way: Way)
             )
     assert "Other: 'for first'" in got["first"]
     assert "Other: 'for second'" in got["second"]
+
+
+@pytest.mark.parametrize("way", [("http", "legacy"), ("stdio", "legacy")], indirect=True)
+async def test_a_client_that_shows_forms_answers_itself(way: Way) -> None:
+    async def show(_: ClientRequestContext, __: ElicitRequestParams) -> ElicitResult:
+        return ElicitResult(action="accept", content={"q1": "SQLite"})
+
+    async with way.connected(elicitation_callback=show) as client:
+        answered = values_of(await client.call_tool("ask_user_questions", ASKED))
+    assert [one["selected_option"] for one in answered["answers"]] == ["SQLite"]
+    assert way.place.status(answered["session_id"]) is SessionStatus.COMPLETED

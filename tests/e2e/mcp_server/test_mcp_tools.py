@@ -7,7 +7,7 @@ import time
 import anyio
 import pytest
 from mcp import MCPError
-from mcp_types import CallToolResult
+from mcp_types import CallToolResult, TextResourceContents
 
 from tests.support.mcp_processes import (
     BY_HTTP,
@@ -305,3 +305,15 @@ async def test_two_clients_lead_sessions_of_the_same_store(way: Way) -> None:
                     )
         told = values_of(await two.call_tool("session_show", {"session_id": session_id}))
     assert told["session"]["token_budget"]["tokens_used"] == 100
+
+
+async def test_a_session_is_read_without_a_tool(way: Way) -> None:
+    async with way.connected() as client:
+        session_id = await begun(way, client)
+        (content,) = (
+            await client.read_resource(f"agentforge://sessions/{session_id}/briefing")
+        ).contents
+        assert isinstance(content, TextResourceContents)
+        assert "try it" in content.text
+        got = await client.get_prompt("take_up_session", {"session_id": session_id})
+        assert session_id in str(got.messages[0].content)

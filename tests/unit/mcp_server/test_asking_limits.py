@@ -10,7 +10,7 @@ from mcp_types import TextContent
 
 from agentforge_sessions.entrypoints.mcp_server.calls import Workers
 from agentforge_sessions.entrypoints.mcp_server.question_tools import QuestionTools
-from agentforge_sessions.entrypoints.mcp_server.server import build_server
+from agentforge_sessions.entrypoints.mcp_server.server import HarnessServer
 from agentforge_sessions.questions import QuestionsConfig, QuestionSessions
 from tests.support.mcp_processes import ASKED
 
@@ -25,7 +25,7 @@ def anyio_backend() -> str:
 async def test_the_schema_has_the_configured_limits(tmp_path: Path) -> None:
     config = QuestionsConfig(max_questions=3, min_options=1, max_options=7, max_text_chars=100)
     tools = QuestionTools(sessions=QuestionSessions(tmp_path, config=config), workers=Workers())
-    async with Client(build_server(tools.tools())) as client:
+    async with Client(HarnessServer(tools.tools())) as client:
         ask = next(
             one for one in (await client.list_tools()).tools if one.name == "ask_user_questions"
         )

@@ -20,14 +20,16 @@ from agentforge_sessions.entrypoints.mcp_server import (
 )
 from agentforge_sessions.entrypoints.mcp_server.client_disconnect import exchange_over
 from agentforge_sessions.entrypoints.mcp_server.http import (
-    Guard,
-    HttpSettings,
     Listeners,
     guarded,
-    is_loopback,
     listening,
-    read_token,
     url_of,
+)
+from agentforge_sessions.entrypoints.mcp_server.http_guard import (
+    Guard,
+    HttpSettings,
+    is_loopback,
+    read_token,
 )
 
 PORT = 8137

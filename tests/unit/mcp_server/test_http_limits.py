@@ -18,19 +18,19 @@ from uvicorn.server import ServerState
 
 from agentforge_sessions.entrypoints.mcp_server.http import (
     HttpServer,
-    HttpSettings,
     Listeners,
     application,
     listening,
     session_manager,
 )
+from agentforge_sessions.entrypoints.mcp_server.http_guard import HttpSettings
 from agentforge_sessions.entrypoints.mcp_server.http_sessions import HttpSessions
 from agentforge_sessions.entrypoints.mcp_server.http_times import (
     BodyTooSlow,
     in_time,
     protocol_with,
 )
-from agentforge_sessions.entrypoints.mcp_server.server import build_server
+from agentforge_sessions.entrypoints.mcp_server.server import HarnessServer
 
 pytestmark = pytest.mark.anyio
 
@@ -59,7 +59,7 @@ async def served(settings: HttpSettings) -> AsyncIterator[int]:
     """Serve no tools on a free port of 127.0.0.1, and return it."""
     with listening(settings) as listener:
         port = int(listener.getsockname()[1])
-        manager = session_manager(build_server([]), settings)
+        manager = session_manager(HarnessServer([]), settings, port=port)
         listeners = Listeners()
         app = application(manager.handle_request, settings, port=port, listeners=listeners)
         http = HttpServer(app, head_timeout_s=settings.head_timeout_s)

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agentforge_sessions.entrypoints.mcp_server import InvalidArguments
-from agentforge_sessions.entrypoints.mcp_server.arguments import (
-    AskUserQuestions,
-    GetAnsweredQuestions,
-    RunCode,
-    SessionBrief,
-    SessionCreate,
-    SessionList,
-    SessionRecord,
-    SessionRecordTokens,
-    SessionShow,
-    checked,
-)
+from agentforge_sessions.entrypoints.mcp_server.arguments import checked
 from agentforge_sessions.entrypoints.mcp_server.results import cut
+from agentforge_sessions.entrypoints.mcp_server.serving import Kept, Places, all_tools
+
+SCHEMAS = {
+    one.name: one.fn_metadata.arg_model
+    for one in all_tools(Kept.at(Places(sessions=Path("none"), questions=Path("none"))))
+}
 
 OPTIONS = [{"label": "a"}, {"label": "b", "description": "d"}]
 QUESTION = {"prompt": "p", "title": "t", "options": OPTIONS}
@@ -27,14 +25,16 @@ QUESTION = {"prompt": "p", "title": "t", "options": OPTIONS}
 
 @pytest.mark.parametrize("name", ["multiSelect", "multi_select"])
 def test_a_question_may_be_written_as_on_the_wire_or_as_in_python(name: str) -> None:
-    asked = checked("ask", AskUserQuestions, {"questions": [{**QUESTION, name: True}]})
+    model = SCHEMAS["ask_user_questions"]
+    asked: Any = checked("ask", model, {"questions": [{**QUESTION, name: True}]})
     assert asked.questions[0].multi_select is True
     assert asked.questions[0].options[1].description == "d"
 
 
 @pytest.mark.parametrize("name", ["nonBlocking", "non_blocking"])
 def test_not_to_wait_may_be_written_both_ways(name: str) -> None:
-    assert checked("ask", AskUserQuestions, {"questions": [], name: True}).non_blocking is True
+    asked: Any = checked("ask", SCHEMAS["ask_user_questions"], {"questions": [], name: True})
+    assert asked.non_blocking is True
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_not_to_wait_may_be_written_both_ways(name: str) -> None:
 )
 def test_a_fault_is_told_with_its_place(given: dict[str, object], fault: str) -> None:
     with pytest.raises(InvalidArguments) as caught:
-        checked("ask_user_questions", AskUserQuestions, given)
+        checked("ask_user_questions", SCHEMAS["ask_user_questions"], given)
     assert any(one.startswith(fault) for one in caught.value.faults), caught.value.faults
     assert "Nothing was done" in str(caught.value)
     assert caught.value.tool == "ask_user_questions"
@@ -63,7 +63,7 @@ def test_a_fault_is_told_with_its_place(given: dict[str, object], fault: str) ->
 
 def test_all_faults_are_told_but_not_endlessly() -> None:
     with pytest.raises(InvalidArguments) as caught:
-        checked("x", SessionCreate, {str(i): i for i in range(1000)})
+        checked("x", SCHEMAS["session_create"], {str(i): i for i in range(1000)})
     assert caught.value.faults[-1] == "and 989 more faults"
     assert len(caught.value.faults) == 13
 
@@ -73,12 +73,12 @@ def test_all_faults_are_told_but_not_endlessly() -> None:
 )
 def test_an_id_has_a_length(given: dict[str, object]) -> None:
     with pytest.raises(InvalidArguments):
-        checked("run_code", RunCode, given)
+        checked("run_code", SCHEMAS["run_code"], given)
 
 
 def test_nothing_given_is_the_same_as_no_arguments() -> None:
     with pytest.raises(InvalidArguments, match="session_id: is missing"):
-        checked("session_show", SessionShow, None)
+        checked("session_show", SCHEMAS["session_show"], None)
 
 
 @given(text=st.text(max_size=300), limit=st.integers(1, 200))
@@ -94,15 +94,15 @@ def test_cut_text_keeps_its_beginning_and_its_end(text: str, limit: int) -> None
 
 
 MODELS = {
-    "session_create": (SessionCreate, {"goal": "g"}),
-    "session_list": (SessionList, {}),
-    "session_show": (SessionShow, {"session_id": "s"}),
-    "session_brief": (SessionBrief, {"session_id": "s"}),
-    "session_record_tokens": (SessionRecordTokens, {"session_id": "s", "tokens": 1}),
-    "session_record": (SessionRecord, {"session_id": "s", "action": "files_edited"}),
-    "run_code": (RunCode, {"session_id": "s", "code": ""}),
-    "ask_user_questions": (AskUserQuestions, {"questions": []}),
-    "get_answered_questions": (GetAnsweredQuestions, {"session_id": "s"}),
+    "session_create": (SCHEMAS["session_create"], {"goal": "g"}),
+    "session_list": (SCHEMAS["session_list"], {}),
+    "session_show": (SCHEMAS["session_show"], {"session_id": "s"}),
+    "session_brief": (SCHEMAS["session_brief"], {"session_id": "s"}),
+    "session_record_tokens": (SCHEMAS["session_record_tokens"], {"session_id": "s", "tokens": 1}),
+    "session_record": (SCHEMAS["session_record"], {"session_id": "s", "action": "files_edited"}),
+    "run_code": (SCHEMAS["run_code"], {"session_id": "s", "code": ""}),
+    "ask_user_questions": (SCHEMAS["ask_user_questions"], {"questions": []}),
+    "get_answered_questions": (SCHEMAS["get_answered_questions"], {"session_id": "s"}),
 }
 
 
@@ -154,8 +154,10 @@ def test_tokens_are_counted_from_one(tool: str, tokens: int) -> None:
 @pytest.mark.parametrize("budget", [0, -1, True, 1000.0])
 def test_a_budget_is_positive(budget: object) -> None:
     with pytest.raises(InvalidArguments, match="token_budget: "):
-        checked("session_create", SessionCreate, {"goal": "g", "token_budget": budget})
-    assert SessionCreate.model_json_schema()["properties"]["token_budget"]["minimum"] == 1
+        checked("session_create", SCHEMAS["session_create"], {"goal": "g", "token_budget": budget})
+    assert (
+        SCHEMAS["session_create"].model_json_schema()["properties"]["token_budget"]["minimum"] == 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -167,10 +169,11 @@ def test_a_budget_is_positive(budget: object) -> None:
 )
 def test_what_the_harness_writes_itself_cant_be_recorded_by_a_client(action: str) -> None:
     with pytest.raises(InvalidArguments, match=f"action: '{action}' is an action that the harness"):
-        checked("session_record", SessionRecord, {"session_id": "s", "action": action})
+        checked("session_record", SCHEMAS["session_record"], {"session_id": "s", "action": action})
 
 
 @pytest.mark.parametrize("action", ["files_edited", "phase_failed", "phase_succeeded", "noted"])
 def test_work_and_its_outcome_can_be_recorded(action: str) -> None:
     given = {"session_id": "s", "action": action}
-    assert checked("session_record", SessionRecord, given).action == action
+    recorded: Any = checked("session_record", SCHEMAS["session_record"], given)
+    assert recorded.action == action

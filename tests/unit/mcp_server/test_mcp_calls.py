@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import anyio
 import pytest
@@ -16,13 +16,13 @@ from pydantic import BaseModel
 
 from agentforge_sessions.durable import WriteError
 from agentforge_sessions.entrypoints.mcp_server import McpServerError
-from agentforge_sessions.entrypoints.mcp_server.arguments import Arguments, AskUserQuestions
-from agentforge_sessions.entrypoints.mcp_server.calls import CODE_THREADS, Call, Workers
+from agentforge_sessions.entrypoints.mcp_server.arguments import QuestionArgument
+from agentforge_sessions.entrypoints.mcp_server.calls import CODE_THREADS, Workers
 from agentforge_sessions.entrypoints.mcp_server.code_tool import CodeTool
 from agentforge_sessions.entrypoints.mcp_server.question_tools import QuestionTools
-from agentforge_sessions.entrypoints.mcp_server.server import CallsUnderWay, build_server
+from agentforge_sessions.entrypoints.mcp_server.server import CallsUnderWay, HarnessServer
 from agentforge_sessions.entrypoints.mcp_server.session_tools import SessionTools
-from agentforge_sessions.entrypoints.mcp_server.tool import Answer, Tool
+from agentforge_sessions.entrypoints.mcp_server.tool import Tool, answer, tool, tools_of
 from agentforge_sessions.errors import AgentForgeError
 from agentforge_sessions.harness import PhaseResult, SessionConflict, SessionManager, SessionStore
 from agentforge_sessions.questions import (
@@ -42,6 +42,7 @@ from agentforge_sessions.questions import (
 from agentforge_sessions.questions.wire import question_document
 from agentforge_sessions.sandbox import SandboxUnavailable
 from tests.support.executors import FAILED, TRAPPED, FakeExecutor
+from tests.support.mcp_calls import DirectCall
 from tests.support.mcp_processes import ASKED
 from tests.support.questions import ANSWERS, DATABASE
 from tests.support.questions import MISSING as FIRST_ID
@@ -54,32 +55,39 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-class Nothing(Arguments):
-    """Takes nothing."""
-
-
 class Said(BaseModel):
     """Says something."""
 
     words: str
 
 
-def tool(run: Callable[[Call, Nothing], Awaitable[Answer]]) -> Tool:
-    return Tool(
-        name="do_it", title="Do it", description="Does it.", arguments=Nothing, result=Said, run=run
-    )
+class Doing:
+    """A tool that does what a test has it do."""
+
+    def __init__(self, run: Callable[[], Awaitable[CallToolResult]]) -> None:
+        self.run = run
+
+    @tool("Do it")
+    async def do_it(self) -> Annotated[CallToolResult, Said]:
+        """Does it."""
+        return await self.run()
+
+
+def doing(run: Callable[[], Awaitable[CallToolResult]]) -> Tool:
+    (one,) = tools_of(Doing(run))
+    return one
 
 
 def raising(error: BaseException) -> Tool:
-    async def run(_: Call, __: Nothing) -> Answer:
+    async def run() -> CallToolResult:
         raise error
 
-    return tool(run)
+    return doing(run)
 
 
 async def called(one: Tool, arguments: dict[str, Any] | None = None) -> CallToolResult:
     with anyio.fail_after(60):
-        async with Client(build_server([one])) as client:
+        async with Client(HarnessServer([one])) as client:
             return await client.call_tool(one.name, arguments or {})
 
 
@@ -208,11 +216,11 @@ async def test_a_long_message_is_bounded() -> None:
 async def test_arguments_that_are_unknown_are_refused_before_anything_is_done() -> None:
     done = []
 
-    async def run(_: Call, __: Nothing) -> Answer:
+    async def run() -> CallToolResult:
         done.append(1)
-        return Answer(Said(words="x"), "x")
+        return answer(Said(words="x"), "x")
 
-    result = await called(tool(run), {"a": 1, "b" * 1000: 2})
+    result = await called(doing(run), {"a": 1, "b" * 1000: 2})
     assert result.is_error
     assert "a: is no argument" in text_of(result)
     assert len(text_of(result)) < 400
@@ -239,7 +247,7 @@ async def test_a_call_that_waits_tells_of_it_every_few_seconds() -> None:
         told.append((done, message))
 
     with anyio.fail_after(60):
-        async with Workers(sleep=sleep).telling(Call(call_id="c", report=report), "waiting"):
+        async with Workers(sleep=sleep).telling(DirectCall(report), "waiting"):
             await enough.wait()
     assert slept == [3.0, 3.0, 3.0]
     assert told == [(0.0, "waiting (0 s)"), (3.0, "waiting (3 s)"), (6.0, "waiting (6 s)")]
@@ -247,7 +255,7 @@ async def test_a_call_that_waits_tells_of_it_every_few_seconds() -> None:
 
 async def test_what_goes_wrong_while_it_is_told_of_goes_to_the_caller_as_it_is() -> None:
     with pytest.raises(ZeroDivisionError):
-        async with Workers().telling(Call(call_id="c"), "waiting"):
+        async with Workers().telling(DirectCall(), "waiting"):
             raise ZeroDivisionError
 
 
@@ -304,13 +312,13 @@ async def test_a_server_that_stops_ends_calls_and_begins_none() -> None:
     began = anyio.Event()
     results: list[CallToolResult] = []
 
-    async def run(_: Call, __: Nothing) -> Answer:
+    async def run() -> CallToolResult:
         began.set()
         await anyio.sleep_forever()
         raise AssertionError
 
     with anyio.fail_after(60):
-        async with Client(build_server([tool(run)], under_way=under_way)) as client:
+        async with Client(HarnessServer([doing(run)], under_way=under_way)) as client:
 
             async def call() -> None:
                 results.append(await client.call_tool("do_it", {}))
@@ -361,7 +369,7 @@ async def test_a_change_is_repeated_after_a_pause_when_somebody_else_was_faster(
             interfere(store, session_id)
         manager.advance_phase("green")
 
-    session, _ = await sessions.change(Call(call_id="c"), session_id, act)
+    session, _ = await sessions.change(DirectCall(), session_id, act)
     assert (session.current_phase, session.token_budget.tokens_used) == ("green", overtaken)
     assert slept == [0.002, 0.004, 0.008, 0.016, 0.032, 0.064, *[0.1] * 6][:overtaken]
 
@@ -376,7 +384,7 @@ async def test_somebody_who_is_always_faster_is_told_of(
         manager.advance_phase("green")
 
     with pytest.raises(SessionConflict):
-        await sessions.change(Call(call_id="c"), session_id, act)
+        await sessions.change(DirectCall(), session_id, act)
 
 
 async def test_a_session_that_cant_be_read_is_listed_and_hides_none(
@@ -384,7 +392,7 @@ async def test_a_session_that_cant_be_read_is_listed_and_hides_none(
 ) -> None:
     broken, good = new(store), new(store)
     store.session_path(broken).write_text("broken")
-    async with Client(build_server(sessions.tools())) as client:
+    async with Client(HarnessServer(tools_of(sessions))) as client:
         result = await client.call_tool("session_list", {})
         values = result.structured_content
         assert [one["session_id"] for one in values["sessions"]] == [good]
@@ -399,7 +407,7 @@ async def test_a_long_history_is_shown_in_part(sessions: SessionTools, store: Se
     manager = SessionManager(store)
     session_id = manager.create(goal="g").session_id
     manager.add_history("noted", "x" * 100_000)
-    async with Client(build_server(sessions.tools())) as client:
+    async with Client(HarnessServer(tools_of(sessions))) as client:
         result = await client.call_tool("session_show", {"session_id": session_id})
         last = result.structured_content["history"][-1]["details"]
         assert 1_000 <= len(last) < 1_100
@@ -435,7 +443,7 @@ def code_tool(store: SessionStore, *results: PhaseResult) -> tuple[CodeTool, Fak
 async def test_what_code_did_is_told(store: SessionStore, given: PhaseResult, words: str) -> None:
     session_id = new(store)
     tools, executor = code_tool(store, given)
-    async with Client(build_server(tools.tools())) as client:
+    async with Client(HarnessServer(tools_of(tools))) as client:
         result = await client.call_tool(
             "run_code", {"session_id": session_id, "code": "x", "deadline_s": 9, "fuel": 5}
         )
@@ -451,7 +459,7 @@ async def test_code_of_a_session_that_is_not_active_does_not_run(store: SessionS
     session_id = manager.create(goal="g").session_id
     manager.pause("lunch")
     tools, executor = code_tool(store)
-    async with Client(build_server(tools.tools())) as client:
+    async with Client(HarnessServer(tools_of(tools))) as client:
         result = await client.call_tool("run_code", {"session_id": session_id, "code": "x"})
     assert result.is_error
     assert "it is paused" in text_of(result)
@@ -481,15 +489,10 @@ async def test_questions_whose_call_ends_before_its_client_knows_them_are_withdr
     sessions, teller = QuestionSessions(tmp_path), SlowTeller()
     tools = QuestionTools(sessions=sessions, workers=Workers(), teller=teller)
     options = [{"label": "a"}, {"label": "b"}]
-    given = AskUserQuestions.model_validate(
-        {
-            "questions": [{"prompt": "?", "title": "t", "options": options}],
-            "non_blocking": non_blocking,
-        }
-    )
+    asked = QuestionArgument.model_validate({"prompt": "?", "title": "t", "options": options})
     with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
-            group.start_soon(tools.ask, Call(call_id="c"), given)
+            group.start_soon(tools.ask_user_questions, DirectCall(), [asked], non_blocking)
             await anyio.to_thread.run_sync(teller.began.wait)
             group.cancel_scope.cancel()
             teller.go.set()
@@ -500,7 +503,7 @@ async def test_questions_whose_call_ends_before_its_client_knows_them_are_withdr
 
 async def test_questions_that_cant_be_asked_leave_nothing_behind(tmp_path: Path) -> None:
     tools = QuestionTools(sessions=QuestionSessions(tmp_path), workers=Workers())
-    async with Client(build_server(tools.tools())) as client:
+    async with Client(HarnessServer(tools.tools())) as client:
         result = await client.call_tool("ask_user_questions", {"questions": []})
     assert result.is_error
     assert "At least one question is required to create a session" in text_of(result)
@@ -524,7 +527,7 @@ async def test_where_questions_stand_is_written_as_the_format_has_it(
     session_id = sessions.create_session([DATABASE], session_id=FIRST_ID)
     end(sessions, session_id)
     tools = QuestionTools(sessions=sessions, workers=Workers())
-    async with Client(build_server(tools.tools())) as client:
+    async with Client(HarnessServer(tools.tools())) as client:
         result = await client.call_tool("get_answered_questions", {"session_id": session_id})
     assert text_of(result) == text
 
@@ -537,7 +540,7 @@ async def test_a_rejection_during_a_fetch_that_waits_is_a_result_and_no_error(
     sessions.reject_session(session_id, "no")
     tools = QuestionTools(sessions=sessions, workers=Workers())
     fetch = {"session_id": session_id, "blocking": True}
-    async with Client(build_server(tools.tools())) as client:
+    async with Client(HarnessServer(tools.tools())) as client:
         result = await client.call_tool("get_answered_questions", fetch)
     assert not result.is_error
     assert text_of(result) == format_rejected(session_id, "no")
@@ -548,7 +551,7 @@ async def test_answers_that_are_fetched_are_headed_and_noted_as_read(tmp_path: P
     session_id = sessions.create_session([DATABASE])
     sessions.save_session_answers(session_id, ANSWERS[:1])
     tools = QuestionTools(sessions=sessions, workers=Workers())
-    async with Client(build_server(tools.tools())) as client:
+    async with Client(HarnessServer(tools.tools())) as client:
         result = await client.call_tool("get_answered_questions", {"session_id": session_id})
     answers = sessions.get(session_id).answers
     assert answers is not None
@@ -563,7 +566,7 @@ async def test_questions_that_are_not_waited_for_say_how_the_answers_are_fetched
     sessions = QuestionSessions(tmp_path)
     tools = QuestionTools(sessions=sessions, workers=Workers())
     asked = [question_document(DATABASE)]
-    async with Client(build_server(tools.tools())) as client:
+    async with Client(HarnessServer(tools.tools())) as client:
         result = await client.call_tool(
             "ask_user_questions", {"questions": asked, "non_blocking": True}
         )
@@ -579,7 +582,7 @@ async def test_a_rejection_is_written_as_in_the_shared_format(
 ) -> None:
     sessions = QuestionSessions(tmp_path)
     tools = QuestionTools(sessions=sessions, workers=Workers(), teller=Rejecting(sessions, reason))
-    async with Client(build_server(tools.tools())) as client:
+    async with Client(HarnessServer(tools.tools())) as client:
         result = await client.call_tool("ask_user_questions", ASKED)
     session_id = str((result.structured_content or {})["session_id"])
     assert text_of(result) == format_rejection(reason, session_id=session_id, question_count=1)
@@ -604,7 +607,7 @@ async def test_questions_whose_time_is_over_have_timed_out_before_anybody_writes
     sessions = QuestionSessions(tmp_path, config=QuestionsConfig(session_timeout_s=0.001))
     session_id = sessions.create_session([DATABASE])
     tools = QuestionTools(sessions=sessions, workers=Workers())
-    async with Client(build_server(tools.tools())) as client:
+    async with Client(HarnessServer(tools.tools())) as client:
         result = await client.call_tool("get_answered_questions", {"session_id": session_id})
     assert (result.structured_content or {})["status"] == "timed_out"
     assert text_of(result) == format_inactive(session_id, "timed_out")

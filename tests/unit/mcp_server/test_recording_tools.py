@@ -13,8 +13,9 @@ from mcp_types import CallToolResult, TextContent
 from agentforge_sessions.entrypoints.mcp_server.calls import Workers
 from agentforge_sessions.entrypoints.mcp_server.code_tool import CodeTool
 from agentforge_sessions.entrypoints.mcp_server.recording_tools import RecordingTools
-from agentforge_sessions.entrypoints.mcp_server.server import build_server
+from agentforge_sessions.entrypoints.mcp_server.server import HarnessServer
 from agentforge_sessions.entrypoints.mcp_server.session_tools import SessionTools
+from agentforge_sessions.entrypoints.mcp_server.tool import tools_of
 from agentforge_sessions.harness import SessionManager, SessionStore
 from tests.support.executors import FakeExecutor
 
@@ -31,8 +32,8 @@ async def client_of(store: SessionStore) -> AsyncIterator[Client]:
     workers = Workers()
     sessions = SessionTools(store=store, workers=workers)
     code = CodeTool(store=store, workers=workers, make_executor=lambda _: FakeExecutor())
-    tools = [*sessions.tools(), *RecordingTools(sessions).tools(), *code.tools()]
-    async with Client(build_server(tools)) as client:
+    tools = [*tools_of(sessions), *tools_of(RecordingTools(sessions)), *tools_of(code)]
+    async with Client(HarnessServer(tools)) as client:
         yield client
 
 

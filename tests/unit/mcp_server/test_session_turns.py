@@ -6,24 +6,23 @@ import errno
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
 from attrs import define, field
 from mcp import Client
-from mcp.server.lowlevel.server import Server
 from mcp_types import CallToolResult, TextContent
 
-from agentforge_sessions.entrypoints.mcp_server.arguments import RunCode, SessionAdvance
-from agentforge_sessions.entrypoints.mcp_server.calls import Call, Workers
+from agentforge_sessions.entrypoints.mcp_server.calls import Workers
 from agentforge_sessions.entrypoints.mcp_server.code_tool import CodeTool
-from agentforge_sessions.entrypoints.mcp_server.server import build_server
+from agentforge_sessions.entrypoints.mcp_server.server import HarnessServer
 from agentforge_sessions.entrypoints.mcp_server.session_tools import SessionTools
+from agentforge_sessions.entrypoints.mcp_server.tool import tools_of
 from agentforge_sessions.entrypoints.mcp_server.turns import SessionTurns
 from agentforge_sessions.harness import PhaseResult, SessionManager, SessionStore
 from tests.support.executors import FakeExecutor
 from tests.support.filesystem import FaultyFileSystem, every_call_from
+from tests.support.mcp_calls import DirectCall
 
 pytestmark = pytest.mark.anyio
 
@@ -79,9 +78,9 @@ def tools_over(
     )
 
 
-def server_over(store: SessionStore, executor: FakeExecutor | FileMaker) -> Server[dict[str, Any]]:
+def server_over(store: SessionStore, executor: FakeExecutor | FileMaker) -> HarnessServer:
     sessions, code = tools_over(store, executor)
-    return build_server([*sessions.tools(), *code.tools()])
+    return HarnessServer([*tools_of(sessions), *tools_of(code)])
 
 
 def text_of(result: CallToolResult) -> str:
@@ -135,7 +134,7 @@ async def test_a_call_that_is_cancelled_while_it_waits_has_done_nothing(
         waits.set()
 
     async def run(name: str) -> None:
-        await code.run(Call(call_id=name), RunCode(session_id=session_id, code=name))
+        await code.run_code(DirectCall(), session_id, name)
 
     with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
@@ -143,9 +142,7 @@ async def test_a_call_that_is_cancelled_while_it_waits_has_done_nothing(
             await anyio.to_thread.run_sync(executor.began.wait)
             async with anyio.create_task_group() as waiting:
                 waiting.start_soon(
-                    sessions.advance,
-                    Call(call_id="second", report=report),
-                    SessionAdvance(session_id=session_id, phase="green"),
+                    sessions.session_advance, DirectCall(report), session_id, "green"
                 )
                 waiting.start_soon(run, "third")
                 await waits.wait()
@@ -172,11 +169,9 @@ async def test_sessions_do_not_wait_for_each_other(store: SessionStore) -> None:
     sessions, code = tools_over(store, executor)
     with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
-            group.start_soon(
-                code.run, Call(call_id="1"), RunCode(session_id=one, code="while True: pass")
-            )
+            group.start_soon(code.run_code, DirectCall(), one, "while True: pass")
             await anyio.to_thread.run_sync(executor.began.wait)
-            await sessions.advance(Call(call_id="2"), SessionAdvance(session_id=other, phase="p"))
+            await sessions.session_advance(DirectCall(), other, "p")
             executor.go.set()
 
 

@@ -17,16 +17,22 @@ from .errors import (
     NotLoopback,
     TokenRefused,
     TokenRequired,
+    UnknownToolSet,
     require_sdk,
 )
+from .offer import EVERYTHING, Offer, ToolSet
 
 __all__ = [
+    "EVERYTHING",
     "AddressUnavailable",
     "InvalidArguments",
     "McpServerError",
     "McpUnavailable",
     "NotLoopback",
+    "Offer",
     "TokenRefused",
     "TokenRequired",
+    "ToolSet",
+    "UnknownToolSet",
     "require_sdk",
 ]

@@ -6,13 +6,14 @@ call whose client cancelled, disconnected or died is cancelled where it stands.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import anyio
 import anyio.to_thread
 from attrs import field, frozen
+from mcp.server.mcpserver import Context
 
 from .turns import SessionTurns
 
@@ -28,26 +29,8 @@ QUICK_THREADS: Final = 16
 CODE_THREADS: Final = 4
 """How many pieces of code run at once; further ones wait for their turn."""
 
-Report = Callable[[float, float | None, str | None], Awaitable[None]]
-"""Tells the client of progress: how much, of how much, and a message; does nothing for a client
-that asked for none."""
-
-
-async def _tell_nobody(_: float, __: float | None, ___: str | None) -> None:
-    return None
-
-
-@frozen(kw_only=True)
-class Call:
-    """One call of a tool.
-
-    Attributes:
-        call_id: Tells this call from all others.
-        report: Tells the client of progress.
-    """
-
-    call_id: str
-    report: Report = _tell_nobody
+Call = Context[Any, Any]
+"""One call of a tool, as the SDK gives it to those that ask for it in their signature."""
 
 
 @frozen(kw_only=True)
@@ -133,18 +116,28 @@ class Workers:
         async def tell() -> None:
             waited = 0.0
             while True:
-                await call.report(waited, None, f"{what} ({waited:.0f} s)")
+                await call.report_progress(waited, None, f"{what} ({waited:.0f} s)")
                 await self.sleep(self.interval_s)
                 waited += self.interval_s
 
-        failure: Exception | None = None
-        async with anyio.create_task_group() as group:
-            group.start_soon(tell)
-            try:
-                yield
-            except Exception as error:  # noqa: BLE001 (raised below, out of no group)
-                failure = error
-            finally:
-                group.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
+        async with beside(tell):
+            yield
+
+
+@asynccontextmanager
+async def beside(work: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
+    """Do work while the block runs, and cancel it at the block's end.
+
+    What the block raises goes to the caller as it is, in no group.
+    """
+    failure: Exception | None = None
+    async with anyio.create_task_group() as group:
+        group.start_soon(work)
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 (raised below, out of no group)
+            failure = error
+        finally:
+            group.cancel_scope.cancel()
+    if failure is not None:
+        raise failure

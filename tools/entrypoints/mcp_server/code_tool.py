@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from attrs import frozen
+from pydantic import Field
 
 from ...clock import Clock, utc_now
 from ...harness import (
@@ -13,15 +14,20 @@ from ...harness import (
     PhaseResult,
     SessionStore,
 )
-from . import arguments as takes
+from ...harness.session_domain import MAX_COUNT
 from . import results as gives
+from .arguments import MAX_DEADLINE_S, SessionId, Tokens
 from .calls import Call, Workers
 from .recorded_run import Run, run_recorded
-from .tool import Answer, Tool
+from .tool import Effect, answer, tool
 
 if TYPE_CHECKING:
     from ...sandbox import CancelToken
 
+MAX_CODE_CHARS: Final = 1_000_000
+"""Longest code that `run_code` takes."""
+DEFAULT_OUTPUT_CHARS: Final = 16_000
+MAX_OUTPUT_CHARS: Final = 200_000
 _FILES_LISTED: Final = 100
 
 MakeExecutor = Callable[["CancelToken"], PhaseExecutor]
@@ -47,23 +53,80 @@ class CodeTool:
     clock: Clock = utc_now
     make_executor: MakeExecutor | None = None
 
-    async def run(self, call: Call, given: takes.RunCode) -> Answer:
-        """Run code; a call that is cancelled stops it, and records that it was stopped."""
+    @tool("Run Python in the sandbox", Effect.DESTROYS)
+    async def run_code(
+        self,
+        call: Call,
+        session_id: SessionId,
+        code: Annotated[
+            str,
+            Field(
+                max_length=MAX_CODE_CHARS,
+                description="Python source. It sees the session's workspace as its working "
+                "directory and nothing else: no network, no other files, no subprocesses.",
+            ),
+        ],
+        deadline_s: Annotated[
+            float | None,
+            Field(
+                gt=0,
+                le=MAX_DEADLINE_S,
+                description="Wall-clock seconds it may run; 60 if left out.",
+            ),
+        ] = None,
+        fuel: Annotated[
+            int | None,
+            Field(
+                ge=1,
+                le=MAX_COUNT,
+                description="WebAssembly instructions it may execute; the sandbox's default if "
+                "left out.",
+            ),
+        ] = None,
+        tokens: Tokens = None,
+        output_chars: Annotated[
+            int,
+            Field(
+                ge=100,
+                le=MAX_OUTPUT_CHARS,
+                description="The most characters of each output stream that come back.",
+            ),
+        ] = DEFAULT_OUTPUT_CHARS,
+    ) -> gives.RunCodeAnswer:
+        """Run Python in the session's sealed sandbox and record the result in its history.
+
+        The standard library is there; the working directory is the session's workspace,
+        whose files last from call to call (variables do not). No network, no subprocesses.
+        Code that fails, or that a limit ends, is a result with success false, not an error;
+        it is recorded as phase_failed. Correct it and run again, or begin another attempt
+        with session_retry. Calls for one session run one after the other. If this call is
+        cancelled, the code is stopped and recorded as cancelled. recorded false means that
+        the code ran, but another process changed the session meanwhile or the disk refused
+        the record: read record_problem, and don't run the code again for that. An error
+        means that no code ran, unless it says that the server is stopping.
+        """
         from ...sandbox import CancelToken
 
         token = CancelToken()
         async with (
-            self.workers.turn(call, given.session_id),
+            self.workers.turn(call, session_id),
             self.workers.telling(call, "running the code"),
         ):
             run = await self.workers.code(
                 lambda: run_recorded(
-                    self.store, given, executor=self._executor(token), clock=self.clock
+                    self.store,
+                    session_id,
+                    code,
+                    tokens=tokens or 0,
+                    deadline_s=deadline_s,
+                    fuel=fuel,
+                    executor=self._executor(token),
+                    clock=self.clock,
                 ),
                 stop=token.cancel,
             )
-        told = self._result(run, given.output_chars)
-        return Answer(told, _text(told, run.result))
+        made = self._result(run, output_chars)
+        return answer(made, _text(made, run.result))
 
     def _executor(self, token: CancelToken) -> PhaseExecutor:
         if self.make_executor is not None:
@@ -94,32 +157,6 @@ class CodeTool:
             files_deleted=list(result.files_deleted[:_FILES_LISTED]),
             files_unlisted=sum(max(len(one) - _FILES_LISTED, 0) for one in lists),
             quota_exceeded=list(result.quota_exceeded),
-        )
-
-    def tools(self) -> tuple[Tool, ...]:
-        """The one tool."""
-        return (
-            Tool(
-                name="run_code",
-                title="Run Python in the sandbox",
-                description=(
-                    "Run Python in the session's sealed sandbox and record the result in the "
-                    "session's history. The standard library is there; the working directory is "
-                    "the session's workspace, whose files last from call to call (variables do "
-                    "not). No network, no subprocesses. Code that fails, or that a limit ends, is "
-                    "a result with success false, not an error; it is recorded as phase_failed. "
-                    "Correct it and run again, or begin another attempt with session_retry. Calls "
-                    "for one session run one after the other. If this call is cancelled, the code "
-                    "is stopped and recorded as cancelled. recorded false means that the code ran, "
-                    "but another process changed the session meanwhile or the disk refused the "
-                    "record: read record_problem, and don't run the code again for that. An error "
-                    "means that no code ran, unless it says that the server is stopping."
-                ),
-                arguments=takes.RunCode,
-                result=gives.RunCodeResult,
-                run=self.run,
-                destructive=True,
-            ),
         )
 
 

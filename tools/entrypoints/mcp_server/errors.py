@@ -47,6 +47,23 @@ class InvalidArguments(McpServerError, ValueError):
         )
 
 
+class UnknownToolSet(McpServerError, ValueError):
+    """There is no set of tools of this name.
+
+    Attributes:
+        name: What was given.
+        known: The sets there are.
+    """
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        self.name = name
+        self.known = tuple(known)
+        super().__init__(
+            f"there is no set of tools {name!r}; there are: {', '.join(self.known)}. Nothing was "
+            "started."
+        )
+
+
 class NotLoopback(McpServerError):
     """The server was asked to listen where other machines can reach it, without an explicit yes.
 

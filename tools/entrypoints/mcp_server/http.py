@@ -1,43 +1,26 @@
-"""MCP over streamable HTTP: on loopback, and only for those who ask for this server by its name.
-
-A web page can make a browser send requests to 127.0.0.1, and DNS can be made to point a foreign
-name there (DNS rebinding). So every request must name this server in `Host`, and one that a web
-page sent (it has an `Origin`) must come from a page of this server or of an origin that was allowed
-by name.
-"""
+"""MCP over streamable HTTP: the guarded application, the socket, and the server."""
 
 from __future__ import annotations
 
-import hmac
-import ipaddress
 import json
-import os
 import socket
-import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Final
 
 import anyio
 import uvicorn
-from attrs import define, field, frozen
-from attrs.validators import ge, gt
-from mcp.server.lowlevel.server import Server
+from attrs import define, field
+from mcp.server.mcpserver import MCPServer
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...event_log import get_logger
 from .client_disconnect import mark_exchange
-from .errors import (
-    AddressUnavailable,
-    NotLoopback,
-    TokenRefused,
-    TokenRequired,
-)
+from .errors import AddressUnavailable
+from .http_guard import Guard, HttpSettings, Refusal, transport_security
 from .http_sessions import HttpSessions
 from .http_times import (
-    BODY_TIMEOUT_S,
     HEAD_TIMEOUT_S,
     BodyTooSlow,
     in_time,
@@ -46,158 +29,14 @@ from .http_times import (
 from .stdio import MAX_MESSAGE_BYTES
 
 PATH: Final = "/mcp"
-DEFAULT_PORT: Final = 8137
-MAX_SESSIONS: Final = 256
-"""How many HTTP sessions there may be before idle ones end."""
 MAX_CONNECTIONS: Final = 512
 STOP_S: Final = 3
 """How long connections may take to end when the server stops, in seconds."""
 _DEAD_PEER_S: Final = 30
 """After how many seconds a peer that answers no packet is taken for dead."""
 _SHOWN_CHARS: Final = 200
-_MIN_TOKEN_CHARS: Final = 16
-_MAX_TOKEN_BYTES: Final = 4096
 
 _log = get_logger("agentforge.mcp")
-
-
-def _lower(values: Iterable[str]) -> tuple[str, ...]:
-    return tuple(value.lower() for value in values)
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether an address is reached from this machine alone."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
-
-
-@frozen(kw_only=True)
-class HttpSettings:
-    """Where the server listens and whom it answers.
-
-    Attributes:
-        host: The address to listen at.
-        port: The TCP port; 0 takes a free one.
-        allow_remote: Whether the address may be one that other machines reach.
-        allowed_hosts: Further names that `Host` may have, with or without a port.
-        allowed_origins: Origins of web pages that may send requests, as "https://app.example".
-        token: What clients must bring as a bearer token, or None.
-        max_sessions: How many HTTP sessions there may be before the least recently used idle one
-            ends.
-        head_timeout_s: How long the head of a request may take, in seconds.
-        body_timeout_s: How long the body of a request may take, in seconds.
-
-    Raises:
-        NotLoopback: The address is not loopback and `allow_remote` is False.
-        TokenRequired: `allow_remote` is True and there is no token.
-    """
-
-    host: str = "127.0.0.1"
-    port: int = DEFAULT_PORT
-    allow_remote: bool = False
-    allowed_hosts: tuple[str, ...] = field(default=(), converter=_lower)
-    allowed_origins: tuple[str, ...] = field(default=(), converter=_lower)
-    token: str | None = field(default=None, repr=False)
-    max_sessions: int = field(default=MAX_SESSIONS, validator=ge(1))
-    head_timeout_s: float = field(default=HEAD_TIMEOUT_S, validator=gt(0))
-    body_timeout_s: float = field(default=BODY_TIMEOUT_S, validator=gt(0))
-
-    def __attrs_post_init__(self) -> None:
-        if self.allow_remote and not self.token:
-            raise TokenRequired(self.host)
-        if not self.allow_remote and not is_loopback(self.host):
-            raise NotLoopback(self.host)
-
-
-@frozen
-class Refusal:
-    """Why a request is not answered.
-
-    Attributes:
-        status: The HTTP status.
-        message: What the client is told.
-        given: What the client sent that led to it, for the log.
-    """
-
-    status: int
-    message: str
-    given: str = ""
-
-
-@frozen(kw_only=True)
-class Guard:
-    """Decides from a request's headers whether it is answered.
-
-    Attributes:
-        settings: Whom the server answers.
-        port: The port it listens at.
-    """
-
-    settings: HttpSettings
-    port: int
-
-    def refusal(self, headers: Iterable[tuple[bytes, bytes]]) -> Refusal | None:
-        """Return why a request with these headers is refused, or None.
-
-        Args:
-            headers: Names in lower case, and values.
-        """
-        found: dict[bytes, list[str]] = {b"host": [], b"origin": [], b"authorization": []}
-        for name, value in headers:
-            if name in found:
-                found[name].append(value.decode("latin-1"))
-        hosts, origins, tokens = found[b"host"], found[b"origin"], found[b"authorization"]
-        if len(hosts) != 1 or not self._names_us(hosts[0].lower()):
-            return Refusal(
-                421,
-                "this server does not answer to that Host; use the address it was started with, "
-                "or start it with --allowed-host NAME",
-                ", ".join(hosts),
-            )
-        if len(origins) > 1 or (origins and not self._may_ask(origins[0].lower())):
-            return Refusal(
-                403,
-                "requests of web pages from that Origin are refused; allow it by starting the "
-                "server with --allowed-origin ORIGIN",
-                ", ".join(origins),
-            )
-        expected = self.settings.token
-        if expected is not None and not (
-            len(tokens) == 1 and _same(tokens[0], f"Bearer {expected}")
-        ):
-            return Refusal(401, "the header 'Authorization: Bearer TOKEN' is missing or wrong")
-        return None
-
-    def _names_us(self, host: str) -> bool:
-        names = {f"{name}:{self.port}" for name in self._own_names()}
-        for allowed in self.settings.allowed_hosts:
-            names.add(allowed)
-            if not _has_port(allowed):
-                names.add(f"{allowed}:{self.port}")
-        if self.port == 80:
-            names.update(self._own_names())
-        return host in names
-
-    def _own_names(self) -> tuple[str, ...]:
-        own = self.settings.host.lower()
-        shown = f"[{own}]" if ":" in own else own
-        return ("127.0.0.1", "localhost", "[::1]", shown)
-
-    def _may_ask(self, origin: str) -> bool:
-        if origin in self.settings.allowed_origins:
-            return True
-        scheme, separator, host = origin.partition("://")
-        return scheme == "http" and bool(separator) and self._names_us(host)
-
-
-def _has_port(host: str) -> bool:
-    return host.rpartition("]")[2].count(":") == 1
-
-
-def _same(given: str, expected: str) -> bool:
-    return hmac.compare_digest(given.encode(), expected.encode())
 
 
 @define
@@ -259,7 +98,7 @@ def guarded(app: ASGIApp, guard: Guard, listeners: Listeners | None = None) -> A
             )
             await _refuse(refusal, send)
             return
-        scope = {**scope, "headers": _without_resumption(scope["headers"])}
+        scope = {**scope, "headers": _for_sdk(scope["headers"])}
         receive = in_time(receive, guard.settings.body_timeout_s)
         over = mark_exchange(scope)
         try:
@@ -276,13 +115,17 @@ def guarded(app: ASGIApp, guard: Guard, listeners: Listeners | None = None) -> A
     return guarded_app
 
 
-def _without_resumption(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Leave out the request to send again what a broken stream lost.
+def _for_sdk(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Leave out the request to send again what a broken stream lost, and spell names as we do.
 
     No events are kept here, for which the SDK has no answer at all; without the header the client
-    gets a new stream.
+    gets a new stream. The SDK compares names by case.
     """
-    return [(name, value) for name, value in headers if name != b"last-event-id"]
+    return [
+        (name, value.lower() if name in {b"host", b"origin"} else value)
+        for name, value in headers
+        if name != b"last-event-id"
+    ]
 
 
 async def _refuse(refusal: Refusal, send: Send) -> None:
@@ -297,32 +140,6 @@ async def _refuse(refusal: Refusal, send: Send) -> None:
         headers.append((b"www-authenticate", b"Bearer"))
     await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
-
-
-def read_token(path: Path) -> str:
-    """Read an access token from a file that nobody else may read.
-
-    Raises:
-        TokenRefused: The file is missing, others may read it, or it holds no token.
-    """
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
-        try:
-            mode = os.fstat(fd).st_mode
-            if not stat.S_ISREG(mode):
-                raise TokenRefused(path, "it is no regular file")
-            if mode & 0o077:
-                raise TokenRefused(path, f"others may read it (mode {mode & 0o777:04o})")
-            text = os.read(fd, _MAX_TOKEN_BYTES).decode("ascii").strip()
-        finally:
-            os.close(fd)
-    except OSError as error:
-        raise TokenRefused(path, error.strerror or str(error)) from error
-    except UnicodeDecodeError:
-        raise TokenRefused(path, "it holds characters that are not ASCII") from None
-    if len(text) < _MIN_TOKEN_CHARS or not text.isprintable() or " " in text:
-        raise TokenRefused(path, f"it must hold one token of {_MIN_TOKEN_CHARS} characters or more")
-    return text
 
 
 @contextmanager
@@ -370,17 +187,20 @@ def url_of(settings: HttpSettings, port: int) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
 
 
-def session_manager(server: Server[Any], settings: HttpSettings) -> StreamableHTTPSessionManager:
-    """Make what keeps the SDK's HTTP sessions; this module's guard checks names and origins.
+def session_manager(
+    server: MCPServer[Any], settings: HttpSettings, *, port: int
+) -> StreamableHTTPSessionManager:
+    """Make what keeps the SDK's HTTP sessions.
 
     Its limit lies above ours: sessions in use are not ended for new ones, and each of them holds a
     connection.
     """
-    return StreamableHTTPSessionManager(
-        app=server,
+    server.streamable_http_app(
         max_request_body_size=MAX_MESSAGE_BYTES,
         max_sessions=settings.max_sessions + MAX_CONNECTIONS,
+        transport_security=transport_security(settings, port),
     )
+    return server.session_manager
 
 
 def application(

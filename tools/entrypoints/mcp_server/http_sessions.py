@@ -63,7 +63,7 @@ class HttpSessions:
         finally:
             self._end(used)
             with anyio.CancelScope(shield=True):
-                await self._make_room()
+                await self._make_room(scope)
 
     def _begin(self, session_id: str | None, *, known: bool) -> None:
         if session_id is not None and known:
@@ -75,13 +75,13 @@ class HttpSessions:
             self._under_way[session_id] -= 1
             self._under_way.move_to_end(session_id)
 
-    async def _make_room(self) -> None:
+    async def _make_room(self, scope: Scope) -> None:
         excess = len(self._under_way) - self.max_sessions
         idle = [name for name, exchanges in self._under_way.items() if exchanges <= 0]
         for session_id in idle[: max(excess, 0)]:
             del self._under_way[session_id]
             _log.info("mcp.http_session_evicted", sessions=len(self._under_way))
-            await self.app(_end_of(session_id), _no_body, _ignored)
+            await self.app(_end_of(session_id, scope), _no_body, _ignored)
 
 
 def _value(headers: Any) -> str | None:
@@ -89,14 +89,15 @@ def _value(headers: Any) -> str | None:
     return found[0].decode("latin-1") if found else None
 
 
-def _end_of(session_id: str) -> Scope:
-    """The request with which a client ends its session."""
+def _end_of(session_id: str, scope: Scope) -> Scope:
+    """The request with which a client of this name for us ends its session."""
+    hosts = [(name, value) for name, value in scope["headers"] if name == b"host"]
     return {
         "type": "http",
         "method": "DELETE",
         "path": "/mcp",
         "query_string": b"",
-        "headers": [(SESSION_HEADER, session_id.encode("latin-1"))],
+        "headers": [*hosts, (SESSION_HEADER, session_id.encode("latin-1"))],
     }
 
 

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Annotated
 
 import anyio
 from attrs import frozen
+from mcp_types import CallToolResult
+from pydantic import AliasChoices, Field
 
 from ...durable import DurableError
 from ...event_log import get_logger
@@ -37,12 +40,13 @@ from ...questions import (
     format_submission,
     format_user_response,
 )
-from . import arguments as takes
+from . import elicitation
 from . import results as gives
 from .abandoned_questions import withdraw_orphans
-from .calls import Call, Workers
+from .arguments import MAX_QUESTIONS, MAX_WAIT_S, QuestionArgument, with_limits
+from .calls import Call, Workers, beside
 from .errors import InvalidArguments
-from .tool import Answer, Tool
+from .tool import Effect, Tool, answer, tool, tools_of
 
 _log = get_logger("agentforge.mcp")
 
@@ -61,54 +65,116 @@ class QuestionTools:
     workers: Workers
     teller: Teller | None = None
 
-    async def ask(self, call: Call, given: takes.AskUserQuestions) -> Answer:
-        """Ask, and wait for the answers unless told not to."""
-        waits = not given.non_blocking
-        if given.timeout_s is not None and not waits:
+    @tool("Ask the person", open_world=True)
+    async def ask_user_questions(
+        self,
+        call: Call,
+        questions: Annotated[
+            list[QuestionArgument],
+            Field(max_length=MAX_QUESTIONS, description="The questions, asked together."),
+        ],
+        non_blocking: Annotated[
+            bool,
+            Field(
+                validation_alias=AliasChoices("non_blocking", "nonBlocking"),
+                description="False: wait for the answers. True: return the id at once; the "
+                "question then outlives this client, and get_answered_questions fetches the "
+                "answers.",
+            ),
+        ] = False,
+        timeout_s: Annotated[
+            float | None,
+            Field(
+                gt=0,
+                le=MAX_WAIT_S,
+                description="Seconds to wait before the questions are withdrawn, which is an "
+                "error; without a limit if left out. Not with non_blocking.",
+            ),
+        ] = None,
+    ) -> gives.QuestionsAnswer:
+        """Ask the person one or more questions with options to choose from.
+
+        They can always write an answer of their own. Use it when a decision is theirs:
+        requirements that are open, alternatives with consequences, permission. Put
+        questions that belong together into one call, the recommended option first. Waits
+        for the answers; if this call is cancelled or its client goes away, the questions
+        are withdrawn. With non_blocking true it returns an id at once, and the questions
+        outlive this client: go on with other work and fetch the answers with
+        get_answered_questions. A rejection is a result, with the person's reason: don't ask
+        the same again. If the person asks you to elaborate or rephrase, do so and ask
+        again. Questions that break a limit are an error that names all faults; nobody was
+        asked.
+        """
+        if timeout_s is not None and non_blocking:
             raise InvalidArguments(
                 "ask_user_questions",
                 ["timeout_s: is not for non_blocking, which waits for nothing"],
             )
-        questions = [_question(one) for one in given.questions]
+        asked = [_question(one) for one in questions]
         session_id = self.sessions.new_session_id()  # known before it exists, to withdraw it
+        call_id = f"mcp-{session_id}"
         settled = False
         try:
             await self.workers.quick(
                 lambda: self.sessions.create_session(
-                    questions,
-                    call_id=call.call_id,
+                    asked,
+                    call_id=call_id,
                     session_id=session_id,
                     working_directory=current_directory(),
-                    asker=Asker.current() if waits else None,
+                    asker=None if non_blocking else Asker.current(),
                 )
             )
-            _log.info("mcp.questions_asked", session_id=session_id, waits=waits)
+            _log.info("mcp.questions_asked", session_id=session_id, waits=not non_blocking)
             await self.workers.quick(lambda: self._after_asking(session_id))
-            if waits:
-                await self._wait(call, session_id, call.call_id, given.timeout_s)
+            if not non_blocking:
+                await self._wait(call, session_id, asked, call_id, timeout_s)
                 settled = True
-            told = await self._told(session_id, _asked_text)
+            result = await self._standing(session_id, _asked_text)
             settled = True
-            return told
+            return result
         finally:
             if not settled:  # not even the id has reached the client
-                await self._abandon(session_id, call)
+                await self._abandon(session_id)
 
     async def _wait(
-        self, call: Call, session_id: str, call_id: str, timeout_s: float | None
+        self,
+        call: Call,
+        session_id: str,
+        asked: list[Question],
+        call_id: str,
+        timeout_s: float | None,
     ) -> None:
         """Return when the session has ended, however it did.
 
         Raises:
             AnswersTimeout: Nobody answered in time; it is ended as timed out.
         """
-        async with self.workers.telling(call, "waiting for the person's answers"):
+        async with (
+            self.workers.telling(call, "waiting for the person's answers"),
+            beside(lambda: self._show(call, session_id, asked)),
+        ):
             with suppress(SessionEnded):  # rejected, or ended by others
                 await self.sessions.wait_for_answers_async(
                     session_id, timeout_s=timeout_s, expected_call_id=call_id, on_timeout="end"
                 )
 
-    async def _abandon(self, session_id: str, call: Call) -> None:
+    async def _show(self, call: Call, session_id: str, asked: list[Question]) -> None:
+        """Have the client show the questions too; the first answer, here or elsewhere, counts."""
+        result = await elicitation.shown(call, asked)
+        if result is None or result.action == "cancel":
+            return
+        answers = elicitation.answers_in(result.content or {}, asked)
+        try:
+            if result.action == "decline":
+                await self.workers.at_once(lambda: self.sessions.reject_session(session_id))
+            elif answers:
+                await self.workers.at_once(
+                    lambda: self.sessions.save_session_answers(session_id, answers)
+                )
+        except (QuestionError, DurableError, OSError) as error:
+            _log.warning("mcp.form_not_taken", session_id=session_id, error=str(error))
+
+    async def _abandon(self, session_id: str) -> None:
         """Withdraw questions whose call ended without an answer."""
         with anyio.CancelScope(shield=True):
             try:
@@ -122,7 +188,7 @@ class QuestionTools:
             except (QuestionError, DurableError, OSError) as error:
                 _log.warning("mcp.not_withdrawn", session_id=session_id, error=str(error))
                 return
-            _log.warning("mcp.questions_abandoned", session_id=session_id, call_id=call.call_id)
+            _log.warning("mcp.questions_abandoned", session_id=session_id)
 
     def _after_asking(self, session_id: str) -> None:
         """Tell the person, and tidy up; what goes wrong with it hinders nobody."""
@@ -140,30 +206,57 @@ class QuestionTools:
         if result.deleted:
             _log.info("mcp.cleaned_up", count=len(result.deleted))
 
-    async def answered(self, call: Call, given: takes.GetAnsweredQuestions) -> Answer:
-        """Tell where questions stand, after waiting for their end if told to."""
-        if given.timeout_s is not None and not given.blocking:
+    @tool("Fetch answers", Effect.READS, open_world=True)
+    async def get_answered_questions(
+        self,
+        call: Call,
+        session_id: Annotated[
+            str,
+            Field(
+                min_length=1,
+                max_length=128,
+                description="The id that ask_user_questions returned, or its beginning.",
+            ),
+        ],
+        blocking: Annotated[
+            bool, Field(description="True: wait until the person has answered or rejected.")
+        ] = False,
+        timeout_s: Annotated[
+            float | None,
+            Field(
+                gt=0,
+                le=MAX_WAIT_S,
+                description="Seconds to wait, only with blocking; the questions stay open after "
+                "them. Without a limit if left out.",
+            ),
+        ] = None,
+    ) -> gives.QuestionsAnswer:
+        """Return where questions stand that were asked with non_blocking, with their answers.
+
+        With blocking true it waits for them first; cancelling that does not withdraw the
+        questions. Questions that timed out, were withdrawn or cleaned up have no answers:
+        ask again if it matters.
+        """
+        if timeout_s is not None and not blocking:
             raise InvalidArguments(
                 "get_answered_questions", ["timeout_s: is only for blocking, which waits"]
             )
-        session_id = await self.workers.quick(lambda: self.sessions.resolve_id(given.session_id))
-        if given.blocking:
+        whole_id = await self.workers.quick(lambda: self.sessions.resolve_id(session_id))
+        if blocking:
             async with self.workers.telling(call, "waiting for the person's answers"):
-                with suppress(SessionEnded, AnswersTimeout):  # where it stands is told below
-                    await self.sessions.wait_for_answers_async(
-                        session_id, timeout_s=given.timeout_s
-                    )
-        told = await self._told(session_id, _fetched_text)
-        await self.workers.quick(lambda: self._note_fetched(session_id))
-        return told
+                with suppress(SessionEnded, AnswersTimeout):  # where it stands is said below
+                    await self.sessions.wait_for_answers_async(whole_id, timeout_s=timeout_s)
+        result = await self._standing(whole_id, _fetched_text)
+        await self.workers.quick(lambda: self._note_fetched(whole_id))
+        return result
 
-    async def _told(
+    async def _standing(
         self, session_id: str, text: Callable[[QuestionSession, SessionStatus], str]
-    ) -> Answer:
+    ) -> CallToolResult:
         session = await self.workers.quick(lambda: self.sessions.get(session_id))
         status = self.sessions.standing(session)
-        told = _result(session, status, text(session, status))
-        return Answer(told, told.text)
+        result = _result(session, status, text(session, status))
+        return answer(result, result.text)
 
     def _note_fetched(self, session_id: str) -> None:
         """Note on disk that answers were fetched; what goes wrong with it hinders nobody."""
@@ -175,49 +268,13 @@ class QuestionTools:
             _log.warning("mcp.not_marked_read", session_id=session_id, error=str(error))
 
     def tools(self) -> tuple[Tool, ...]:
-        """Both of them."""
-        return (
-            Tool(
-                name="ask_user_questions",
-                title="Ask the person",
-                description=(
-                    "Ask the person one or more questions with options to choose from; they can "
-                    "always write an answer of their own. Use it when a decision is theirs: "
-                    "requirements that are open, alternatives with consequences, permission. Put "
-                    "questions that belong together into one call, the recommended option first. "
-                    "Waits for the answers; if this call is cancelled or its client goes away, "
-                    "the questions are withdrawn. With non_blocking true it returns an id at "
-                    "once, and the questions outlive this client: go on with other work and fetch "
-                    "the answers with get_answered_questions. A rejection is a result, with the "
-                    "person's reason: don't ask the same again. If the person asks you to "
-                    "elaborate or rephrase, do so and ask again. Questions that break a limit are "
-                    "an error that names all faults; nobody was asked."
-                ),
-                arguments=takes.AskUserQuestions,
-                schema=takes.asking_schema(self.sessions.config),
-                result=gives.QuestionsResult,
-                run=self.ask,
-                open_world=True,
-            ),
-            Tool(
-                name="get_answered_questions",
-                title="Fetch answers",
-                description=(
-                    "Return where questions stand that were asked with non_blocking, with the "
-                    "answers if there are any. With blocking true it waits for them first; "
-                    "cancelling that does not withdraw the questions. Questions that timed out, "
-                    "were withdrawn or cleaned up have no answers: ask again if it matters."
-                ),
-                arguments=takes.GetAnsweredQuestions,
-                result=gives.QuestionsResult,
-                run=self.answered,
-                read_only=True,
-                open_world=True,
-            ),
-        )
+        """The tools; the schema of the one that asks has the configured limits in it."""
+        ask, fetch = tools_of(self)
+        ask.parameters = with_limits(ask.parameters, self.sessions.config)
+        return ask, fetch
 
 
-def _question(given: takes.QuestionArgument) -> Question:
+def _question(given: QuestionArgument) -> Question:
     return Question(
         prompt=given.prompt,
         title=given.title,

@@ -18,7 +18,6 @@ from ...harness import (
     SessionStore,
 )
 from ...result import Failure, Success, attempt
-from . import arguments as takes
 
 _log = get_logger("agentforge.mcp")
 
@@ -84,13 +83,25 @@ class Run:
 
 
 def run_recorded(
-    store: SessionStore, given: takes.RunCode, *, executor: PhaseExecutor, clock: Clock
+    store: SessionStore,
+    session_id: str,
+    code: str,
+    *,
+    tokens: int,
+    deadline_s: float | None,
+    fuel: int | None,
+    executor: PhaseExecutor,
+    clock: Clock,
 ) -> Run:
     """Run code as work of its session's phase, and return its result even if it is not recorded.
 
     Args:
         store: Where the session is.
-        given: The code and its limits.
+        session_id: Which it is.
+        code: The code.
+        tokens: What to charge the session's budget with.
+        deadline_s: Wall-clock seconds it may run.
+        fuel: Instructions it may execute.
         executor: Runs it.
         clock: The time.
 
@@ -99,22 +110,22 @@ def run_recorded(
     """
     remembering = _Remembering(executor)
     manager = SessionManager(store, executor=remembering, clock=clock)
-    session = manager.load(given.session_id)
+    session = manager.load(session_id)
     if session is None:
-        raise SessionNotFound(given.session_id, path=store.base_path)
+        raise SessionNotFound(session_id, path=store.base_path)
     outcome = attempt(
         manager.run_phase,
-        given.code,
-        tokens=given.tokens or 0,
-        deadline_s=given.deadline_s,
-        fuel=given.fuel,
+        code,
+        tokens=tokens,
+        deadline_s=deadline_s,
+        fuel=fuel,
     )
     if isinstance(outcome, Success):
         return Run(session=session, result=outcome.value)
     if remembering.result is None:
         raise outcome.error
-    _log.warning("mcp.result_not_recorded", session_id=given.session_id, error=outcome.code)
-    found = attempt(store.load, given.session_id)
+    _log.warning("mcp.result_not_recorded", session_id=session_id, error=outcome.code)
+    found = attempt(store.load, session_id)
     on_disk = None if isinstance(found, Failure) else found.value
     return Run(
         session=on_disk if on_disk is not None else session,

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 from attrs import frozen
+from pydantic import Field
 
 from ...harness import SessionContext, SessionManager
 from ...harness.history_events import HistoryEvent, PhaseEnded, PhaseFailed, PhaseSucceeded
-from . import arguments as takes
+from ...harness.session_domain import MAX_COUNT
 from . import results as gives
+from .arguments import Action, ArtifactArgument, SessionId, Tokens
 from .calls import Call
 from .session_tools import SessionTools
-from .tool import Answer, Tool
+from .tool import answer, tool
 
 _RESULTS: Final[dict[str, type[PhaseEnded]]] = {
     one.action: one for one in (PhaseSucceeded, PhaseFailed)
@@ -37,75 +39,73 @@ class RecordingTools:
 
     sessions: SessionTools
 
-    async def record(self, call: Call, given: takes.SessionRecord) -> Answer:
-        """Record a step of work with its files and tokens, in one save."""
+    @tool("Record work")
+    async def session_record(
+        self,
+        call: Call,
+        session_id: SessionId,
+        action: Action,
+        details: Annotated[
+            str | None,
+            Field(
+                max_length=20_000,
+                description="What the next worker must know of it; briefings quote it.",
+            ),
+        ] = None,
+        artifacts: Annotated[
+            list[ArtifactArgument],
+            Field(max_length=500, description="The files that it created or modified."),
+        ] = [],  # noqa: B006 (part of the schema, and never changed)
+        tokens: Tokens = None,
+    ) -> gives.StateAnswer:
+        """Record a step of work that was done outside the sandbox, in one save.
+
+        That is files edited, tests run, a decision made, with its files and tokens.
+        run_code records itself. If anything is wrong with the arguments, nothing is
+        recorded. The session must be active or paused.
+        """
 
         def act(manager: SessionManager) -> object:
             return manager.record(
-                _step(given.action, manager.current_session),
-                given.details,
-                tokens=given.tokens or 0,
-                artifacts=[(one.path, one.artifact_type) for one in given.artifacts],
+                _step(action, manager.current_session),
+                details,
+                tokens=tokens or 0,
+                artifacts=[(one.path, one.artifact_type) for one in artifacts],
             )
 
-        return await self.sessions.state_after(call, given.session_id, act)
+        return await self.sessions.state_after(call, session_id, act)
 
-    async def record_tokens(self, call: Call, given: takes.SessionRecordTokens) -> Answer:
-        """Record tokens spent."""
+    @tool("Record tokens")
+    async def session_record_tokens(
+        self,
+        call: Call,
+        session_id: SessionId,
+        tokens: Annotated[
+            int, Field(ge=1, le=MAX_COUNT, description="Tokens spent since last recorded.")
+        ],
+    ) -> gives.TokensAnswer:
+        """Add tokens that were spent to those of the session's budget.
+
+        can_continue says whether the work can go on. Spending more than the budget is
+        recorded, not refused. Don't record tokens again that run_code or session_record
+        were given.
+        """
 
         def act(manager: SessionManager) -> bool:
-            manager.record_tokens(given.tokens)
+            manager.record_tokens(tokens)
             return manager.can_continue()
 
-        session, goes_on = await self.sessions.change(call, given.session_id, act)
+        session, goes_on = await self.sessions.change(call, session_id, act)
         state = gives.SessionStateResult.of(session, self.sessions.store)
-        return Answer(gives.TokensResult(session=state, can_continue=goes_on), state.line())
+        return answer(gives.TokensResult(session=state, can_continue=goes_on), state.line())
 
-    async def checkpoint(self, call: Call, given: takes.SessionOnly) -> Answer:
-        """Add a checkpoint to the history."""
+    @tool("Set a checkpoint")
+    async def session_checkpoint(self, call: Call, session_id: SessionId) -> gives.StateAnswer:
+        """Mark in the session's history that the work is in a good state here.
+
+        Everything recorded before is on disk already; a checkpoint only says so to the next
+        worker. The session must be active or paused.
+        """
         return await self.sessions.state_after(
-            call, given.session_id, lambda manager: manager.checkpoint_session()
-        )
-
-    def tools(self) -> tuple[Tool, ...]:
-        """All of them."""
-        return (
-            Tool(
-                name="session_record",
-                title="Record work",
-                description=(
-                    "Record a step of work that was done outside the sandbox (files edited, tests "
-                    "run, a decision made) with its files and tokens, in one save. run_code "
-                    "records itself. If anything is wrong with the arguments, nothing is recorded. "
-                    "The session must be active or paused."
-                ),
-                arguments=takes.SessionRecord,
-                result=gives.SessionStateResult,
-                run=self.record,
-            ),
-            Tool(
-                name="session_record_tokens",
-                title="Record tokens",
-                description=(
-                    "Add tokens that were spent to those of the session's budget; can_continue "
-                    "says whether the work can go on. Spending more than the budget is recorded, "
-                    "not refused. Don't record tokens again that run_code or session_record were "
-                    "given."
-                ),
-                arguments=takes.SessionRecordTokens,
-                result=gives.TokensResult,
-                run=self.record_tokens,
-            ),
-            Tool(
-                name="session_checkpoint",
-                title="Set a checkpoint",
-                description=(
-                    "Mark in the session's history that the work is in a good state here. "
-                    "Everything recorded before is on disk already; a checkpoint only says so to "
-                    "the next worker. The session must be active or paused."
-                ),
-                arguments=takes.SessionOnly,
-                result=gives.SessionStateResult,
-                run=self.checkpoint,
-            ),
+            call, session_id, lambda one: one.checkpoint_session()
         )

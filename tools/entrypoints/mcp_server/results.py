@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from mcp_types import CallToolResult
 from pydantic import BaseModel, Field
 
 from ...harness import (
@@ -21,6 +22,7 @@ DETAILS_CHARS = 1_000
 
 GOAL_CHARS = 300
 """How many characters of a goal a listing shows."""
+_LINE_CHARS = 300
 
 
 class Budget(BaseModel):
@@ -128,6 +130,15 @@ class ListedSession(BaseModel):
             updated_at=head.updated_at.isoformat(),
         )
 
+    def line(self) -> str:
+        """Describe it in one line."""
+        phase = f"phase {self.current_phase}" if self.current_phase else "no phase"
+        goal = f": {' '.join(self.goal.split())}" if self.goal else ""
+        return (
+            f"{self.session_id}{goal} ({self.state}; {phase}, attempt {self.attempt_number}; "
+            f"{self.tokens_remaining:,} tokens left; changed {self.updated_at})"
+        )
+
 
 class UnreadableResult(BaseModel):
     """A session that is there and can't be read."""
@@ -163,6 +174,11 @@ class ArtifactResult(BaseModel):
         )
 
 
+def _on_one_line(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= _LINE_CHARS else f"{flat[: _LINE_CHARS - 1]}…"
+
+
 class HistoryResult(BaseModel):
     """An entry of the history."""
 
@@ -181,6 +197,12 @@ class HistoryResult(BaseModel):
             phase=entry.phase,
             details=cut(details, DETAILS_CHARS)[0] if details is not None else None,
         )
+
+    def line(self) -> str:
+        """Describe it in one line."""
+        phase = f" [{self.phase}]" if self.phase else ""
+        details = _on_one_line(self.details or "")
+        return f"- {self.timestamp}{phase} {self.action}{f': {details}' if details else ''}"
 
 
 class SessionShowResult(BaseModel):
@@ -263,6 +285,15 @@ class QuestionsResult(BaseModel):
         str | None,
         Field(description="Why they timed out or were abandoned, as far as it is known."),
     ]
+
+
+StateAnswer = Annotated[CallToolResult, SessionStateResult]
+ListAnswer = Annotated[CallToolResult, SessionListResult]
+ShowAnswer = Annotated[CallToolResult, SessionShowResult]
+BriefingAnswer = Annotated[CallToolResult, BriefingResult]
+TokensAnswer = Annotated[CallToolResult, TokensResult]
+RunCodeAnswer = Annotated[CallToolResult, RunCodeResult]
+QuestionsAnswer = Annotated[CallToolResult, QuestionsResult]
 
 
 def cut(text: str, limit: int) -> tuple[str, bool]:

@@ -1,53 +1,72 @@
-"""The MCP server: its tools, what it tells the model of them, and where each call goes."""
+"""The MCP server: its tools, what it tells the model of them, and the boundary of each call."""
 
 from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from typing import Any, Final
 
 import anyio
 from attrs import define, field
-from mcp.server.context import ServerRequestContext
-from mcp.server.lowlevel.server import Server
+from mcp.server.mcpserver import Context, MCPServer
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    INVALID_PARAMS,
-    CallToolRequestParams,
-    CallToolResult,
-    ListToolsResult,
-    PaginatedRequestParams,
-)
+from mcp_types import INVALID_PARAMS, CallToolResult, InputRequiredResult
 
-from ...event_log import get_logger
-from .calls import Call
+from ...errors import AgentForgeError
+from ...event_log import bound_fields, get_logger
 from .client_disconnect import exchange_over
 from .errors import McpServerError
+from .stdio import Streams
 from .tool import Tool, failed
 
 NAME: Final = "agentforge"
-INSTRUCTIONS: Final = """\
-AgentForge keeps long-running work alive beyond this context.
+_GUIDE: Final = (
+    ("", "AgentForge keeps long-running work alive beyond this context."),
+    (
+        "session_create",
+        "\n\nBegin with session_list: if a session of this work is there, read session_brief and "
+        "go on where it stands; else begin one with session_create and keep its id. Move to the "
+        "next phase with session_advance, and end with session_complete.",
+    ),
+    (
+        "run_code",
+        " Run Python in a session's sealed sandbox with run_code; its result is recorded in the "
+        "session.",
+    ),
+    (
+        "session_record",
+        " Record what you do elsewhere with session_record, and tokens that were given to no other "
+        "call with session_record_tokens. When a call returns, its change is on disk: after a "
+        "crash or a context reset, session_brief has what matters. Calls that change one session "
+        "run one after the other, so you may send several at once.",
+    ),
+    (
+        "ask_user_questions",
+        "\n\nAsk the person with ask_user_questions whenever a decision is theirs; put questions "
+        "that belong together into one call. It waits for the answers; if your client cancels the "
+        "call or leaves, the questions are withdrawn. With non_blocking it returns an id at once "
+        "and the questions stay, also after your client has left: fetch the answers with "
+        "get_answered_questions. A person may reject the questions, or ask you to elaborate or "
+        "rephrase: do that and ask again.",
+    ),
+    ("", "\n\nAn error says what happened, what was kept and what to do."),
+    (
+        "run_code",
+        " Code that ran but could not be recorded is no error: its result says so (recorded: "
+        "false).",
+    ),
+)
+_READING: Final = " This server changes nothing; its tools read what is kept."
 
-Begin with session_list: if a session of this work is there, read session_brief and go on where \
-it stands; else begin one with session_create and keep its id. Move to the next phase with \
-session_advance. Run Python in the session's sealed sandbox with run_code (its result is recorded \
-in the session); record what you do outside the sandbox with session_record, and tokens that \
-neither of them was given with session_record_tokens. End with session_complete. When a call \
-returns, its change is on disk: after a crash or a context reset, session_brief has what matters. \
-Calls that change one session run one after the other, so you may send several at once.
 
-Ask the person with ask_user_questions whenever a decision is theirs; put questions that belong \
-together into one call. It waits for the answers; if your client cancels the call or leaves, the \
-questions are withdrawn. With non_blocking it returns an id at once and the questions stay, also \
-after your client has left: fetch the answers with get_answered_questions. A person may reject the \
-questions, or ask you to elaborate or rephrase: do that and ask again.
+def instructions(tools: Mapping[str, Tool]) -> str:
+    """Say how these tools are used."""
+    said = "".join(text for name, text in _GUIDE if not name or name in tools)
+    reads_only = all(one.is_read_only for one in tools.values())
+    return said + (_READING if tools and reads_only else "")
 
-An error says what happened, what was kept and what to do. Code that ran but could not be \
-recorded is no error: its result says so (recorded: false).
-"""
 
 _log = get_logger("agentforge.mcp")
 
@@ -61,6 +80,13 @@ class ServerStopping(McpServerError):
             "waited for were withdrawn, and code that it ran was stopped. Start the server again "
             "and look at the session."
         )
+
+
+class ClientLeft(McpServerError):
+    """The client went away while its call was under way."""
+
+    def __init__(self) -> None:
+        super().__init__("the client went away; the call was cancelled")
 
 
 @define
@@ -98,94 +124,96 @@ class CallsUnderWay:
         self._scopes.discard(scope)
 
 
-def _call_ids() -> Callable[[], str]:
-    prefix = secrets.token_hex(8)
-    numbers = itertools.count(1)
-    return lambda: f"mcp-{prefix}-{next(numbers)}"
+class HarnessServer(MCPServer[Any]):
+    """The SDK's server with our tools, errors as results, and calls that can be ended."""
 
+    def __init__(self, tools: Iterable[Tool], *, under_way: CallsUnderWay | None = None) -> None:
+        """Make a server of tools.
 
-def build_server(
-    tools: Iterable[Tool],
-    *,
-    under_way: CallsUnderWay | None = None,
-    new_call_id: Callable[[], str] | None = None,
-) -> Server[dict[str, Any]]:
-    """Make a server of tools.
+        Args:
+            tools: What it offers.
+            under_way: Keeps the calls being served.
+        """
+        self._tools = {tool.name: tool for tool in tools}
+        self._under_way = under_way if under_way is not None else CallsUnderWay()
+        self._prefix = secrets.token_hex(8)
+        self._numbers = itertools.count(1)
+        super().__init__(
+            NAME,
+            version=version("agentforge-sessions"),
+            title="AgentForge Harness",
+            instructions=instructions(self._tools),
+            tools=list(self._tools.values()),
+            subscriptions=False,
+        )
 
-    Args:
-        tools: What it offers.
-        under_way: Keeps the calls being served.
-        new_call_id: Names each call.
-    """
-    by_name: Mapping[str, Tool] = {tool.name: tool for tool in tools}
-    listings = [tool.listing() for tool in by_name.values()]
-    schemas = {listing.name: listing.input_schema for listing in listings}
-    calls = under_way if under_way is not None else CallsUnderWay()
-    next_id = new_call_id if new_call_id is not None else _call_ids()
-
-    async def list_tools(
-        _: ServerRequestContext[dict[str, Any]], __: PaginatedRequestParams | None
-    ) -> ListToolsResult:
-        return ListToolsResult(tools=listings)
+    async def run_over(self, streams: Streams) -> None:
+        """Serve one client over a pair of streams until it leaves."""
+        server = self._lowlevel_server
+        await server.run(streams.read, streams.write, server.create_initialization_options())
 
     async def call_tool(
-        context: ServerRequestContext[dict[str, Any]], params: CallToolRequestParams
-    ) -> CallToolResult:
-        tool = by_name.get(params.name)
-        if tool is None:
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Call a tool; what goes wrong becomes a result, and the end of its client ends the call.
+
+        Raises:
+            MCPError: There is no such tool.
+        """
+        if name not in self._tools:
             raise MCPError(
                 INVALID_PARAMS,
-                f"Unknown tool: {params.name[:100]!r}. There are: {', '.join(by_name)}.",
+                f"Unknown tool: {name[:100]!r}. There are: {', '.join(self._tools)}.",
             )
-        call = Call(call_id=next_id(), report=context.session.report_progress)
-        _log.info("mcp.call", tool=tool.name, call_id=call.call_id)
-        over = exchange_over(context.request)
-        scope = calls.begin()
+        request = context.request_context.request if context is not None else None
+        over = exchange_over(request)
+        scope = self._under_way.begin()
+        with bound_fields(call_id=f"mcp-{self._prefix}-{next(self._numbers)}", tool=name):
+            _log.info("mcp.call")
+            try:
+                with scope:
+                    if over is None:
+                        return await self._outcome(name, arguments, context)
+                    return await self._while_client_listens(name, arguments, context, over)
+            finally:
+                self._under_way.end(scope)
+            _log.warning("mcp.call_cancelled", reason="stopping")
+        return failed(ServerStopping())
+
+    async def _outcome(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None
+    ) -> CallToolResult | InputRequiredResult:
         try:
-            with scope:
-                if over is None:
-                    return await tool.call(call, params.arguments)
-                return await _while_client_listens(tool, call, params.arguments, over)
-        finally:
-            calls.end(scope)
-        _log.warning("mcp.call_cancelled", tool=tool.name, call_id=call.call_id, reason="stopping")
-        error = ServerStopping()
-        return failed(error, message=str(error))
+            result = await super().call_tool(name, arguments, context)
+        except AgentForgeError as error:
+            _log.info("mcp.call_refused", error=type(error).__name__)
+            return failed(error)
+        except OSError as error:
+            _log.warning("mcp.call_failed", error=str(error))
+            return failed(error)
+        except Exception as error:  # noqa: BLE001 (the boundary: no traceback reaches a model)
+            _log.exception("mcp.call_crashed")
+            return failed(error)
+        _log.info("mcp.call_done")
+        return result
 
-    return Server(
-        NAME,
-        version=version("agentforge-sessions"),
-        title="AgentForge Harness",
-        instructions=INSTRUCTIONS,
-        get_tool_input_schema=schemas.get,
-        on_list_tools=list_tools,
-        on_call_tool=call_tool,
-    )
+    async def _while_client_listens(
+        self,
+        name: str,
+        arguments: dict[str, Any],
+        context: Context[Any, Any] | None,
+        over: anyio.Event,
+    ) -> CallToolResult | InputRequiredResult:
+        """Do a call, and cancel it when the exchange that carries it is over."""
+        results: list[CallToolResult | InputRequiredResult] = []
 
+        async def cancel_when_over() -> None:
+            await over.wait()
+            _log.warning("mcp.client_left")
+            group.cancel_scope.cancel()
 
-async def _while_client_listens(
-    tool: Tool, call: Call, arguments: Mapping[str, Any] | None, over: anyio.Event
-) -> CallToolResult:
-    """Do a call, and cancel it when the exchange that carries it is over."""
-    results: list[CallToolResult] = []
-
-    async def cancel_when_over() -> None:
-        await over.wait()
-        _log.warning("mcp.client_left", tool=tool.name, call_id=call.call_id)
-        group.cancel_scope.cancel()
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(cancel_when_over)
-        results.append(await tool.call(call, arguments))
-        group.cancel_scope.cancel()
-    if results:
-        return results[0]
-    error = ClientLeft()
-    return failed(error, message=str(error))  # nobody reads it
-
-
-class ClientLeft(McpServerError):
-    """The client went away while its call was under way."""
-
-    def __init__(self) -> None:
-        super().__init__("the client went away; the call was cancelled")
+        async with anyio.create_task_group() as group:
+            group.start_soon(cancel_when_over)
+            results.append(await self._outcome(name, arguments, context))
+            group.cancel_scope.cancel()
+        return results[0] if results else failed(ClientLeft())  # which nobody reads

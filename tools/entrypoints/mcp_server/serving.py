@@ -7,12 +7,11 @@ import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 import anyio
 from anyio.abc import TaskStatus
 from attrs import frozen
-from mcp.server.lowlevel.server import Server
 
 from ...adapters.question_channel import open_questions
 from ...clock import utc_now
@@ -29,15 +28,17 @@ from ...questions import (
 from .abandoned_questions import withdraw_orphans
 from .calls import Workers
 from .code_tool import CodeTool
+from .offer import EVERYTHING, Offer, ToolSet
 from .question_tools import QuestionTools
 from .recording_tools import RecordingTools
-from .server import CallsUnderWay, build_server
+from .resources import add_resources
+from .server import CallsUnderWay, HarnessServer
 from .session_tools import SessionTools
 from .stdio import stdio_streams
-from .tool import Tool
+from .tool import Tool, tools_of
 
 if TYPE_CHECKING:
-    from .http import HttpSettings
+    from .http_guard import HttpSettings
 
 _STOP_S: Final = 10.0
 """How long calls may take to put things in order when the server stops, in seconds."""
@@ -99,24 +100,47 @@ class Kept:
 
 
 def all_tools(
-    kept: Kept, *, workers: Workers | None = None, clock: Clock = utc_now
+    kept: Kept,
+    offer: Offer = EVERYTHING,
+    *,
+    workers: Workers | None = None,
+    clock: Clock = utc_now,
 ) -> tuple[Tool, ...]:
-    """Make the tools over what is kept."""
+    """Make the tools over what is kept that are offered."""
     threads = workers if workers is not None else Workers()
     sessions = SessionTools(store=kept.sessions, workers=threads, clock=clock)
-    return (
-        *sessions.tools(),
-        *RecordingTools(sessions).tools(),
-        *CodeTool(store=kept.sessions, workers=threads, clock=clock).tools(),
-        *QuestionTools(sessions=kept.questions, workers=threads, teller=kept.teller).tools(),
+    made = {
+        ToolSet.SESSIONS: (*tools_of(sessions), *tools_of(RecordingTools(sessions))),
+        ToolSet.CODE: tools_of(CodeTool(store=kept.sessions, workers=threads, clock=clock)),
+        ToolSet.QUESTIONS: QuestionTools(
+            sessions=kept.questions, workers=threads, teller=kept.teller
+        ).tools(),
+    }
+    return tuple(
+        one
+        for name, tools in made.items()
+        if name in offer.sets
+        for one in tools
+        if one.is_read_only or not offer.read_only
     )
 
 
-def serve_stdio(places: Places) -> int | None:
+def server_of(
+    kept: Kept, offer: Offer = EVERYTHING, *, under_way: CallsUnderWay | None = None
+) -> HarnessServer:
+    """Make the server over what is kept, with what is offered."""
+    server = HarnessServer(all_tools(kept, offer), under_way=under_way)
+    if ToolSet.SESSIONS in offer.sets:
+        add_resources(server, kept.sessions, utc_now)
+    return server
+
+
+def serve_stdio(places: Places, offer: Offer = EVERYTHING) -> int | None:
     """Serve the client at standard input and output until it leaves or a signal comes.
 
     Args:
         places: Where things are kept.
+        offer: What it offers.
 
     Returns:
         The signal that ended it, or None.
@@ -125,8 +149,8 @@ def serve_stdio(places: Places) -> int | None:
         InvalidConfig: The configuration file can't be used.
     """
     kept = Kept.at(places)
-    withdraw_orphans(kept.questions)
-    return anyio.run(_serve_stdio, kept)
+    _tidy(kept, offer)
+    return anyio.run(_serve_stdio, kept, offer)
 
 
 def serve_http(
@@ -134,6 +158,7 @@ def serve_http(
     settings: HttpSettings,
     *,
     announce: Callable[[str], object],
+    offer: Offer = EVERYTHING,
     terminal: TextIO | None = None,
 ) -> int | None:
     """Serve clients over HTTP until a signal comes.
@@ -142,6 +167,7 @@ def serve_http(
         places: Where things are kept.
         settings: Where to listen and whom to answer.
         announce: Told the address once the server listens.
+        offer: What it offers.
         terminal: The terminal of a person, or None.
 
     Returns:
@@ -152,20 +178,25 @@ def serve_http(
         InvalidConfig: The configuration file can't be used.
     """
     kept = Kept.at(places, terminal=terminal)
-    withdraw_orphans(kept.questions)
-    return anyio.run(lambda: _serve_http(kept, settings, announce))
+    _tidy(kept, offer)
+    return anyio.run(lambda: _serve_http(kept, offer, settings, announce))
 
 
-async def _serve_stdio(kept: Kept) -> int | None:
+def _tidy(kept: Kept, offer: Offer) -> None:
+    if ToolSet.QUESTIONS in offer.sets and not offer.read_only:
+        withdraw_orphans(kept.questions)
+
+
+async def _serve_stdio(kept: Kept, offer: Offer) -> int | None:
     under_way = CallsUnderWay()
-    server = build_server(all_tools(kept), under_way=under_way)
+    server = server_of(kept, offer, under_way=under_way)
     async with stdio_streams() as streams, _until_signal(under_way, streams.stop) as ended:
-        await server.run(streams.read, streams.write, server.create_initialization_options())
+        await server.run_over(streams)
     return ended.signal
 
 
 async def _serve_http(
-    kept: Kept, settings: HttpSettings, announce: Callable[[str], object]
+    kept: Kept, offer: Offer, settings: HttpSettings, announce: Callable[[str], object]
 ) -> int | None:
     from .http import (
         HttpServer,
@@ -177,10 +208,10 @@ async def _serve_http(
     )
 
     under_way = CallsUnderWay()
-    server: Server[Any] = build_server(all_tools(kept), under_way=under_way)
+    server = server_of(kept, offer, under_way=under_way)
     with listening(settings) as listener:
         port = int(listener.getsockname()[1])
-        manager = session_manager(server, settings)
+        manager = session_manager(server, settings, port=port)
         listeners = Listeners()
         app = application(manager.handle_request, settings, port=port, listeners=listeners)
         http = HttpServer(app, head_timeout_s=settings.head_timeout_s)

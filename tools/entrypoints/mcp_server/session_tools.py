@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Annotated, Final, Literal, TypeVar
 
 from attrs import frozen
+from mcp_types import CallToolResult
+from pydantic import Field
 
 from ...clock import utc_now
 from ...harness import (
@@ -20,11 +22,18 @@ from ...harness import (
     SessionStore,
     UnreadableSession,
 )
+from ...harness.briefing import DEFAULT_MAX_TOKENS
+from ...harness.session_domain import (
+    DEFAULT_TOKEN_BUDGET,
+    MAX_COUNT,
+    MAX_GOAL_CHARS,
+    MAX_NAME_CHARS,
+)
 from ...result import Failure, attempt
-from . import arguments as takes
 from . import results as gives
+from .arguments import MAX_LISTED, Phase, Reason, SessionId
 from .calls import Call, Workers
-from .tool import Answer, Tool
+from .tool import Effect, answer, tool
 
 _Result = TypeVar("_Result")
 
@@ -36,7 +45,6 @@ to 16 at once, 3 were overtaken four times in a row."""
 _FIRST_PAUSE_S: Final = 0.002
 _LONGEST_PAUSE_S: Final = 0.1
 """The longest pause before a change is repeated, at first and at the most, in seconds."""
-_SHOWN_DETAILS: Final = 300
 
 
 @frozen(kw_only=True)
@@ -109,72 +117,125 @@ class SessionTools:
 
     async def state_after(
         self, call: Call, session_id: str, act: Callable[[SessionManager], object]
-    ) -> Answer:
+    ) -> CallToolResult:
         """Change a session as `change` does, and answer with its state."""
         session, _ = await self.change(call, session_id, act)
-        state = gives.SessionStateResult.of(session, self.store)
-        return Answer(state, state.line())
+        return self._state(session)
 
-    async def create(self, _: Call, given: takes.SessionCreate) -> Answer:
-        """Begin a session."""
+    def _state(self, session: SessionContext) -> CallToolResult:
+        state = gives.SessionStateResult.of(session, self.store)
+        return answer(state, state.line())
+
+    @tool("Begin a session")
+    async def session_create(
+        self,
+        goal: Annotated[
+            str,
+            Field(
+                min_length=1,
+                max_length=MAX_GOAL_CHARS,
+                description="What the work is for, in a few sentences; every briefing begins with "
+                "it.",
+            ),
+        ],
+        workflow_type: Annotated[
+            str | None,
+            Field(
+                max_length=MAX_NAME_CHARS,
+                description="A short name of the kind of work, such as tdflow.",
+            ),
+        ] = None,
+        initial_phase: Annotated[
+            str | None,
+            Field(max_length=MAX_NAME_CHARS, description="The phase the work begins in."),
+        ] = None,
+        token_budget: Annotated[
+            int, Field(ge=1, le=MAX_COUNT, description="Tokens that the work may cost.")
+        ] = DEFAULT_TOKEN_BUDGET,
+    ) -> gives.StateAnswer:
+        """Begin a durable session for a piece of work that may outlive this context.
+
+        Returns its id; keep it, every other session tool takes it. If it fails, there is no
+        new session.
+        """
 
         def work() -> SessionContext:
             return SessionManager(self.store, clock=self.clock).create(
-                given.workflow_type,
-                given.initial_phase,
-                given.token_budget,
-                goal=given.goal,
+                workflow_type, initial_phase, token_budget, goal=goal
             )
 
-        state = gives.SessionStateResult.of(await self.workers.quick(work), self.store)
-        return Answer(state, state.line())
+        return self._state(await self.workers.quick(work))
 
-    async def list(self, _: Call, given: takes.SessionList) -> Answer:
-        """List the sessions."""
-        unreadable: list[UnreadableSession] = []
+    @tool("List sessions", Effect.READS)
+    async def session_list(
+        self,
+        state: Annotated[
+            Literal["active", "paused", "completed", "aborted"] | None,
+            Field(description="Only sessions in this state."),
+        ] = None,
+        limit: Annotated[
+            int, Field(ge=1, le=MAX_LISTED, description="The most sessions that are listed.")
+        ] = 20,
+    ) -> gives.ListAnswer:
+        """List the sessions with their goals, the last changed first, to find one to go on with.
 
-        def work() -> gives.SessionListResult:
-            manager = SessionManager(self.store, clock=self.clock)
-            state = SessionState(given.state) if given.state is not None else None
-            found = manager.list(state=state, on_unreadable=unreadable.append)
-            listed, problems = [], [(one.session_id, str(one.error)) for one in unreadable]
-            for one in found[: given.limit]:
-                # its goal stands behind the head, which is all that a listing reads
-                loaded = attempt(self.store.load, one.session_id)
-                if isinstance(loaded, Failure):
-                    problems.append((one.session_id, str(loaded.error)))
-                elif loaded.value is not None:  # else it was deleted meanwhile
-                    listed.append(gives.ListedSession.of(one, loaded.value.goal))
-            return gives.SessionListResult(
-                sessions=listed,
-                total=len(found),
-                unreadable=[
-                    gives.UnreadableResult(session_id=name, problem=gives.cut(problem, 500)[0])
-                    for name, problem in problems[: given.limit]
-                ],
-            )
-
-        listed = await self.workers.quick(work)
-        lines = [_listed_line(one) for one in listed.sessions]
-        more = listed.total - given.limit
+        Sessions whose files can't be read are listed apart, and left as they are.
+        """
+        wanted = SessionState(state) if state is not None else None
+        listed = await self.workers.quick(lambda: self._listed(wanted, limit))
+        lines = [one.line() for one in listed.sessions]
+        more = listed.total - limit
         if more > 0:
             lines.append(f"({more} more; give a larger limit or a state)")
         lines += [f"{one.session_id}: can't be read: {one.problem}" for one in listed.unreadable]
-        return Answer(listed, "\n".join(lines) or "There are no such sessions.")
+        return answer(listed, "\n".join(lines) or "There are no such sessions.")
 
-    async def show(self, _: Call, given: takes.SessionShow) -> Answer:
-        """Show a session."""
-        session = await self.workers.quick(lambda: self._load(given.session_id))
+    def _listed(self, state: SessionState | None, limit: int) -> gives.SessionListResult:
+        unreadable: list[UnreadableSession] = []
+        manager = SessionManager(self.store, clock=self.clock)
+        found = manager.list(state=state, on_unreadable=unreadable.append)
+        listed, problems = [], [(one.session_id, str(one.error)) for one in unreadable]
+        for one in found[:limit]:
+            # its goal stands behind the head, which is all that a listing reads
+            loaded = attempt(self.store.load, one.session_id)
+            if isinstance(loaded, Failure):
+                problems.append((one.session_id, str(loaded.error)))
+            elif loaded.value is not None:  # else it was deleted meanwhile
+                listed.append(gives.ListedSession.of(one, loaded.value.goal))
+        return gives.SessionListResult(
+            sessions=listed,
+            total=len(found),
+            unreadable=[
+                gives.UnreadableResult(session_id=name, problem=gives.cut(problem, 500)[0])
+                for name, problem in problems[:limit]
+            ],
+        )
+
+    @tool("Show a session", Effect.READS)
+    async def session_show(
+        self,
+        session_id: SessionId,
+        history_limit: Annotated[
+            int,
+            Field(
+                ge=0, le=MAX_LISTED, description="How many entries of the history, the last ones."
+            ),
+        ] = 20,
+        artifacts_limit: Annotated[
+            int, Field(ge=0, le=MAX_LISTED, description="How many files made, the last ones.")
+        ] = 50,
+    ) -> gives.ShowAnswer:
+        """Show a session's state and budget, and the last of its history and files."""
+        manager = await self.workers.quick(lambda: self.lead(session_id))
+        session = manager.current_session
+        assert session is not None  # noqa: S101 (it was loaded)
         shown = gives.SessionShowResult(
             session=gives.SessionStateResult.of(session, self.store),
             artifacts=[
-                gives.ArtifactResult.of(one)
-                for one in _last(session.artifacts, given.artifacts_limit)
+                gives.ArtifactResult.of(one) for one in _last(session.artifacts, artifacts_limit)
             ],
             artifacts_total=len(session.artifacts),
-            history=[
-                gives.HistoryResult.of(one) for one in _last(session.history, given.history_limit)
-            ],
+            history=[gives.HistoryResult.of(one) for one in _last(session.history, history_limit)],
             history_total=len(session.history),
         )
         lines = [shown.session.line()]
@@ -182,206 +243,93 @@ class SessionTools:
             lines.append(f"Goal: {shown.session.goal}")
         if shown.history:
             lines.append(f"History, the last {len(shown.history)} of {shown.history_total}:")
-            lines += [_entry_line(one) for one in shown.history]
+            lines += [one.line() for one in shown.history]
         if shown.artifacts:
             lines.append(f"Files made, the last {len(shown.artifacts)} of {shown.artifacts_total}:")
             lines += [f"- {one.path} ({one.artifact_type})" for one in shown.artifacts]
-        return Answer(shown, "\n".join(lines))
+        return answer(shown, "\n".join(lines))
 
-    async def brief(self, _: Call, given: takes.SessionBrief) -> Answer:
-        """Write a session's briefing."""
+    @tool("Brief on a session", Effect.READS)
+    async def session_brief(
+        self,
+        session_id: SessionId,
+        max_tokens: Annotated[
+            int,
+            Field(ge=1, le=100_000, description="The most tokens that the briefing may count."),
+        ] = DEFAULT_MAX_TOKENS,
+    ) -> gives.BriefingAnswer:
+        """Return the text to read first when taking up a session after a context reset.
+
+        Goal, phase, budget, open problems, what was done; never longer than max_tokens.
+        """
 
         def work() -> gives.BriefingResult:
-            manager = self.lead(given.session_id)
+            manager = self.lead(session_id)
             session = manager.current_session
             assert session is not None  # noqa: S101 (it was loaded)
             return gives.BriefingResult(
                 session_id=session.session_id,
                 state=session.state.value,
-                briefing=manager.briefing(given.max_tokens),
+                briefing=manager.briefing(max_tokens),
             )
 
-        told = await self.workers.quick(work)
-        return Answer(told, told.briefing)
+        written = await self.workers.quick(work)
+        return answer(written, written.briefing)
 
-    async def advance(self, call: Call, given: takes.SessionAdvance) -> Answer:
-        """Go on to another phase."""
-        return await self.state_after(
-            call, given.session_id, lambda manager: manager.advance_phase(given.phase)
-        )
+    @tool("Advance to a phase")
+    async def session_advance(
+        self, call: Call, session_id: SessionId, phase: Phase
+    ) -> gives.StateAnswer:
+        """Go on to another phase, at its first attempt.
 
-    async def retry(self, call: Call, given: takes.SessionAndReason) -> Answer:
-        """Begin another attempt at the phase."""
-        return await self.state_after(
-            call, given.session_id, lambda manager: manager.retry_phase(given.reason)
-        )
+        The session must be active; else this fails and changes nothing. It waits for
+        run_code calls of the session that came before it.
+        """
+        return await self.state_after(call, session_id, lambda one: one.advance_phase(phase))
 
-    async def pause(self, call: Call, given: takes.SessionAndReason) -> Answer:
-        """Stop until resumed."""
-        return await self.state_after(
-            call, given.session_id, lambda manager: manager.pause(given.reason)
-        )
+    @tool("Retry the phase")
+    async def session_retry(
+        self, call: Call, session_id: SessionId, reason: Reason = None
+    ) -> gives.StateAnswer:
+        """Begin another attempt at the current phase; say in the reason what to do differently.
 
-    async def resume(self, call: Call, given: takes.SessionOnly) -> Answer:
-        """Go on with a paused session."""
-        return await self.state_after(call, given.session_id, lambda manager: manager.resume())
+        The session must be active; else this fails and changes nothing.
+        """
+        return await self.state_after(call, session_id, lambda one: one.retry_phase(reason))
 
-    async def complete(self, call: Call, given: takes.SessionOnly) -> Answer:
-        """End well."""
-        return await self.state_after(call, given.session_id, lambda manager: manager.complete())
+    @tool("Pause a session")
+    async def session_pause(
+        self, call: Call, session_id: SessionId, reason: Reason = None
+    ) -> gives.StateAnswer:
+        """Stop an active session until session_resume; say why in the reason.
 
-    async def abort(self, call: Call, given: takes.SessionAndReason) -> Answer:
-        """End badly."""
-        return await self.state_after(
-            call, given.session_id, lambda manager: manager.abort(given.reason)
-        )
+        While it is paused, run_code, session_advance and session_retry are refused.
+        """
+        return await self.state_after(call, session_id, lambda one: one.pause(reason))
 
-    def _load(self, session_id: str) -> SessionContext:
-        session = self.lead(session_id).current_session
-        assert session is not None  # noqa: S101 (it was loaded)
-        return session
+    @tool("Resume a session")
+    async def session_resume(self, call: Call, session_id: SessionId) -> gives.StateAnswer:
+        """Go on with a paused session. If it is not paused, this fails."""
+        return await self.state_after(call, session_id, lambda one: one.resume())
 
-    def tools(self) -> tuple[Tool, ...]:
-        """All of them."""
-        return (
-            Tool(
-                name="session_create",
-                title="Begin a session",
-                description=(
-                    "Begin a durable session for a piece of work that may outlive this context. "
-                    "Returns its id; keep it, every other session tool takes it. If it fails, "
-                    "there is no new session."
-                ),
-                arguments=takes.SessionCreate,
-                result=gives.SessionStateResult,
-                run=self.create,
-            ),
-            Tool(
-                name="session_list",
-                title="List sessions",
-                description=(
-                    "List the sessions with their goals, the last changed first, to find one to "
-                    "go on with. Sessions whose files can't be read are listed apart, and left as "
-                    "they are."
-                ),
-                arguments=takes.SessionList,
-                result=gives.SessionListResult,
-                run=self.list,
-                read_only=True,
-            ),
-            Tool(
-                name="session_show",
-                title="Show a session",
-                description=(
-                    "Show a session's state and budget, the last entries of its history, and the "
-                    "last files that the work made."
-                ),
-                arguments=takes.SessionShow,
-                result=gives.SessionShowResult,
-                run=self.show,
-                read_only=True,
-            ),
-            Tool(
-                name="session_brief",
-                title="Brief on a session",
-                description=(
-                    "Return the text to read first when taking up a session after a context reset: "
-                    "goal, phase, budget, open problems, what was done. Never longer than "
-                    "max_tokens."
-                ),
-                arguments=takes.SessionBrief,
-                result=gives.BriefingResult,
-                run=self.brief,
-                read_only=True,
-            ),
-            Tool(
-                name="session_advance",
-                title="Advance to a phase",
-                description=(
-                    "Go on to another phase, at its first attempt. The session must be active; "
-                    "else this fails and changes nothing. It waits for run_code calls of the "
-                    "session that came before it."
-                ),
-                arguments=takes.SessionAdvance,
-                result=gives.SessionStateResult,
-                run=self.advance,
-            ),
-            Tool(
-                name="session_retry",
-                title="Retry the phase",
-                description=(
-                    "Begin another attempt at the current phase; say in the reason what to do "
-                    "differently. The session must be active; else this fails and changes nothing."
-                ),
-                arguments=takes.SessionAndReason,
-                result=gives.SessionStateResult,
-                run=self.retry,
-            ),
-            Tool(
-                name="session_pause",
-                title="Pause a session",
-                description=(
-                    "Stop an active session until session_resume; say why in the reason. While it "
-                    "is paused, run_code, session_advance and session_retry are refused."
-                ),
-                arguments=takes.SessionAndReason,
-                result=gives.SessionStateResult,
-                run=self.pause,
-            ),
-            Tool(
-                name="session_resume",
-                title="Resume a session",
-                description="Go on with a paused session. If it is not paused, this fails.",
-                arguments=takes.SessionOnly,
-                result=gives.SessionStateResult,
-                run=self.resume,
-            ),
-            Tool(
-                name="session_complete",
-                title="Complete a session",
-                description=(
-                    "End an active session well, for good: it can't be taken up again. A paused "
-                    "one must be resumed first. Its record and files are kept."
-                ),
-                arguments=takes.SessionOnly,
-                result=gives.SessionStateResult,
-                run=self.complete,
-                destructive=True,
-            ),
-            Tool(
-                name="session_abort",
-                title="Abort a session",
-                description=(
-                    "End an active or paused session badly, for good; say why in the reason. Its "
-                    "record and files are kept."
-                ),
-                arguments=takes.SessionAndReason,
-                result=gives.SessionStateResult,
-                run=self.abort,
-                destructive=True,
-            ),
-        )
+    @tool("Complete a session", Effect.DESTROYS)
+    async def session_complete(self, call: Call, session_id: SessionId) -> gives.StateAnswer:
+        """End an active session well, for good: it can't be taken up again.
+
+        A paused one must be resumed first. Its record and files are kept.
+        """
+        return await self.state_after(call, session_id, lambda one: one.complete())
+
+    @tool("Abort a session", Effect.DESTROYS)
+    async def session_abort(
+        self, call: Call, session_id: SessionId, reason: Reason = None
+    ) -> gives.StateAnswer:
+        """End an active or paused session badly, for good; say why in the reason.
+
+        Its record and files are kept.
+        """
+        return await self.state_after(call, session_id, lambda one: one.abort(reason))
 
 
 def _last(items: list[_Result], limit: int) -> list[_Result]:
     return items[-limit:] if limit else []
-
-
-def _listed_line(one: gives.ListedSession) -> str:
-    phase = f"phase {one.current_phase}" if one.current_phase else "no phase"
-    goal = f": {' '.join(one.goal.split())}" if one.goal else ""
-    return (
-        f"{one.session_id}{goal} ({one.state}; {phase}, attempt {one.attempt_number}; "
-        f"{one.tokens_remaining:,} tokens left; changed {one.updated_at})"
-    )
-
-
-def _entry_line(entry: gives.HistoryResult) -> str:
-    phase = f" [{entry.phase}]" if entry.phase else ""
-    details = _on_one_line(entry.details or "")
-    return f"- {entry.timestamp}{phase} {entry.action}{f': {details}' if details else ''}"
-
-
-def _on_one_line(text: str) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= _SHOWN_DETAILS else f"{flat[: _SHOWN_DETAILS - 1]}…"

@@ -1,115 +1,159 @@
-"""What a tool is, and what the model that called it reads of an error."""
+"""Tools made of methods: the schema from the signature, strict arguments, and typed errors."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, Final, TypeVar
 
 from attrs import frozen
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.tools import Tool as SdkTool
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
-from mcp_types import Tool as ToolListing
 from pydantic import BaseModel
 
 from ...errors import AgentForgeError
-from ...event_log import get_logger
 from ...harness import SessionNotFound
 from ...questions import SessionNotFound as QuestionsNotFound
-from ...result import Failure, attempt_async
-from .arguments import Arguments, checked
-from .calls import Call
+from .arguments import STRICT, checked
 
 ERROR_META_KEY: Final = "agentforge/error"
 """Where a failed call's result carries the error's type and fields, for programs."""
 _MAX_ERROR_CHARS: Final = 4_000
 _MAX_FIELD_CHARS: Final = 500
 _MAX_ITEMS: Final = 50
+_MARK: Final = "_agentforge_tool"
 
-_log = get_logger("agentforge.mcp")
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+class Effect(Enum):
+    """What a tool does to what is kept."""
+
+    READS = "reads"
+    ADDS = "adds"
+    DESTROYS = "destroys"
 
 
 @frozen
-class Answer:
-    """What a tool returns.
-
-    Attributes:
-        structured: The values.
-        text: The same in words, for models that are shown no values.
-    """
-
-    structured: BaseModel
-    text: str
-
-
-@frozen(kw_only=True)
-class Tool:
-    """A tool.
-
-    Attributes:
-        name: What it is called by.
-        title: What people see.
-        description: What the model reads.
-        arguments: What it takes.
-        result: What it returns.
-        run: Does it.
-        read_only: It changes nothing.
-        destructive: It may end or overwrite something; else it only adds.
-        idempotent: Doing it twice is the same as doing it once.
-        open_world: It reaches beyond this machine's files, as to a person.
-        schema: The schema of its arguments; that of `arguments` if None.
-    """
-
-    name: str
+class _Mark:
     title: str
-    description: str
-    arguments: type[Arguments]
-    result: type[BaseModel]
-    run: Callable[[Call, Any], Awaitable[Answer]]
-    read_only: bool = False
-    destructive: bool = False
-    idempotent: bool = False
-    open_world: bool = False
-    schema: Mapping[str, Any] | None = None
+    effect: Effect
+    open_world: bool
 
-    def listing(self) -> ToolListing:
-        """Describe the tool to clients."""
-        schema = self.schema if self.schema is not None else self.arguments.model_json_schema()
-        return ToolListing(
-            name=self.name,
-            title=self.title,
-            description=self.description,
-            input_schema=dict(schema),
-            output_schema=self.result.model_json_schema(mode="serialization"),
+
+def tool(
+    title: str, effect: Effect = Effect.ADDS, *, open_world: bool = False
+) -> Callable[[_Method], _Method]:
+    """Make a method a tool: its name, signature and docstring are what clients read.
+
+    Args:
+        title: What people see.
+        effect: What it does to what is kept.
+        open_world: Whether it reaches beyond this machine's files, as to a person.
+    """
+
+    def mark(method: _Method) -> _Method:
+        setattr(method, _MARK, _Mark(title, effect, open_world))
+        return method
+
+    return mark
+
+
+class Tool(SdkTool):
+    """The SDK's tool, with exact argument types, and without its texts around our errors."""
+
+    @classmethod
+    def of(cls, method: Callable[..., Any]) -> Tool:
+        """Make a tool of a method that `tool` marked."""
+        mark: _Mark = getattr(method, _MARK)
+        is_read_only = mark.effect is Effect.READS
+        made = cls.from_function(
+            method,
+            title=mark.title,
+            description=" ".join((method.__doc__ or "").split()),
             annotations=ToolAnnotations(
-                title=self.title,
-                read_only_hint=self.read_only,
-                destructive_hint=self.destructive,
-                idempotent_hint=self.idempotent or self.read_only,
-                open_world_hint=self.open_world,
+                title=mark.title,
+                read_only_hint=is_read_only,
+                destructive_hint=mark.effect is Effect.DESTROYS,
+                idempotent_hint=is_read_only,
+                open_world_hint=mark.open_world,
             ),
         )
+        assert isinstance(made, Tool)  # noqa: S101 (the SDK makes one of this class)
+        metadata = made.fn_metadata
+        metadata.arg_model.model_config.update(STRICT)
+        metadata.arg_model.model_rebuild(force=True)
+        made.parameters = compact(metadata.arg_model.model_json_schema())
+        metadata.output_schema = first_level(metadata.output_schema or {})
+        return made
 
-    async def call(self, call: Call, arguments: Mapping[str, Any] | None) -> CallToolResult:
-        """Check the arguments, do it, and return what came of it; errors become results, too."""
-        try:
-            outcome = await attempt_async(self._answer(call, arguments))
-        except OSError as error:
-            _log.warning("mcp.call_failed", tool=self.name, error=str(error), call_id=call.call_id)
-            return failed(error, message=advised(error))
-        except Exception as error:  # noqa: BLE001 (the boundary: no traceback reaches a model)
-            _log.exception("mcp.call_crashed", tool=self.name, call_id=call.call_id)
-            return failed(error, message=advised(error))
-        if isinstance(outcome, Failure):
-            _log.info("mcp.call_refused", tool=self.name, error=outcome.code, call_id=call.call_id)
-            return failed(outcome.error, message=advised(outcome.error))
-        answer = outcome.value
-        _log.info("mcp.call_done", tool=self.name, call_id=call.call_id)
-        return CallToolResult(
-            content=[TextContent(type="text", text=answer.text)],
-            structured_content=answer.structured.model_dump(mode="json"),
-        )
+    @property
+    def is_read_only(self) -> bool:
+        """Whether it changes nothing."""
+        return bool(self.annotations and self.annotations.read_only_hint)
 
-    async def _answer(self, call: Call, arguments: Mapping[str, Any] | None) -> Answer:
-        return await self.run(call, checked(self.name, self.arguments, arguments))
+    async def run(
+        self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False
+    ) -> Any:
+        """Check the arguments and do it.
+
+        Raises:
+            InvalidArguments: With everything that is wrong with them; nothing was done.
+        """
+        model = checked(self.name, self.fn_metadata.arg_model, arguments)
+        given = {name: getattr(model, name) for name in type(model).model_fields}
+        if self.context_kwarg is not None:
+            given[self.context_kwarg] = context
+        result = await self.fn(**given)
+        return self.fn_metadata.convert_result(result) if convert_result else result
+
+
+def tools_of(owner: object) -> tuple[Tool, ...]:
+    """Return the tools among an object's methods, in the order in which they are written."""
+    return tuple(
+        Tool.of(getattr(owner, name))
+        for name, member in vars(type(owner)).items()
+        if hasattr(member, _MARK)
+    )
+
+
+def compact(schema: Any, *, in_properties: bool = False) -> Any:
+    """Return a schema without the titles that only repeat names."""
+    if isinstance(schema, list):
+        return [compact(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        name: compact(value, in_properties=name in {"properties", "$defs"} and not in_properties)
+        for name, value in schema.items()
+        if in_properties or name != "title"
+    }
+
+
+def first_level(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema of the values' names and types, of those within them their kind alone.
+
+    Clients give every listed schema to the model, which reads the values themselves later.
+    """
+    properties = {name: _kind(value) for name, value in schema["properties"].items()}
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def _kind(value: Mapping[str, Any]) -> dict[str, Any]:
+    if "$ref" in value:
+        return {"type": "object"}
+    if "anyOf" in value:
+        return {"type": [_kind(one)["type"] for one in value["anyOf"]]}
+    return {name: value[name] for name in ("type", "enum") if name in value}
+
+
+def answer(structured: BaseModel, text: str) -> CallToolResult:
+    """Return what a tool answers: values, and the same in words for models that see no values."""
+    return CallToolResult(
+        content=[TextContent(type="text", text=text)],
+        structured_content=structured.model_dump(mode="json"),
+    )
 
 
 def advised(error: Exception) -> str:
@@ -131,26 +175,30 @@ def advised(error: Exception) -> str:
     )
 
 
-def failed(error: Exception, *, message: str) -> CallToolResult:
+def described(error: Exception) -> dict[str, Any]:
+    """Describe an error to programs.
+
+    Its type, its sentence for people, whether the same call may succeed later, and its fields.
+    """
+    ours = error if isinstance(error, AgentForgeError) else None
+    return {
+        "type": type(error).__name__,
+        "user_message": _short(ours.user_message if ours else advised(error)),
+        "retryable": ours.retryable if ours else isinstance(error, OSError),
+        "fields": _fields(ours.fields) if ours else {},
+    }
+
+
+def failed(error: Exception) -> CallToolResult:
     """Make the result of a call that failed.
 
-    For programs, its `_meta` has the error's type, its sentence for people, whether the same call
-    may succeed later, and its fields; clients check structured content against the output schema,
-    which an error does not have.
+    What programs read is in its `_meta`; clients check structured content against the output
+    schema, which an error does not have.
     """
-    told: dict[str, Any] = {"type": type(error).__name__}
-    if isinstance(error, AgentForgeError):
-        told["user_message"] = _short(error.user_message)
-        told["retryable"] = error.retryable
-        told["fields"] = _fields(error.fields)
-    else:
-        told["user_message"] = _short(message)
-        told["retryable"] = isinstance(error, OSError)
-        told["fields"] = {}
     return CallToolResult(
-        content=[TextContent(type="text", text=_sound(message)[:_MAX_ERROR_CHARS])],
+        content=[TextContent(type="text", text=_sound(advised(error))[:_MAX_ERROR_CHARS])],
         is_error=True,
-        _meta={ERROR_META_KEY: told},
+        _meta={ERROR_META_KEY: described(error)},
     )
 
 

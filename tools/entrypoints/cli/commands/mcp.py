@@ -79,12 +79,26 @@ def mcp(
             show_default=False,
         ),
     ] = None,
+    tools: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SET[,SET]",
+            help="Offer only these sets of tools: sessions, code, questions.",
+            show_default="all",
+        ),
+    ] = None,
+    read_only: Annotated[
+        bool,
+        typer.Option(
+            "--read-only", help="Offer only tools that change nothing.", show_default=False
+        ),
+    ] = False,
     questions: QuestionsDirectory = None,
     shared: SharedQuestions = False,
     as_json: AsJson = False,
 ) -> None:
     """Serve sessions, the sandbox and questions to AI clients (MCP)."""
-    from ...mcp_server import require_sdk
+    from ...mcp_server import EVERYTHING, Offer, ToolSet, UnknownToolSet, require_sdk
 
     cli = cli_of(context, json=as_json)
     only_http = {
@@ -100,6 +114,11 @@ def mcp(
             if given:
                 raise typer.BadParameter("only --http has this", param_hint=option)
     where = questions_directory(questions, shared=shared)
+    try:
+        sets = ToolSet.named(tools) if tools is not None else EVERYTHING.sets
+    except UnknownToolSet as error:
+        raise typer.BadParameter(str(error), param_hint="--tools") from None
+    offer = Offer(sets=sets, read_only=read_only)
     require_sdk()
     from ...mcp_server.serving import (
         Places,
@@ -117,9 +136,9 @@ def mcp(
                 "command in the client's configuration (docs/mcp.md), or use --http. Ctrl-C ends "
                 "it."
             )
-        ended_by = serve_stdio(places)
+        ended_by = serve_stdio(places, offer)
     else:
-        from ...mcp_server.http import HttpSettings, is_loopback, read_token
+        from ...mcp_server.http_guard import HttpSettings, is_loopback, read_token
 
         settings = HttpSettings(
             host=host if host is not None else _DEFAULT_HOST,
@@ -142,6 +161,6 @@ def mcp(
             else:
                 cli.output.line(f"Serving MCP at {url} (Ctrl-C stops it).")
 
-        ended_by = serve_http(places, settings, announce=announce, terminal=sys.stderr)
+        ended_by = serve_http(places, settings, announce=announce, offer=offer, terminal=sys.stderr)
     if ended_by == signal.SIGINT:
         raise Interrupted("the server was stopped with Ctrl-C")

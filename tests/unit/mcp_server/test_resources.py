@@ -1,0 +1,170 @@
+"""What clients read of sessions without a tool, and the prompt that takes one up."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from mcp import Client, MCPError
+from mcp_types import (
+    BlobResourceContents,
+    PromptReference,
+    ResourceTemplateReference,
+    TextContent,
+    TextResourceContents,
+)
+
+from agentforge_sessions.entrypoints.mcp_server import Offer, ToolSet
+from agentforge_sessions.entrypoints.mcp_server.serving import Kept, Places, server_of
+from agentforge_sessions.harness import SessionManager, SessionStore
+
+pytestmark = pytest.mark.anyio
+
+ROOT = "agentforge://sessions"
+MISSING = "session_20260101_000000_00000000"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def kept(store: SessionStore, tmp_path: Path) -> Kept:
+    return Kept.at(Places(sessions=store.base_path, questions=tmp_path / "q"))
+
+
+@pytest.fixture
+async def client(kept: Kept) -> AsyncIterator[Client]:
+    async with Client(server_of(kept)) as connected:
+        yield connected
+
+
+@pytest.fixture
+def manager(store: SessionStore) -> SessionManager:
+    manager = SessionManager(store)
+    session = manager.create(goal="An interval scheduler", initial_phase="red")
+    workspace = store.workspace_path(session.session_id)
+    (workspace / "src").mkdir(parents=True)
+    (workspace / "src" / "a b.py").write_text("print('ä')\n")
+    (workspace / "image").write_bytes(b"\xff\x00")
+    (workspace / "other").write_text("not recorded")
+    os.symlink("/etc/passwd", workspace / "link")
+    manager.record(
+        "files_edited",
+        artifacts=[(path, "created") for path in ("src/a b.py", "image", "link", "missing")],
+    )
+    return manager
+
+
+def id_of(manager: SessionManager) -> str:
+    assert manager.current_session is not None
+    return manager.current_session.session_id
+
+
+async def text_at(client: Client, uri: str) -> str:
+    (content,) = (await client.read_resource(uri)).contents
+    assert isinstance(content, TextResourceContents)
+    return content.text
+
+
+async def test_a_session_is_read_as_its_file_its_briefing_and_its_report(
+    client: Client, manager: SessionManager, store: SessionStore
+) -> None:
+    one = f"{ROOT}/{id_of(manager)}"
+    on_disk = store.session_path(id_of(manager)).read_text()
+    assert await text_at(client, f"{one}/session.yaml") == on_disk
+    assert "An interval scheduler" in await text_at(client, f"{one}/briefing")
+    assert (await text_at(client, f"{one}/report")).lower().startswith("<!doctype html>")
+    templates = {
+        template.uri_template: template.mime_type
+        for template in (await client.list_resource_templates()).resource_templates
+    }
+    assert templates == {
+        f"{ROOT}/{{session_id}}/session.yaml": "application/yaml",
+        f"{ROOT}/{{session_id}}/briefing": "text/markdown",
+        f"{ROOT}/{{session_id}}/report": "text/html",
+        f"{ROOT}/{{session_id}}/artifacts/{{+path}}": "application/octet-stream",
+    }
+
+
+async def test_artifacts_are_read_as_text_or_as_bytes(
+    client: Client, manager: SessionManager
+) -> None:
+    one = f"{ROOT}/{id_of(manager)}/artifacts"
+    assert await text_at(client, f"{one}/src/a%20b.py") == "print('ä')\n"
+    (content,) = (await client.read_resource(f"{one}/image")).contents
+    assert isinstance(content, BlobResourceContents)
+    assert content.blob == "/wA="
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["other", "link", "missing", "../session.yaml", "%2e%2e/session.yaml", "/etc/passwd", "src"],
+)
+async def test_nothing_but_recorded_files_of_the_workspace_is_read(
+    client: Client, manager: SessionManager, path: str
+) -> None:
+    with pytest.raises(MCPError):
+        await client.read_resource(f"{ROOT}/{id_of(manager)}/artifacts/{path}")
+
+
+async def test_a_file_that_is_not_there_is_an_error_with_fields(
+    client: Client, manager: SessionManager
+) -> None:
+    with pytest.raises(MCPError) as caught:
+        await client.read_resource(f"{ROOT}/{id_of(manager)}/artifacts/missing")
+    described = caught.value.error.data["agentforge/error"]
+    assert described["type"] == "ArtifactNotFound"
+    assert described["fields"] == {"session_id": id_of(manager), "path": "missing"}
+
+
+@pytest.mark.parametrize("session_id", [MISSING, "..", "%2e%2e", "a%00b", "x"])
+@pytest.mark.parametrize("what", ["session.yaml", "briefing", "report", "artifacts/a"])
+async def test_what_is_no_session_has_no_resources(
+    client: Client, manager: SessionManager, session_id: str, what: str
+) -> None:
+    with pytest.raises(MCPError):
+        await client.read_resource(f"{ROOT}/{session_id}/{what}")
+
+
+async def test_a_missing_session_is_named_with_what_to_do(client: Client) -> None:
+    with pytest.raises(MCPError, match="session_list"):
+        await client.read_resource(f"{ROOT}/{MISSING}/briefing")
+
+
+async def test_the_prompt_takes_up_a_session(client: Client, manager: SessionManager) -> None:
+    (prompt,) = (await client.list_prompts()).prompts
+    assert prompt.name == "take_up_session"
+    got = await client.get_prompt("take_up_session", {"session_id": id_of(manager)})
+    (message,) = got.messages
+    assert isinstance(message.content, TextContent)
+    assert "An interval scheduler" in message.content.text
+    assert id_of(manager) in message.content.text
+
+
+async def test_ids_are_completed_the_last_changed_first(
+    client: Client, store: SessionStore, manager: SessionManager
+) -> None:
+    other = SessionManager(store).create(goal="g").session_id
+    manager.record("noted")
+    refs = (
+        PromptReference(name="take_up_session"),
+        ResourceTemplateReference(uri=f"{ROOT}/{{session_id}}/briefing"),
+    )
+    for ref in refs:
+        result = await client.complete(ref, {"name": "session_id", "value": "session_"})
+        assert result.completion.values == [id_of(manager), other]
+        one = await client.complete(ref, {"name": "session_id", "value": other})
+        assert one.completion.values == [other]
+        nothing = await client.complete(ref, {"name": "path", "value": ""})
+        assert nothing.completion.values == []
+
+
+async def test_a_server_of_questions_alone_has_no_sessions_to_read(kept: Kept) -> None:
+    offer = Offer(sets=frozenset({ToolSet.QUESTIONS}))
+    async with Client(server_of(kept, offer)) as client:
+        assert (await client.list_resource_templates()).resource_templates == []
+        assert (await client.list_prompts()).prompts == []

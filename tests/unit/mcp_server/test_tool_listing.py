@@ -1,0 +1,67 @@
+"""What clients read of the tools before they call one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from mcp import Client
+from mcp_types import Tool as ToolListing
+
+from agentforge_sessions.entrypoints.mcp_server.server import HarnessServer
+from agentforge_sessions.entrypoints.mcp_server.serving import Kept, Places, all_tools
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+async def listed(tmp_path: Path) -> dict[str, ToolListing]:
+    kept = Kept.at(Places(sessions=tmp_path / "s", questions=tmp_path / "q"))
+    async with Client(HarnessServer(all_tools(kept))) as client:
+        return {one.name: one for one in (await client.list_tools()).tools}
+
+
+def size(value: object) -> int:
+    return len(json.dumps(value, separators=(",", ":")))
+
+
+async def test_output_schemas_take_little_of_a_context(listed: dict[str, ToolListing]) -> None:
+    assert sum(size(one.output_schema) for one in listed.values()) < 9_000
+    assert sum(size(one.input_schema) for one in listed.values()) < 10_000
+
+
+async def test_an_output_schema_names_every_value_of_the_result(
+    listed: dict[str, ToolListing],
+) -> None:
+    schema = listed["session_show"].output_schema
+    assert schema is not None
+    assert schema["required"] == list(schema["properties"])
+    assert schema["properties"] == {
+        "session": {"type": "object"},
+        "artifacts": {"type": "array"},
+        "artifacts_total": {"type": "integer"},
+        "history": {"type": "array"},
+        "history_total": {"type": "integer"},
+    }
+    run = listed["run_code"].output_schema
+    assert run is not None
+    assert run["properties"]["exit_code"] == {"type": ["integer", "null"]}
+    states = listed["session_brief"].output_schema
+    assert states is not None
+    assert states["properties"]["state"] == {
+        "type": "string",
+        "enum": ["active", "paused", "completed", "aborted"],
+    }
+
+
+async def test_schemas_have_no_titles_that_repeat_names(listed: dict[str, ToolListing]) -> None:
+    question = listed["ask_user_questions"].input_schema["$defs"]["QuestionArgument"]
+    assert question["properties"]["title"]["maxLength"] == 200  # an argument of that name
+    for one in listed.values():
+        assert '"title": "' not in json.dumps([one.input_schema, one.output_schema]), one.name

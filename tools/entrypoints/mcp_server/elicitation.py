@@ -1,0 +1,90 @@
+"""Questions as a form that the client itself shows, where it can.
+
+A form has a field for each question, with the labels to choose from, and one for an answer of the
+person's own. Forms are the protocol's of 2025, in which a server may send requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from mcp.server.session import ServerSession
+from mcp.shared.exceptions import MCPError
+from mcp_types import ElicitResult
+from pydantic import ValidationError
+
+from ...event_log import get_logger
+from ...questions import Question, UserAnswer
+from .calls import Call
+
+_SINCE_LISTS: Final = "2025-11-25"
+"""The first version of the protocol in whose forms several labels may be chosen."""
+
+_log = get_logger("agentforge.mcp")
+
+
+async def shown(call: Call, questions: Sequence[Question]) -> ElicitResult | None:
+    """Have the client show the questions, and return what became of the form.
+
+    Returns:
+        The result, or None if the client shows no forms, or none like this.
+    """
+    able = call.client_capabilities
+    if able is None or able.elicitation is None:
+        return None
+    if able.elicitation.form is None and able.elicitation.url is not None:
+        return None
+    several = any(one.multi_select for one in questions)
+    if several and (call.protocol_version or "") < _SINCE_LISTS:
+        return None
+    try:
+        session: ServerSession = call.session
+        return await session.elicit_form(message(questions), form(questions), call.request_id)
+    except (MCPError, ValidationError) as error:
+        _log.info("mcp.form_not_shown", error=str(error))
+        return None
+
+
+def message(questions: Sequence[Question]) -> str:
+    """Write the questions with what each option means."""
+    lines = []
+    for number, one in enumerate(questions, 1):
+        lines.append(f"{number}. {one.prompt}")
+        lines += [
+            f"   - {each.label}: {each.description}" for each in one.options if each.description
+        ]
+    return "\n".join(lines)
+
+
+def form(questions: Sequence[Question]) -> dict[str, Any]:
+    """Make the schema of the form; no field is required."""
+    fields: dict[str, Any] = {}
+    for number, one in enumerate(questions, 1):
+        labels = {"type": "string", "enum": [each.label for each in one.options]}
+        several = {"type": "array", "items": labels}
+        fields[f"q{number}"] = {**(several if one.multi_select else labels), "title": one.title}
+        own = f"{one.title}: an answer of your own"
+        fields[f"q{number}_own"] = {"type": "string", "title": own}
+    return {"type": "object", "properties": fields}
+
+
+def answers_in(content: Mapping[str, object], questions: Sequence[Question]) -> list[UserAnswer]:
+    """Read the answers out of a form; questions that it leaves open have none."""
+    found = []
+    for index, one in enumerate(questions):
+        chosen, own = content.get(f"q{index + 1}"), content.get(f"q{index + 1}_own")
+        known = {each.label for each in one.options}
+        labels = chosen if isinstance(chosen, list) else [chosen]
+        picked = tuple(label for label in labels if label in known)
+        text = own.strip() if isinstance(own, str) else ""
+        if picked or text:
+            found.append(
+                UserAnswer(
+                    question_index=index,
+                    selected_option=picked[0] if picked and not one.multi_select else None,
+                    selected_options=picked if picked and one.multi_select else None,
+                    custom_text=text or None,
+                )
+            )
+    return found

@@ -1,0 +1,186 @@
+"""Sessions as resources, and a prompt that takes one up: what a person puts into a context."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import anyio.to_thread
+from mcp.server.mcpserver import MCPServer
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    Completion,
+    CompletionArgument,
+    CompletionContext,
+    PromptReference,
+    ResourceTemplateReference,
+)
+from pydantic import Field
+
+from ...durable import OsFileSystem, read_regular_file
+from ...durable.filesystem import DIRECTORY_FLAGS
+from ...durable.safe_path import directory_beneath
+from ...errors import AgentForgeError
+from ...harness import (
+    Clock,
+    SessionContext,
+    SessionManager,
+    SessionNotFound,
+    SessionStore,
+    SessionSummary,
+)
+from ...harness.session_store import MAX_FILE_BYTES
+from .errors import McpServerError
+from .stdio import MAX_MESSAGE_BYTES
+from .tool import ERROR_META_KEY, advised, described
+
+ROOT: Final = "agentforge://sessions/{session_id}"
+MAX_ARTIFACT_BYTES: Final = MAX_MESSAGE_BYTES
+"""The largest file that is read."""
+_COMPLETED: Final = 100
+"""How many ids a completion may have, by the protocol."""
+
+
+class ArtifactNotFound(McpServerError):
+    """A session has recorded no such file, or it is no longer in its workspace.
+
+    Attributes:
+        session_id: The session.
+        path: The file.
+    """
+
+    def __init__(self, session_id: str, path: str) -> None:
+        super().__init__(
+            f"session {session_id} has no file {path!r}: it is not recorded, or not in the "
+            "workspace; nothing was changed. session_show lists the files."
+        )
+        self.session_id = session_id
+        self.path = path
+
+
+def add_resources(server: MCPServer[Any], store: SessionStore, clock: Clock) -> None:
+    """Add the resources, the prompt, and the completion of their ids to a server.
+
+    All of them read and change nothing.
+
+    Args:
+        server: The server.
+        store: Where the sessions are.
+        clock: The time.
+    """
+
+    def load(session_id: str) -> tuple[SessionManager, SessionContext]:
+        manager = SessionManager(store, clock=clock)
+        session = manager.load(session_id)
+        if session is None:
+            raise SessionNotFound(session_id, path=store.base_path)
+        return manager, session
+
+    @server.resource(f"{ROOT}/session.yaml", mime_type="application/yaml")
+    def session_file(session_id: str) -> str:
+        """The session's file as it is on disk: state, budget, history, artifacts."""
+        with _as_protocol_errors():
+            load(session_id)
+            path = store.session_path(session_id)
+            data = _read(path.parent, path.name, MAX_FILE_BYTES)
+            if data is None:
+                raise SessionNotFound(session_id, path=store.base_path)
+            return data.decode()
+
+    @server.resource(f"{ROOT}/briefing", mime_type="text/markdown")
+    def session_briefing(session_id: str) -> str:
+        """The text to read first when taking up the session."""
+        with _as_protocol_errors():
+            return load(session_id)[0].briefing()
+
+    @server.resource(f"{ROOT}/report", mime_type="text/html")
+    def session_report(session_id: str) -> str:
+        """The session's story as one page: attempts, budget, gates, questions."""
+        from ...workflows.report import session_report as page_of
+
+        with _as_protocol_errors():
+            return page_of(load(session_id)[1], store)
+
+    @server.resource(f"{ROOT}/artifacts/{{+path}}", mime_type="application/octet-stream")
+    def session_artifact(session_id: str, path: str) -> str | bytes:
+        """A file of the session's workspace that is recorded as made by its work."""
+        with _as_protocol_errors():
+            _, session = load(session_id)
+            is_recorded = path in {one.path for one in session.artifacts}
+            workspace = store.workspace_path(session_id)
+            data = _read(workspace, path, MAX_ARTIFACT_BYTES) if is_recorded else None
+            if data is None:
+                raise ArtifactNotFound(session_id, path)
+        with suppress(UnicodeDecodeError):
+            return data.decode()
+        return data
+
+    @server.prompt(title="Take up a session")
+    def take_up_session(
+        session_id: Annotated[str, Field(description="The whole id of the session.")],
+    ) -> str:
+        """Go on with a session where it stands."""
+        with _as_protocol_errors():
+            briefing = load(session_id)[0].briefing()
+        return (
+            f"Take up the AgentForge session {session_id} and go on where it stands. Its briefing "
+            f"follows; record what you do with the session's tools.\n\n{briefing}"
+        )
+
+    def listed() -> list[SessionSummary]:
+        return SessionManager(store, clock=clock).list(on_unreadable=lambda _: None)
+
+    async def complete(
+        _: PromptReference | ResourceTemplateReference,
+        argument: CompletionArgument,
+        __: CompletionContext | None,
+    ) -> Completion | None:
+        if argument.name != "session_id":
+            return None
+        found = [
+            one.session_id
+            for one in await anyio.to_thread.run_sync(listed)
+            if one.session_id.startswith(argument.value)
+        ]
+        return Completion(
+            values=found[:_COMPLETED], total=len(found), has_more=len(found) > _COMPLETED
+        )
+
+    register: Callable[[], Callable[[object], object]] = server.completion
+    register()(complete)
+
+
+@contextmanager
+def _as_protocol_errors() -> Iterator[None]:
+    """Raise what goes wrong as an error of the protocol, with the fields that tools give too."""
+    try:
+        yield
+    except (AgentForgeError, OSError) as error:
+        missing = isinstance(error, SessionNotFound | ArtifactNotFound)
+        code = INVALID_PARAMS if missing else INTERNAL_ERROR
+        raise MCPError(code, advised(error), {ERROR_META_KEY: described(error)}) from error
+
+
+def _read(directory: Path, path: str, max_bytes: int) -> bytes | None:
+    """Read a file below a directory, over no link; None if it is not there.
+
+    Raises:
+        ReadError: It is no regular file, is too large, or the system refused.
+        OSError: A directory on the way can't be opened.
+    """
+    fs = OsFileSystem()
+    *directories, name = path.split("/")
+    try:
+        root_fd = fs.open(str(directory), DIRECTORY_FLAGS)
+        try:
+            with directory_beneath(fs, root_fd, directories) as fd:
+                whole = directory / path
+                return read_regular_file(fs, name, path=whole, max_bytes=max_bytes, directory_fd=fd)
+        finally:
+            fs.close(root_fd)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
