@@ -42,6 +42,7 @@ CODES = {
         "questions.errors.SessionRejected",
     },
     2: {
+        "entrypoints.mcp_server.errors.UnknownToolSet",
         "entrypoints.cli.errors.ConfirmationNeeded",
         "entrypoints.mcp_server.errors.NotLoopback",
         "entrypoints.mcp_server.errors.TokenRefused",
@@ -66,6 +67,7 @@ CODES = {
         "workflows.specification.UnknownComponent",
     },
     3: {
+        "entrypoints.mcp_server.resources.ArtifactNotFound",
         "entrypoints.cli.errors.NoSessionToPin",
         "entrypoints.cli.errors.SandboxSessionNotFound",
         "entrypoints.cli.errors.WorkspaceFileMissing",

@@ -55,6 +55,8 @@ class UnknownToolSet(McpServerError, ValueError):
         known: The sets there are.
     """
 
+    kind = ErrorKind.USAGE
+
     def __init__(self, name: str, known: Iterable[str]) -> None:
         self.name = name
         self.known = tuple(known)

@@ -24,7 +24,7 @@ from pydantic import Field
 from ...durable import OsFileSystem, read_regular_file
 from ...durable.filesystem import DIRECTORY_FLAGS
 from ...durable.safe_path import directory_beneath
-from ...errors import AgentForgeError
+from ...errors import AgentForgeError, ErrorKind
 from ...harness import (
     Clock,
     SessionContext,
@@ -52,6 +52,8 @@ class ArtifactNotFound(McpServerError):
         session_id: The session.
         path: The file.
     """
+
+    kind = ErrorKind.NOT_FOUND
 
     def __init__(self, session_id: str, path: str) -> None:
         super().__init__(
