@@ -32,6 +32,9 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("agentforge")
 
 
+collect_ignore = ["recorded"]
+"""Sessions as they were recorded; some hold tests that an agent wrote."""
+
 _HERE = Path(__file__).parent
 _CAMPAIGNS = tuple(
     _HERE / name

@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
-from ..errors import shown
-from .session_checks import MAX_COUNT, text_fault
+from .session_checks import MAX_COUNT, text_fault, with_type
 
 MAX_DEPTH: Final = 8
 """How deep mappings and lists may be nested."""
@@ -52,7 +51,7 @@ NO_DATA: Final = EntryData()
 def freeze(value: object) -> tuple[EntryData, list[str]]:
     """Return data that can't be changed any more, and everything that is wrong with it."""
     if not isinstance(value, Mapping):
-        return NO_DATA, [f"data: expected a mapping, got {shown(value)}"]
+        return NO_DATA, [f"data: expected a mapping, got {with_type(value)}"]
     faults: list[str] = []
     frozen = _frozen("data", value, 1, faults)
     return (NO_DATA if faults else frozen), faults
@@ -83,7 +82,7 @@ def _frozen(name: str, value: Any, depth: int, faults: list[str]) -> Any:
             _frozen(f"{name}[{index}]", one, depth + 1, faults) for index, one in enumerate(value)
         )
     else:
-        faults.append(f"{name}: {shown(value)} is nothing that JSON has")
+        faults.append(f"{name}: {with_type(value)} is nothing that JSON has")
     return value
 
 
@@ -100,6 +99,6 @@ def _frozen_mapping(
                 f"{name}: a field's name", key, optional=False, limit=MAX_KEY_CHARS
             )
         else:
-            faults.append(f"{name}: {shown(key)} is no name of a field")
+            faults.append(f"{name}: {with_type(key)} is no name of a field")
         found[key] = _frozen(f"{name}.{key}", one, depth + 1, faults)
     return EntryData(found)

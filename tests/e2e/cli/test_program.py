@@ -258,9 +258,11 @@ def test_events_are_told_on_standard_error_only(agentforge: Installed) -> None:
 
 def test_the_shell_completes_commands_and_session_ids(agentforge: Installed) -> None:
     first = agentforge.new()
-    agentforge.store.session_path(agentforge.new()).write_text("broken")
+    broken = agentforge.new()
+    agentforge.store.session_path(broken).write_text("broken")
+    begun = first[: len(os.path.commonprefix([first, broken])) + 1]
     completing = {"_AGENTFORGE_COMPLETE": "complete_bash", "COMP_CWORD": "2"}
-    ids = agentforge(environment={**completing, "COMP_WORDS": f"agentforge show {first[:-4]}"})
+    ids = agentforge(environment={**completing, "COMP_WORDS": f"agentforge show {begun}"})
     assert (ids.out.split(), ids.err) == ([first], "")
     words = agentforge(environment={**completing, "COMP_CWORD": "1", "COMP_WORDS": "agentforge do"})
     assert words.out.split() == ["doctor"]
