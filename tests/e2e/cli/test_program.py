@@ -260,7 +260,7 @@ def test_the_shell_completes_commands_and_session_ids(agentforge: Installed) -> 
     first = agentforge.new()
     broken = agentforge.new()
     agentforge.store.session_path(broken).write_text("broken")
-    begun = first[: len(os.path.commonprefix([first, broken])) + 1]
+    begun = next(one for n in range(len(first)) if not broken.startswith(one := first[: n + 1]))
     completing = {"_AGENTFORGE_COMPLETE": "complete_bash", "COMP_CWORD": "2"}
     ids = agentforge(environment={**completing, "COMP_WORDS": f"agentforge show {begun}"})
     assert (ids.out.split(), ids.err) == ([first], "")
