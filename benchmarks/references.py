@@ -56,6 +56,7 @@ def as_fields(session: SessionContext) -> dict[str, Any]:
                 "action": entry.action,
                 "phase": entry.phase,
                 "details": entry.details,
+                **({"data": dict(entry.data)} if entry.data else {}),
             }
             for entry in session.history
         ],
@@ -84,7 +85,13 @@ def from_fields(fields: dict[str, Any]) -> SessionContext:
             for one in fields["artifacts"]
         ],
         history=[
-            SessionHistory(moment(one["timestamp"]), one["action"], one["phase"], one["details"])
+            SessionHistory(
+                moment(one["timestamp"]),
+                one["action"],
+                one["phase"],
+                one["details"],
+                data=one.get("data", {}),
+            )
             for one in fields["history"]
         ],
     )
