@@ -54,7 +54,7 @@ test-pythons:  ## run the tests on each of PYTHONS that is here (GOAL=test-quick
 			echo "== Python $$version"; tested="$$tested $$version"; \
 			$(MAKE) PYTHON=$$python VENV=.venv-$$version $(GOAL) || exit; \
 		else echo "== $$python is not here"; fi; \
-	done; echo "== passed on:$$tested"; test -n "$$tested"
+	done; echo "== passed on:$${tested:- none of them, since none is here}"
 
 coverage: $(VENV)/.dev-ready  ## run all tests, and tell the lines and branches that none of them reaches
 	$(BIN)/agentforge setup
