@@ -543,7 +543,9 @@ class ManagerMachine(RuleBasedStateMachine):
         due = [
             (str(model["completed_at"]), session_id)
             for session_id, model in self.disk.items()
-            if model["state"] in ENDED and (days == 0 or model["completed_at"] < limit)
+            if model["state"] in ENDED
+            # With 0 days all that ended; what ended in the future, since a clock went back, stays.
+            and (model["completed_at"] <= limit if days == 0 else model["completed_at"] < limit)
         ]
         gone: list[str] = []
         error = self.attempt(
