@@ -100,7 +100,7 @@ sandbox-bench: $(VENV)/.dev-ready  ## measure the sandbox against its peers, eac
 prune-bench: $(VENV)/.dev-ready  ## measure pruning against du, rm -rf and another sandbox
 	$(BIN)/python -m benchmarks.prune
 
-conformance: $(VENV)/.dev-ready  ## run the official MCP conformance suite (from npm; needs Node 22)
+conformance: $(VENV)/.dev-ready  ## run the official MCP conformance suite (from npm)
 	$(BIN)/python -m tests.conformance.mcp
 
 prune: $(VENV)/.run-ready  ## remove old sessions of every kind (shows them, and asks first)

@@ -1,7 +1,8 @@
 """Run the official MCP conformance suite against a server of its own: `make conformance`.
 
-The suite is an npm package and needs Node 22 or newer. What this server is known to fail stands in
-`expected-failures.yml`; any other failure is an error.
+The suite is an npm package and needs Node 22, which npm brings along: any Node with an `npx` starts
+it. What this server is known to fail stands in `expected-failures.yml`; any other failure is an
+error.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-SUITE = ("npx", "--yes", "@modelcontextprotocol/conformance@0.1.16")
+SUITE = (
+    *("npx", "--yes", "--package", "node@22.23.3"),
+    *("--package", "@modelcontextprotocol/conformance@0.1.16", "--", "conformance"),
+)
 BASELINE = Path(__file__).with_name("expected-failures.yml")
 
 
