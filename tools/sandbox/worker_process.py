@@ -32,6 +32,7 @@ from .errors import (
     SandboxUnavailable,
     WorkspaceError,
 )
+from .interpreter import HOST_VARIABLE, OWN_HOST, RUNNER, uses_own_host
 from .policy import ExecutionPolicy
 from .request import Request
 from .result import SandboxResult
@@ -326,6 +327,7 @@ def _environment(cache: Path) -> dict[str, str]:
         CACHE_VARIABLE: str(cache),
         "TMPDIR": tempfile.gettempdir(),
         "LANG": "C.UTF-8",
+        HOST_VARIABLE: OWN_HOST if uses_own_host() else RUNNER,
         pool.POOL_VARIABLE: "1",
         pool.RESTORE_VARIABLE: str(int(pool.the_pool().restores)),
     }

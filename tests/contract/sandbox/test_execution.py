@@ -30,6 +30,7 @@ from agentforge_sessions.sandbox import (
 )
 from tests.support.descriptors import held
 from tests.support.promptness import given_time, soonest
+from tests.support.sandbox_hosts import of_the_runner
 from tests.support.soak import SOAKING
 
 # The first test of a machine compiles the interpreter, which takes minutes.
@@ -399,6 +400,7 @@ def test_a_workspace_that_holds_what_the_runner_trusts_is_refused(
     assert not (package / "escaped").exists()
 
 
+@of_the_runner
 def test_a_runner_that_cannot_run_is_unavailable(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:

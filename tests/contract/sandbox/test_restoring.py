@@ -27,10 +27,11 @@ from agentforge_sessions.sandbox.interpreter_restore import (
 from agentforge_sessions.sandbox.quota import Quota
 from agentforge_sessions.sandbox.workspace import open_workspace
 from agentforge_sessions.sandbox.workspace_usage import UsageBook
+from tests.support.sandbox_hosts import of_the_runner
 from tests.support.soak import SOAKING
 
 # The first test of a machine compiles the interpreter, which takes minutes.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), of_the_runner]
 
 
 class Seat:

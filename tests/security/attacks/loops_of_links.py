@@ -3,7 +3,7 @@
 import os
 import shutil
 
-from attack_kit import append, attempt, read, verdict, write
+from attack_kit import INSIDE, append, attempt, read, verdict, write
 
 for name in ("loop", "loop_a", "loop_b"):
     for path in (name, name + "/x", name + "/" + name, "/".join([name] * 100)):
@@ -20,5 +20,7 @@ for name in ("loop", "loop_a", "loop_b"):
             "rmtree": shutil.rmtree,
             "readlink": os.readlink,
         }.items():
+            if path in INSIDE and label not in ("list", "mkdir", "rmdir", "rmtree"):
+                continue  # a circle ends there; the link itself may be read and removed
             attempt(f"{label} {path[:40]}", function, path)
 verdict()

@@ -1,0 +1,58 @@
+"""Directories served to a guest, with what is counted and noted of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from agentforge_sessions.sandbox.host.host_files import HostTree
+from agentforge_sessions.sandbox.host.memory_files import MemoryTree
+from agentforge_sessions.sandbox.host.quota import Meter
+from agentforge_sessions.sandbox.quota import Quota, Room
+from agentforge_sessions.sandbox.workspace_changes import ChangeLedger
+from agentforge_sessions.sandbox.workspace_usage import UsageBook
+
+AMPLE = Quota(workspace_bytes=1 << 30, workspace_files=10_000, file_bytes=1 << 28)
+
+
+@contextmanager
+def served(
+    directory: Path,
+    quota: Quota = AMPLE,
+    *,
+    hides: bool = True,
+    writable: bool = True,
+    openat2: bool = True,
+) -> Iterator[HostTree]:
+    """A directory of the host, served."""
+    root = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    book = UsageBook()
+    book.begin(root)
+    options = {} if openat2 else {"has_openat2": lambda: False}
+    tree = HostTree(
+        root,
+        Meter(Room(root, quota, book)),
+        ChangeLedger(),
+        hides=hides,
+        writable=writable,
+        **options,  # type: ignore[arg-type]
+    )
+    try:
+        yield tree
+    finally:
+        tree.close()
+        os.close(root)
+
+
+@contextmanager
+def in_memory(directory: Path, quota: Quota = AMPLE) -> Iterator[MemoryTree]:
+    """A directory in memory that counts towards the quota of one of the host's."""
+    root = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    book = UsageBook()
+    book.begin(root)
+    try:
+        yield MemoryTree(Meter(Room(root, quota, book), temporary=True))
+    finally:
+        os.close(root)

@@ -1,0 +1,126 @@
+"""The linear memory of an instance, read and written through checked views only."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import struct
+from collections.abc import Callable
+from typing import Final
+
+MAX_PATH_BYTES: Final = 4096
+"""The longest path or link target that a call may bring."""
+
+MAX_BUFFERS: Final = 1024
+"""The most buffers that a call may name."""
+
+MAX_TRANSFER: Final = 64 << 20
+"""The most bytes that one call reads or writes; the rest takes another call."""
+
+_BUFFER: Final = struct.Struct("<II")
+_U32: Final = struct.Struct("<I")
+_U64: Final = struct.Struct("<Q")
+
+
+class GuestMemory:
+    """Views of an instance's memory; none reaches past its end.
+
+    Addresses and lengths are unsigned. A view is good until the call that took it returns: the
+    memory may be unmapped afterwards.
+
+    Args:
+        base: Where the memory begins in this process; it stays there as the memory grows.
+        size: Gives how many bytes it has now.
+    """
+
+    def __init__(self, base: int, size: Callable[[], int]) -> None:
+        self.base: Final = base
+        self._size = size
+        self._known = 0
+        self._whole = memoryview(b"")
+        self.refresh()
+
+    @property
+    def known(self) -> int:
+        """How many bytes it had when that was last asked."""
+        return self._known
+
+    def refresh(self) -> None:
+        """Take note that the memory has grown."""
+        self._known = self._size()
+        self._whole = memoryview((ctypes.c_ubyte * self._known).from_address(self.base)).cast("B")
+
+    def release(self) -> None:
+        """Give no view any more; the memory is about to be unmapped."""
+        self._known, self._whole, self._size = 0, memoryview(b""), _nothing
+
+    def view(self, address: int, length: int) -> memoryview:
+        """The bytes at an address.
+
+        Raises:
+            OSError: They do not lie within the memory (EFAULT).
+        """
+        end = address + length
+        if end > self._known:
+            self.refresh()
+            if end > self._known:
+                raise OSError(errno.EFAULT, os.strerror(errno.EFAULT))
+        return self._whole[address:end]
+
+    def write(self, address: int, data: bytes) -> None:
+        """Put bytes at an address.
+
+        Raises:
+            OSError: As `view` does.
+        """
+        self.view(address, len(data))[:] = data
+
+    def write_u32(self, address: int, value: int) -> None:
+        """Put a 32-bit number at an address; raises as `view` does."""
+        _U32.pack_into(self.view(address, 4), 0, value)
+
+    def write_u64(self, address: int, value: int) -> None:
+        """Put a 64-bit number at an address; raises as `view` does."""
+        _U64.pack_into(self.view(address, 8), 0, value)
+
+    def path(self, address: int, length: int) -> bytes:
+        """A path, or what a link leads to.
+
+        Raises:
+            OSError: As `view` does; it is too long (ENAMETOOLONG), holds a NUL byte (EINVAL) or is
+                no UTF-8 (EILSEQ).
+        """
+        if length > MAX_PATH_BYTES:
+            raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
+        text = bytes(self.view(address, length))
+        if b"\0" in text:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        if not text.isascii():
+            try:
+                text.decode("utf-8")
+            except UnicodeDecodeError as error:
+                raise OSError(errno.EILSEQ, os.strerror(errno.EILSEQ)) from error
+        return text
+
+    def buffers(self, address: int, count: int) -> list[memoryview]:
+        """The buffers that a table of addresses and lengths names, `MAX_TRANSFER` bytes at most.
+
+        Raises:
+            OSError: As `view` does; there are too many (EINVAL).
+        """
+        if count > MAX_BUFFERS:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        found: list[memoryview] = []
+        left = MAX_TRANSFER
+        for start, length in _BUFFER.iter_unpack(self.view(address, count * _BUFFER.size)):
+            view = self.view(start, length)
+            if left > 0:
+                found.append(view[:left])
+                left -= length
+        return found
+
+
+def _nothing() -> int:
+    """The size of memory that has been released."""
+    return 0

@@ -1,0 +1,97 @@
+"""Running a guest where there is stack for it: on the caller's thread, or on one kept for it."""
+
+from __future__ import annotations
+
+import contextvars
+import queue
+import threading
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from . import native
+from .engine import HOST_ROOM, WASM_STACK
+
+_T = TypeVar("_T")
+
+_NEEDED: Final = WASM_STACK + HOST_ROOM
+_THREAD_STACK: Final = _NEEDED + HOST_ROOM
+_MOST_KEPT: Final = 8
+
+_making: Final = threading.Lock()
+
+
+class _GuestThread:
+    """A thread with stack enough, doing one thing after another."""
+
+    def __init__(self) -> None:
+        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        with _making:  # the size is the whole process's, so it is set back at once
+            before = threading.stack_size(_THREAD_STACK)
+            try:
+                thread = threading.Thread(target=self._run, name="sandbox-guest", daemon=True)
+                thread.start()
+            finally:
+                threading.stack_size(before)
+
+    def _run(self) -> None:
+        while (work := self._work.get()) is not None:
+            work()
+
+    def end(self) -> None:
+        """Do nothing more."""
+        self._work.put(None)
+
+    def do(self, work: Callable[[], _T], interrupted: Callable[[], object]) -> _T:
+        """Do work there, and return what it returns."""
+        done = threading.Event()
+        results: list[_T] = []
+        errors: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                results.append(work())
+            except BaseException as error:  # noqa: BLE001 (raised where it is waited for)
+                errors.append(error)
+            done.set()
+
+        context = contextvars.copy_context()
+        self._work.put(lambda: context.run(run))
+        try:
+            done.wait()
+        except BaseException:  # Ctrl-C: the guest is ended before anybody else is told
+            interrupted()
+            done.wait()
+            raise
+        if errors:
+            raise errors[0]
+        return results[0]
+
+
+_idle: Final[queue.LifoQueue[_GuestThread]] = queue.LifoQueue(_MOST_KEPT)
+
+
+def with_room(work: Callable[[], _T], interrupted: Callable[[], object]) -> _T:
+    """Do work that enters a guest, on a stack that is large enough.
+
+    Args:
+        work: What to do.
+        interrupted: Called when the calling thread is interrupted while another does the work;
+            it has the work end soon.
+
+    Raises:
+        BaseException: What the work raised.
+    """
+    left = native.stack_left()
+    if left is not None and left >= _NEEDED:
+        return work()
+    try:
+        thread = _idle.get_nowait()
+    except queue.Empty:
+        thread = _GuestThread()
+    try:
+        return thread.do(work, interrupted)
+    finally:
+        try:
+            _idle.put_nowait(thread)
+        except queue.Full:
+            thread.end()

@@ -1,0 +1,240 @@
+"""One guest: an instance of the interpreter, its descriptors, and a turn of code in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from attrs import frozen
+
+from .clock import NEVER, Cancellation, TurnClock, TurnEnded
+from .engine import Instance, Program, Trapped
+from .files import Descriptor, Descriptors, Directory
+from .guest import Door, Guest, GuestExit
+from .mount_points import MountPoints
+from .streams import InputFile, OutputStream
+from .template import Template
+
+ARGUMENTS: Final = (b"/usr/local/bin/python.wasm",)
+ENDED: Final = 256
+"""What a turn's answer is at least when the interpreter has ended."""
+
+INVALID_EXIT: Final = "invalid exit status"
+
+_FIRST_MOUNT: Final = 4
+_MOST_EXIT_CODE: Final = 125
+
+
+@frozen(kw_only=True)
+class MachineLimits:
+    """What a guest may have at once, however many turns it runs.
+
+    Attributes:
+        memory_bytes: The most memory.
+        open_files: The most files and directories that are open.
+        file_calls: The most calls on names of files in one turn.
+    """
+
+    memory_bytes: int
+    open_files: int
+    file_calls: int
+
+
+@frozen(kw_only=True)
+class TurnLimits:
+    """What one turn may use.
+
+    Attributes:
+        fuel: Instructions, and the host's work for it.
+        seconds: Time; None for no limit.
+        output_bytes: What is kept of each stream.
+        cancel: Ends it early once set.
+    """
+
+    fuel: int
+    output_bytes: int
+    seconds: float | None = None
+    cancel: Cancellation = NEVER
+
+
+@frozen(kw_only=True)
+class TurnOutcome:
+    """How a turn ended.
+
+    Attributes:
+        exit_code: The code that it ended with; None if it was stopped.
+        stopped: Why it was stopped, or None.
+        ended: Whether the interpreter can run no other.
+        fuel_used: What it used; None if that is not known.
+        stdout: What is kept of its output.
+        stderr: As above.
+        truncated: The streams of which not all is kept.
+    """
+
+    exit_code: int | None
+    stopped: str | None
+    ended: bool
+    fuel_used: int | None
+    stdout: bytes
+    stderr: bytes
+    truncated: tuple[str, ...]
+
+
+class GuestMachine:
+    """A guest that runs turns, one at a time, until it ends.
+
+    Args:
+        program: The interpreter.
+        limits: What it may have.
+        environment: Its environment.
+        mounted: The directories it finds from the start, by their absolute paths, in order.
+        further: Directories that are reached through `/` only, by their absolute paths.
+        template: What it begins with; None for the interpreter as it is.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        limits: MachineLimits,
+        *,
+        environment: Mapping[str, str],
+        mounted: Mapping[str, Directory],
+        further: Mapping[str, Directory] | None = None,
+        template: Template | None = None,
+    ) -> None:
+        self.instance: Final[Instance] = program.instance(memory_bytes=limits.memory_bytes)
+        try:
+            if template is not None:
+                template.begin(self.instance)
+        except BaseException:
+            self.instance.close()
+            raise
+        self._descriptors = Descriptors(limits.open_files)
+        self._file_calls = limits.file_calls
+        self.guest: Final = Guest(
+            self.instance,
+            self._descriptors,
+            environment=sorted(f"{name}={value}".encode() for name, value in environment.items()),
+            arguments=ARGUMENTS,
+            file_calls=limits.file_calls,
+        )
+        self.instance.guest = self.guest
+        self._mounted = dict(mounted)
+        self._further = dict(further or {})
+        self._reached: dict[str, Directory] = {}
+        self.begin_again()
+
+    def begin_again(self) -> None:
+        """Have open what it had open when it was made, and nothing else."""
+        self._descriptors.start_with(
+            [
+                Descriptor(InputFile(b"")),
+                *(Descriptor(OutputStream(0), readable=False, writable=True) for _ in range(2)),
+                Descriptor(MountPoints({}), preopened=b"/"),
+                *(
+                    Descriptor(node, preopened=path.encode())
+                    for path, node in self._mounted.items()
+                ),
+            ]
+        )
+        self._reached = dict(self._further)
+        self._mount_all(self._mounted)
+
+    def mount(self, directories: Mapping[str, Directory]) -> None:
+        """Have other directories in the places of those there were, for the turns to come."""
+        for path, directory in directories.items():
+            if path in self._mounted:
+                number = _FIRST_MOUNT + list(self._mounted).index(path)
+                descriptor = Descriptor(directory, preopened=path.encode())
+                self._descriptors.put(number, descriptor)
+        self._mount_all(directories)
+
+    def _mount_all(self, directories: Mapping[str, Directory]) -> None:
+        self._reached.update(directories)
+        reached = {path.encode().strip(b"/"): node for path, node in self._reached.items()}
+        self._descriptors.put(3, Descriptor(MountPoints(reached), preopened=b"/"))
+
+    @property
+    def memory_bytes(self) -> int:
+        """How much memory it has; it never has less again."""
+        self.instance.memory.refresh()
+        return self.instance.memory.known
+
+    def turn(
+        self,
+        code: bytes,
+        limits: TurnLimits,
+        *,
+        stdin: bytes = b"",
+        hand_on: Sequence[Callable[[bytes], object] | None] = (None, None),
+        door: Door | None = None,
+    ) -> TurnOutcome:
+        """Run code; whatever it does comes back as an outcome.
+
+        Args:
+            code: What the interpreter is given.
+            limits: What the turn may use.
+            stdin: What descriptor 0 holds.
+            hand_on: Called with each piece of output and of errors as it comes.
+            door: Answers its requests to the host.
+
+        Raises:
+            EngineUnavailable: It cannot be entered.
+            BaseException: What a callback raised that is the host's affair, as a
+                `KeyboardInterrupt`; the guest has ended.
+        """
+        streams = [OutputStream(limits.output_bytes, each) for each in hand_on]
+        self._descriptors.put(0, Descriptor(InputFile(stdin)))
+        for number, stream in enumerate(streams, 1):
+            self._descriptors.put(number, Descriptor(stream, readable=False, writable=True))
+        self.guest.door = door
+        self.guest.file_calls = 0
+        clock = TurnClock(limits.seconds, limits.cancel)
+        exit_code: int | None = None
+        stopped: str | None = None
+        ended = True
+        with self.instance.turn(clock, limits.fuel):
+            try:
+                clock.check()
+                answer = self._enter(code)
+                exit_code, ended = answer & 0xFF, answer >= ENDED
+            except GuestExit as leaving:
+                # A process of the host's would have no such code: it counts as a fall.
+                fits = leaving.code <= _MOST_EXIT_CODE
+                exit_code, stopped = (leaving.code, None) if fits else (None, INVALID_EXIT)
+            except TurnEnded as stop:
+                stopped = stop.reason
+            except Trapped as trap:
+                stopped = trap.reason
+        used = limits.fuel - self.instance.fuel_left()
+        return TurnOutcome(
+            exit_code=exit_code,
+            stopped=stopped,
+            ended=ended,
+            fuel_used=used,
+            stdout=bytes(streams[0].data),
+            stderr=bytes(streams[1].data),
+            truncated=tuple(
+                name
+                for name, stream in zip(("stdout", "stderr"), streams, strict=True)
+                if stream.truncated
+            ),
+        )
+
+    def _enter(self, code: bytes) -> int:
+        place = self.instance.call("host_alloc", len(code))
+        try:
+            if place:
+                self.instance.memory.write(place, code)
+        except OSError:
+            place = 0  # the interpreter raises a MemoryError for its code
+        return self.instance.call("turn", place, len(code))
+
+    def close_files(self) -> None:
+        """Close all that it has open; it runs no turn after that."""
+        self._descriptors.close_all()
+
+    def close(self) -> None:
+        """Close all that it has open and free its memory."""
+        self.close_files()
+        self.instance.close()

@@ -1,0 +1,520 @@
+"""Files in the host's memory: what lives as long as an execution, and what is only read.
+
+Nothing of the host's file system stands behind them. Links stay inside their tree.
+"""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Callable
+from typing import Final
+
+from ..guest_paths import MAX_DEPTH
+from .files import Buffers, Directory, Entry, FileStatus, Kind, Opening, Times, refusal
+from .path_resolution import names_directory_itself
+from .quota import Account, Meter
+
+_MAX_LINKS: Final = 40
+_DEVICE: Final = 1
+
+
+class MemoryTree:
+    """A directory in memory and all below it.
+
+    Args:
+        meter: What may be filled; None for a tree that cannot be written to.
+        now_ns: Gives the time, in nanoseconds.
+    """
+
+    def __init__(self, meter: Meter | None, *, now_ns: Callable[[], int] = time.time_ns) -> None:
+        self.now_ns: Final = now_ns
+        self._meter = meter
+        self._inodes = 0
+        self.root: Final = MemoryDirectory(self, None, b"")
+
+    @property
+    def meter(self) -> Meter:
+        """What may be filled.
+
+        Raises:
+            OSError: The tree cannot be written to (EROFS).
+        """
+        if self._meter is None:
+            raise refusal(errno.EROFS)
+        return self._meter
+
+    def next_inode(self) -> int:
+        """A number that no other file of the tree has."""
+        self._inodes += 1
+        return self._inodes
+
+    def add(self, path: bytes, node: MemoryFile | MemoryLink | ReadOnlyFile | None) -> None:
+        """Put what is given from the start in place, uncounted, its parents made.
+
+        Args:
+            path: Where, from the root.
+            node: What; None for a directory.
+        """
+        here = self.root
+        *above, name = path.split(b"/")
+        for part in above:
+            below = here.names.setdefault(part, MemoryDirectory(self, here, part))
+            assert isinstance(below, MemoryDirectory)  # noqa: S101 (the host's own tree)
+            here = below
+        here.names[name] = MemoryDirectory(self, here, name) if node is None else node
+
+
+class _MemoryNode:
+    """What files, links and directories in memory have in common."""
+
+    kind = Kind.UNKNOWN
+
+    def __init__(self, tree: MemoryTree) -> None:
+        self.tree: Final = tree
+        self.inode: Final = tree.next_inode()
+        self.links = 1
+        self.accessed = self.modified = self.changed = tree.now_ns()
+
+    @property
+    def length(self) -> int:
+        """Its size in bytes."""
+        return 0
+
+    def status(self) -> FileStatus:
+        """What is known of it."""
+        return FileStatus(
+            _DEVICE,
+            self.inode,
+            self.kind,
+            self.links,
+            self.length,
+            self.accessed,
+            self.modified,
+            self.changed,
+        )
+
+    def touch(self) -> None:
+        """It changes now."""
+        self.modified = self.changed = self.tree.now_ns()
+
+    def set_times(self, times: Times) -> None:
+        """Set its times."""
+        _ = self.tree.meter
+        self.accessed, self.modified = times(self.accessed, self.modified)
+
+    def read(self, buffers: Buffers, at: int) -> int:
+        """Refused, but of files."""
+        del buffers, at
+        raise refusal(errno.EISDIR)
+
+    def write(self, buffers: Buffers, at: int | None) -> tuple[int, int]:
+        """Refused, but of files."""
+        del buffers, at
+        raise refusal(errno.EBADF)
+
+    def truncate(self, size: int) -> None:
+        """Refused, but of files."""
+        del size
+        raise refusal(errno.EINVAL)
+
+    def close(self) -> None:
+        """One descriptor of it is closed."""
+
+
+class MemoryLink(_MemoryNode):
+    """A symbolic link."""
+
+    kind = Kind.LINK
+
+    def __init__(self, tree: MemoryTree, target: bytes) -> None:
+        super().__init__(tree)
+        self.target: Final = target
+
+    @property
+    def length(self) -> int:
+        """The length of what it leads to."""
+        return len(self.target)
+
+
+class MemoryFile(_MemoryNode):
+    """A regular file."""
+
+    kind = Kind.REGULAR
+
+    def __init__(self, tree: MemoryTree, path: bytes) -> None:
+        super().__init__(tree)
+        self.account: Final = Account(0, 1, path)
+        self._data = bytearray()
+
+    @property
+    def length(self) -> int:
+        """Its size."""
+        return len(self._data)
+
+    def read(self, buffers: Buffers, at: int) -> int:
+        """Read from a position."""
+        start = at
+        for buffer in buffers:
+            piece = self._data[at : at + len(buffer)]
+            buffer[: len(piece)] = piece
+            at += len(piece)
+        return at - start
+
+    def write(self, buffers: Buffers, at: int | None) -> tuple[int, int]:
+        """Write at a position, or at the end."""
+        start = len(self._data) if at is None else at
+        end = start + sum(map(len, buffers))
+        if end == start:
+            return 0, start
+        self._resize(max(end, len(self._data)))
+        for buffer in buffers:
+            self._data[start : start + len(buffer)] = buffer
+            start += len(buffer)
+        return sum(map(len, buffers)), end
+
+    def truncate(self, size: int) -> None:
+        """Give it another size; what is added holds zeros."""
+        self._resize(size)
+
+    def _resize(self, size: int) -> None:
+        meter = self.tree.meter
+        meter.allow(self.account, size)
+        if size < len(self._data):
+            del self._data[size:]
+        else:
+            self._data.extend(bytes(size - len(self._data)))
+        meter.resized(self.account, size)
+        self.touch()
+
+    def close(self) -> None:
+        """Close one handle."""
+        self.account.handles -= 1
+        if self.account.handles == 0 and self.account.names == 0:
+            self.tree.meter.released(self.account)
+            self._data = bytearray()
+
+
+class ReadOnlyFile(_MemoryNode):
+    """A file whose content is read when it is first wanted, and never written.
+
+    Args:
+        tree: The tree it is in.
+        size: How large it is.
+        read_into: Fills a buffer from a position, and returns how many bytes there were.
+    """
+
+    kind = Kind.REGULAR
+
+    def __init__(
+        self, tree: MemoryTree, size: int, read_into: Callable[[Buffers, int], int]
+    ) -> None:
+        super().__init__(tree)
+        self._size = size
+        self._read_into = read_into
+
+    @property
+    def length(self) -> int:
+        """Its size."""
+        return self._size
+
+    def read(self, buffers: Buffers, at: int) -> int:
+        """Read from a position."""
+        return self._read_into(buffers, at)
+
+
+class MemoryDirectory(_MemoryNode):
+    """A directory."""
+
+    kind = Kind.DIRECTORY
+
+    def __init__(self, tree: MemoryTree, above: MemoryDirectory | None, name: bytes) -> None:
+        super().__init__(tree)
+        self.above = above
+        self.name = name
+        self.names: Final[dict[bytes, _MemoryNode]] = {}
+
+    def path(self, name: bytes) -> bytes:
+        """The path of a name in it, from the root of the tree."""
+        here, parts = self, [name]
+        while here.above is not None:
+            parts.append(here.name)
+            here = here.above
+        return b"/".join(reversed(parts))
+
+    # ---------------------------------------------------------- opening
+
+    def open(self, path: bytes, opening: Opening) -> _MemoryNode:
+        """Open a path, making a file there if that is asked for."""
+        parent, name = self._resolve(path, follow=opening.follow and not opening.exclusive)
+        node = parent.names.get(name) if name else parent
+        if node is None:
+            if not opening.create or opening.directory:
+                raise refusal(errno.ENOENT)
+            if path.endswith(b"/"):
+                raise refusal(errno.EISDIR)
+            made = MemoryFile(self.tree, parent.path(name))
+            parent.put(name, made)
+            self.tree.meter.losses.forget(parent.path(name))
+            node = made
+        elif opening.create and opening.exclusive:
+            raise refusal(errno.EEXIST)
+        if isinstance(node, MemoryLink):
+            raise refusal(errno.ELOOP)
+        if isinstance(node, MemoryDirectory):
+            if opening.write or opening.truncate or opening.create:
+                raise refusal(errno.EISDIR)
+            return node
+        if opening.directory or path.endswith(b"/"):
+            raise refusal(errno.ENOTDIR)
+        if opening.write or opening.truncate:
+            _ = self.tree.meter
+        if isinstance(node, MemoryFile):
+            if opening.truncate:
+                self.tree.meter.losses.forget(node.account.path or b"")
+                node.truncate(0)
+            node.account.handles += 1
+        return node
+
+    # ---------------------------------------------------------- names
+
+    def status_of(self, path: bytes, *, follow: bool) -> FileStatus:
+        """What is known of a path."""
+        return self._find(path, follow=follow).status()
+
+    def set_times_of(self, path: bytes, times: Times, *, follow: bool) -> None:
+        """Set the times of a path."""
+        self._find(path, follow=follow).set_times(times)
+
+    def make_directory(self, path: bytes) -> None:
+        """Make a directory."""
+        parent, name = self._new(path)
+        parent.put(name, MemoryDirectory(self.tree, parent, name))
+
+    def remove_directory(self, path: bytes) -> None:
+        """Remove an empty directory."""
+        parent, name, node = self._existing(path, errno.EINVAL)
+        if not isinstance(node, MemoryDirectory):
+            raise refusal(errno.ENOTDIR)
+        if node.names:
+            raise refusal(errno.ENOTEMPTY)
+        parent.remove(name)
+
+    def unlink(self, path: bytes) -> None:
+        """Remove a name of a file, or a link."""
+        parent, name, node = self._existing(path, errno.EISDIR)
+        if isinstance(node, MemoryDirectory):
+            raise refusal(errno.EISDIR)
+        parent.remove(name)
+
+    def symlink(self, target: bytes, path: bytes) -> None:
+        """Make a link; one with an absolute target is refused."""
+        if target.startswith(b"/"):
+            raise refusal(errno.EPERM)
+        parent, name = self._new(path)
+        if path.endswith(b"/"):
+            raise refusal(errno.ENOENT)
+        parent.put(name, MemoryLink(self.tree, target))
+
+    def read_link(self, path: bytes) -> bytes:
+        """What a link leads to."""
+        node = self._find(path, follow=False)
+        if not isinstance(node, MemoryLink):
+            raise refusal(errno.EINVAL)
+        return node.target
+
+    def link(self, path: bytes, other: Directory, new_path: bytes, *, follow: bool) -> None:
+        """Give a file another name in the same tree."""
+        target = self._same_tree(other)
+        node = self._find(path, follow=follow)
+        if not isinstance(node, MemoryFile):
+            raise refusal(errno.EPERM)
+        parent, name = target._new(new_path)
+        meter = self.tree.meter
+        meter.allow_link(node.length)
+        parent.names[name] = node
+        meter.count_entries(1, node.length)
+        node.account.names += 1
+        node.links += 1
+        parent.touch()
+
+    def rename(self, path: bytes, other: Directory, new_path: bytes) -> None:
+        """Move what is at a path, in the place of what is there."""
+        target = self._same_tree(other)
+        source, name, moving = self._existing(path)
+        parent, new_name = target._resolve(new_path, follow=False)
+        if not new_name:
+            raise refusal(errno.EBUSY)
+        if new_path.endswith(b"/") and not isinstance(moving, MemoryDirectory):
+            raise refusal(errno.ENOTDIR)
+        replaced = parent.names.get(new_name)
+        if replaced is moving:
+            return
+        if isinstance(moving, MemoryDirectory):
+            _refuse_into_itself(moving, parent)
+            if parent.depth() + 1 + moving.height() > MAX_DEPTH:
+                raise refusal(errno.ENAMETOOLONG)
+        _refuse_replacing(moving, replaced)
+        was, new = source.path(name), parent.path(new_name)
+        if replaced is not None:
+            parent.remove(new_name)
+        del source.names[name]
+        parent.names[new_name] = moving
+        if isinstance(moving, MemoryDirectory):
+            moving.above, moving.name = parent, new_name
+        elif isinstance(moving, MemoryFile) and moving.account.path == was:
+            moving.account.path = new
+        self.tree.meter.losses.move(was, new)
+        source.touch()
+        parent.touch()
+
+    def entries(self) -> list[Entry]:
+        """Its entries."""
+        return [Entry(name, node.inode, node.kind) for name, node in self.names.items()]
+
+    def put(self, name: bytes, node: _MemoryNode) -> None:
+        """Have something new in it."""
+        if self.depth() >= MAX_DEPTH:
+            raise refusal(errno.ENAMETOOLONG)
+        meter = self.tree.meter
+        meter.allow_entry()
+        meter.count_entries(1)
+        self.names[name] = node
+        self.touch()
+
+    def remove(self, name: bytes) -> None:
+        """Take a name away; a file without a name keeps its room until it is closed."""
+        meter = self.tree.meter
+        path = self.path(name)
+        node = self.names.pop(name)
+        node.links -= 1
+        self.touch()
+        meter.losses.forget(path)
+        if not isinstance(node, MemoryFile):
+            meter.count_entries(-1)
+            return
+        if node.account.path == path:
+            node.account.path = None
+        meter.unnamed(node.account)
+        if node.account.handles == 0 and node.account.names == 0:
+            meter.released(node.account)
+
+    def depth(self) -> int:
+        """How many directories lie above it."""
+        count, here = 0, self.above
+        while here is not None:
+            count, here = count + 1, here.above
+        return count
+
+    def height(self) -> int:
+        """How many levels of names lie below it."""
+        levels, here = 0, [self]
+        while here:
+            below = [node for each in here for node in each.names.values()]
+            levels += 1 if below else 0
+            here = [node for node in below if isinstance(node, MemoryDirectory)]
+        return levels
+
+    # ---------------------------------------------------------- paths
+
+    def _same_tree(self, other: Directory) -> MemoryDirectory:
+        if not isinstance(other, MemoryDirectory) or other.tree is not self.tree:
+            raise refusal(errno.EXDEV)
+        return other
+
+    def _new(self, path: bytes) -> tuple[MemoryDirectory, bytes]:
+        _ = self.tree.meter
+        parent, name = self._resolve(path, follow=False)
+        if not name or name in parent.names:
+            raise refusal(errno.EEXIST)
+        return parent, name
+
+    def _existing(
+        self, path: bytes, itself: int = errno.EBUSY
+    ) -> tuple[MemoryDirectory, bytes, _MemoryNode]:
+        _ = self.tree.meter
+        parent, name = self._resolve(path, follow=False)
+        if not name:
+            raise refusal(itself)
+        node = parent.names.get(name)
+        if node is None:
+            raise refusal(errno.ENOENT)
+        if path.endswith(b"/") and not isinstance(node, MemoryDirectory):
+            raise refusal(errno.ENOTDIR)
+        return parent, name, node
+
+    def _find(self, path: bytes, *, follow: bool) -> _MemoryNode:
+        parent, name = self._resolve(path, follow=follow)
+        if not name:
+            return parent
+        node = parent.names.get(name)
+        if node is None:
+            raise refusal(errno.ENOENT)
+        if path.endswith(b"/") and not isinstance(node, MemoryDirectory):
+            raise refusal(errno.ENOTDIR)
+        return node
+
+    def _climb(self, here: MemoryDirectory, number: int) -> MemoryDirectory:
+        """The directory above one; the tree is never left, and this only through a link."""
+        if here.above is None or (here is self and number == errno.EPERM):
+            raise refusal(number)
+        return here.above
+
+    def _resolve(self, path: bytes, *, follow: bool) -> tuple[MemoryDirectory, bytes]:
+        """The directory that a path's last name is in, and that name; empty for itself."""
+        if not path:
+            raise refusal(errno.ENOENT)
+        if path.startswith(b"/"):
+            raise refusal(errno.EPERM)
+        left = _parts(path)[::-1]
+        if len(left) > MAX_DEPTH or any(len(part) > _MAX_NAME_BYTES for part in left):
+            raise refusal(errno.ENAMETOOLONG)
+        if names_directory_itself(path):
+            left.insert(0, b".")
+        here, links = self, 0
+        while left:
+            part = left.pop()
+            if part in (b".", b".."):
+                number = errno.ENOENT if links else errno.EPERM
+                here = here if part == b"." else self._climb(here, number)
+                continue
+            node = here.names.get(part)
+            if isinstance(node, MemoryLink) and (left or follow):
+                links += 1
+                if links > _MAX_LINKS:
+                    raise refusal(errno.ELOOP)
+                left += _parts(node.target)[::-1]
+            elif not left:
+                return here, part
+            elif node is None:
+                raise refusal(errno.ENOENT)
+            elif isinstance(node, MemoryDirectory):
+                here = node
+            else:
+                raise refusal(errno.ENOTDIR)
+        return here, b""
+
+
+_MAX_NAME_BYTES: Final = 255
+
+
+def _parts(path: bytes) -> list[bytes]:
+    return [part for part in path.split(b"/") if part not in (b"", b".")]
+
+
+def _refuse_into_itself(moving: MemoryDirectory, parent: MemoryDirectory) -> None:
+    here: MemoryDirectory | None = parent
+    while here is not None:
+        if here is moving:
+            raise refusal(errno.EINVAL)
+        here = here.above
+
+
+def _refuse_replacing(moving: _MemoryNode, replaced: _MemoryNode | None) -> None:
+    if isinstance(replaced, MemoryDirectory):
+        if not isinstance(moving, MemoryDirectory):
+            raise refusal(errno.EISDIR)
+        if replaced.names:
+            raise refusal(errno.ENOTEMPTY)
+    elif replaced is not None and isinstance(moving, MemoryDirectory):
+        raise refusal(errno.ENOTDIR)

@@ -1,0 +1,197 @@
+"""Calls of the C library and of the kernel that Python has no function for. Linux only."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import functools
+import mmap
+import os
+import platform
+import signal
+import threading
+from typing import Any, Final
+
+RESOLVE_NO_MAGICLINKS: Final = 0x02
+RESOLVE_NO_SYMLINKS: Final = 0x04
+RESOLVE_BENEATH: Final = 0x08
+
+_OPENAT2: Final = 437  # the same on every architecture: added after the numbers were unified
+_AT_FDCWD: Final = -100
+_MADV_DONTNEED: Final = 4
+_PROT_READ_WRITE: Final = 0x1 | 0x2
+_MAP_PRIVATE_FIXED: Final = 0x02 | 0x10
+_MAP_FAILED: Final = ctypes.c_void_p(-1).value
+_LARGER_THAN_ANY: Final = 2048
+"""More bytes than a `struct sigaction`, a `pthread_attr_t` or a `ucontext_t` has."""
+
+_STACK_POINTER_AT: Final = {"x86_64": 160, "aarch64": 432}
+"""Where a saved `ucontext_t` has the stack pointer: glibc, sys/ucontext.h."""
+
+_libc: Any = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = (
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_long,
+)
+_libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+_libc.pthread_self.restype = ctypes.c_ulong
+_libc.pthread_getattr_np.argtypes = (ctypes.c_ulong, ctypes.c_void_p)
+
+
+class _OpenHow(ctypes.Structure):
+    _fields_ = (
+        ("flags", ctypes.c_uint64),
+        ("mode", ctypes.c_uint64),
+        ("resolve", ctypes.c_uint64),
+    )
+
+
+class _SymbolInfo(ctypes.Structure):
+    _fields_ = (
+        ("file", ctypes.c_char_p),
+        ("base", ctypes.c_void_p),
+        ("name", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+    )
+
+
+_syscall: Any = ctypes.CDLL(None, use_errno=True).syscall
+_syscall.restype = ctypes.c_long
+_syscall.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t)
+
+
+def openat2(directory: int, path: bytes, flags: int, resolve: int) -> int:
+    """Open a path by `openat2(2)`, closed on exec.
+
+    Raises:
+        OSError: As the kernel answers; EXDEV for a path that would lead out.
+    """
+    how = _OpenHow(flags | os.O_CLOEXEC, 0, resolve)
+    fd: int = _syscall(_OPENAT2, directory, path, ctypes.byref(how), ctypes.sizeof(how))
+    if fd < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return fd
+
+
+@functools.cache
+def has_openat2() -> bool:
+    """Return whether the kernel has `openat2` and lets this process use it."""
+    try:
+        fd = openat2(_AT_FDCWD, b"/", os.O_PATH | os.O_DIRECTORY, RESOLVE_NO_MAGICLINKS)
+    except OSError:
+        return False
+    os.close(fd)
+    return True
+
+
+def map_copy_on_write(address: int, length: int, fd: int) -> None:
+    """Put a file's pages, copied when written to, in the place of memory that is mapped there.
+
+    Raises:
+        OSError: It cannot be mapped; what was there may be lost.
+    """
+    found = _libc.mmap(address, length, _PROT_READ_WRITE, _MAP_PRIVATE_FIXED, fd, 0)
+    if found == _MAP_FAILED or found != address:
+        number = ctypes.get_errno() or errno.ENOMEM
+        raise OSError(number, os.strerror(number))
+
+
+def give_up_pages(address: int, length: int) -> None:
+    """Have pages be what is mapped there, without what was written to them.
+
+    Raises:
+        OSError: The kernel refuses.
+    """
+    if _libc.madvise(address, length, _MADV_DONTNEED) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def own_pages(address: int, length: int) -> bytes:
+    """Which pages are this process's own copies, a byte for each: 1 for those.
+
+    Linux, Documentation/admin-guide/mm/pagemap.rst: present or swapped out, and no page of a file.
+
+    Raises:
+        OSError: The system does not tell.
+    """
+    with open("/proc/self/pagemap", "rb", buffering=0) as file:
+        file.seek(address // mmap.PAGESIZE * 8)
+        highest = file.read(length // mmap.PAGESIZE * 8)[7::8]
+    return bytes(1 if byte & 0xC0 and not byte & 0x20 else 0 for byte in highest)
+
+
+def address_of(mapped: mmap.mmap) -> int:
+    """Where a file is mapped, writable or privately; it stays mapped for good."""
+    return ctypes.addressof(ctypes.c_char.from_buffer(mapped))
+
+
+def copy(target: int, source: int, length: int) -> None:
+    """Copy memory."""
+    ctypes.memmove(target, source, length)
+
+
+def library_of(address: int | None) -> int | None:
+    """The load address of the shared library that holds an address, or None."""
+    info = _SymbolInfo()
+    if not address or not _libc.dladdr(ctypes.c_void_p(address), ctypes.byref(info)):
+        return None
+    base: int | None = info.base
+    return base
+
+
+def signal_handler(number: int) -> int | None:
+    """The address of a signal's handler; None if there is none."""
+    action = (ctypes.c_char * _LARGER_THAN_ANY)()
+    if _libc.sigaction(int(number), None, action) != 0:
+        return None
+    return ctypes.c_void_p.from_buffer(action).value
+
+
+def trap_signals() -> tuple[signal.Signals, ...]:
+    """The signals by which a fault in compiled WebAssembly reaches the engine."""
+    if platform.machine() == "x86_64":
+        return (signal.SIGSEGV, signal.SIGILL, signal.SIGFPE)
+    return (signal.SIGSEGV, signal.SIGILL)
+
+
+class _Stack(threading.local):
+    """The lowest address of this thread's stack, or None before it is known."""
+
+    lowest: int | None = None
+
+
+_stack: Final = _Stack()
+
+
+def stack_left() -> int | None:
+    """How many bytes of native stack this thread has left, or None where that is not known."""
+    offset = _STACK_POINTER_AT.get(platform.machine())
+    if offset is None:
+        return None
+    if _stack.lowest is None:
+        _stack.lowest = _lowest_of_stack()
+    context = (ctypes.c_char * _LARGER_THAN_ANY)()
+    if _stack.lowest is None or _libc.getcontext(context) != 0:
+        return None
+    left = ctypes.c_size_t.from_buffer(context, offset).value - _stack.lowest
+    return left if left >= 0 else None
+
+
+def _lowest_of_stack() -> int | None:
+    attributes = (ctypes.c_char * _LARGER_THAN_ANY)()
+    bottom, size, guard = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_size_t()
+    if _libc.pthread_getattr_np(_libc.pthread_self(), attributes) != 0:
+        return None
+    try:
+        _libc.pthread_attr_getstack(attributes, ctypes.byref(bottom), ctypes.byref(size))
+        _libc.pthread_attr_getguardsize(attributes, ctypes.byref(guard))
+    finally:
+        _libc.pthread_attr_destroy(attributes)
+    return None if bottom.value is None else bottom.value + guard.value

@@ -1,0 +1,143 @@
+"""A prepared interpreter's memory, from which others begin in no time.
+
+The memory lies in a file without a name that cannot be changed any more; an instance maps it, and
+what it writes to is copied page by page. Only the host's own code ever ran in it.
+
+An instance whose turn returned can begin again: its own copies are given up, or, where a turn will
+write to them again, written back, which is quicker. Of an instance only the memory changes: its
+functions and tables are constant, and the one global that is not, the stack pointer, is set back by
+the function that was called, from a local variable that no address reaches.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import re
+import threading
+from typing import Final
+
+from ...event_log import get_logger
+from . import native
+from .engine import Instance
+
+_Range = tuple[int, int]
+"""Where a part of the memory begins, and how many bytes it has."""
+
+_MOST_HOT: Final = 16 << 20
+_NEAR_PAGES: Final = re.compile(rb"\x01(?:\x00{0,4}\x01)*")
+"""Pages that were written to, with the few between them that were not."""
+
+_PIECE: Final = 1 << 16
+_SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL
+
+_log = get_logger("agentforge.sandbox")
+
+
+class Template:
+    """The memory of an instance as it is now, for others to begin with.
+
+    Args:
+        instance: An instance between two calls that has called nothing but the host's own code.
+    """
+
+    def __init__(self, instance: Instance) -> None:
+        memory = instance.memory
+        memory.refresh()
+        self.size: Final = memory.known
+        self._fd = os.memfd_create("sandbox-template", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(self._fd, self.size)
+        for at in range(0, self.size, _PIECE):  # holes where there is nothing but zeros
+            piece = memory.view(at, min(_PIECE, self.size - at))
+            if piece.tobytes().strip(b"\0"):
+                os.pwrite(self._fd, piece, at)
+        fcntl.fcntl(self._fd, fcntl.F_ADD_SEALS, _SEALS)
+        self._whole = mmap.mmap(self._fd, self.size, flags=mmap.MAP_PRIVATE)
+        self._address = native.address_of(self._whole)
+        self._lock = threading.Lock()
+        self._proven: bool | None = None
+        self._restores: bool | None = None
+        self._hot: tuple[_Range, ...] = ()
+        self._cold: tuple[_Range, ...] = ()
+
+    def begin(self, instance: Instance) -> None:
+        """Give a new instance this memory.
+
+        The first is compared as a whole; should it differ, all get copies instead of the mapping.
+
+        Raises:
+            Trapped: It may not have so much memory.
+            OSError: The memory cannot be mapped.
+        """
+        instance.grow(self.size)
+        if self._proven is not False:
+            native.map_copy_on_write(instance.memory.base, self.size, self._fd)
+        if self._proven is None:
+            self._proven = self.is_memory_of(instance)
+            if not self._proven:
+                _log.warning("template.mapping_differs", bytes=self.size)
+        if self._proven is False:
+            self._copy(instance)
+
+    def is_memory_of(self, instance: Instance) -> bool:
+        """Return whether an instance's memory is this, byte for byte."""
+        instance.memory.refresh()
+        memory = instance.memory
+        if memory.known != self.size:
+            return False
+        whole = memoryview(self._whole)
+        return all(
+            whole[at : at + _PIECE] == memory.view(at, min(_PIECE, self.size - at))
+            for at in range(0, self.size, _PIECE)
+        )
+
+    def restore(self, instance: Instance) -> bool:
+        """Give an instance whose turn returned this memory again.
+
+        The first that is restored in a process is compared as a whole; should it differ, none is
+        restored any more.
+
+        Returns:
+            Whether it has it; if not, close it.
+        """
+        instance.memory.refresh()
+        if self._restores is False or not self._proven or instance.memory.known != self.size:
+            return False
+        try:
+            with self._lock:
+                if self._restores is None:
+                    self._learn(instance)
+                for at, length in self._cold:
+                    native.give_up_pages(instance.memory.base + at, length)
+                for at, length in self._hot:
+                    native.copy(instance.memory.base + at, self._address + at, length)
+                if self._restores is None:
+                    self._restores = self.is_memory_of(instance)
+                    if not self._restores:
+                        _log.warning("template.restoring_off", reason="the memory differs")
+        except OSError as error:
+            self._restores = False
+            _log.warning("template.restoring_off", reason=str(error))
+        return bool(self._restores)
+
+    def _learn(self, instance: Instance) -> None:
+        """Take what one turn wrote to for what the next will."""
+        own = native.own_pages(instance.memory.base, self.size)
+        hot = [
+            (found.start() * mmap.PAGESIZE, (found.end() - found.start()) * mmap.PAGESIZE)
+            for found in _NEAR_PAGES.finditer(own)
+        ]
+        if sum(length for _, length in hot) > _MOST_HOT:
+            hot = []
+        cold, at = [], 0
+        for start, length in [*hot, (self.size, 0)]:
+            if start > at:
+                cold.append((at, start - at))
+            at = start + length
+        self._hot, self._cold = tuple(hot), tuple(cold)
+
+    def _copy(self, instance: Instance) -> None:
+        for at in range(0, self.size, _PIECE):
+            piece = instance.memory.view(at, min(_PIECE, self.size - at))
+            os.preadv(self._fd, [piece], at)

