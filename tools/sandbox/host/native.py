@@ -39,6 +39,7 @@ _libc.mmap.argtypes = (
     ctypes.c_long,
 )
 _libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+_libc.memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 _libc.pthread_self.restype = ctypes.c_ulong
 _libc.pthread_getattr_np.argtypes = (ctypes.c_ulong, ctypes.c_void_p)
 
@@ -130,6 +131,11 @@ def own_pages(address: int, length: int) -> bytes:
 def address_of(mapped: mmap.mmap) -> int:
     """Where a file is mapped, writable or privately; it stays mapped for good."""
     return ctypes.addressof(ctypes.c_char.from_buffer(mapped))
+
+
+def are_equal(one: int, other: int, length: int) -> bool:
+    """Return whether two parts of memory hold the same."""
+    return not _libc.memcmp(one, other, length)
 
 
 def copy(target: int, source: int, length: int) -> None:

@@ -30,6 +30,7 @@ _NEAR_PAGES: Final = re.compile(rb"\x01(?:\x00{0,4}\x01)*")
 """Pages that were written to, with the few between them that were not."""
 
 _PIECE: Final = 1 << 16
+_ZEROS: Final = bytes(_PIECE)
 _SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL
 
 _log = get_logger("agentforge.sandbox")
@@ -48,10 +49,12 @@ class Template:
         self.size: Final = memory.known
         self._fd = os.memfd_create("sandbox-template", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(self._fd, self.size)
+        self._data: set[int] = set()
         for at in range(0, self.size, _PIECE):  # holes where there is nothing but zeros
-            piece = memory.view(at, min(_PIECE, self.size - at))
-            if piece.tobytes().strip(b"\0"):
+            piece = memory.view(at, min(_PIECE, self.size - at)).tobytes()
+            if piece != _ZEROS[: len(piece)]:
                 os.pwrite(self._fd, piece, at)
+                self._data.add(at)
         fcntl.fcntl(self._fd, fcntl.F_ADD_SEALS, _SEALS)
         self._whole = mmap.mmap(self._fd, self.size, flags=mmap.MAP_PRIVATE)
         self._address = native.address_of(self._whole)
@@ -86,10 +89,16 @@ class Template:
         memory = instance.memory
         if memory.known != self.size:
             return False
-        whole = memoryview(self._whole)
+        try:
+            own = native.own_pages(memory.base, self.size)
+        except OSError:
+            own = b"\x01" * (self.size // mmap.PAGESIZE)
+        # A hole of the file is only looked at where a page was put in its place: looking at others
+        # would have the system give them memory.
         return all(
-            whole[at : at + _PIECE] == memory.view(at, min(_PIECE, self.size - at))
+            native.are_equal(memory.base + at, self._address + at, min(_PIECE, self.size - at))
             for at in range(0, self.size, _PIECE)
+            if at in self._data or 1 in own[at // mmap.PAGESIZE : (at + _PIECE) // mmap.PAGESIZE]
         )
 
     def restore(self, instance: Instance) -> bool:
