@@ -32,7 +32,8 @@ LIBRARY: Final = "/usr/local/lib"
 RESERVE_BYTES: Final = 5 << 19
 """What is kept of the guest's memory for telling that it is used up."""
 
-_ENTRY: Final = "__agentforge_start__"
+ENTRY: Final = "__agentforge_start__"
+"""The name in `__main__` of what runs a script; it is gone once it runs."""
 
 _DESCRIPTORS: Final = 4
 
@@ -208,7 +209,7 @@ _SETTINGS: Final = {
     "NAME": SCRIPT_NAME,
     "MOUNT": STREAM_MOUNT,
     "LIBRARY": LIBRARY,
-    "ENTRY": _ENTRY,
+    "ENTRY": ENTRY,
     "RESERVE": RESERVE_BYTES,
     "DESCRIPTORS": _DESCRIPTORS,
 }
@@ -290,6 +291,6 @@ class Script:
             keep,
         )
         if not keep:
-            return f"{_ENTRY}(*{arguments!a})"
+            return f"{ENTRY}(*{arguments!a})"
         # The code of earlier turns may have done anything to what it found; bring it all anew.
         return code.turn("start", arguments)

@@ -1,0 +1,112 @@
+"""The own host's template with numpy and pandas: what is quicker by it is otherwise the same."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentforge_sessions.sandbox import ExecutionPolicy, Sandbox, create_sandbox, prepare
+from tests.support.sandbox_hosts import of_the_own_host
+
+# The first test of a machine compiles the interpreter, which takes minutes.
+pytestmark = [pytest.mark.timeout(900), of_the_own_host]
+
+USES = "import pandas as pd\nprint(pd.DataFrame({'a': [1, 2]}).a.sum())"
+LOADED = "import sys\nprint('pandas' in sys.modules)"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _made() -> Iterator[None]:
+    from agentforge_sessions.sandbox import own_interpreter, own_runtime, own_science
+    from agentforge_sessions.sandbox.runtime import ensure_ready
+
+    prepare()
+    before = os.environ.get(own_science.SCIENCE_VARIABLE)
+    os.environ[own_science.SCIENCE_VARIABLE] = "1"
+    science = own_interpreter._science_of(own_runtime.prepared_runtime(ensure_ready()))
+    science.for_script(USES)
+    assert science.wait(600)
+    yield
+    if before is None:
+        del os.environ[own_science.SCIENCE_VARIABLE]
+    else:
+        os.environ[own_science.SCIENCE_VARIABLE] = before
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Sandbox:
+    return create_sandbox(workspace=tmp_path / "w")
+
+
+def test_a_script_that_imports_it_finds_it_there(sandbox: Sandbox) -> None:
+    first = f"{LOADED}\n{USES}"
+    for _ in range(3):
+        result = sandbox.execute(first)
+        assert (result.stdout, result.stderr) == ("True\n3\n", "")
+        assert result.fuel_consumed is not None
+        assert result.fuel_consumed < 100_000_000  # importing it takes 4,000,000,000
+
+
+@pytest.mark.parametrize(
+    "code", [LOADED, "print('pandas' in __import__('sys').modules) # import pandas"]
+)
+def test_a_script_that_does_not_begins_without(sandbox: Sandbox, code: str) -> None:
+    sandbox.execute(USES)
+    for _ in range(4):
+        assert sandbox.execute(code).stdout == "False\n"
+
+
+def test_nothing_of_an_execution_is_left_for_the_next(sandbox: Sandbox) -> None:
+    sandbox.execute(f"{USES}\npd.left = 1\nopen('/tmp/left', 'w').close()")
+    result = sandbox.execute(f"{USES}\nimport os\nprint(hasattr(pd, 'left'), os.listdir('/tmp'))")
+    assert result.stdout == "3\nFalse ['.home']\n"
+
+
+def test_random_numbers_are_new_in_each_execution(sandbox: Sandbox) -> None:
+    code = (
+        "import numpy, random, uuid, tempfile\n"
+        "print(random.random(), numpy.random.rand(), numpy.random.default_rng().random(),\n"
+        "      uuid.uuid4(), tempfile.mktemp())"
+    )
+    said = [sandbox.execute(code).stdout.split() for _ in range(3)]
+    assert len({each for line in said for each in line}) == 15
+
+
+def test_the_policys_environment_and_memory_hold(tmp_path: Path) -> None:
+    policy = ExecutionPolicy(environment={"MINE": "1"}, memory_bytes=256 << 20)
+    sandbox = create_sandbox(workspace=tmp_path / "w", policy=policy)
+    result = sandbox.execute(
+        f"{USES}\nimport os\nprint(os.environ['MINE'], 'MPLBACKEND' in os.environ)"
+    )
+    assert result.stdout == "3\n1 False\n"
+    assert sandbox.execute(f"{USES}\nbytearray(300 << 20)").trapped == "memory"
+
+
+def test_a_policy_with_less_memory_than_it_has_goes_without(tmp_path: Path) -> None:
+    policy = ExecutionPolicy(memory_bytes=64 << 20)
+    sandbox = create_sandbox(workspace=tmp_path / "w", policy=policy)
+    result = sandbox.execute(f"{LOADED}\nif 0:\n    import pandas")
+    assert result.stdout == "False\n"
+
+
+def test_a_process_may_end_while_it_is_being_made(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys\n"
+            "from agentforge_sessions.sandbox import create_sandbox\n"
+            "sandbox = create_sandbox(workspace=sys.argv[1])\n"
+            "print(sandbox.execute('if 0:\\n    import pandas\\nprint(1)').stdout)\n",
+            tmp_path / "w",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1\n\n", "")
