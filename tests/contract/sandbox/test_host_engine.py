@@ -379,3 +379,41 @@ def test_numbers_of_descriptors_are_used_again_and_bounded(tmp_path: Path) -> No
         assert probe.open(b"f") == (0, 5)
         assert probe.call("fd_close", 99) == BADF
         probe.close()
+
+
+@pytest.mark.parametrize("length", [0, 1, 23, 24, 25, 26, 50, 51, 1000])
+def test_a_listing_writes_what_fits_and_nothing_else(tmp_path: Path, length: int) -> None:
+    for name in ("a", "bb"):
+        (tmp_path / name).write_text("x")
+    with served(tmp_path) as tree:
+        probe = Probe([("/app", tree.root)])
+        mark = b"\xaa" * 1200
+        probe.put(mark, PAGE)
+        assert probe.call("fd_readdir", 3, PAGE, 1000, 0, 64) == 0
+        whole = bytes(probe.instance.memory.view(PAGE, probe.u32(64)))
+        probe.put(mark, PAGE)
+        assert probe.call("fd_readdir", 3, PAGE, length, 0, 64) == 0
+        used = probe.u32(64)
+        assert used == min(length, len(whole))
+        assert bytes(probe.instance.memory.view(PAGE, 1200)) == whole[:used] + mark[used:]
+        assert whole[21:24] == bytes(3)  # what pads the first record
+        probe.close()
+
+
+def test_a_listing_goes_on_where_a_cookie_says(tmp_path: Path) -> None:
+    for i in range(9):
+        (tmp_path / str(i)).write_text("x")
+    with served(tmp_path) as tree:
+        probe = Probe([("/app", tree.root)])
+        names, cookie = [], 0
+        while True:
+            assert probe.call("fd_readdir", 3, PAGE, 60, cookie, 64) == 0
+            record = bytes(probe.instance.memory.view(PAGE, probe.u32(64)))
+            if len(record) < 24:
+                break
+            cookie, _, length, _ = struct.unpack_from("<QQIB", record)
+            names.append(record[24 : 24 + length])
+        assert sorted(names) == [b".", b"..", *(b"%d" % i for i in range(9))]
+        assert probe.call("fd_readdir", 3, PAGE, 60, (1 << 64) - 1, 64) == 0
+        assert probe.u32(64) == 0
+        probe.close()
