@@ -361,7 +361,7 @@ class _Stop:
 
     def __init__(self, cancel: threading.Event | None) -> None:
         self._own = threading.Event()
-        self._events = [self._own] if cancel is None else [self._own, cancel]
+        self._cancel = cancel or self._own
 
     def set(self) -> None:
         """End it."""
@@ -369,7 +369,7 @@ class _Stop:
 
     def is_set(self) -> bool:
         """Return whether it is to end."""
-        return any(event.is_set() for event in self._events)
+        return self._own.is_set() or self._cancel.is_set()
 
 
 def _lost(meter: Meter | None, prefix: str) -> list[LostWrite]:
