@@ -32,7 +32,7 @@ WORDS: Final = (
     "100 of 100 tokens used (100 %)",
     "1da7a45e: the agent asks: How wide?",
 )
-texts = st.sampled_from(WORDS) | st.none() | hostile_texts
+texts = st.sampled_from((*WORDS, "0", "1,000", "V0")) | st.none() | hostile_texts
 ACTIONS: Final = (
     *("session_created", "session_paused", "session_resumed", "session_completed"),
     *("session_aborted", "phase_advanced", "phase_retried", "phase_succeeded", "phase_failed"),
@@ -69,22 +69,26 @@ def unchanged(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def decided(found: dict[str, Any], *, notes: int = 0) -> dict[str, Any]:
-    """Return all that is no prose, and in its place how much there is of it."""
+    """Return all that is no prose, and in its place how much there is of it.
+
+    Of the page only what no text can imitate is read: the text is escaped, so it holds no tag.
+    """
     accounts = dict(found["accounts"])
     page = accounts.pop("report")
     del accounts["briefing"]
     history = accounts.pop("history")
     for name in ("charges", "extensions"):
         accounts[name] = sorted(one for one in accounts[name] if one)
+    lines = [re.findall(r"V([0-9.]+)", path) for path in re.findall(r'<path d="([^"]*)"', page)]
     return {
         **accounts,
         "outcome": found["outcome"],
         "prompts": len(found["prompts"]),
         "entries": len(history) - notes,
         "facts": re.sub(r"<dt>(?:Revision|Last change)</dt>.*?</dd>", "", page.split("</dl>")[0]),
-        "heights": [height for height, _ in groupby(re.findall(r"V([0-9.]+)", page))],
+        "heights": [height for line in lines for height, _ in groupby(line)],
         "bars": re.findall(r'<rect class="(\w+)" x="[0-9.]+" y="(\d+)"', page),
-        "tokens": re.findall(r"<td>([0-9,]+)</td>", page),
+        "tokens": re.findall(r"<td>([0-9,]+)</td></tr>", page),
     }
 
 
