@@ -6,7 +6,6 @@ import json
 import os
 import random
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,12 +31,6 @@ LONGEST_LIFE_S = 0.12
 KILLED = -9
 # Less than the ten seconds after which a change gives up.
 ONE_WAIT_S = 9.0
-
-
-@pytest.fixture
-def nursery() -> Iterator[Nursery]:
-    with Nursery() as one:
-        yield one
 
 
 def all_of(sessions: QuestionSessions) -> dict[str, QuestionSession]:
