@@ -357,6 +357,8 @@ def test_kit_is_imported_as_it_was_compiled(gates: SandboxGates) -> None:
     assert json.loads(execution.report) == ["/kit/pytest/__init__.py", []]
 
 
+@pytest.mark.soak
+@pytest.mark.skipif(not SOAKING, reason="as on a machine on which no gate ever ran")
 def test_kit_that_was_not_compiled_is_compiled_by_the_next_one(
     gates: SandboxGates, tmp_path: Path
 ) -> None:
