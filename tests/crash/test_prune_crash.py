@@ -9,7 +9,6 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -33,12 +32,6 @@ STEPS = dict.fromkeys(MODES, 1) if SOAKING else {"removed": 11, "trashed": 11, "
 """At every so many of the system calls it is killed, and at the last."""
 DAY_S = 86_400.0
 _LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
-
-
-@pytest.fixture
-def nursery() -> Iterator[Nursery]:
-    with Nursery() as one:
-        yield one
 
 
 class Place:

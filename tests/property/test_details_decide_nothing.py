@@ -41,21 +41,27 @@ ACTIONS: Final = (
     *("questions_answered", "question_rejected", "question_timed_out", "question_abandoned"),
     *("inputs_placed", "retry_reason"),
 )
-GROUNDS: Final = Path(mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
+
+
+@cache
+def grounds() -> Path:
+    """Make the directory of the sessions, once."""
+    return Path(mkdtemp(dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _grounds() -> Any:
     yield
-    shutil.rmtree(GROUNDS, ignore_errors=True)
+    shutil.rmtree(grounds(), ignore_errors=True)
+    grounds.cache_clear()
 
 
 def copy_of(name: str) -> Path:
     """Return a session as the present code makes it, to be changed."""
-    made = GROUNDS / name
+    made = grounds() / name
     if not made.exists():
         MAKERS[name](made / "sessions")
-    copy = GROUNDS / "copy"
+    copy = grounds() / "copy"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(made, copy)
     return copy / "sessions"

@@ -632,7 +632,7 @@ def test_memory_and_disk_are_what_the_model_says_after_every_call() -> None:
     run_state_machine_as_test(
         ManagerMachine,
         settings=settings(
-            max_examples=examples(250),
+            max_examples=examples(375),
             stateful_step_count=40,
             suppress_health_check=[HealthCheck.filter_too_much],
             report_multiple_bugs=False,

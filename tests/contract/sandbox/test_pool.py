@@ -55,11 +55,6 @@ def _fresh_pool() -> Iterator[None]:
     configure_pool(size, restore=True)
 
 
-@pytest.fixture
-def sandbox(tmp_path: Path) -> Sandbox:
-    return create_sandbox(workspace=tmp_path / "w")
-
-
 def ran_in(sandbox: Sandbox, code: str = "1") -> object:
     return sandbox.execute(code).metadata["interpreter"]
 

@@ -190,7 +190,7 @@ def test_after_an_attack_an_interpreter_is_what_it_was_or_ends(again: Seat, atta
     seat = again
     shutil.copy(attack.parent.parent / "attack_kit.py", seat.workspace)
     seat.remember()
-    seat.run(attack.read_text(), argv=[str(seat.workspace.parent)], deadline_s=1.0)
+    seat.run(attack.read_text(), argv=[str(seat.workspace.parent)], deadline_s=0.5)
     if seat.interpreter.restore():
         assert seat.is_what_it_was
         assert seat.run("print('fresh')").stdout == b"fresh\n"

@@ -33,7 +33,8 @@ from agentforge_sessions.sandbox import (
     restore_session,
 )
 from tests.support.filesystem import nth_of
-from tests.support.prune_sites import Recorder, Site, outside_of, size_of, tree_of
+from tests.support.prune_sites import Site, outside_of, size_of, tree_of
+from tests.support.recorder import Recorder
 
 
 def prune(site: Site, policy: RetentionPolicy, **options: object) -> PruneResult:

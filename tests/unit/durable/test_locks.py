@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.durable import DirectoryLock, LockTimeout, OsFileSystem, WriteError
+from tests.support.clock import SleptClock
 from tests.support.filesystem import FaultyFileSystem
 
 ROOT = Path(__file__).parents[3]
@@ -25,21 +26,6 @@ sys.stdin.read()
 """
 
 
-class Time:
-    """A clock that moves when somebody sleeps."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-        self.pauses: list[float] = []
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.pauses.append(seconds)
-        self.now += seconds
-
-
 def test_only_one_owner_at_a_time_between_threads(tmp_path: Path) -> None:
     fs = OsFileSystem()
     inside = 0
@@ -50,7 +36,8 @@ def test_only_one_owner_at_a_time_between_threads(tmp_path: Path) -> None:
     def work() -> None:
         nonlocal inside, most, turns
         for _ in range(40):
-            with DirectoryLock(fs, tmp_path):
+            # Nobody is promised a turn before the others have had all of theirs.
+            with DirectoryLock(fs, tmp_path, timeout_s=60):
                 with guard:
                     inside += 1
                     most = max(most, inside)
@@ -69,7 +56,7 @@ def test_only_one_owner_at_a_time_between_threads(tmp_path: Path) -> None:
 
 
 def test_a_held_lock_times_out_after_the_time_that_was_given(tmp_path: Path) -> None:
-    time = Time()
+    time = SleptClock()
     fs = FaultyFileSystem()
     with DirectoryLock(OsFileSystem(), tmp_path):
         waiting = DirectoryLock(

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -40,7 +39,7 @@ from agentforge_sessions.prune.private_directory import (
 )
 from agentforge_sessions.sandbox import SandboxTarget
 from tests.support.filesystem import Call
-from tests.support.prune_sites import Site, outside_of, tree_of
+from tests.support.prune_sites import Site, locked, outside_of, tree_of
 
 OLD = RetentionPolicy(max_age_hours=24)
 OTHER = 12_345
@@ -83,16 +82,6 @@ def unix_socket(path: Path) -> None:
 
 PLANTS = [link_outside, link_to_the_root, dangling, plain_file, os.mkfifo, unix_socket]
 Plant = Callable[[Path], None]
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    fd = os.open(path, os.O_RDONLY)
-    fcntl.flock(fd, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        os.close(fd)
 
 
 # ---------------------------------------------------------------- made

@@ -34,6 +34,7 @@ from agentforge_sessions.sandbox.session_metadata import (
     parse_metadata,
     touch_session_metadata,
 )
+from tests.support.recorder import Recorder
 
 S = "abc-123"
 NOW = datetime(2025, 11, 22, 14, 22, 18, 987654, tzinfo=UTC)
@@ -44,17 +45,6 @@ GOOD: dict[str, object] = {
     "version": 1,
 }
 CREATED = datetime(2025, 11, 22, 10, 15, 30, 123456, tzinfo=UTC)
-
-
-class Recorder:
-    def __init__(self) -> None:
-        self.told: list[tuple[str, str, dict[str, object]]] = []
-
-    def info(self, event: str, **fields: object) -> None:
-        self.told.append(("info", event, fields))
-
-    def warning(self, event: str, **fields: object) -> None:
-        self.told.append(("warning", event, fields))
 
 
 @pytest.fixture

@@ -33,20 +33,10 @@ from agentforge_sessions.sandbox.session_files import OsSessionFileSystem
 from agentforge_sessions.sandbox.workspace_leftovers import EVERY_S, sweep_now_and_then
 from agentforge_sessions.sandbox.workspace_lock import claim
 from tests.support.listing import names_in
+from tests.support.recorder import Recorder
 
 NAME = ".metadata.json"
 NOW = datetime(2025, 11, 22, 14, 22, 18, 987654, tzinfo=UTC)
-
-
-class Recorder:
-    def __init__(self) -> None:
-        self.told: list[tuple[str, str, dict[str, object]]] = []
-
-    def info(self, event: str, **fields: object) -> None:
-        self.told.append(("info", event, fields))
-
-    def warning(self, event: str, **fields: object) -> None:
-        self.told.append(("warning", event, fields))
 
 
 @pytest.fixture
