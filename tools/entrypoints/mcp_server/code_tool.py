@@ -44,14 +44,14 @@ class CodeTool:
     Attributes:
         store: Where the sessions are.
         workers: Where the code runs.
+        make_executor: Makes what runs the code of a call.
         clock: The time.
-        make_executor: Makes what runs the code of a call; the sandbox if None.
     """
 
     store: SessionStore
     workers: Workers
+    make_executor: MakeExecutor
     clock: Clock = utc_now
-    make_executor: MakeExecutor | None = None
 
     @tool("Run Python in the sandbox", Effect.DESTROYS)
     async def run_code(
@@ -120,20 +120,13 @@ class CodeTool:
                     tokens=tokens or 0,
                     deadline_s=deadline_s,
                     fuel=fuel,
-                    executor=self._executor(token),
+                    executor=self.make_executor(token),
                     clock=self.clock,
                 ),
                 stop=token.cancel,
             )
         made = self._result(run, output_chars)
         return answer(made, _text(made, run.result))
-
-    def _executor(self, token: CancelToken) -> PhaseExecutor:
-        if self.make_executor is not None:
-            return self.make_executor(token)
-        from ...bootstrap import SandboxPhaseExecutor
-
-        return SandboxPhaseExecutor(self.store, kept=0, cancel=token)
 
     def _result(self, run: Run, limit: int) -> gives.RunCodeResult:
         result = run.result

@@ -6,6 +6,7 @@ import logging
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
@@ -13,7 +14,7 @@ import anyio
 from anyio.abc import TaskStatus
 from attrs import frozen
 
-from ...adapters.question_channel import open_questions
+from ...bootstrap import build_executor, open_questions
 from ...clock import utc_now
 from ...event_log import get_logger
 from ...harness import Clock, SessionStore
@@ -111,7 +112,14 @@ def all_tools(
     sessions = SessionTools(store=kept.sessions, workers=threads, clock=clock)
     made = {
         ToolSet.SESSIONS: (*tools_of(sessions), *tools_of(RecordingTools(sessions))),
-        ToolSet.CODE: tools_of(CodeTool(store=kept.sessions, workers=threads, clock=clock)),
+        ToolSet.CODE: tools_of(
+            CodeTool(
+                store=kept.sessions,
+                workers=threads,
+                make_executor=partial(build_executor, kept.sessions),
+                clock=clock,
+            )
+        ),
         ToolSet.QUESTIONS: QuestionTools(
             sessions=kept.questions, workers=threads, teller=kept.teller
         ).tools(),
