@@ -13,11 +13,10 @@ from ...harness import (
     PhaseResult,
     SessionConflict,
     SessionContext,
-    SessionManager,
-    SessionNotFound,
     SessionStore,
 )
 from ...result import Failure, Success, attempt
+from .session_tools import lead
 
 _log = get_logger("agentforge.mcp")
 
@@ -95,31 +94,12 @@ def run_recorded(
 ) -> Run:
     """Run code as work of its session's phase, and return its result even if it is not recorded.
 
-    Args:
-        store: Where the session is.
-        session_id: Which it is.
-        code: The code.
-        tokens: What to charge the session's budget with.
-        deadline_s: Wall-clock seconds it may run.
-        fuel: Instructions it may execute.
-        executor: Runs it.
-        clock: The time.
-
     Raises:
         SessionNotFound: There is no such session. As with every other error, no code ran.
     """
     remembering = _Remembering(executor)
-    manager = SessionManager(store, executor=remembering, clock=clock)
-    session = manager.load(session_id)
-    if session is None:
-        raise SessionNotFound(session_id, path=store.base_path)
-    outcome = attempt(
-        manager.run_phase,
-        code,
-        tokens=tokens,
-        deadline_s=deadline_s,
-        fuel=fuel,
-    )
+    manager, session = lead(store, session_id, clock=clock, executor=remembering)
+    outcome = attempt(manager.run_phase, code, tokens=tokens, deadline_s=deadline_s, fuel=fuel)
     if isinstance(outcome, Success):
         return Run(session=session, result=outcome.value)
     if remembering.result is None:
