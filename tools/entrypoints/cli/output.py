@@ -70,6 +70,13 @@ class Output:
 
     # --------------------------------------------------------------------------------- people
 
+    def outcome(self, payload: Document, text: str) -> None:
+        """Write what a command did: the one document for programs, or a line for people."""
+        if self.json:
+            self.document(payload)
+        else:
+            self.line(text)
+
     def line(self, text: str = "") -> None:
         """Write one line, made safe."""
         self._write(f"{safe(text)}\n")
