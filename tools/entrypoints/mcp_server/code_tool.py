@@ -116,10 +116,9 @@ class CodeTool:
                 lambda: run_recorded(
                     self.store,
                     session_id,
-                    code,
-                    tokens=tokens or 0,
-                    deadline_s=deadline_s,
-                    fuel=fuel,
+                    lambda manager: manager.run_phase(
+                        code, tokens=tokens or 0, deadline_s=deadline_s, fuel=fuel
+                    ),
                     executor=self.make_executor(token),
                     clock=self.clock,
                 ),
