@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.bootstrap import SandboxPhaseExecutor, build_manager, build_runner
+from agentforge_sessions.adapters.sandbox_executor import SandboxPhaseExecutor
+from agentforge_sessions.bootstrap import build_manager, build_runner
 from agentforge_sessions.harness import (
     PhaseExecutor,
     PhaseResult,

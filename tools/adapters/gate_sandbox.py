@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
 
-from ..harness import PhaseResult
 from ..workflows.gate_port import GateExecution, GatePlaces, GateUnavailable
 from .gate_kit import KIT, SERVE_KIT, prepare_kit
+from .phase_result import phase_result
 
 if TYPE_CHECKING:
     from ..sandbox import ExecutionPolicy
@@ -85,19 +85,7 @@ class SandboxGates:
                 result = sandbox.execute(code, timeout=deadline_s)
             left = _read(workspace / report)
         return GateExecution(
-            result=PhaseResult(
-                success=result.success,
-                exit_code=result.exit_code,
-                trapped=result.trapped,
-                stdout=result.stdout,
-                stderr=result.stderr,
-                truncated=result.truncated,
-                duration_s=result.duration_s,
-                fuel_consumed=result.fuel_consumed,
-                files_created=result.files_created,
-                files_modified=result.files_modified,
-                files_deleted=result.files_deleted,
-            ),
+            result=phase_result(result),
             report=left,
         )
 

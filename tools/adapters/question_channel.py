@@ -12,7 +12,6 @@ import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from attrs import evolve
 
@@ -28,7 +27,6 @@ from ..harness import (
 from ..questions import (
     AnswersTimeout,
     Asker,
-    Config,
     InvalidAnswers,
     Option,
     Question,
@@ -45,7 +43,6 @@ from ..questions import (
     current_directory,
     format_user_response,
     load_config,
-    open_sessions,
 )
 
 
@@ -279,22 +276,6 @@ def agents_questions(base_dir: Path | None = None) -> QuestionSessions:
         ),
         session_end=end_of_session,
     )
-
-
-def open_questions(
-    directory: Path | str | None = None, *, config: Config | None = None, **given: Any
-) -> QuestionSessions:
-    """Make the service as it is configured, so that it knows which agent sessions have ended.
-
-    Args:
-        directory: Where the question sessions are; as their configuration says if None.
-        config: The configuration; read if None.
-        **given: More for `QuestionSessions`, as a clock.
-
-    Raises:
-        InvalidConfig: The configuration can't be used.
-    """
-    return open_sessions(directory, config=config, session_end=end_of_session, **given)
 
 
 def end_of_session(directory: Path) -> str | None:

@@ -14,7 +14,7 @@ import pytest
 from agentforge_sessions.adapters.gate_kit import prepare_kit
 from agentforge_sessions.adapters.gate_sandbox import SandboxGates
 from agentforge_sessions.harness import PhaseResult
-from agentforge_sessions.sandbox import prepare
+from agentforge_sessions.sandbox import ExecutionPolicy, prepare
 from agentforge_sessions.workflows.agent_workflow import Gate
 from agentforge_sessions.workflows.gate_port import (
     GateExecution,
@@ -316,6 +316,15 @@ def test_own_code_decides_a_script_gate(gates: SandboxGates) -> None:
     verdict = run_gate(gate, GateInput(files={"a.txt": b"bad"}), gates)
     assert (verdict.passed, verdict.summary) == (False, "exit code 1")
     assert "seen bad" in verdict.evidence[0]
+
+
+def test_script_gate_names_the_quota_that_refused_it_something(gates: SandboxGates) -> None:
+    del gates  # which prepared the interpreter
+    small = SandboxGates(ExecutionPolicy(workspace_bytes=1 << 20))
+    gate = Gate(kind="script", code="open('big', 'wb').write(bytes(2 << 20))")
+    verdict = run_gate(gate, GateInput(files={}), small)
+    assert not verdict.passed
+    assert verdict.summary.startswith("exit code 1, quota exceeded: ")
 
 
 def test_kit_is_made_once_and_is_whole(gates: SandboxGates, tmp_path: Path) -> None:

@@ -171,7 +171,6 @@ CODES = {
         "entrypoints.mcp_server.errors.InvalidArguments",
         "entrypoints.mcp_server.errors.McpServerError",
         "entrypoints.mcp_server.http_times.BodyTooSlow",
-        "entrypoints.mcp_server.server.ClientLeft",
         "entrypoints.mcp_server.server.ServerStopping",
         "entrypoints.terminal.drafts.DraftUnreadable",
         "entrypoints.terminal.errors.TerminalError",

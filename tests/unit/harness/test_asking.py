@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.adapters.ask_user import ask_user_tool
 from agentforge_sessions.adapters.question_channel import PersonDesk
-from agentforge_sessions.bootstrap import ask_user_tool, build_manager
+from agentforge_sessions.bootstrap import build_manager
 from agentforge_sessions.harness import (
     InvalidStateTransition,
     NoQuestionDesk,

@@ -18,7 +18,6 @@ from agentforge_sessions.entrypoints.mcp_server import (
     TokenRefused,
     TokenRequired,
 )
-from agentforge_sessions.entrypoints.mcp_server.client_disconnect import exchange_over
 from agentforge_sessions.entrypoints.mcp_server.http import (
     Listeners,
     guarded,
@@ -31,6 +30,7 @@ from agentforge_sessions.entrypoints.mcp_server.http_guard import (
     is_loopback,
     read_token,
 )
+from agentforge_sessions.entrypoints.mcp_server.server import exchange_over
 
 PORT = 8137
 OWN = b"127.0.0.1:8137"

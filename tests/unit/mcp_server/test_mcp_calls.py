@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -401,6 +402,23 @@ async def test_a_session_that_cant_be_read_is_listed_and_hides_none(
         shown = await client.call_tool("session_show", {"session_id": broken})
         assert shown.is_error
         assert "The file was left as it is" in text_of(shown)
+
+
+async def test_the_values_of_an_entry_are_shown_beside_its_words(
+    sessions: SessionTools, store: SessionStore
+) -> None:
+    manager = SessionManager(store)
+    session_id = manager.create(goal="g" * 3_000, initial_phase="red").session_id
+    manager.advance_phase("green")
+    manager.add_history("noted", "a note")
+    async with Client(HarnessServer(tools_of(sessions))) as client:
+        result = await client.call_tool("session_show", {"session_id": session_id})
+    entries = manager.current_session.history  # type: ignore[union-attr]
+    shown = result.structured_content["history"]
+    assert [one["data"] for one in shown][1:] == [json.loads(json.dumps(entries[1].data)), {}]
+    assert shown[1]["data"]
+    assert set(shown[0]["data"]) == set(entries[0].data)
+    assert all(len(str(one)) < 1_100 for one in shown[0]["data"].values())
 
 
 async def test_a_long_history_is_shown_in_part(sessions: SessionTools, store: SessionStore) -> None:

@@ -12,7 +12,8 @@ import pytest
 from attrs import frozen
 from structlog.testing import capture_logs
 
-from agentforge_sessions.adapters.question_channel import PersonDesk, end_of_session, open_questions
+from agentforge_sessions.adapters.question_channel import PersonDesk, end_of_session
+from agentforge_sessions.bootstrap import open_questions
 from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.harness.errors import QuestionWaits
 from agentforge_sessions.questions import (

@@ -50,7 +50,7 @@ QuestionId = Annotated[
 
 def question_sessions(cli: Cli, directory: str | None, *, shared: bool) -> QuestionSessions:
     """Return the question sessions that the options name."""
-    from ...adapters.question_channel import open_questions
+    from ...bootstrap import open_questions
 
     where = questions_directory(directory, shared=shared)
     return open_questions(where, clock=cli.outside.clock)

@@ -16,16 +16,11 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...event_log import get_logger
-from .client_disconnect import mark_exchange
 from .errors import AddressUnavailable
 from .http_guard import Guard, HttpSettings, Refusal, transport_security
 from .http_sessions import HttpSessions
-from .http_times import (
-    HEAD_TIMEOUT_S,
-    BodyTooSlow,
-    in_time,
-    protocol_with,
-)
+from .http_times import HEAD_TIMEOUT_S, BodyTooSlow, in_time, protocol_with
+from .server import mark_exchange
 from .stdio import MAX_MESSAGE_BYTES
 
 PATH: Final = "/mcp"
@@ -90,8 +85,7 @@ def guarded(app: ASGIApp, guard: Guard, listeners: Listeners | None = None) -> A
             return
         refusal = guard.refusal(scope["headers"])
         if refusal is None and scope["path"].rstrip("/") != PATH:
-            told = f"there is nothing here; the server is at {PATH}"
-            refusal = Refusal(404, told, scope["path"])
+            refusal = Refusal(404, f"there is nothing here; the server is at {PATH}", scope["path"])
         if refusal is not None:
             _log.warning(
                 "mcp.request_refused", status=refusal.status, given=refusal.given[:_SHOWN_CHARS]

@@ -45,7 +45,7 @@ class _Mark:
 def tool(
     title: str, effect: Effect = Effect.ADDS, *, open_world: bool = False
 ) -> Callable[[_Method], _Method]:
-    """Make a method a tool: its name, signature and docstring are what clients read.
+    """Mark a method as a tool: its name, signature and docstring are what clients read.
 
     Args:
         title: What people see.

@@ -188,7 +188,7 @@ def _end_unattended(cli: Cli, directory: Path) -> None:
 
     What can't be read or ended is reported by the prune that follows, or stays as it is.
     """
-    from .....adapters.question_channel import open_questions
+    from .....bootstrap import open_questions
     from .....questions import AtomicReadError
 
     with suppress(AtomicReadError):

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from structlog.testing import capture_logs
 
-from agentforge_sessions.entrypoints.mcp_server.abandoned_questions import withdraw_orphans
+from agentforge_sessions.entrypoints.mcp_server.question_tools import withdraw_abandoned
 from agentforge_sessions.questions import QuestionSessions
 
 
 def test_a_directory_that_is_missing_or_unusable_hinders_nobody(tmp_path: Path) -> None:
-    withdraw_orphans(QuestionSessions(tmp_path / "none"))
+    withdraw_abandoned(QuestionSessions(tmp_path / "none"))
     (tmp_path / "file").write_text("")
     with capture_logs() as logs:
-        withdraw_orphans(QuestionSessions(tmp_path / "file"))
+        withdraw_abandoned(QuestionSessions(tmp_path / "file"))
     assert [one["event"] for one in logs] == ["mcp.orphans_not_looked_for"]
