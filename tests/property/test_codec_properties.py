@@ -21,20 +21,22 @@ from agentforge_sessions.harness import (
 )
 from agentforge_sessions.harness.session_codec import (
     HEAD_BYTES,
+    HEAD_RE,
+    SOUND_HEAD_RE,
     SessionEncoder,
     SessionHead,
     SessionStamp,
     decode_head,
+    decode_ours,
     decode_session,
     decode_stamp,
     encode_session,
     encode_text,
+    make_head,
+    session_of,
 )
 from agentforge_sessions.harness.session_document import decode_any
-from agentforge_sessions.harness.session_head import _SOUND_HEAD_RE, HEAD_RE, make_head, session_of
-from agentforge_sessions.harness.session_nodes import Faults
-from agentforge_sessions.harness.session_reader import decode_ours
-from agentforge_sessions.harness.session_scalars import NotOurs
+from agentforge_sessions.harness.session_values import NotOurs
 from tests.support.clock import START
 from tests.support.ids import sid
 from tests.support.sessions import as_plain
@@ -268,7 +270,7 @@ def readers_do_not_contradict(data: bytes) -> bool:
     text = data.decode()
     try:
         careful = decode_any(text, PATH)
-    except (Faults, InvalidSession) as error:
+    except (SessionCorrupted, InvalidSession) as error:
         raise AssertionError(f"only the quick reader takes it: {error}") from error
     assert careful == ours
     assert without_remaining(yaml.safe_load(text)) == without_remaining(as_plain(ours))
@@ -328,7 +330,7 @@ def test_a_head_that_is_judged_cheaply_is_one_that_the_domain_takes(choice: dict
 
 
 def test_the_heads_that_we_write_are_judged_cheaply() -> None:
-    assert _SOUND_HEAD_RE.match(encode_session(session_with()).decode()) is not None
+    assert SOUND_HEAD_RE.match(encode_session(session_with()).decode()) is not None
 
 
 def test_the_campaign_of_changed_files_does_reach_the_quick_reader() -> None:
