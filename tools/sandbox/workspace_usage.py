@@ -16,7 +16,7 @@ from typing import Final, Literal
 
 from attrs import frozen
 
-from .workspace import measure_tree
+from .workspace_tree import measure_tree
 
 MARK_ATTRIBUTE: Final = "user.agentforge.execution"
 

@@ -326,20 +326,7 @@ def test_an_input_and_callbacks_need_no_interpreter_of_their_own(sandbox: Sandbo
 def test_the_next_interpreter_is_opened_once_the_workspace_is_free(sandbox: Sandbox) -> None:
     sandbox.execute("1")
     filled()
-    request = checked_request(
-        sandbox.policy,
-        code="1",
-        stdin=None,
-        files=None,
-        inject=None,
-        timeout=None,
-        fuel=None,
-        argv=(),
-        on_stdout=None,
-        on_stderr=None,
-        cancel=None,
-        stateful=False,
-    )
+    request = checked_request(sandbox.policy, stateful=False, code="1")
     with contextlib.ExitStack() as afterwards:
         result = sandbox._execute(request, threading.Event(), afterwards)
         assert result.metadata["interpreter"] == "pool"

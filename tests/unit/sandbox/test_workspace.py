@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.sandbox import WorkspaceError, create_sandbox, open_workspace_file
-from agentforge_sessions.sandbox.workspace import (
+from agentforge_sessions.sandbox.workspace import ensure_workspace, open_workspace
+from agentforge_sessions.sandbox.workspace_tree import (
     Snapshot,
-    ensure_workspace,
     list_files,
     measure_tree,
-    open_workspace,
     take_snapshot,
 )
 from tests.support.descriptors import held_below
