@@ -76,7 +76,7 @@ class Executor(Protocol):
         Raises:
             InputFileError: One of the request's files could not be put into the workspace.
             WorkspaceError: The source of a mount is missing or was replaced.
-            SandboxClosed: The executor was closed.
+            SandboxClosed: The executor was closed, and ended what it kept between executions.
             SandboxUnavailable: No code can be run now.
         """
         ...

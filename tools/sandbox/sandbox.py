@@ -14,7 +14,7 @@ from typing import TypeVar, Unpack
 
 from attrs import evolve
 
-from ..event_log import bound_fields, get_logger
+from ..event_log import bound_fields
 from .errors import SandboxClosed
 from .executor import Execution, Executor, ExecutorSettings, result_without_output
 from .forbidden_workspaces import refuse_trusted
@@ -37,8 +37,6 @@ from .workspace import ensure_workspace
 from .workspace_lock import claim
 
 _T = TypeVar("_T")
-
-_log = get_logger("agentforge.sandbox")
 
 
 class Sandbox:
@@ -63,7 +61,7 @@ class Sandbox:
         policy: ExecutionPolicy,
         settings: SandboxSettings,
         *,
-        logger: EventLogger | None = None,
+        logger: SandboxLogger | EventLogger | None = None,
         facts: Mapping[str, str] | None = None,
         completed: Callable[[SandboxResult], None] | None = None,
     ) -> None:
@@ -84,7 +82,7 @@ class Sandbox:
         self._completed = completed
         self._executor = _executor(workspace, policy, settings)
         self._closed = False
-        self._events: EventLogger = _log if logger is None else logger
+        self._log = SandboxLogger.of(logger)
 
     @property
     def workspace(self) -> Path:
@@ -221,7 +219,7 @@ class Sandbox:
                     changes_complete=True,
                 )
             refuse_trusted(self._workspace, cache)
-            self._log_start(request)
+            self._log.execution_started(self._workspace, request)
             result = self._executor.execute(
                 Execution(
                     request=request,
@@ -229,42 +227,13 @@ class Sandbox:
                     stop=stop,
                     cache=cache,
                     afterwards=afterwards,
-                    events=self._events,
+                    events=self._log,
                 )
             )
-            self._log_completion(result)
+            self._log.execution_completed(result)
             if self._completed is not None:
                 self._completed(result)
             return result
-
-    def _log_start(self, request: Request) -> None:
-        self._events.info(
-            "execution.start",
-            workspace=str(self._workspace),
-            code_bytes=request.code_bytes,
-            stdin_bytes=len(request.stdin),
-            deadline_s=request.deadline_s,
-            fuel_budget=request.fuel,
-        )
-
-    def _log_completion(self, result: SandboxResult) -> None:
-        self._events.info(
-            "execution.complete",
-            workspace=str(self._workspace),
-            success=result.success,
-            exit_code=result.exit_code,
-            trapped=result.trapped,
-            duration_s=round(result.duration_s, 4),
-            fuel_consumed=result.fuel_consumed,
-            files_created=len(result.files_created),
-            files_modified=len(result.files_modified),
-            files_deleted=len(result.files_deleted),
-            changes_complete=result.metadata["changes_complete"],
-            truncated=result.truncated,
-            quota_exceeded=result.metadata["quota_exceeded"],
-            lost_writes=len(result.lost_writes),
-            tool_calls=len(result.tool_calls),
-        )
 
 
 BaseSandbox = Sandbox
@@ -311,7 +280,7 @@ def create_sandbox(
         ensure_workspace(Path(workspace)),
         policy or ExecutionPolicy(),
         settings,
-        logger=None if logger is None else SandboxLogger.of(logger),
+        logger=logger,
     )
 
 

@@ -22,19 +22,18 @@ from ..durable import (
     sweep_discarded,
 )
 from ..durable.tree_removal import DISCARDED_PREFIX, is_discarded
-from .errors import WorkspaceError
+from .errors import PathEscapesWorkspace, WorkspaceError
 from .sandbox_logging import EventLogger, SandboxLogger
-from .session_files import (
+from .session_directory import (
     ABANDONED_AFTER,
     DEFAULT_ROOT,
     INCOMING_PREFIX,
     LOCK_TIMEOUT_S,
     OS_FILES,
-    PathEscapesWorkspace,
     SessionFileSystem,
     random_token,
-    validate_session_id,
 )
+from .session_paths import validate_session_id
 from .workspace_lock import claim
 
 _GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
@@ -59,14 +58,14 @@ def delete_session_workspace(
     """Delete a session's workspace with all it holds; nothing happens if there is none.
 
     Waits for an execution that runs in the workspace, in this process or another, and lets none
-    begin meanwhile. The workspace is renamed out of sight first, so nobody sees half of it. Links
+    begin meanwhile. The workspace is renamed out of sight first, so half of it is never seen. Links
     in it are deleted, never followed. What processes that died left half done in the workspace
     root is swept away on this occasion.
 
     Args:
         session_id: The session.
         workspace_root: The directory the sessions' workspaces are in.
-        logger: Told `session.deleted` if there was a workspace, and `session.swept`.
+        logger: Takes `session.deleted` if there was a workspace, and `session.swept`.
         busy_timeout_s: How long to wait for an execution, in seconds; 0 does not wait.
         clock: Gives the time.
         token: Gives a fresh random text for the name out of sight.
@@ -102,12 +101,12 @@ def delete_session_workspace(
 def _claim_existing(
     held: ExitStack, fs: FileSystem, workspace: Path, timeout_s: float
 ) -> os.stat_result | None:
-    """Claim a workspace for deletion and tell which directory it is; None if there is none."""
+    """Claim a workspace for deletion and return its status; None if there is none."""
     try:
         if not stat.S_ISDIR(fs.stat(str(workspace)).st_mode):
             return None
     except OSError:
-        return None  # what stands in the way is told once the root is locked
+        return None  # what stands in the way is reported once the root is locked
     try:
         fd = held.enter_context(claim(workspace, timeout_s=timeout_s))
     except WorkspaceError as error:
@@ -150,7 +149,7 @@ def sweep_root(
     token: Callable[[], str],
     log: SandboxLogger,
 ) -> None:
-    """Finish what dead processes left, and tell `session.swept`; what resists stays.
+    """Finish what dead processes left, and log `session.swept`; what resists stays.
 
     Args:
         fs: The file system.
@@ -158,7 +157,7 @@ def sweep_root(
         root: Its path, for messages.
         now: The time, aware.
         token: Gives a fresh random text for names out of sight.
-        log: Told what is gone.
+        log: Takes `session.swept`.
     """
     found: list[str] = []
     with suppress(OSError, DurableError):
@@ -185,13 +184,13 @@ def sweep_now_and_then(
     log: SandboxLogger,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Sweep a workspace root unless this process did within `EVERY_S`, or somebody works in it.
+    """Sweep a workspace root unless this process did within `EVERY_S`, or another holds its lock.
 
     Args:
         root: The workspace root.
         clock: Gives the time, aware.
         token: Gives a fresh random text for names out of sight.
-        log: Told what is gone.
+        log: Takes `session.swept`.
         monotonic: The clock that the interval is read from.
     """
     at = monotonic()

@@ -32,22 +32,17 @@ from .sandbox import Sandbox
 from .sandbox_logging import EventLogger, SandboxLogger
 from .sandbox_options import RuntimeType, SandboxOptions, SandboxSettings, checked_settings
 from .session_deletion import sweep_now_and_then
-from .session_files import (
+from .session_directory import (
     DEFAULT_ROOT,
     INCOMING_PREFIX,
     OS_FILES,
     SessionFileSystem,
     close_quietly,
     random_token,
-    validate_session_id,
 )
-from .session_metadata import (
-    METADATA_NAME,
-    ExecutionRecord,
-    create_metadata,
-    format_time,
-    touch_session_metadata,
-)
+from .session_metadata import ExecutionRecord, format_time
+from .session_metadata_file import METADATA_NAME, create_metadata, touch_session_metadata
+from .session_paths import validate_session_id
 from .workspace import ensure_workspace
 
 _ATTEMPTS: Final = 8

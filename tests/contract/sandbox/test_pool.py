@@ -29,10 +29,10 @@ from agentforge_sessions.sandbox import (
     warm_pool,
 )
 from agentforge_sessions.sandbox.interpreter import class_of, open_interpreter
-from agentforge_sessions.sandbox.interpreter_pool import (
+from agentforge_sessions.sandbox.interpreter_pool import InterpreterPool
+from agentforge_sessions.sandbox.process_pool import (
     POOL_VARIABLE,
     RESTORE_VARIABLE,
-    InterpreterPool,
     _restore_from_environment,
     _size_from_environment,
 )

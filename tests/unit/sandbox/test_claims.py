@@ -14,7 +14,7 @@ import pytest
 from agentforge_sessions.sandbox import WorkspaceBusy, WorkspaceError, forget_usage
 from agentforge_sessions.sandbox.forbidden_workspaces import refuse_trusted
 from agentforge_sessions.sandbox.workspace import open_workspace
-from agentforge_sessions.sandbox.workspace_lock import _seats, claim, try_claim
+from agentforge_sessions.sandbox.workspace_lock import _thread_locks, claim, try_claim
 from agentforge_sessions.sandbox.workspace_usage import Usage, UsageBook, usage_book
 from tests.support.descriptors import held_below
 
@@ -46,7 +46,7 @@ def test_a_second_claim_waits_for_the_first_whatever_path_leads_there(tmp_path: 
         order.append("first")
     thread.join()
     assert order == ["first", "second"]
-    assert not _seats
+    assert not _thread_locks
 
 
 def test_a_claim_that_waits_too_long_is_told_who_holds_it(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_free_workspace_is_claimed_without_waiting_and_held_while_it_is_remove
         with try_claim(tmp_path / "away") as again:
             assert again is None
         (tmp_path / "away").rmdir()
-    assert not _seats
+    assert not _thread_locks
     with pytest.raises(WorkspaceError, match="does not exist"), try_claim(workspace):
         pass
 
@@ -138,7 +138,7 @@ def test_an_error_while_a_workspace_is_held_is_not_taken_for_a_busy_one(tmp_path
     with pytest.raises(WorkspaceBusy) as caught, try_claim(tmp_path):
         raise mine
     assert caught.value is mine
-    assert not _seats
+    assert not _thread_locks
 
 
 def test_who_waited_for_a_workspace_that_was_replaced_gets_the_one_that_is_there(
@@ -166,7 +166,7 @@ def test_who_waited_for_a_workspace_that_was_replaced_gets_the_one_that_is_there
         workspace.mkdir()
     thread.join()
     assert got == [workspace.stat().st_ino]
-    assert not _seats
+    assert not _thread_locks
 
 
 def test_a_claim_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_a_claim_leaves_nothing_behind(tmp_path: Path) -> None:
         pass
     assert held_below(tmp_path) == []
     assert os.listdir(tmp_path) == []
-    assert not _seats
+    assert not _thread_locks
 
 
 # ---------------------------------------------------------------- usage

@@ -30,7 +30,7 @@ from agentforge_sessions.sandbox import (
     read_session_metadata,
 )
 from agentforge_sessions.sandbox.session_deletion import EVERY_S, sweep_now_and_then
-from agentforge_sessions.sandbox.session_files import OsSessionFileSystem
+from agentforge_sessions.sandbox.session_directory import OsSessionFileSystem
 from agentforge_sessions.sandbox.workspace_lock import claim
 from tests.support.listing import names_in
 
