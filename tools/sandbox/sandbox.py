@@ -9,7 +9,6 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import TypeVar, Unpack
 
 from attrs import evolve
@@ -116,12 +115,7 @@ class Sandbox:
         """This sandbox; it is closed when the block is left."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Close the sandbox."""
         self.close()
 
@@ -169,7 +163,9 @@ class Sandbox:
             SandboxClosed: The sandbox was closed.
             SandboxUnavailable: This process or machine cannot run guests now.
         """
-        request = checked_request(self._policy, stateful=self.stateful, code=code, **options)
+        request = checked_request(
+            self._policy, stateful=self._settings.stateful, code=code, **options
+        )
         stop = threading.Event()
         with _watching(options, stop), contextlib.ExitStack() as afterwards:
             return self._execute(request, stop, afterwards)
@@ -184,7 +180,9 @@ class Sandbox:
             asyncio.CancelledError: The task was cancelled.
             SandboxError: As for `execute`.
         """
-        request = checked_request(self._policy, stateful=self.stateful, code=code, **options)
+        request = checked_request(
+            self._policy, stateful=self._settings.stateful, code=code, **options
+        )
         stop = threading.Event()
         with _watching(options, stop):
             return await _on_new_thread(functools.partial(self._execute, request, stop), stop)
