@@ -348,7 +348,7 @@ SAID = {
     "no_known_kind": b'{"kind": "strange"}',
     "no_result": b'{"kind": "result", "result": {"trapped": "unheard"}}',
     "no_possible_length": None,
-    # Each of these is refused as one of those above is (`unit/sandbox/test_parts.py`).
+    # Each of these is refused as one of those above is (`unit/sandbox/test_worker_protocol.py`).
     "a_list": b"[]",
     "nothing": b"{}",
     "a_result_without_fields": b'{"kind": "result"}',
