@@ -199,7 +199,7 @@ def prune_kinds(
     from .questions.session_status import SessionStatus
     from .questions.store import DEFAULT_BASE_DIR
     from .sandbox.prune_target import DEFAULT_AGE_HOURS, SandboxTarget
-    from .sandbox.session_files import DEFAULT_ROOT
+    from .sandbox.session_directory import DEFAULT_ROOT
 
     sandboxes = SandboxTarget(DEFAULT_ROOT if workspace_root is None else Path(workspace_root))
     sessions = HarnessTarget(SessionStore(base_path).base_path)

@@ -39,9 +39,10 @@ from ..prune import (
     prune,
     restore_archive,
 )
+from .errors import CorruptedMetadata, UnreadableMetadata
 from .sandbox_logging import EventLogger, SandboxLogger
-from .session_files import ABANDONED_AFTER, DEFAULT_ROOT, INCOMING_PREFIX
-from .session_metadata import CorruptedMetadata, UnreadableMetadata, read_times
+from .session_directory import ABANDONED_AFTER, DEFAULT_ROOT, INCOMING_PREFIX
+from .session_metadata_file import read_times
 
 KIND: Final = "sandbox"
 
@@ -65,7 +66,7 @@ class SandboxTarget:
     guards: Sequence[str] = ()
 
     def owns(self, name: str) -> bool:
-        """Tell whether a name is a session id as `create_session_sandbox` writes it."""
+        """Return whether a name is a session id as `create_session_sandbox` writes it."""
         return is_uuid(name)
 
     def stray_age(self, name: str) -> timedelta | None:
@@ -92,13 +93,13 @@ class SandboxTarget:
 
 
 class PruneEvents:
-    """Tells the events of a prune to a sandbox logger. A `prune.PruneObserver`."""
+    """Logs the events of a prune to a sandbox logger. A `prune.PruneObserver`."""
 
     def __init__(self, log: SandboxLogger) -> None:
-        """Tell them to `log`."""
+        """Log them to `log`."""
         self.log: Final = log
         self._log = log.settled()
-        self._is_told = self._log.is_told_info  # ten thousand events that nobody hears take time
+        self._logs_info = self._log.logs_info  # ten thousand events that are not logged take time
 
     def started(self, target: PruneTarget, policy: RetentionPolicy, *, dry_run: bool) -> None:
         """A prune began."""
@@ -115,8 +116,8 @@ class PruneEvents:
         )
 
     def candidate(self, decision: Decision, *, age_hours: float) -> None:
-        """A session is to go."""
-        if not self._is_told:
+        """A session is to be deleted."""
+        if not self._logs_info:
             return
         candidate = decision.candidate
         self._log.prune_candidate(
@@ -127,12 +128,12 @@ class PruneEvents:
         )
 
     def deleted(self, session_id: str, *, size_bytes: int, trashed: bool) -> None:
-        """A session is gone."""
-        if self._is_told:
+        """A session was deleted."""
+        if self._logs_info:
             self._log.prune_deleted(session_id, size_bytes=size_bytes, trashed=trashed)
 
     def failed(self, session_id: str, *, error: str) -> None:
-        """A session is not, or not all, gone."""
+        """A session was not, or not wholly, deleted."""
         self._log.prune_failed(session_id, error=error)
 
     def completed(self, result: PruneResult) -> None:
@@ -153,11 +154,11 @@ class PruneEvents:
 def prune_events(
     kind: str | None = None, logger: SandboxLogger | EventLogger | None = None
 ) -> PruneEvents:
-    """Make an observer that tells `session.prune.started` and the other events of a prune.
+    """Make an observer that logs `session.prune.started` and the other events of a prune.
 
     Args:
         kind: What kind of sessions it is about, for every event; left out if None.
-        logger: Told them; the library's own if None.
+        logger: Takes them; the library's own if None.
     """
     log = SandboxLogger.of(logger)
     return PruneEvents(log if kind is None else log.bind(kind=kind))
@@ -186,8 +187,8 @@ def prune_sessions(
         older_than_hours: Sessions whose last success is longer ago than this go; hours, 0 or more.
             With 0, all that are dated. Refused beside `policy`, which has an age of its own.
         workspace_root: The directory the sessions' workspaces are in; `workspace` if None.
-        dry_run: Only tell what would be done.
-        logger: Told `session.prune.started`, `.candidate`, `.skipped`, `.deleted`, `.failed` and
+        dry_run: Only return what would be done.
+        logger: Takes `session.prune.started`, `.candidate`, `.skipped`, `.deleted`, `.failed` and
             `.completed`; structlog's own if None.
         policy: Other rules than age, or several.
         max_deletions: Delete at most this many, the oldest; of it and the policy's, the smaller.
@@ -256,8 +257,8 @@ def archive_sessions(
         older_than_hours: Sessions whose last success is longer ago than this go; hours.
         archive_path: The directory the archives are written to; made if missing.
         workspace_root: The directory the sessions' workspaces are in; `workspace` if None.
-        dry_run: Only tell what would be done.
-        logger: Told the events of a prune.
+        dry_run: Only return what would be done.
+        logger: Takes the events of a prune.
         level: The compression level of zstd, 1 to 19.
         clock: Gives the time in the archives' names; the system's if None.
         outside: Time, chance and the file system; the real ones if None.

@@ -87,7 +87,7 @@ class Room:
         limit = Usage(bytes=self.quota.workspace_bytes, entries=self.quota.workspace_files)
         wrong = self._short_of(self._book, limit, more_bytes, more_entries)
         if wrong is not None and not self._recounted:
-            # Others may have made room: count once more before the guest is told otherwise.
+            # Others may have made room: count once more before the guest is refused.
             self._recounted = True
             self._book.forget()
             wrong = self._short_of(self._book, limit, more_bytes, more_entries)

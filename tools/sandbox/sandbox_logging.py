@@ -1,27 +1,30 @@
-"""The events of sandbox sessions, told to a structlog logger."""
+"""The events of executions and of sandbox sessions, for a structlog logger."""
 
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Protocol
 
 from ..event_log import get_logger
+from .request import Request
+from .result import SandboxResult
 
 
 class EventLogger(Protocol):
     """What a structlog logger offers and the sessions need."""
 
     def info(self, event: str, **fields: object) -> object:
-        """Tell an event of ordinary life."""
+        """Log an event of ordinary life."""
         ...
 
     def warning(self, event: str, **fields: object) -> object:
-        """Tell an event somebody should look at."""
+        """Log an event that needs a look."""
         ...
 
 
 class SandboxLogger:
-    """Tells what happens to sessions, each event with the fields it always has.
+    """Logs what happens to executions and sessions, each event with the fields it always has.
 
     Fields that were bound go into every event, before the event's own. No event holds code,
     output or the content of a file. docs/sandbox-sessions.md has the table of events.
@@ -52,18 +55,49 @@ class SandboxLogger:
         return self if bind is None else type(self)(bind(), **self._bound)
 
     @property
-    def is_told_info(self) -> bool:
-        """Whether events of ordinary life are heard at all, as far as the logger says."""
-        asked = getattr(self._logger, "is_enabled_for", None)
-        return asked is None or bool(asked(logging.INFO))
+    def logs_info(self) -> bool:
+        """Whether events of ordinary life are logged at all, as far as the logger says."""
+        is_enabled = getattr(self._logger, "is_enabled_for", None)
+        return is_enabled is None or bool(is_enabled(logging.INFO))
 
     def info(self, event: str, **fields: object) -> None:
-        """Tell an event of ordinary life."""
+        """Log an event of ordinary life."""
         self._logger.info(event, **{**self._bound, **fields})
 
     def warning(self, event: str, **fields: object) -> None:
-        """Tell an event somebody should look at."""
+        """Log an event that needs a look."""
         self._logger.warning(event, **{**self._bound, **fields})
+
+    def execution_started(self, workspace: Path, request: Request) -> None:
+        """An execution has its workspace, and begins."""
+        self.info(
+            "execution.start",
+            workspace=str(workspace),
+            code_bytes=request.code_bytes,
+            stdin_bytes=len(request.stdin),
+            deadline_s=request.deadline_s,
+            fuel_budget=request.fuel,
+        )
+
+    def execution_completed(self, result: SandboxResult) -> None:
+        """An execution ended."""
+        self.info(
+            "execution.complete",
+            workspace=str(result.workspace_path),
+            success=result.success,
+            exit_code=result.exit_code,
+            trapped=result.trapped,
+            duration_s=round(result.duration_s, 4),
+            fuel_consumed=result.fuel_consumed,
+            files_created=len(result.files_created),
+            files_modified=len(result.files_modified),
+            files_deleted=len(result.files_deleted),
+            changes_complete=result.metadata["changes_complete"],
+            truncated=result.truncated,
+            quota_exceeded=result.metadata["quota_exceeded"],
+            lost_writes=len(result.lost_writes),
+            tool_calls=len(result.tool_calls),
+        )
 
     def session_created(self, session_id: str, *, workspace_path: str) -> None:
         """A workspace was made for a session."""
@@ -78,7 +112,7 @@ class SandboxLogger:
         self.info("session.deleted", session_id=session_id)
 
     def swept(self, workspace_root: str, *, count: int, names: list[str]) -> None:
-        """What dead processes had left half made or half deleted in a root is gone."""
+        """What dead processes had left half made or half deleted in a root was removed."""
         self.info("session.swept", workspace_root=workspace_root, count=count, names=names)
 
     def metadata_created(self, session_id: str, *, created_at: str) -> None:
@@ -90,7 +124,7 @@ class SandboxLogger:
         self.info("session.metadata.updated", session_id=session_id, updated_at=updated_at)
 
     def metadata_repaired(self, session_id: str, *, action: str) -> None:
-        """A session's metadata was made anew because somebody asked for it."""
+        """A session's metadata was made anew on request."""
         self.info("session.metadata.repaired", session_id=session_id, action=action)
 
     def metadata_corrupted(self, session_id: str, *, reason: str) -> None:
@@ -133,7 +167,7 @@ class SandboxLogger:
     def prune_candidate(
         self, session_id: str, *, age_hours: float, size_bytes: int, reasons: list[str]
     ) -> None:
-        """A session is to go."""
+        """A session is to be deleted."""
         self.info(
             "session.prune.candidate",
             session_id=session_id,
@@ -147,13 +181,13 @@ class SandboxLogger:
         self.warning("session.prune.skipped", session_id=session_id, reason=reason, detail=detail)
 
     def prune_deleted(self, session_id: str, *, size_bytes: int, trashed: bool) -> None:
-        """A session is gone, or in the trash."""
+        """A session was deleted, or is in the trash."""
         self.info(
             "session.prune.deleted", session_id=session_id, size_bytes=size_bytes, trashed=trashed
         )
 
     def prune_failed(self, session_id: str, *, error: str) -> None:
-        """A session was to go, and is not, or not all, gone."""
+        """A session was to be deleted, and was not, or not wholly."""
         self.warning("session.prune.failed", session_id=session_id, error=error)
 
     def prune_completed(

@@ -2,7 +2,7 @@
 
 Counting walks the whole tree, so it is done when a guest first makes something grow, and then
 remembered in this process for the workspace's identity. Executions of other processes leave a mark
-on the directory (an extended attribute) that tells this process to count again. Files others write
+on the directory (an extended attribute) that makes this process count again. Files others write
 below the workspace in the meantime are not in the count; before a guest is refused for want of
 room, it is taken anew.
 """
@@ -16,7 +16,7 @@ from typing import Final, Literal
 
 from attrs import frozen
 
-from .workspace import measure_tree
+from .workspace_tree import measure_tree
 
 MARK_ATTRIBUTE: Final = "user.agentforge.execution"
 
@@ -91,7 +91,7 @@ class UsageBook:
         """An execution ended: leave a mark for other processes if anything changed."""
         if not self._changed:
             if self._mark is None:
-                self._usage = None  # an unmarked directory cannot be told from a later one
+                self._usage = None  # an unmarked directory cannot be distinguished from a later one
             return
         mark = secrets.token_bytes(8)
         try:

@@ -33,7 +33,9 @@ from agentforge_sessions.sandbox import (
     create_sandbox,
     create_session_sandbox,
 )
-from agentforge_sessions.sandbox import worker_process as apart_module
+from agentforge_sessions.sandbox import worker_process as worker_module
+from agentforge_sessions.sandbox.worker_executor import WorkerExecutor
+from agentforge_sessions.sandbox.worker_process import WorkerProcess
 from tests.support.descriptors import held
 from tests.support.promptness import soonest, when
 from tests.support.soak import SOAKING
@@ -64,8 +66,13 @@ def new(tmp_path: Path) -> Iterator[Sandbox]:
         yield made
 
 
+def worker_process_of(sandbox: Sandbox) -> WorkerProcess | None:
+    assert isinstance(sandbox._executor, WorkerExecutor)
+    return sandbox._executor.worker
+
+
 def worker_of(sandbox: Sandbox) -> int:
-    worker = sandbox._apart.worker
+    worker = worker_process_of(sandbox)
     assert worker is not None
     return worker.pid
 
@@ -196,7 +203,7 @@ def test_standard_input_output_and_mounts_reach_the_worker(tmp_path: Path) -> No
 
 
 def test_limits_hold_in_the_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apart_module, "GRACE_S", 60)  # a worker that is only slow is kept
+    monkeypatch.setattr(worker_module, "GRACE_S", 60)  # a worker that is only slow is kept
     policy = ExecutionPolicy(memory_bytes=128 << 20, workspace_bytes=1 << 20)
     with create_sandbox(workspace=tmp_path / "w", policy=policy, isolation="process") as sandbox:
         assert sandbox.execute("while True: pass", timeout=0.3).trapped == "deadline"
@@ -272,7 +279,7 @@ def test_a_worker_that_dies_is_a_crash_and_is_replaced(sandbox: Sandbox) -> None
 def test_a_worker_that_hangs_is_killed_soon_after_the_deadline(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(apart_module, "GRACE_S", 0.2)
+    monkeypatch.setattr(worker_module, "GRACE_S", 0.2)
 
     def once() -> float:
         sandbox.execute("1")
@@ -303,7 +310,7 @@ def test_a_worker_that_hangs_is_killed_soon_after_the_deadline(
 def test_a_worker_that_takes_no_message_is_killed_like_one_that_gives_none(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(apart_module, "GRACE_S", 0.2)
+    monkeypatch.setattr(worker_module, "GRACE_S", 0.2)
     more_than_a_socket_holds = "#" * (4 << 20)
     sandbox.execute("1")
     worker = worker_of(sandbox)
@@ -314,7 +321,7 @@ def test_a_worker_that_takes_no_message_is_killed_like_one_that_gives_none(
     assert not is_running(worker)
     sandbox.execute("1")
     stop_now(worker_of(sandbox))
-    token, ours = CancelToken(), sandbox._apart.worker
+    token, ours = CancelToken(), worker_process_of(sandbox)
     assert ours is not None
     person = when(lambda: not_taken(ours._connection), token.cancel)
     result = sandbox.execute(more_than_a_socket_holds, timeout=600, cancel=token)
@@ -326,7 +333,7 @@ def test_a_worker_that_takes_no_message_is_killed_like_one_that_gives_none(
 SAID = {
     "no_result": b'{"kind": "result", "result": {"trapped": "unheard"}}',
     "no_possible_length": None,
-    # Each of these is refused as one of those above is (`unit/sandbox/test_parts.py`).
+    # Each of these is refused as one of those above is (`unit/sandbox/test_worker_protocol.py`).
     "no_message": b"no json",
     "no_known_kind": b'{"kind": "strange"}',
     "a_list": b"[]",
@@ -343,7 +350,7 @@ def test_a_worker_that_says_anything_else_is_a_crash(sandbox: Sandbox, name: str
     said = SAID[name]
     sandbox.execute("1")
     worker = worker_of(sandbox)
-    ours = sandbox._apart.worker
+    ours = worker_process_of(sandbox)
     assert ours is not None
     if said is None:
         ours._reader.feed(b"\0\0\x7f")  # a length no answer has, once its rest is there
@@ -391,7 +398,7 @@ def test_a_worker_ends_with_its_host(tmp_path: Path, end: str) -> None:
             "from agentforge_sessions.sandbox import create_sandbox\n"
             "sandbox = create_sandbox(workspace=sys.argv[1], isolation='process')\n"
             "sandbox.execute('1')\n"
-            "print('worker', sandbox._apart.worker.pid, flush=True)\n" + end,
+            "print('worker', sandbox._executor.worker.pid, flush=True)\n" + end,
             str(tmp_path / "w"),
         ],
         capture_output=True,
@@ -410,7 +417,7 @@ def test_a_worker_that_does_not_start_is_unavailable(
     new: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sandbox = new
-    monkeypatch.setattr(apart_module, "_PROGRAM", "raise SystemExit(3)")
+    monkeypatch.setattr(worker_module, "_PROGRAM", "raise SystemExit(3)")
     count = held()
     with pytest.raises(SandboxUnavailable, match="exit code 3"):
         sandbox.execute("1")

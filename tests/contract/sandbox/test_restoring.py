@@ -66,8 +66,8 @@ class Seat:
         book.begin(root)
         quota = Quota(workspace_bytes=1 << 24, workspace_files=1000, file_bytes=1 << 24)
         files = WorkspaceProvider(root, quota, book)
-        self.interpreter.files.bind(files)
-        self.interpreter.temporary.bind(TemporaryFiles(files.room))
+        self.interpreter.files.target = files
+        self.interpreter.temporary.target = TemporaryFiles(files.room)
         try:
             return self.interpreter.run(
                 Script(source=code, argv=argv),
@@ -79,8 +79,8 @@ class Seat:
                 cancel=None,
             )
         finally:
-            self.interpreter.files.bind(None)
-            self.interpreter.temporary.bind(None)
+            self.interpreter.files.target = None
+            self.interpreter.temporary.target = None
             os.close(root)
 
 

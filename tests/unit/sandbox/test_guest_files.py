@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from agentforge_sessions.sandbox import guest_files as provider_module
 from agentforge_sessions.sandbox.guest_files import (
     MAX_DEPTH,
-    ProviderSwitch,
     WorkspaceProvider,
     is_hidden,
     place_files,
 )
+from agentforge_sessions.sandbox.guest_mounts import ProviderSwitch
 from agentforge_sessions.sandbox.quota import Quota
 from agentforge_sessions.sandbox.workspace import open_workspace
 from agentforge_sessions.sandbox.workspace_usage import Usage, UsageBook
@@ -43,9 +43,8 @@ class Served:
         self.files = WorkspaceProvider(self.fd, quota, self.book)
 
     def lists(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-        changes = self.files.changes.summary()
-        assert changes.complete
-        return changes.created, changes.modified, changes.deleted
+        assert self.files.changes.complete
+        return self.files.changes.lists()
 
 
 @pytest.fixture
@@ -541,7 +540,7 @@ def test_a_switch_serves_what_is_bound(served: Served) -> None:
     assert (switch.stat("/").kind, switch.list("/")) == ("dir", [])
     refused(errno.ENOENT, switch.read, "/keep.txt")
     refused(errno.ENOENT, switch.write, "/x", b"")
-    switch.bind(served.files)
+    switch.target = served.files
     assert switch.read("/keep.txt") == b"keep"
     switch.write("/x", b"1")
     switch.mkdir("/m")
@@ -550,7 +549,7 @@ def test_a_switch_serves_what_is_bound(served: Served) -> None:
     switch.rmdir("/m")
     assert sorted(switch.list("/")) == [("keep.txt", "file"), ("sub", "dir")]
     assert switch.stat("/sub").kind == "dir"
-    switch.bind(None)
+    switch.target = None
     refused(errno.ENOENT, switch.read, "/keep.txt")
 
 

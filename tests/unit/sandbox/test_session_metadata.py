@@ -25,16 +25,16 @@ from agentforge_sessions.sandbox import (
     read_session_metadata,
     repair_session_metadata,
 )
-from agentforge_sessions.sandbox.session_files import OsSessionFileSystem
+from agentforge_sessions.sandbox.errors import UnreadableMetadata
+from agentforge_sessions.sandbox.session_directory import OsSessionFileSystem
 from agentforge_sessions.sandbox.session_metadata import (
     MAX_METADATA_BYTES,
-    UnreadableMetadata,
     encode_metadata,
     format_time,
     parse_metadata,
-    touch_session_metadata,
 )
 from tests.support.recorder import Recorder
+from agentforge_sessions.sandbox.session_metadata_file import touch_session_metadata
 
 S = "abc-123"
 NOW = datetime(2025, 11, 22, 14, 22, 18, 987654, tzinfo=UTC)

