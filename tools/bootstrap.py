@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from attrs import define, frozen
 
 from .harness import (
-    PersonQuestion,
-    PersonReply,
     PhaseResult,
-    QuestionDesk,
+    Question,
+    QuestionChannel,
+    QuestionEnded,
     QuestionWaits,
     SessionManager,
     SessionNotFound,
@@ -30,7 +30,7 @@ from .prune import PruneTarget
 from .workflows import RunObserver, WorkflowRunner
 
 if TYPE_CHECKING:
-    from .adapters.question_channel import PersonDesk
+    from .adapters.question_channel import QuestionSessionChannel
     from .sandbox import CancelToken, ExecutionPolicy, Sandbox
     from .workflows.agent_observer import AgentObserver
     from .workflows.agent_runner import AgentRunner
@@ -298,7 +298,7 @@ def ask_user_tool(
             title: A word or two for lists; the beginning of the prompt if empty.
             multi_select: Whether several may be chosen.
         """
-        question = PersonQuestion(
+        question = Question(
             prompt=prompt,
             title=title or prompt[:24],
             options=options,
@@ -353,30 +353,30 @@ class _LateDesk:
 
     def __init__(self, questions_dir: Path | str | None) -> None:
         self._directory = questions_dir
-        self._made: PersonDesk | None = None
+        self._made: QuestionSessionChannel | None = None
 
     @property
-    def _desk(self) -> PersonDesk:
+    def _desk(self) -> QuestionSessionChannel:
         if self._made is None:
-            from .adapters.question_channel import PersonDesk, open_questions
+            from .adapters.question_channel import QuestionSessionChannel, open_questions
             from .questions import Notifier, load_config
 
             config = load_config()
             sessions = open_questions(self._directory, config=config)
-            teller = Notifier(config.notify, sessions.base_dir, terminal=sys.stderr)
-            self._made = PersonDesk(sessions, teller)
+            notifier = Notifier(config.notify, sessions.base_dir, terminal=sys.stderr)
+            self._made = QuestionSessionChannel(sessions, notify=notifier.notify)
         return self._made
 
     def id_for(self, key: str) -> str:
         return self._desk.id_for(key)
 
-    def check(self, questions: Sequence[PersonQuestion]) -> None:
+    def check(self, questions: Sequence[Question]) -> None:
         self._desk.check(questions)
 
     def put(
         self,
         question_id: str,
-        questions: Sequence[PersonQuestion],
+        questions: Sequence[Question],
         *,
         call_id: str | None,
         session: Path | None = None,
@@ -386,7 +386,7 @@ class _LateDesk:
     def withdraw(self, question_id: str, reason: str) -> None:
         self._desk.withdraw(question_id, reason)
 
-    def wait(self, question_id: str, timeout_s: float | None) -> PersonReply | None:
+    def wait(self, question_id: str, timeout_s: float | None) -> QuestionEnded | None:
         return self._desk.wait(question_id, timeout_s)
 
 
@@ -412,7 +412,7 @@ def build_agent_runner(
     policy: ExecutionPolicy | None = None,
     manager: SessionManager | None = None,
     gates: GateSandbox | None = None,
-    desk: QuestionDesk | None = None,
+    desk: QuestionChannel | None = None,
     observer: AgentObserver | None = None,
     answers_timeout_s: float = 0.0,
 ) -> AgentRunner:
@@ -424,7 +424,7 @@ def build_agent_runner(
         manager: Leads the sessions, and asks a person at its own desk; a new one at `base_path`
             if None.
         gates: Where gates run; the sandbox if None.
-        desk: Where the new manager puts questions to a person, as `QuestionSessionPerson`;
+        desk: Where the new manager puts questions to a person, as `QuestionSessionChannel`;
             without one a run pauses where a person is needed.
         observer: Is told what happens; nobody if None.
         answers_timeout_s: How long to wait for a person's answers before the session pauses for

@@ -327,8 +327,14 @@ class LimitCrossed(BudgetCrossed):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GivenAnswer:
-    """What a person answered to one question: a part of `QuestionAnswered`."""
+class PersonAnswer:
+    """What a person answered to one question: a part of `QuestionAnswered`.
+
+    Attributes:
+        question_index: Which question, from 0.
+        selected: The chosen labels, in the person's order.
+        text: Own words, or None.
+    """
 
     question_index: int
     selected: tuple[str, ...] = ()
@@ -376,20 +382,22 @@ class QuestionNotAsked(HistoryEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuestionEnded(HistoryEvent):
-    """It is known what became of a question.
+    """How questions to a person ended: the reply to who asked, and its entry in the history.
 
     Attributes:
-        question_id: Its id.
+        outcome: "answered", "rejected", "timed_out" or "abandoned".
+        question_id: The id they were asked under.
         reason: Why it was rejected, or ended without an answer, or None.
         text: The answers as a model reads them; empty unless answered.
-        answers: The answers; empty unless answered.
+        answers: The answers; empty unless answered, or when the questions themselves are deleted
+            and an earlier version wrote the history, which has only the text.
     """
 
     outcome: ClassVar[str]
     question_id: str = ""
     reason: str | None = field(default=None, metadata=_QUIET)
     text: str = field(default="", metadata=_QUIET)
-    answers: tuple[GivenAnswer, ...] = field(default=(), metadata=_QUIET)
+    answers: tuple[PersonAnswer, ...] = field(default=(), metadata=_QUIET)
 
     @property
     def sentence(self) -> str:
@@ -455,4 +463,4 @@ EVENTS: Final[Mapping[str, type[HistoryEvent]]] = MappingProxyType(
 QUESTION_ENDINGS: Final[Mapping[str, type[QuestionEnded]]] = MappingProxyType(
     {one.outcome: one for one in _ENDINGS}
 )
-"""What became of a question, and its event."""
+"""How questions end: each outcome, and its event."""

@@ -22,7 +22,7 @@ WORKER = """
 import sys
 import structlog
 from agentforge_sessions.bootstrap import build_manager
-from agentforge_sessions.harness import PersonQuestion
+from agentforge_sessions.harness import Question
 
 structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
 manager = build_manager("sessions")
@@ -30,7 +30,7 @@ if len(sys.argv) > 1:
     manager.load(sys.argv[1])
 else:
     print(manager.create("spec", "clarify").session_id, flush=True)
-question = PersonQuestion(prompt="Which?", title="Which", options=["this", "that"])
+question = Question(prompt="Which?", title="Which", options=["this", "that"])
 reply = manager.ask([question], pause=True, on_waiting=lambda _: print("waits", flush=True))
 print(reply.outcome, *reply.answers[0].selected, flush=True)
 """

@@ -354,9 +354,15 @@ def test_what_is_no_value_is_refused_in_words(sessions: QuestionSessions) -> Non
     assert len(sessions.pending()) == 1
 
 
+def test_an_option_may_be_given_by_its_label() -> None:
+    named = Question(prompt="p", title="t", options=["a", Option(label="b")])
+    assert named == Question(prompt="p", title="t", options=[Option(label="a"), Option(label="b")])
+    assert Question(prompt="p", title="t").options == ()
+
+
 def test_values_tell_everything_that_is_wrong_with_them_at_once() -> None:
     with pytest.raises(InvalidQuestions) as caught:
-        Question(prompt=1, title="\ud800", options=["x"], multi_select=1)  # type: ignore[arg-type]
+        Question(prompt=1, title="\ud800", options=[5], multi_select=1)  # type: ignore[arg-type]
     assert len(caught.value.faults) == 4
     with pytest.raises(InvalidQuestions):
         Question(prompt="p", title="t", options="ab")  # type: ignore[arg-type]
@@ -602,8 +608,7 @@ def test_a_wait_does_not_miss_a_change_in_the_same_tick(base: Path) -> None:
         on_timeout="leave",
         store=sessions.store,
         monotonic=lambda: 0.0,
-        time_out=lambda _: None,
-        abandon=lambda _, __: None,
+        end=lambda _, __, ___: None,
     )
     assert wait.look() is None
     sessions.save_session_answers(session_id, ANSWERS)

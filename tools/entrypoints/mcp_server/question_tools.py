@@ -23,6 +23,7 @@ from ...questions import (
     AnswersTimeout,
     Asker,
     NoAnswers,
+    Notify,
     Option,
     Question,
     QuestionError,
@@ -31,7 +32,6 @@ from ...questions import (
     SessionEnded,
     SessionNotFound,
     SessionStatus,
-    Teller,
     current_directory,
     format_inactive,
     format_pending,
@@ -58,12 +58,12 @@ class QuestionTools:
     Attributes:
         sessions: The question sessions.
         workers: Where what blocks runs.
-        teller: Tells a person of each new question, or None.
+        notify: Notifies a person of each new question, or None.
     """
 
     sessions: QuestionSessions
     workers: Workers
-    teller: Teller | None = None
+    notify: Notify | None = None
 
     @tool("Ask the person", open_world=True)
     async def ask_user_questions(
@@ -193,8 +193,8 @@ class QuestionTools:
     def _after_asking(self, session_id: str) -> None:
         """Tell the person, and tidy up; what goes wrong with it hinders nobody."""
         try:
-            if self.teller is not None:
-                self.teller.tell(self.sessions.get(session_id))
+            if self.notify is not None:
+                self.notify(self.sessions.get(session_id))
         except QuestionError as error:
             _log.warning("mcp.not_told", session_id=session_id, error=str(error))
         withdraw_orphans(self.sessions)

@@ -21,8 +21,8 @@ from ...harness.session_store import DEFAULT_BASE_PATH
 from ...questions import (
     DEFAULT_BASE_DIR,
     Notifier,
+    Notify,
     QuestionSessions,
-    Teller,
     load_config,
 )
 from .abandoned_questions import withdraw_orphans
@@ -68,12 +68,12 @@ class Kept:
     Attributes:
         sessions: The sessions.
         questions: The question sessions.
-        teller: Tells a person of new questions.
+        notify: Notifies a person of new questions.
     """
 
     sessions: SessionStore
     questions: QuestionSessions
-    teller: Teller
+    notify: Notify
 
     @classmethod
     def at(cls, places: Places, *, terminal: TextIO | None = None) -> Kept:
@@ -95,7 +95,7 @@ class Kept:
         return cls(
             sessions=SessionStore(base.absolute()),
             questions=questions,
-            teller=Notifier(config.notify, questions.base_dir, terminal=terminal),
+            notify=Notifier(config.notify, questions.base_dir, terminal=terminal).notify,
         )
 
 
@@ -113,7 +113,7 @@ def all_tools(
         ToolSet.SESSIONS: (*tools_of(sessions), *tools_of(RecordingTools(sessions))),
         ToolSet.CODE: tools_of(CodeTool(store=kept.sessions, workers=threads, clock=clock)),
         ToolSet.QUESTIONS: QuestionTools(
-            sessions=kept.questions, workers=threads, teller=kept.teller
+            sessions=kept.questions, workers=threads, notify=kept.notify
         ).tools(),
     }
     return tuple(
