@@ -341,22 +341,22 @@ def build_manager(
     manager = SessionManager(
         store,
         executor=SandboxPhaseExecutor(store, policy, tools=tools),
-        desk=_LateDesk(questions_dir),
+        desk=_LateChannel(questions_dir),
     )
     if ask_user:
         tools.append(ask_user_tool(manager))
     return manager
 
 
-class _LateDesk:
-    """The desk that the configuration names, made when it is first needed."""
+class _LateChannel:
+    """The channel that the configuration names, made when it is first needed."""
 
     def __init__(self, questions_dir: Path | str | None) -> None:
         self._directory = questions_dir
         self._made: QuestionSessionChannel | None = None
 
     @property
-    def _desk(self) -> QuestionSessionChannel:
+    def _channel(self) -> QuestionSessionChannel:
         if self._made is None:
             from .adapters.question_channel import QuestionSessionChannel, open_questions
             from .questions import Notifier, load_config
@@ -368,10 +368,10 @@ class _LateDesk:
         return self._made
 
     def id_for(self, key: str) -> str:
-        return self._desk.id_for(key)
+        return self._channel.id_for(key)
 
     def check(self, questions: Sequence[Question]) -> None:
-        self._desk.check(questions)
+        self._channel.check(questions)
 
     def put(
         self,
@@ -381,13 +381,13 @@ class _LateDesk:
         call_id: str | None,
         session: Path | None = None,
     ) -> None:
-        self._desk.put(question_id, questions, call_id=call_id, session=session)
+        self._channel.put(question_id, questions, call_id=call_id, session=session)
 
     def withdraw(self, question_id: str, reason: str) -> None:
-        self._desk.withdraw(question_id, reason)
+        self._channel.withdraw(question_id, reason)
 
     def wait(self, question_id: str, timeout_s: float | None) -> QuestionEnded | None:
-        return self._desk.wait(question_id, timeout_s)
+        return self._channel.wait(question_id, timeout_s)
 
 
 def build_runner(
@@ -424,7 +424,7 @@ def build_agent_runner(
         manager: Leads the sessions, and asks a person at its own desk; a new one at `base_path`
             if None.
         gates: Where gates run; the sandbox if None.
-        desk: Where the new manager puts questions to a person, as `QuestionSessionChannel`;
+        desk: How the new manager asks a person, as `QuestionSessionChannel`;
             without one a run pauses where a person is needed.
         observer: Is told what happens; nobody if None.
         answers_timeout_s: How long to wait for a person's answers before the session pauses for

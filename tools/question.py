@@ -1,7 +1,7 @@
 """A question to a person, as a value: the one class of it from the asker to the files; pure.
 
 Agents, agent sessions and question sessions ask with it. Any text and any number of options is a
-value; what may be asked is the rule of whoever asks (`questions.rules`, `workflows.answers`).
+value; what may be asked is a rule of those who ask (`questions.rules`, `workflows.answers`).
 """
 
 from __future__ import annotations

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from attrs import define, evolve, field
+from attrs import define, field
 
 from agentforge_sessions.durable import FileSystem, OsFileSystem
 from agentforge_sessions.harness import (
@@ -205,7 +206,7 @@ class FakePerson:
                     PersonAnswer(question_index=index, text=one) for index, one in enumerate(found)
                 ),
             )
-        return None if found is None else evolve(found, question_id=question_id)
+        return None if found is None else replace(found, question_id=question_id)
 
 
 @define

@@ -100,12 +100,12 @@ class QuestionSessionChannel:
         """Make the question session, if there is none of this id.
 
         Raises:
-            QuestionError: They can't be asked; nobody was asked. See `QuestionSessions.ask`.
+            QuestionError: They can't be asked, and were not. See `QuestionSessions.ask`.
         """
         if self.sessions.exists(question_id):
             return
         with suppress(QuestionError):  # the asking says what is wrong with the place
-            self.sessions.pending()  # ends what nobody waits for any more
+            self.sessions.pending()  # ends what no one waits for any more
         try:
             asked = self.sessions.ask(
                 questions,
@@ -259,7 +259,7 @@ def open_questions(
 
 
 def end_of_session(directory: Path) -> str | None:
-    """Return why nobody can go on with the agent session in a directory; None if somebody may.
+    """Return why no one can go on with the agent session in a directory; None if somebody may.
 
     One that is paused, or whose worker died, goes on with its next worker. What can't be read is
     not judged.

@@ -13,7 +13,6 @@ from typing import Final
 
 from ..question import Question
 from .history_events import (
-    QUESTION_ENDINGS,
     HistoryEvent,
     PersonAnswer,
     QuestionAsked,
@@ -24,11 +23,8 @@ from .history_events import (
 from .session_domain import SessionContext, SessionHistory, SessionState
 
 _KEY_CHARS: Final = 200
-_ACTIONS: Final = {
-    QuestionAsked.action,
-    QuestionNotAsked.action,
-    *(one.action for one in QUESTION_ENDINGS.values()),
-}
+_ABOUT_QUESTIONS: Final = "question"
+"""How the actions of all events of questions begin, also those of the first versions."""
 _NOT_ANSWERED: Final = "not answered"
 
 
@@ -109,9 +105,9 @@ def find_reply(session: SessionContext, question_id: str) -> QuestionEnded | Non
 
 
 def _question_events(session: SessionContext) -> Iterator[HistoryEvent]:
-    """Yield what happened to questions, newest first; entries of other actions are not decoded."""
+    """Yield what happened to questions, newest first; other entries are not decoded."""
     for entry in reversed(session.history):
-        if entry.action in _ACTIONS and (event := entry.event) is not None:
+        if entry.action.startswith(_ABOUT_QUESTIONS) and (event := entry.event) is not None:
             yield event
 
 

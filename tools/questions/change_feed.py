@@ -1,7 +1,7 @@
 """Following all sessions of a directory: which of them appeared, changed or went.
 
 The watcher that wakes waits (`directory_watcher`) watches the base and each session in it.
-What it reports is looked at by itself; everything is looked at every 200 ms, whatever it reports.
+What it reports is looked at by itself; everything is looked at every 200 ms anyway.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _GATHER_S: Final = 0.01
 _STOP_S: Final = 0.04
 """How often a caller's event to stop is asked, in seconds."""
 LOOK_S: Final = 0.2
-"""How often everything is looked at, whatever is reported, in seconds."""
+"""How often everything is looked at, reported or not, in seconds."""
 _MOST_COST: Final = 0.01
 """What looking may cost of one core, where the file system does not report changes."""
 

@@ -44,7 +44,7 @@ _MAX_BYTES: Final = 1024 * 1024
 
 @frozen(kw_only=True)
 class NotifyConfig:
-    """How a person is told of a new question.
+    """How a person is notified of a new question.
 
     Attributes:
         bell: Ring the terminal's bell.
@@ -78,7 +78,7 @@ class Config:
     Attributes:
         directory: Where the question sessions are, or None for the default place.
         questions: Limits and times of question sessions.
-        notify: How a person is told.
+        notify: How a person is notified.
     """
 
     directory: Path | None = None

@@ -53,7 +53,7 @@ class SessionBusy(QuestionError):
     """Another process held the session's lock for the whole wait.
 
     Attributes:
-        holder: Who holds it, as far as its lock file tells, or None.
+        holder: Who holds it, as far as its lock file says, or None.
         timeout_s: How long was waited, in seconds.
     """
 

@@ -68,7 +68,7 @@ class UserAnswer:
         selected_option: The chosen label of a single-select question.
         selected_options: The chosen labels of a multi-select question, in the person's order.
         custom_text: Free text; it may stand beside selections.
-        timestamp: When it was given, aware, or None where nobody says; two answers that differ in
+        timestamp: When it was given, aware, or None if it is not known; two answers that differ in
             nothing else are equal.
     """
 
@@ -108,7 +108,7 @@ class SessionRequest:
         timestamp: When it was asked, aware.
         call_id: The call of an AI client that asks, or None.
         working_directory: The folder that the asker works in, or None.
-        asker: Who waits for the answer, or None where nobody says.
+        asker: Who waits for the answer, or None if it is not known.
     """
 
     session_id: str
@@ -239,7 +239,7 @@ class QuestionSession:
 
     @property
     def asker(self) -> Asker | None:
-        """Who waits for the answer, or None where nobody says."""
+        """Who waits for the answer, or None if it is not known."""
         return self.request.asker
 
     @property
@@ -278,9 +278,9 @@ class CleanupResult:
     """What a clean-up did.
 
     Attributes:
-        deleted: The ids of the sessions that are gone, oldest first.
+        deleted: The ids of the sessions that were deleted, oldest first.
         kept: How many sessions stay: not old enough, pinned or being changed.
-        failed: For each session that can't be read or did not go: its id and why.
+        failed: For each session that can't be read or could not be deleted: its id and why.
     """
 
     deleted: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)

@@ -114,7 +114,7 @@ class SessionEnded(QuestionError):
     ) -> None:
         super().__init__(
             message
-            or f"cannot {operation} question session {session_id}: it {status.told}. "
+            or f"cannot {operation} question session {session_id}: it {status.phrase}. "
             "Nothing was changed; what it ended with is kept.",
             session_id=session_id,
         )

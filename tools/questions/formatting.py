@@ -138,7 +138,7 @@ def format_submission(
 
 
 def format_pending(session_id: str) -> str:
-    """Write the text for a session that nobody has answered yet."""
+    """Write the text for a session without an answer yet."""
     return f"{_standing(session_id, 'pending')}No answers yet."
 
 

@@ -70,7 +70,7 @@ class QuestionTarget:
         return timedelta(seconds=STAGING_GRACE_S) if _STAGING.fullmatch(name) else None
 
     def date(self, fs: FileSystem, session_fd: int, session_id: str) -> Dated | Undatable | None:
-        """Date a session by the last change that its status tells."""
+        """Date a session by the last change in its status."""
         path = Path(session_id) / STATUS_FILE
         try:
             data = read_regular_file(
@@ -134,13 +134,13 @@ class _CleanUpEvents:
         """A session is to go."""
 
     def deleted(self, session_id: str, *, size_bytes: int, trashed: bool) -> None:
-        """A session is gone."""
+        """A session was removed."""
         self._log.info(
             "question.deleted", session_id=session_id, size_bytes=size_bytes, trashed=trashed
         )
 
     def failed(self, session_id: str, *, error: str) -> None:
-        """A session is not, or not all, gone."""
+        """A session could not be removed, or not whole."""
         self._log.warning("question.cleanup_failed", session_id=session_id, error=error)
 
     def completed(self, result: PruneResult) -> None:
@@ -157,7 +157,6 @@ def cleanup(store: QuestionStore, config: QuestionsConfig, outside: Outside) -> 
 
     Raises:
         prune.PruneError: The base can't be used, or another prune works on it.
-        SessionBusy: Others held the base for too long.
     """
     target = QuestionTarget(store.base_dir, waiting_too=True)
     hours = config.retention_s / 3600 if config.retention_s > 0 else None
@@ -168,16 +167,14 @@ def cleanup(store: QuestionStore, config: QuestionsConfig, outside: Outside) -> 
             observer=_CleanUpEvents(_log),
             outside=outside,
         )
-        with store.base_locked() as base_fd:
-            hidden = [("", problem) for problem in store.sweep(base_fd)]
-    except (PruneRootMissing, FileNotFoundError):
+    except PruneRootMissing:
         return CleanupResult()
     failed = [(one.session_id, one.detail) for one in done.skipped]
     failed += list(done.errors.items())
     result = CleanupResult(
         deleted=done.deleted_sessions,
         kept=sum(1 for one in done.decisions if not one.remove),
-        failed=[*sorted(failed), *hidden],
+        failed=sorted(failed),
     )
     _log.info(
         "questions.cleaned_up",

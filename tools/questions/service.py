@@ -66,7 +66,7 @@ class QuestionSessions:
     Guarantees: when a method returns, what it did is on disk and survives a power failure; when it
     raises, the session is as it was (an `AtomicWriteError` that is `visible` excepted). A session
     ends once: of several that answer, reject, abandon or time out, one wins and the others get
-    `SessionEnded`. Answers that are on disk are never lost, whoever dies.
+    `SessionEnded`. Answers that are on disk are never lost.
 
     Instances may be shared between threads and processes; nothing is held between two calls.
     """
@@ -163,8 +163,8 @@ class QuestionSessions:
             call_id: The call of an AI client that asks, or None.
             session_id: An id from `new_session_id()`, or None for a fresh one.
             working_directory: The folder that the asker works in, for the person to see.
-            asker: Who waits for the answer. When nobody can take it any more, the session is ended
-                as abandoned by the next one who looks; without it, it waits without end.
+            asker: Who waits for the answer. Once that has ended, the next process that looks
+                ends the session as abandoned. Without it, the session waits without end.
 
         Raises:
             InvalidQuestions: With everything that stands against asking them ("At least one
@@ -219,7 +219,7 @@ class QuestionSessions:
             return
         if sum(1 for name in names if self._waits(name)) < self.config.max_sessions:
             return
-        waiting = len(self.pending())  # without those that nobody waits for any more
+        waiting = len(self.pending())  # without those whose asker has ended
         if waiting >= self.config.max_sessions:
             raise TooManySessions(waiting=waiting, max_sessions=self.config.max_sessions)
 
@@ -281,7 +281,7 @@ class QuestionSessions:
         return self._endings.end(session_id, "reject", reason)
 
     def abandon_session(self, session_id: str, reason: str | None = None) -> StatusRecord:
-        """End a session that nobody waits for any more, or whose files can't be used.
+        """End a session whose asker has ended, or whose files can't be used.
 
         Args:
             session_id: The session.
@@ -325,7 +325,7 @@ class QuestionSessions:
             timeout_s: The longest wait in seconds, 0 for one look; None waits without end, or as
                 long as `config.session_timeout_s` lets the session live.
             expected_call_id: The call that the answers must belong to, or None for any.
-            on_timeout: What becomes of the session if nobody answers in `timeout_s`: "leave" lets
+            on_timeout: What happens to the session without an answer in `timeout_s`: "leave" lets
                 it wait on, "end" makes it timed out.
 
         Returns:
@@ -334,7 +334,7 @@ class QuestionSessions:
         Raises:
             SessionRejected: "SESSION_REJECTED"; the person's words are its `reason`.
             SessionEnded: It was abandoned or timed out.
-            AnswersTimeout: Nobody answered in time.
+            AnswersTimeout: There was no answer in time.
             CallIdMismatch: The session belongs to another call; it is not touched. Answers of
                 another call that lie in it are ignored, those without a call id are taken.
             SessionNotFound: There is none (any more).
@@ -367,7 +367,7 @@ class QuestionSessions:
         """Wait until a person answers, without blocking the event loop.
 
         As `wait_for_answers()`, in asyncio or any event loop that anyio runs on. Cancelling it
-        leaves the session as it is: whoever cancels decides whether to abandon it.
+        leaves the session as it is: abandoning it is the caller's decision.
         """
         import anyio
         import anyio.to_thread
@@ -417,11 +417,10 @@ class QuestionSessions:
         """
         return self.store.read(session_id)
 
-    def standing(self, session: QuestionSession) -> SessionStatus:
-        """Return where a session stands for who would answer it now.
+    def status_of(self, session: QuestionSession) -> SessionStatus:
+        """Return the status that a session has for a person who would answer it now.
 
-        That is its status, or timed out where `session_timeout_s` is over and nobody has said so on
-        disk yet.
+        It is timed out where `session_timeout_s` is over, also before status.json says so.
         """
         if session.status is SessionStatus.PENDING and self._endings.is_overdue(session.record):
             return SessionStatus.TIMED_OUT
@@ -440,7 +439,7 @@ class QuestionSessions:
         """Return the sessions, oldest first; one that can't be read hides none of the others.
 
         What did not change since the last call is not read again. A session that waits for an
-        answer which nobody can take any more (its asker was killed, or the agent session that it
+        answer that no one can receive (its asker was killed, or the agent session that it
         was asked for has ended or was deleted) is ended as abandoned first.
 
         Args:
@@ -463,7 +462,7 @@ class QuestionSessions:
         return found
 
     def _attended(self, session: QuestionSession) -> QuestionSession:
-        """Return a session as it stands, ended if nobody can take its answer any more."""
+        """Return a session as it stands; ended first if no one can receive its answer."""
         if session.status is not SessionStatus.PENDING:
             return session
         reason = end_of(session.asker, processes=self._processes, session_end=self._session_end)
@@ -482,7 +481,7 @@ class QuestionSessions:
     ) -> list[QuestionSession]:
         """Return the sessions that wait for an answer, oldest first; see `list_sessions()`.
 
-        Those whose `session_timeout_s` is over are left out, though nobody said so on disk yet.
+        Those whose `session_timeout_s` is over are left out, also before status.json says so.
         """
         waiting = self.list_sessions(SessionStatus.PENDING, on_unreadable=on_unreadable)
         return [one for one in waiting if not self._endings.is_overdue(one.record)]
@@ -506,8 +505,8 @@ class QuestionSessions:
         """Yield changes as `changes()` does, without blocking the event loop; may be cancelled.
 
         Args:
-            at_least_every_s: After how long without a change it yields nothing, for whoever has
-                something else to look at; None for never.
+            at_least_every_s: After how long without a change it yields an empty set, for a caller
+                that has something else to look at; None for never.
         """
         return follow_changes_async(self.store, self._watcher, at_least_every_s=at_least_every_s)
 
@@ -555,15 +554,14 @@ class QuestionSessions:
     def cleanup_expired_sessions(self) -> CleanupResult:
         """Delete the sessions that changed longer ago than `config.retention_s`.
 
-        Whatever their status; with `retention_s` 0 none. First, what waits for an answer that
-        nobody can take any more is ended as abandoned, as `list_sessions()` does; that is a change,
-        from which its retention counts. It goes through the prune engine: each
+        Their status does not matter; with `retention_s` 0 none is deleted. First, what waits for an
+        answer that no one can receive is ended as abandoned, as `list_sessions()` does; that is a
+        change, from which its retention counts. It goes through the prune engine: each
         removal is in the audit log, pinned sessions and those that somebody is changing stay, and
         one that can't be read is left alone, and named in the result and in the log.
 
         Raises:
             prune.PruneError: The base can't be used, or another prune works on it.
-            SessionBusy: Others held the base for too long.
         """
         with suppress(AtomicReadError):  # the clean-up says it
             self.list_sessions(SessionStatus.PENDING)

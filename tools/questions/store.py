@@ -9,8 +9,8 @@
             answers.json.lock  the same, while answers are written
 
 A session appears in the base whole (built under a hidden name, then renamed) and disappears whole.
-Answers are on disk before the status says so; whoever reads in between, or after a kill in between,
-sees a completed session.
+Answers are on disk before the status says so; a reader in between, or after a kill in between, sees
+a completed session.
 """
 
 from __future__ import annotations
@@ -28,16 +28,12 @@ from attrs import evolve, frozen
 
 from ..durable import (
     DirectoryLock,
-    DurableError,
     FileSystem,
     LockTimeout,
     OsFileSystem,
     WriteError,
-    discard_tree,
     make_durable_directory,
     replace_file,
-    sweep_discarded,
-    try_lock,
     unlock,
 )
 from ..durable.directory_store import NewDirectory
@@ -366,32 +362,3 @@ class QuestionStore:
                 session_id=session_id,
             ) from error
         prepare_root(self.base_dir)
-
-    def sweep(self, base_fd: int) -> list[str]:
-        """Remove what killed processes left under hidden names; the base is locked by the caller.
-
-        Returns:
-            What could not be removed, in words.
-        """
-        problems = [str(error) for error in sweep_discarded(self.fs, base_fd, parent=self.base_dir)]
-        for name in self.fs.listdir(base_fd):
-            if name.startswith(STAGING_PREFIX) and self._is_left_behind(base_fd, name):
-                try:
-                    discard_tree(self.fs, base_fd, name, parent=self.base_dir, token=self.token)
-                except DurableError as error:
-                    problems.append(str(error))
-        return problems
-
-    def _is_left_behind(self, base_fd: int, name: str) -> bool:
-        try:
-            fd = self.fs.open(name, DIRECTORY_FLAGS, dir_fd=base_fd)
-        except OSError:
-            return False
-        try:
-            if self.wall() - self.fs.fstat(fd).st_mtime < STAGING_GRACE_S:
-                return False
-            return try_lock(self.fs, fd)  # its maker holds it while it lives
-        except OSError:
-            return False
-        finally:
-            close_reader(self.fs, fd)

@@ -26,7 +26,7 @@ InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 """Runs a call in a thread of its own."""
 
 OnTimeout = Literal["leave", "end"]
-"""What becomes of a session that nobody answered in the time that was waited."""
+"""What happens to a session that was not answered in the time that was waited."""
 
 
 def outcome(session: QuestionSession, expected_call_id: str | None) -> QuestionSession | None:
@@ -56,7 +56,7 @@ def outcome(session: QuestionSession, expected_call_id: str | None) -> QuestionS
             session_id, status=status, operation="wait for", reason=session.record.end_reason
         )
     if ours is not None and session.answers.call_id not in ours:
-        return None  # another call's answers: nobody has answered this one
+        return None  # another call's answers: this one has none yet
     return session
 
 
@@ -93,7 +93,7 @@ class ThreadBell:
 class LoopBell:
     """Wakes a task of an asyncio event loop from another thread.
 
-    On other event loops nobody is woken; the task looks at its own interval.
+    Other event loops are not woken; the task looks at its own interval.
     """
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class LoopBell:
     def ring(self) -> None:
         """Wake the task; from any thread."""
         if self._loop is not None:
-            with suppress(RuntimeError):  # the loop is closed, and its task gone
+            with suppress(RuntimeError):  # the loop is closed, and its task has ended
                 self._loop.call_soon_threadsafe(self._set)
 
     def _set(self) -> None:
@@ -198,7 +198,7 @@ class Wait:
             session_id: The session.
             expected_call_id: The call that its answers must belong to, or None for any.
             deadline: When the wait ends.
-            on_timeout: What becomes of a session that nobody answered.
+            on_timeout: What happens to a session that was not answered.
             store: Reads the session.
             monotonic: The clock that the deadline is read from.
             end: Ends the session; see `SessionEndings.end`.

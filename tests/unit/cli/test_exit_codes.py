@@ -174,7 +174,7 @@ CODES = {
         "entrypoints.mcp_server.http_times.BodyTooSlow",
         "entrypoints.mcp_server.server.ClientLeft",
         "entrypoints.mcp_server.server.ServerStopping",
-        "entrypoints.terminal.drafts.DraftUnreadable",
+        "entrypoints.terminal.draft_store.DraftUnreadable",
         "entrypoints.terminal.errors.TerminalError",
         "entrypoints.terminal.errors.TerminalFailed",
         "errors.AgentForgeError",

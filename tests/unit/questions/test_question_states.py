@@ -657,13 +657,13 @@ def test_a_clean_up_finishes_what_killed_processes_left(
     sessions: QuestionSessions, base: Path, clock: FakeClock
 ) -> None:
     sessions.create_session(QUESTIONS)
-    for name in (".discarded-abc", ".new-old", ".new-young"):
+    for name in (".discarded-abc", ".new-01d0", ".new-f7e5"):
         (base / name).mkdir()
         (base / name / "request.json").write_text("{")
-    os.utime(base / ".new-old", (0, 0))
+    os.utime(base / ".new-01d0", (0, 0))
     sessions.cleanup_expired_sessions()
     left = [name for name in names_in(base) if name.startswith(".")]
-    assert left == [".new-young"]
+    assert left == [".new-f7e5"]
 
 
 def test_a_clean_up_with_retention_0_deletes_nothing(base: Path, clock: FakeClock) -> None:

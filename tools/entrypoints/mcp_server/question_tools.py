@@ -254,7 +254,7 @@ class QuestionTools:
         self, session_id: str, text: Callable[[QuestionSession, SessionStatus], str]
     ) -> CallToolResult:
         session = await self.workers.quick(lambda: self.sessions.get(session_id))
-        status = self.sessions.standing(session)
+        status = self.sessions.status_of(session)
         result = _result(session, status, text(session, status))
         return answer(result, result.text)
 
