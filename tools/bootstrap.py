@@ -18,7 +18,7 @@ from .adapters.sandbox_executor import SandboxPhaseExecutor
 from .harness import PhaseExecutor, SessionManager, SessionState, SessionStore
 
 if TYPE_CHECKING:
-    from .harness import QuestionDesk
+    from .harness import QuestionChannel
     from .prune import PruneTarget
     from .questions import Config, QuestionSessions
     from .sandbox import CancelToken, ExecutionPolicy
@@ -51,7 +51,7 @@ def build_manager(
     manager = SessionManager(
         store,
         executor=SandboxPhaseExecutor(store, policy, tools=tools),
-        desk=cast("QuestionDesk", _Late(lambda: _configured_desk(questions_dir))),
+        desk=cast("QuestionChannel", _Late(lambda: _configured_channel(questions_dir))),
     )
     if ask_user:
         tools.append(ask_user_tool(manager))
@@ -68,13 +68,14 @@ class _Late:
         return getattr(self._make(), name)
 
 
-def _configured_desk(directory: Path | str | None) -> QuestionDesk:
-    from .adapters.question_channel import PersonDesk
+def _configured_channel(directory: Path | str | None) -> QuestionChannel:
+    from .adapters.question_channel import QuestionSessionChannel
     from .questions import Notifier, load_config
 
     config = load_config()
     sessions = open_questions(directory, config=config)
-    return PersonDesk(sessions, Notifier(config.notify, sessions.base_dir, terminal=sys.stderr))
+    notifier = Notifier(config.notify, sessions.base_dir, terminal=sys.stderr)
+    return QuestionSessionChannel(sessions, notify=notifier.notify)
 
 
 def build_executor(store: SessionStore, cancel: CancelToken) -> PhaseExecutor:
@@ -125,7 +126,7 @@ def build_agent_runner(
     policy: ExecutionPolicy | None = None,
     manager: SessionManager | None = None,
     gates: GateSandbox | None = None,
-    desk: QuestionDesk | None = None,
+    desk: QuestionChannel | None = None,
     observer: AgentObserver | None = None,
     answers_timeout_s: float = 0.0,
 ) -> AgentRunner:
@@ -137,8 +138,8 @@ def build_agent_runner(
         manager: Leads the sessions, and asks a person at its own desk; a new one at `base_path`
             if None.
         gates: Where gates run; the sandbox if None.
-        desk: Where the new manager puts questions to a person, as `QuestionSessionPerson`;
-            without one a run pauses where a person is needed.
+        desk: How the new manager asks a person, as `QuestionSessionChannel`; without one a run
+            pauses where a person is needed.
         observer: Observes the run, or None.
         answers_timeout_s: How long to wait for a person's answers before the session pauses for
             them, in seconds.

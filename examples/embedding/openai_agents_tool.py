@@ -10,7 +10,7 @@ from typing import Any
 from agents import RunContextWrapper, function_tool
 from attrs import asdict, frozen
 
-from agentforge_sessions.adapters.question_channel import QuestionSessionPerson
+from agentforge_sessions.adapters.question_channel import QuestionSessionChannel
 from agentforge_sessions.bootstrap import build_agent_runner
 from agentforge_sessions.durable import DurableError
 from agentforge_sessions.harness import HarnessError
@@ -34,8 +34,8 @@ class Desk:
     agent: PhaseAgent
 
     @property
-    def person(self) -> QuestionSessionPerson:
-        return QuestionSessionPerson(self.base.parent / "questions")
+    def person(self) -> QuestionSessionChannel:
+        return QuestionSessionChannel(self.base.parent / "questions")
 
     def runner(self) -> AgentRunner:  # one for each call: tools run in threads
         return build_agent_runner(self.base, desk=self.person)

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.adapters.question_channel import QuestionSessionPerson
-from agentforge_sessions.harness import PersonReply, SessionManager, SessionState, SessionStore
+from agentforge_sessions.adapters.question_channel import QuestionSessionChannel
+from agentforge_sessions.harness import QuestionEnded, SessionManager, SessionState, SessionStore
 from agentforge_sessions.questions import QuestionSessions
 from agentforge_sessions.workflows.agent_runner import AgentRunner
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest, TokenUsage
@@ -64,13 +64,13 @@ class LoggingAgent:
         )
 
 
-class Person(QuestionSessionPerson):
+class Person(QuestionSessionChannel):
     """Question sessions on disk, whose person answers as soon as a worker waits."""
 
     def id_for(self, key: str) -> str:
         return super().id_for(key.partition("/")[2])  # the same in each session
 
-    def wait(self, question_id: str, timeout_s: float | None) -> PersonReply | None:
+    def wait(self, question_id: str, timeout_s: float | None) -> QuestionEnded | None:
         self.answer(question_id, ["a"])
         return super().wait(question_id, timeout_s)
 

@@ -20,7 +20,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command
 
-from agentforge_sessions.adapters.question_channel import QuestionSessionPerson
+from agentforge_sessions.adapters.question_channel import QuestionSessionChannel
 from agentforge_sessions.bootstrap import build_agent_runner
 from agentforge_sessions.durable import FileLock, OsFileSystem
 from agentforge_sessions.harness import SessionManager, SessionState, SessionStore
@@ -146,7 +146,7 @@ def test_answers_given_elsewhere_let_the_graph_go_on_without_any(
     desk.invoke({})
     outcome = build_agent_runner(desk.base).outcome(desk.session_id)
     assert outcome.waiting_for is not None
-    QuestionSessionPerson(desk.base.parent / "questions").answer(outcome.waiting_for, ANSWERS)
+    QuestionSessionChannel(desk.base.parent / "questions").answer(outcome.waiting_for, ANSWERS)
     (approval,) = desk.asked(desk.invoke(again))
     assert "Is it approved?" in approval
 
@@ -183,7 +183,7 @@ def test_session_that_was_retried_elsewhere_goes_on_when_the_graph_is_invoked_ag
     desk.agent = SilentAgent()
     first = desk.invoke({})["session_id"]
     runner = build_agent_runner(
-        desk.base, desk=QuestionSessionPerson(desk.base.parent / "questions")
+        desk.base, desk=QuestionSessionChannel(desk.base.parent / "questions")
     )
     assert runner.retry(first, "a better agent", FirstTakes()).waiting_for is not None
     state = desk.invoke({})

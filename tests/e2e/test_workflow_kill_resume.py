@@ -239,7 +239,7 @@ def test_executor_makes_nothing_for_a_session_that_is_gone(tmp_path: Path) -> No
 # --- the worker ------------------------------------------------------------------------------
 
 
-class Teller(SilentObserver):
+class Notify(SilentObserver):
     """Tells the test what happens, a line of JSON each."""
 
     def run_started(self, session_id: str, workflow: Workflow, *, resumed: bool) -> None:
@@ -261,7 +261,7 @@ def main(word: str, base: str, what: str) -> int:
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     # Whoever starts the tests in the background may have told its children to ignore Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    runner = build_runner(base, observer=Teller())
+    runner = build_runner(base, observer=Notify())
     try:
         runner.start(load_workflow(what)) if word == "start" else runner.resume(what)
     except KeyboardInterrupt:

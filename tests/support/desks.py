@@ -8,17 +8,23 @@ from pathlib import Path
 
 from attrs import define, field
 
-from agentforge_sessions.harness import PersonAnswer, PersonQuestion, PersonReply
+from agentforge_sessions.harness import (
+    PersonAnswer,
+    Question,
+    QuestionAbandoned,
+    QuestionAnswered,
+    QuestionEnded,
+)
 
-COLOUR = PersonQuestion(prompt="Which colour?", title="Colour", options=["red", "blue"])
+COLOUR = Question(prompt="Which colour?", title="Colour", options=["red", "blue"])
 
 
 @define
 class MemoryDesk:
     """A desk in memory: what other tests of the manager use."""
 
-    questions: dict[str, tuple[PersonQuestion, ...]] = field(factory=dict)
-    replies: dict[str, PersonReply] = field(factory=dict)
+    questions: dict[str, tuple[Question, ...]] = field(factory=dict)
+    replies: dict[str, QuestionEnded] = field(factory=dict)
     puts: int = 0
     ids: dict[str, str] = field(factory=dict)
     changed: threading.Condition = field(factory=threading.Condition)
@@ -50,11 +56,11 @@ class MemoryDesk:
     def withdraw(self, question_id: str, reason: str) -> None:
         with self.changed:
             if question_id in self.questions:
-                ended = PersonReply(question_id=question_id, outcome="abandoned", reason=reason)
+                ended = QuestionAbandoned(question_id=question_id, reason=reason)
                 self.replies.setdefault(question_id, ended)
             self.changed.notify_all()
 
-    def wait(self, question_id: str, timeout_s: float | None) -> PersonReply | None:
+    def wait(self, question_id: str, timeout_s: float | None) -> QuestionEnded | None:
         if question_id not in self.questions:
             raise LookupError(question_id)
         self.before_wait()
@@ -65,7 +71,7 @@ class MemoryDesk:
     def answer(self, question_id: str, label: str) -> None:
         answer = PersonAnswer(question_index=0, selected=(label,))
         with self.changed:
-            self.replies[question_id] = PersonReply(
-                question_id=question_id, outcome="answered", text=label, answers=(answer,)
+            self.replies[question_id] = QuestionAnswered(
+                question_id=question_id, text=label, answers=(answer,)
             )
             self.changed.notify_all()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ..harness import PersonQuestion, QuestionWaits, SessionManager
+from ..harness import Question, QuestionWaits, SessionManager
 
 DEFAULT_ASK_WAIT_S: Final = 30.0
 """How long code in the sandbox waits for a person in one call, in seconds: half of the deadline
@@ -34,7 +34,7 @@ def ask_user_tool(
             title: A word or two for lists; the beginning of the prompt if empty.
             multi_select: Whether several may be chosen.
         """
-        question = PersonQuestion(
+        question = Question(
             prompt=prompt,
             title=title or prompt[:24],
             options=options,

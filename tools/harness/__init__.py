@@ -12,6 +12,7 @@ print(manager.briefing(max_tokens=1500))
 """
 
 from ..clock import Clock
+from ..question import Option, Question
 from .briefing import estimate_tokens
 from .disk_errors import (
     LockTimeout,
@@ -37,14 +38,18 @@ from .errors import (
     SessionTooLarge,
     UnsupportedSchema,
 )
-from .ports import (
-    OfferedOption,
+from .history_events import (
     PersonAnswer,
-    PersonQuestion,
-    PersonReply,
+    QuestionAbandoned,
+    QuestionAnswered,
+    QuestionEnded,
+    QuestionRejected,
+    QuestionTimedOut,
+)
+from .ports import (
     PhaseExecutor,
     PhaseResult,
-    QuestionDesk,
+    QuestionChannel,
     TokenCounter,
 )
 from .question_entries import answers_in_words
@@ -79,13 +84,17 @@ __all__ = [
     "NoActiveSession",
     "NoPhaseExecutor",
     "NoQuestionDesk",
-    "OfferedOption",
+    "Option",
     "PersonAnswer",
-    "PersonQuestion",
-    "PersonReply",
     "PhaseExecutor",
     "PhaseResult",
-    "QuestionDesk",
+    "Question",
+    "QuestionAbandoned",
+    "QuestionAnswered",
+    "QuestionChannel",
+    "QuestionEnded",
+    "QuestionRejected",
+    "QuestionTimedOut",
     "QuestionWaits",
     "ReadError",
     "RemovalError",

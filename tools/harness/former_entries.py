@@ -16,8 +16,8 @@ from .history_events import (
     QUESTION_ENDINGS,
     AgentAnswered,
     BudgetExtended,
-    GivenAnswer,
     HistoryEvent,
+    PersonAnswer,
     PhaseEnded,
     PhaseFailed,
     PhaseSucceeded,
@@ -118,7 +118,7 @@ def _question_ended(kind: type[QuestionEnded]) -> Callable[[str], HistoryEvent]:
     return read
 
 
-def _read_answers(told: str) -> tuple[GivenAnswer, ...] | None:
+def _read_answers(told: str) -> tuple[PersonAnswer, ...] | None:
     """Read the line of the answers; None if it is something else."""
     try:
         found = json.loads(told)
@@ -133,7 +133,7 @@ def _read_answers(told: str) -> tuple[GivenAnswer, ...] | None:
                 isinstance(label, str) for label in selected
             ):
                 answers.append(
-                    GivenAnswer(question_index=index, selected=tuple(selected), text=text)
+                    PersonAnswer(question_index=index, selected=tuple(selected), text=text)
                 )
             case _:
                 return None

@@ -296,8 +296,14 @@ class LimitCrossed(BudgetCrossed):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GivenAnswer:
-    """What a person answered to one question: a part of `QuestionAnswered`."""
+class PersonAnswer:
+    """What a person answered to one question: a part of `QuestionAnswered`.
+
+    Attributes:
+        question_index: Which question, from 0.
+        selected: The chosen labels, in the person's order.
+        text: Own words, or None.
+    """
 
     question_index: int
     selected: tuple[str, ...] = ()
@@ -340,20 +346,22 @@ class QuestionNotAsked(HistoryEvent):
 
 @_fields
 class QuestionEnded(HistoryEvent):
-    """A question was answered, or ended without an answer.
+    """How questions to a person ended: the reply to who asked, and its entry in the history.
 
     Attributes:
-        outcome: The same in a word.
+        outcome: "answered", "rejected", "timed_out" or "abandoned".
+        question_id: The id they were asked under.
         reason: Why it was rejected, or ended without an answer, or None.
         text: The answers as a model reads them; empty unless answered.
-        answers: The answers; empty unless answered.
+        answers: The answers; empty unless answered, or when the questions themselves are deleted
+            and an earlier version wrote the history, which has only the text.
     """
 
     outcome: ClassVar[str]
     question_id: str = ""
     reason: str | None = field(default=None, metadata=_QUIET)
     text: str = field(default="", metadata=_QUIET)
-    answers: tuple[GivenAnswer, ...] = field(default=(), metadata=_QUIET)
+    answers: tuple[PersonAnswer, ...] = field(default=(), metadata=_QUIET)
 
     @property
     def sentence(self) -> str:

@@ -11,6 +11,9 @@ from typing import Final, Protocol, runtime_checkable
 
 from attrs import field, frozen
 
+from ..question import Question
+from .history_events import QuestionEnded
+
 TokenCounter = Callable[[str], int]
 """Returns how many tokens a model counts in a text."""
 
@@ -110,78 +113,9 @@ class PhaseExecutor(Protocol):
         ...
 
 
-@frozen(kw_only=True)
-class OfferedOption:
-    """One of the answers that a person may choose.
-
-    Attributes:
-        label: What is chosen.
-        description: What it means, or None.
-    """
-
-    label: str
-    description: str | None = None
-
-
-def _as_options(options: Iterable[OfferedOption | str]) -> tuple[OfferedOption, ...]:
-    return tuple(OfferedOption(label=one) if isinstance(one, str) else one for one in options)
-
-
-@frozen(kw_only=True)
-class PersonQuestion:
-    """A question to a person. What may be asked is the desk's to say.
-
-    Attributes:
-        prompt: The whole question.
-        title: A word or two for lists.
-        options: The answers to choose from, labels or options; own words may always be given.
-        multi_select: Whether several may be chosen.
-    """
-
-    prompt: str
-    title: str
-    options: tuple[OfferedOption, ...] = field(default=(), converter=_as_options)
-    multi_select: bool = False
-
-
-@frozen(kw_only=True)
-class PersonAnswer:
-    """What a person answered to one question.
-
-    Attributes:
-        question_index: Which question, from 0.
-        selected: The chosen labels, in the person's order.
-        text: Own words, or None.
-    """
-
-    question_index: int
-    selected: tuple[str, ...] = ()
-    text: str | None = None
-
-
-@frozen(kw_only=True)
-class PersonReply:
-    """What became of questions to a person.
-
-    Attributes:
-        question_id: The id they were asked under.
-        outcome: "answered", "rejected", "timed_out" or "abandoned".
-        text: The answers as a model reads them; empty unless answered.
-        answers: The answers; empty unless answered, or when the questions themselves are gone and
-            an earlier version wrote the session's history, which has only the text.
-        reason: Why it was rejected, or ended without an answer, as far as somebody said; or None.
-    """
-
-    question_id: str
-    outcome: str
-    text: str = ""
-    answers: tuple[PersonAnswer, ...] = ()
-    reason: str | None = None
-
-
 @runtime_checkable
-class QuestionDesk(Protocol):
-    """Where questions to a person are put, and where the replies are found.
+class QuestionChannel(Protocol):
+    """Takes questions to a person, and has the replies.
 
     Guarantees asked of every implementation: a question that was put outlives every process; any
     process finds its reply by its id; putting a question twice under one id puts it once.
@@ -191,18 +125,18 @@ class QuestionDesk(Protocol):
         """Return the id of what is asked under a key: always the same, and no other key's.
 
         Args:
-            key: Names what is asked among all that is put on any desk.
+            key: Names what is asked, among all that is asked through any channel.
         """
         ...
 
-    def check(self, questions: Sequence[PersonQuestion]) -> None:
+    def check(self, questions: Sequence[Question]) -> None:
         """Raise with everything that stands against asking these questions; put nothing."""
         ...
 
     def put(
         self,
         question_id: str,
-        questions: Sequence[PersonQuestion],
+        questions: Sequence[Question],
         *,
         call_id: str | None,
         session: Path | None = None,
@@ -225,7 +159,7 @@ class QuestionDesk(Protocol):
         """
         ...
 
-    def wait(self, question_id: str, timeout_s: float | None) -> PersonReply | None:
+    def wait(self, question_id: str, timeout_s: float | None) -> QuestionEnded | None:
         """Wait for a reply; None if there is none within `timeout_s` seconds.
 
         Raises:

@@ -8,27 +8,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from .event_codec import spelled
+from ..question import Question
 from .history_events import (
-    QUESTION_ENDINGS,
-    GivenAnswer,
     HistoryEvent,
+    PersonAnswer,
     QuestionAsked,
     QuestionEnded,
     QuestionNotAsked,
     SessionPaused,
 )
-from .ports import PersonAnswer, PersonQuestion, PersonReply
 from .session_domain import SessionContext, SessionHistory, SessionState
 
 _KEY_CHARS: Final = 200
+_ABOUT_QUESTIONS: Final = "question"
+"""How the actions of all events of questions begin, also those of the first versions."""
 _NOT_ANSWERED: Final = "not answered"
 
 
-def question_key(session: SessionContext, questions: Sequence[PersonQuestion]) -> str:
+def question_key(session: SessionContext, questions: Sequence[Question]) -> str:
     """Name what is asked by where in the session it is asked and by its words."""
     told = [
         session.current_phase,
@@ -65,8 +65,8 @@ def find_asked(session: SessionContext, key: str, question_id: str) -> str | Non
         key: The key.
         question_id: The id that the key names; by it the entries of the first versions are known.
     """
-    for entry in reversed(session.history):
-        match entry.event:
+    for event in _question_events(session):
+        match event:
             case QuestionAsked(question_id=found, key=None) if found == question_id:
                 return found
             case QuestionAsked(question_id=found, key=under) if under == key:
@@ -78,7 +78,7 @@ def find_asked(session: SessionContext, key: str, question_id: str) -> str | Non
 
 def questions_asked(session: SessionContext) -> set[str]:
     """Return the ids of all questions that a session asked."""
-    events = (entry.event for entry in session.history)
+    events = _question_events(session)
     return {one.question_id for one in events if isinstance(one, QuestionAsked)} - {""}
 
 
@@ -96,50 +96,25 @@ def waiting_question(events: Iterable[HistoryEvent | None]) -> str | None:
     return None
 
 
-def reply_event(reply: PersonReply) -> QuestionEnded:
-    """Return the event of what became of a question."""
-    return spelled(
-        QUESTION_ENDINGS[reply.outcome](
-            question_id=reply.question_id,
-            reason=reply.reason,
-            text=reply.text,
-            answers=tuple(
-                GivenAnswer(
-                    question_index=one.question_index, selected=tuple(one.selected), text=one.text
-                )
-                for one in reply.answers
-            ),
-        )
-    )
-
-
-def find_reply(session: SessionContext, question_id: str) -> PersonReply | None:
-    """Return what the history says became of a question.
-
-    Entries of earlier versions have of the answers only their text.
-    """
-    for entry in reversed(session.history):
-        event = entry.event
+def find_reply(session: SessionContext, question_id: str) -> QuestionEnded | None:
+    """Return how a question ended, as the history says; earlier versions kept only the text."""
+    for event in _question_events(session):
         if isinstance(event, QuestionEnded) and event.question_id == question_id:
-            return PersonReply(
-                question_id=question_id,
-                outcome=event.outcome,
-                text=event.text,
-                answers=tuple(
-                    PersonAnswer(
-                        question_index=one.question_index, selected=one.selected, text=one.text
-                    )
-                    for one in event.answers
-                ),
-                reason=event.reason,
-            )
+            return event
     return None
 
 
-def answers_in_words(reply: PersonReply, count: int) -> tuple[str, ...]:
+def _question_events(session: SessionContext) -> Iterator[HistoryEvent]:
+    """Yield what happened to questions, newest first; other entries are not decoded."""
+    for entry in reversed(session.history):
+        if entry.action.startswith(_ABOUT_QUESTIONS) and (event := entry.event) is not None:
+            yield event
+
+
+def answers_in_words(reply: QuestionEnded, count: int) -> tuple[str, ...]:
     """Tell each answer in its own words: labels and the person's text, and nothing around them.
 
-    What quotes an answer word for word takes these; `PersonReply.text` is all of them as a model
+    What quotes an answer word for word takes these; `QuestionEnded.text` is all of them as a model
     reads them, with the prompts and what the options mean.
 
     Args:
@@ -181,6 +156,6 @@ def is_paused_for(session: SessionContext, question_id: str) -> bool:
 
 def _paused_for(history: Sequence[SessionHistory]) -> str | None:
     for entry in reversed(history):
-        if isinstance(event := entry.event, SessionPaused):
+        if entry.action == SessionPaused.action and isinstance(event := entry.event, SessionPaused):
             return event.question_id
     return None

@@ -16,6 +16,7 @@ from ..clock import Clock, utc_now
 from ..durable import WriteError
 from ..event_log import get_logger
 from ..identifiers import next_session_id
+from ..question import Question
 from .briefing import DEFAULT_MAX_TOKENS, brief, most_tokens
 from .errors import (
     BudgetExceeded,
@@ -27,15 +28,19 @@ from .errors import (
     SessionIdTaken,
     SessionNotFound,
 )
-from .history_events import BudgetExtended, CheckpointTaken, HistoryEvent, PhaseEnded
-from .person_questions import Questioner
+from .history_events import (
+    BudgetExtended,
+    CheckpointTaken,
+    HistoryEvent,
+    PhaseEnded,
+    QuestionEnded,
+)
+from .person_questions import PersonQuestions
 from .phase_record import own_problem, record_result, with_success
 from .ports import (
-    PersonQuestion,
-    PersonReply,
     PhaseExecutor,
     PhaseResult,
-    QuestionDesk,
+    QuestionChannel,
     TokenCounter,
 )
 from .session_checks import check, count_fault
@@ -89,7 +94,7 @@ class SessionManager:
         store: SessionStore | Path | str | None = None,
         *,
         executor: PhaseExecutor | None = None,
-        desk: QuestionDesk | None = None,
+        desk: QuestionChannel | None = None,
         clock: Clock = utc_now,
     ) -> None:
         """Make a manager with no session.
@@ -109,7 +114,7 @@ class SessionManager:
         self._questioner = (
             None
             if desk is None
-            else Questioner(
+            else PersonQuestions(
                 desk, store=self._store, changes=self._changes, events=self._events, clock=clock
             )
         )
@@ -463,13 +468,13 @@ class SessionManager:
 
     def ask(
         self,
-        questions: Sequence[PersonQuestion],
+        questions: Sequence[Question],
         *,
         key: str | None = None,
         pause: bool = False,
         timeout_s: float | None = None,
         on_waiting: Callable[[str], object] = lambda _: None,
-    ) -> PersonReply:
+    ) -> QuestionEnded:
         """Ask a person and wait for the reply.
 
         The question's id is in the session's history, on disk, before the person can see it. A

@@ -25,6 +25,7 @@ from typing import Any, Final
 import yaml
 from attrs import field, frozen
 
+from ..question import InvalidQuestions
 from .agents.port import AgentOption, AgentQuestion, TokenUsage
 from .converters import as_tuple
 from .names import path_problem
@@ -284,7 +285,10 @@ class _Reader:
             self._fault(line, f"it asks {len(items)} questions; {MAX_QUESTIONS} are allowed")
             return
         for number, item in enumerate(items, 1):
-            found = _question(item)
+            try:
+                found = _question(item)
+            except InvalidQuestions as error:
+                found = error.faults[0]
             if isinstance(found, str):
                 self._fault(line, f"question {number}: {found}")
             else:

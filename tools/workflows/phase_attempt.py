@@ -12,7 +12,7 @@ from attrs import evolve, frozen
 
 from ..durable import FileSystem
 from ..harness import (
-    PersonReply,
+    QuestionAnswered,
     QuestionWaits,
     SessionContext,
     SessionManager,
@@ -27,7 +27,7 @@ from ..harness.history_events import (
     PhaseFailed,
     PhaseSucceeded,
 )
-from ..harness.question_entries import pause_reason, reply_event
+from ..harness.question_entries import pause_reason
 from ..result import Failure, attempt
 from .agent_observer import AgentObserver
 from .agent_workflow import AgentPhase
@@ -488,8 +488,8 @@ class PhaseRun:
             # A worker of an earlier version, which kept answers before it recorded them, was killed
             # in between.
             told = "\n".join(f"{question} -> {answer}" for question, answer in kept["answered"])
-            reply = PersonReply(question_id=standing.waiting_for, outcome="answered", text=told)
-            self.manager.record(reply_event(reply))
+            reply = QuestionAnswered(question_id=standing.waiting_for, text=told)
+            self.manager.record(spelled(reply))
         return None
 
     def _collect(self, questions: Sequence[AgentQuestion], key: str) -> tuple[str, ...] | Waiting:

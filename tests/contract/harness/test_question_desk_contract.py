@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from attrs import define
 
-from agentforge_sessions.adapters.question_channel import PersonDesk
-from agentforge_sessions.harness import PersonAnswer, QuestionDesk
+from agentforge_sessions.adapters.question_channel import QuestionSessionChannel
+from agentforge_sessions.harness import PersonAnswer, QuestionChannel
 from agentforge_sessions.questions import QuestionSessions, UserAnswer
 from tests.support.desks import COLOUR, MemoryDesk
 from tests.support.questions import build
@@ -20,7 +20,7 @@ from tests.support.questions import build
 class Table:
     """A desk, and the person at it."""
 
-    desk: QuestionDesk
+    desk: QuestionChannel
     answer: Callable[[str, str], object]
 
 
@@ -35,11 +35,11 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
         given = UserAnswer(question_index=0, selected_option=label)
         QuestionSessions(sessions.base_dir).save_session_answers(question_id, [given])
 
-    return Table(PersonDesk(sessions), answer)
+    return Table(QuestionSessionChannel(sessions), answer)
 
 
 def test_a_desk_is_one(table: Table) -> None:
-    assert isinstance(table.desk, QuestionDesk)
+    assert isinstance(table.desk, QuestionChannel)
 
 
 def test_a_key_names_one_id_for_good_and_shares_it_with_no_other(table: Table) -> None:

@@ -7,10 +7,10 @@ import shutil
 import pytest
 
 from agentforge_sessions.entrypoints.terminal import drafts_directory
-from agentforge_sessions.entrypoints.terminal.drafts import DraftStore
+from agentforge_sessions.entrypoints.terminal.draft_store import DraftStore
 from agentforge_sessions.questions import QuestionSessions, SessionStatus, UserAnswer
 from tests.e2e.terminal.conftest import LATE, Tmux, until
-from tests.support.question_desk import CHECKS, STORAGE
+from tests.support.question_queue import CHECKS, STORAGE
 
 pytestmark = pytest.mark.skipif(
     shutil.which("tmux") is None, reason="tmux is not installed, and it is the terminal here"

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.adapters.question_channel import QuestionSessionPerson, agents_questions
+from agentforge_sessions.adapters.question_channel import QuestionSessionChannel, agents_questions
 from agentforge_sessions.entrypoints.cli.asking_here import TerminalPerson
 from agentforge_sessions.entrypoints.cli.output import Output
-from agentforge_sessions.harness import OfferedOption, PersonQuestion
+from agentforge_sessions.harness import Option, Question
 
 QUESTIONS = (
-    PersonQuestion(
+    Question(
         prompt="Which one?",
         title="Which",
-        options=[OfferedOption(label="This"), OfferedOption(label="That")],
+        options=[Option(label="This"), Option(label="That")],
     ),
-    PersonQuestion(prompt="And why?", title="Why", options=[]),
+    Question(prompt="And why?", title="Why", options=[]),
 )
 
 
@@ -34,7 +34,7 @@ class Terminal:
         self.meanwhile: Callable[[], None] = lambda: None
         self.desk = TerminalPerson(
             sessions=agents_questions(directory),
-            teller=None,
+            notify=None,
             output=Output(),
             aside=self.aside,
             terminal=self.end,
@@ -79,7 +79,7 @@ def test_answer_from_elsewhere_that_was_first_stands(
     terminal: Terminal, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def somebody_else() -> None:
-        assert QuestionSessionPerson(terminal.directory).answer(
+        assert QuestionSessionChannel(terminal.directory).answer(
             terminal.question_id, ["This", "Asked by telephone."]
         )
 

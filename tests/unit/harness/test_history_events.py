@@ -25,8 +25,8 @@ from agentforge_sessions.harness.history_events import (
     AgentAnswered,
     BudgetExtended,
     GateJudged,
-    GivenAnswer,
     HistoryEvent,
+    PersonAnswer,
     PhaseFailed,
     QuestionAnswered,
     QuestionAsked,
@@ -60,7 +60,7 @@ FULL: tuple[HistoryEvent, ...] = (
     QuestionAnswered(
         question_id="q-1",
         text="1. How wide?\n→ any",
-        answers=(GivenAnswer(question_index=0, selected=("a: b", "- c"), text="null"),),
+        answers=(PersonAnswer(question_index=0, selected=("a: b", "- c"), text="null"),),
     ),
 )
 

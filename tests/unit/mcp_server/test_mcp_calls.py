@@ -505,7 +505,7 @@ async def test_questions_whose_call_ends_before_its_client_knows_them_are_withdr
     tmp_path: Path, non_blocking: bool
 ) -> None:
     sessions, teller = QuestionSessions(tmp_path), SlowTeller()
-    tools = QuestionTools(sessions=sessions, workers=Workers(), teller=teller)
+    tools = QuestionTools(sessions=sessions, workers=Workers(), notify=teller.tell)
     options = [{"label": "a"}, {"label": "b"}]
     asked = QuestionArgument.model_validate({"prompt": "?", "title": "t", "options": options})
     with anyio.fail_after(60):
@@ -599,7 +599,9 @@ async def test_a_rejection_is_written_as_in_the_shared_format(
     tmp_path: Path, reason: str | None
 ) -> None:
     sessions = QuestionSessions(tmp_path)
-    tools = QuestionTools(sessions=sessions, workers=Workers(), teller=Rejecting(sessions, reason))
+    tools = QuestionTools(
+        sessions=sessions, workers=Workers(), notify=Rejecting(sessions, reason).tell
+    )
     async with Client(HarnessServer(tools.tools())) as client:
         result = await client.call_tool("ask_user_questions", ASKED)
     session_id = str((result.structured_content or {})["session_id"])

@@ -12,7 +12,10 @@ import pytest
 from attrs import frozen
 from structlog.testing import capture_logs
 
-from agentforge_sessions.adapters.question_channel import PersonDesk, end_of_session
+from agentforge_sessions.adapters.question_channel import (
+    QuestionSessionChannel,
+    end_of_session,
+)
 from agentforge_sessions.bootstrap import open_questions
 from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.harness.errors import QuestionWaits
@@ -187,7 +190,7 @@ def test_the_asker_and_its_folder_stand_in_the_files(base: Path) -> None:
 
 @pytest.fixture
 def manager(tmp_path: Path, base: Path) -> SessionManager:
-    desk = PersonDesk(open_questions(base))
+    desk = QuestionSessionChannel(open_questions(base))
     manager = SessionManager(SessionStore(tmp_path / "sessions"), desk=desk)
     manager.create("tdflow", "red")
     return manager

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from agentforge_sessions.questions import SessionBusy, SessionNotFound
-from agentforge_sessions.questions.locks import ANSWERING, LOCK_FILE
+from agentforge_sessions.questions.session_lock import ANSWERING, LOCK_FILE
 from agentforge_sessions.questions.store import QuestionStore
 from tests.support.questions import MISSING, FakeTime
 
@@ -21,9 +21,9 @@ def directory(tmp_path: Path) -> Path:
     return path
 
 
-def store_of(directory: Path) -> QuestionStore:
+def store_of(directory: Path, **given: float) -> QuestionStore:
     time = FakeTime()
-    return QuestionStore(directory.parent, monotonic=time.monotonic, sleep=time.sleep)
+    return QuestionStore(directory.parent, monotonic=time.monotonic, sleep=time.sleep, **given)
 
 
 def test_a_session_is_locked_by_one_file_and_by_two_while_it_is_answered(directory: Path) -> None:
@@ -41,7 +41,7 @@ def test_a_lock_that_another_program_keeps_is_a_busy_session_with_its_holder(
     (directory / LOCK_FILE).write_text(str(os.getpid()))
     with (
         pytest.raises(SessionBusy, match=f"pid {os.getpid()} \\(alive\\)") as caught,
-        store_of(directory).locked(MISSING, timeout_s=0.5),
+        store_of(directory, lock_timeout_s=0.5).locked(MISSING),
     ):
         pass
     assert (caught.value.holder, caught.value.timeout_s) == (f"pid {os.getpid()} (alive)", 0.5)

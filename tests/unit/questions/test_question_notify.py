@@ -65,7 +65,7 @@ def tell(session: QuestionSession, terminal: Terminal, **config: object) -> Comm
         which=lambda name: f"/bin/{name}",
         environment={"PATH": "/bin"},
     )
-    notifier.tell(session)
+    notifier.notify(session)
     notifier.wait()
     return commands
 
@@ -119,7 +119,7 @@ def test_a_desktop_notification_escapes_what_it_shows(session: QuestionSession) 
 def test_a_missing_notify_send_is_told_in_the_log(session: QuestionSession) -> None:
     notifier = Notifier(NotifyConfig(desktop=True), Path("q"), which=lambda _: None)
     with capture_logs() as logs:
-        notifier.tell(session)
+        notifier.notify(session)
     assert [one["error"] for one in logs] == ["notify-send is missing"]
 
 
@@ -145,7 +145,7 @@ def test_a_real_command_runs(session: QuestionSession, tmp_path: Path) -> None:
         NotifyConfig(on_question=f'cat > "{out}"; echo "$AGENTFORGE_QUESTION_ID" >> "{out}"'),
         tmp_path,
     )
-    notifier.tell(session)
+    notifier.notify(session)
     notifier.wait()
     *document, last = out.read_text().splitlines()
     assert json.loads("\n".join(document))["sessionId"] == session.session_id
@@ -156,7 +156,7 @@ def test_a_real_command_runs(session: QuestionSession, tmp_path: Path) -> None:
 def test_a_command_that_fails_is_told_in_the_log(session: QuestionSession, command: str) -> None:
     with capture_logs() as logs:
         notifier = Notifier(NotifyConfig(on_question=command), Path("q"))
-        notifier.tell(session)
+        notifier.notify(session)
         notifier.wait()
     assert [(one["event"], one["by"]) for one in logs] == [("question.not_told", "on_question")]
 
@@ -194,7 +194,7 @@ def test_a_command_that_can_not_start_is_told_in_the_log(session: QuestionSessio
 
     with capture_logs() as logs:
         notifier = Notifier(NotifyConfig(on_question="x"), Path("q"), run=refuse)
-        notifier.tell(session)
+        notifier.notify(session)
         notifier.wait()
     assert [one["event"] for one in logs] == ["question.not_told"]
 

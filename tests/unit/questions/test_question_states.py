@@ -354,9 +354,15 @@ def test_what_is_no_value_is_refused_in_words(sessions: QuestionSessions) -> Non
     assert len(sessions.pending()) == 1
 
 
+def test_an_option_may_be_given_by_its_label() -> None:
+    named = Question(prompt="p", title="t", options=["a", Option(label="b")])
+    assert named == Question(prompt="p", title="t", options=[Option(label="a"), Option(label="b")])
+    assert Question(prompt="p", title="t").options == ()
+
+
 def test_values_tell_everything_that_is_wrong_with_them_at_once() -> None:
     with pytest.raises(InvalidQuestions) as caught:
-        Question(prompt=1, title="\ud800", options=["x"], multi_select=1)  # type: ignore[arg-type]
+        Question(prompt=1, title="\ud800", options=[5], multi_select=1)  # type: ignore[arg-type]
     assert len(caught.value.faults) == 4
     with pytest.raises(InvalidQuestions):
         Question(prompt="p", title="t", options="ab")  # type: ignore[arg-type]
@@ -602,8 +608,7 @@ def test_a_wait_does_not_miss_a_change_in_the_same_tick(base: Path) -> None:
         on_timeout="leave",
         store=sessions.store,
         monotonic=lambda: 0.0,
-        time_out=lambda _: None,
-        abandon=lambda _, __: None,
+        end=lambda _, __, ___: None,
     )
     assert wait.look() is None
     sessions.save_session_answers(session_id, ANSWERS)
@@ -652,13 +657,13 @@ def test_a_clean_up_finishes_what_killed_processes_left(
     sessions: QuestionSessions, base: Path, clock: FakeClock
 ) -> None:
     sessions.create_session(QUESTIONS)
-    for name in (".discarded-abc", ".new-old", ".new-young"):
+    for name in (".discarded-abc", ".new-01d0", ".new-f7e5"):
         (base / name).mkdir()
         (base / name / "request.json").write_text("{")
-    os.utime(base / ".new-old", (0, 0))
+    os.utime(base / ".new-01d0", (0, 0))
     sessions.cleanup_expired_sessions()
     left = [name for name in names_in(base) if name.startswith(".")]
-    assert left == [".new-young"]
+    assert left == [".new-f7e5"]
 
 
 def test_a_clean_up_with_retention_0_deletes_nothing(base: Path, clock: FakeClock) -> None:

@@ -26,14 +26,14 @@ from agentforge_sessions.questions import (
 )
 from agentforge_sessions.questions import waiting as waiting_module
 from agentforge_sessions.questions.change_feed import follow_changes, follow_changes_async
-from agentforge_sessions.questions.inotify import is_available
-from agentforge_sessions.questions.waiting import Deadline, ThreadBell
-from agentforge_sessions.questions.watching import (
+from agentforge_sessions.questions.directory_watcher import (
     FileWatcher,
     InotifyWatcher,
     NoWatcher,
     process_watcher,
 )
+from agentforge_sessions.questions.inotify import is_available
+from agentforge_sessions.questions.waiting import Deadline, ThreadBell
 from tests.support.clock import FakeClock
 from tests.support.promptness import soonest
 from tests.support.questions import (
@@ -69,13 +69,13 @@ class RingingWatcher:
         self.begun = threading.Event()
 
     @contextmanager
-    def telling(self, path: Path, tell: Callable[[], None]) -> Iterator[None]:
-        self.tells.append(tell)
+    def watching(self, path: Path, on_change: Callable[[], None]) -> Iterator[None]:
+        self.tells.append(on_change)
         self.begun.set()
         try:
             yield
         finally:
-            self.tells.remove(tell)
+            self.tells.remove(on_change)
 
 
 @contextmanager
@@ -160,7 +160,7 @@ def test_hundreds_of_waits_share_one_thread_and_all_are_told(base: Path) -> None
 
     with ExitStack() as stack:
         for i, path in enumerate(paths):
-            stack.enter_context(watcher.telling(path, lambda i=i: rung.add(i)))  # type: ignore[misc]
+            stack.enter_context(watcher.watching(path, lambda i=i: rung.add(i)))  # type: ignore[misc]
         (thread,) = ours()
         until_all_are_told(lambda _: None)  # each is told once when it is watched
         rung.clear()

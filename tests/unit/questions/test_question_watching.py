@@ -12,8 +12,12 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from agentforge_sessions.questions.directory_watcher import (
+    THREAD_NAME,
+    InotifyWatcher,
+    _until_readable,
+)
 from agentforge_sessions.questions.inotify import Inotify, is_available
-from agentforge_sessions.questions.watching import THREAD_NAME, InotifyWatcher, _until_readable
 
 pytestmark = pytest.mark.skipif(not is_available(), reason="this system has no inotify")
 PATIENCE_S = 60
@@ -61,14 +65,14 @@ def test_a_change_is_told(tmp_path: Path, change: object) -> None:
     path, ears = tmp_path / "session", Ears()
     path.mkdir()
     (path / "there").write_text("")
-    with InotifyWatcher().telling(path, ears.tell):
+    with InotifyWatcher().watching(path, ears.tell):
         change(path)  # type: ignore[operator]
         ears.hears()
 
 
 def test_locks_and_hidden_files_are_no_news(tmp_path: Path) -> None:
     ears = Ears()
-    with InotifyWatcher().telling(tmp_path, ears.tell):
+    with InotifyWatcher().watching(tmp_path, ears.tell):
         (tmp_path / "status.json.lock").write_text("1")
         (tmp_path / ".answers.json.tmp").write_text("{}")
         os.rename(tmp_path / ".answers.json.tmp", tmp_path / ".other")
@@ -83,10 +87,10 @@ def test_everybody_who_watches_a_directory_is_told_of_it_and_of_no_other(tmp_pat
         (tmp_path / name).mkdir()
     watcher = InotifyWatcher()
     with (
-        watcher.telling(tmp_path / "a", one.tell),
-        watcher.telling(tmp_path / "b", other.tell),
+        watcher.watching(tmp_path / "a", one.tell),
+        watcher.watching(tmp_path / "b", other.tell),
     ):
-        with watcher.telling(tmp_path / "a", two.tell):
+        with watcher.watching(tmp_path / "a", two.tell):
             replace(tmp_path / "a" / "answers.json")
             one.hears()
             two.hears()
@@ -109,7 +113,7 @@ def test_the_thread_sleeps_until_something_happens_and_ends_with_the_last_wait(
         return found
 
     ears, watcher = Ears(), InotifyWatcher(wait=wait)
-    with watcher.telling(tmp_path, ears.tell):
+    with watcher.watching(tmp_path, ears.tell):
         replace(tmp_path / "answers.json")
         ears.hears()
     assert closed.wait(PATIENCE_S)
@@ -121,7 +125,7 @@ def test_an_instance_is_given_back_when_nobody_waits(tmp_path: Path) -> None:
     before = set(watcher_threads())
     watcher = InotifyWatcher()
     for _ in range(150):  # a user has 128 instances by default
-        with watcher.telling(tmp_path, lambda: None):
+        with watcher.watching(tmp_path, lambda: None):
             threads = set(watcher_threads()) - before
         for thread in threads:
             thread.join(PATIENCE_S)
@@ -130,12 +134,12 @@ def test_an_instance_is_given_back_when_nobody_waits(tmp_path: Path) -> None:
 
 def test_a_directory_that_can_not_be_watched_leaves_the_look_of_the_wait(tmp_path: Path) -> None:
     watcher, ears = InotifyWatcher(), Ears()
-    with watcher.telling(tmp_path / "missing", ears.tell):
+    with watcher.watching(tmp_path / "missing", ears.tell):
         pass
     (tmp_path / "file").write_text("")
-    with watcher.telling(tmp_path / "file", ears.tell):
+    with watcher.watching(tmp_path / "file", ears.tell):
         pass
-    with watcher.telling(tmp_path, ears.tell):
+    with watcher.watching(tmp_path, ears.tell):
         replace(tmp_path / "answers.json")
         ears.hears()
 
@@ -151,7 +155,7 @@ def test_a_thread_that_is_refused_is_logged_once_and_hinders_nobody(
     descriptors = len(os.listdir("/proc/self/fd"))
     with capture_logs() as logs:
         for _ in range(3):
-            with watcher.telling(tmp_path, lambda: None):
+            with watcher.watching(tmp_path, lambda: None):
                 pass
     assert [one["event"] for one in logs] == ["questions.not_watched"]
     assert len(os.listdir("/proc/self/fd")) <= descriptors
@@ -159,12 +163,12 @@ def test_a_thread_that_is_refused_is_logged_once_and_hinders_nobody(
 
 def test_a_forked_child_starts_with_nobody_to_tell(tmp_path: Path) -> None:
     watcher, ears = InotifyWatcher(), Ears()
-    with watcher.telling(tmp_path, ears.tell):
+    with watcher.watching(tmp_path, ears.tell):
         pid = os.fork()
         if pid == 0:
             watcher.forget()
             heard = threading.Event()
-            with watcher.telling(tmp_path, heard.set):
+            with watcher.watching(tmp_path, heard.set):
                 replace(tmp_path / "answers.json")
                 os._exit(0 if heard.wait(PATIENCE_S) else 1)
         assert os.waitpid(pid, 0)[1] == 0

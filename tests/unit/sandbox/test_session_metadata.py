@@ -33,8 +33,8 @@ from agentforge_sessions.sandbox.session_metadata import (
     format_time,
     parse_metadata,
 )
-from tests.support.recorder import Recorder
 from agentforge_sessions.sandbox.session_metadata_file import touch_session_metadata
+from tests.support.recorder import Recorder
 
 S = "abc-123"
 NOW = datetime(2025, 11, 22, 14, 22, 18, 987654, tzinfo=UTC)

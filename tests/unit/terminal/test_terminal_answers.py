@@ -6,7 +6,7 @@ import pytest
 from textual import events
 
 from agentforge_sessions.durable import WriteError
-from agentforge_sessions.entrypoints.terminal.drafts import DraftStore
+from agentforge_sessions.entrypoints.terminal.draft_store import DraftStore
 from agentforge_sessions.questions import (
     Option,
     Question,
@@ -15,40 +15,40 @@ from agentforge_sessions.questions import (
     format_elaborate_request,
     format_rephrase_request,
 )
-from tests.support.question_desk import CHECKS, NAME, STORAGE, FakeDesk
+from tests.support.question_queue import CHECKS, NAME, STORAGE, FakeQueue
 from tests.unit.terminal.conftest import Person, Sitting
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_one_option_is_chosen_and_sent_only_after_the_review(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
-    which = desk.ask(STORAGE)
+    which = queue.ask(STORAGE)
     async with sitting() as person:
         await person.press("enter", "up", "enter")
         seen = await person.waits_for("Review of 1 answer")
         assert "→ PostgreSQL" in seen
-        assert desk.sessions[which].ending is None, "nothing is sent before the person says so"
+        assert queue.sessions[which].ending is None, "nothing is sent before the person says so"
         await person.press("enter", "v", "s")
         await person.waits_for("0 waiting")
-    assert desk.sessions[which].answers == (
+    assert queue.sessions[which].answers == (
         UserAnswer(question_index=0, selected_option="PostgreSQL"),
     )
 
 
-async def test_enter_alone_never_sends(sitting: Sitting, desk: FakeDesk) -> None:
-    which = desk.ask(STORAGE, CHECKS)
+async def test_enter_alone_never_sends(sitting: Sitting, queue: FakeQueue) -> None:
+    which = queue.ask(STORAGE, CHECKS)
     async with sitting() as person:
         for _ in range(12):
             await person.press("enter")
-        assert desk.sessions[which].ending is None
+        assert queue.sessions[which].ending is None
 
 
 async def test_several_options_are_chosen_in_any_order_and_sent_in_that_of_the_question(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
-    which = desk.ask(CHECKS)
+    which = queue.ask(CHECKS)
     async with sitting() as person:
         await person.press("enter", "3", "1", "2", "3", "1", "2")
         seen = person.sees()
@@ -57,7 +57,7 @@ async def test_several_options_are_chosen_in_any_order_and_sent_in_that_of_the_q
         assert "2 chosen" in seen
         await person.press("enter", "s")
         await person.waits_for("0 waiting")
-    assert desk.sessions[which].answers == (
+    assert queue.sessions[which].answers == (
         UserAnswer(
             question_index=0, selected_options=("Types (recommended)", "Tests [recommended]")
         ),
@@ -65,9 +65,9 @@ async def test_several_options_are_chosen_in_any_order_and_sent_in_that_of_the_q
 
 
 async def test_recommended_options_are_marked_under_the_cursor_and_preselected_when_shown(
-    sitting: Sitting, desk: FakeDesk, drafts: DraftStore
+    sitting: Sitting, queue: FakeQueue, drafts: DraftStore
 ) -> None:
-    which = desk.ask(STORAGE, CHECKS)
+    which = queue.ask(STORAGE, CHECKS)
     async with sitting() as person:
         await person.press("enter")
         seen = person.sees()
@@ -92,9 +92,9 @@ async def test_recommended_options_are_marked_under_the_cursor_and_preselected_w
 
 
 async def test_what_was_preselected_and_taken_back_stays_so(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
-    desk.ask(CHECKS, STORAGE)
+    queue.ask(CHECKS, STORAGE)
     async with sitting() as person:
         await person.press("enter", "1", "3", "right", "left")
         assert "[x]" not in person.sees()
@@ -104,9 +104,9 @@ async def test_what_was_preselected_and_taken_back_stays_so(
 
 @pytest.mark.parametrize("keys", [["2"], ["space"], ["enter", "left"]])
 async def test_choosing_the_preselected_option_confirms_it(
-    sitting: Sitting, desk: FakeDesk, keys: list[str]
+    sitting: Sitting, queue: FakeQueue, keys: list[str]
 ) -> None:
-    desk.ask(STORAGE, STORAGE)
+    queue.ask(STORAGE, STORAGE)
     async with sitting() as person:
         await person.press("enter", *keys)
         assert "(•) 2 SQLite" in person.sees()
@@ -116,9 +116,9 @@ async def test_choosing_the_preselected_option_confirms_it(
 
 
 async def test_one_key_takes_what_is_recommended_for_this_question(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
-    which = desk.ask(CHECKS, NAME)
+    which = queue.ask(CHECKS, NAME)
     async with sitting() as person:
         await person.press("enter", "1", "2", "r")
         seen = person.sees()
@@ -129,7 +129,7 @@ async def test_one_key_takes_what_is_recommended_for_this_question(
         await person.waits_for("No option of this question is recommended.")
         await person.press("v", "s", "y")
         await person.waits_for("0 waiting")
-    assert desk.sessions[which].answers == (
+    assert queue.sessions[which].answers == (
         UserAnswer(
             question_index=0, selected_options=("Types (recommended)", "Tests [recommended]")
         ),
@@ -137,16 +137,16 @@ async def test_one_key_takes_what_is_recommended_for_this_question(
 
 
 async def test_what_is_recommended_is_taken_when_asked_for_and_leaves_choices_alone(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
-    which = desk.ask(STORAGE, CHECKS)
+    which = queue.ask(STORAGE, CHECKS)
     async with sitting() as person:
         await person.press("enter", "3", "a")
         seen = await person.waits_for("Review of 2 answers")
         assert "→ Redis" in seen
         await person.press("s")
         await person.waits_for("0 waiting")
-    assert desk.sessions[which].answers == (
+    assert queue.sessions[which].answers == (
         UserAnswer(question_index=0, selected_option="Redis"),
         UserAnswer(
             question_index=1, selected_options=("Types (recommended)", "Tests [recommended]")
@@ -154,8 +154,8 @@ async def test_what_is_recommended_is_taken_when_asked_for_and_leaves_choices_al
     )
 
 
-async def test_free_text_answers_in_place_of_an_option(sitting: Sitting, desk: FakeDesk) -> None:
-    which = desk.ask(STORAGE)
+async def test_free_text_answers_in_place_of_an_option(sitting: Sitting, queue: FakeQueue) -> None:
+    which = queue.ask(STORAGE)
     async with sitting() as person:
         await person.press("enter", "1", "o")
         await person.write("a plain file,\nit's enough")
@@ -166,27 +166,27 @@ async def test_free_text_answers_in_place_of_an_option(sitting: Sitting, desk: F
         assert "→ Other: a plain file," in await person.waits_for("Review of 1 answer")
         await person.press("s")
         await person.waits_for("0 waiting")
-    assert desk.sessions[which].answers == (
+    assert queue.sessions[which].answers == (
         UserAnswer(question_index=0, custom_text="a plain file,\nit's enough"),
     )
 
 
-async def test_free_text_stands_beside_several_options(sitting: Sitting, desk: FakeDesk) -> None:
-    which = desk.ask(CHECKS)
+async def test_free_text_stands_beside_several_options(sitting: Sitting, queue: FakeQueue) -> None:
+    which = queue.ask(CHECKS)
     async with sitting() as person:
         await person.press("enter", "1", "2", "3", "o")
         await person.write("docs")
         await person.press("tab", "s")
         await person.waits_for("0 waiting")
-    assert desk.sessions[which].answers == (
+    assert queue.sessions[which].answers == (
         UserAnswer(question_index=0, selected_options=("Lint",), custom_text="docs"),
     )
 
 
 async def test_text_that_an_option_replaced_is_kept_and_the_review_says_it_is_not_sent(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
-    which = desk.ask(STORAGE)
+    which = queue.ask(STORAGE)
     async with sitting() as person:
         await person.press("enter", "o")
         await person.write("maybe a file")
@@ -196,27 +196,27 @@ async def test_text_that_an_option_replaced_is_kept_and_the_review_says_it_is_no
         assert "typed for Other and not sent: maybe a file" in person.sees()
         await person.press("s")
         await person.waits_for("0 waiting")
-    assert desk.sessions[which].answers == (
+    assert queue.sessions[which].answers == (
         UserAnswer(question_index=0, selected_option="PostgreSQL"),
     )
 
 
 async def test_a_question_without_options_is_answered_in_words(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
-    which = desk.ask(NAME)
+    which = queue.ask(NAME)
     async with sitting() as person:
         await person.press("enter")
         await person.write("fjord")
         await person.press("tab", "s")
         await person.waits_for("0 waiting")
-    assert desk.sessions[which].answers == (UserAnswer(question_index=0, custom_text="fjord"),)
+    assert queue.sessions[which].answers == (UserAnswer(question_index=0, custom_text="fjord"),)
 
 
 async def test_going_back_shows_what_was_answered_and_lets_it_be_changed(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
-    which = desk.ask(STORAGE, CHECKS)
+    which = queue.ask(STORAGE, CHECKS)
     async with sitting() as person:
         await person.press("enter", "1", "enter", "2", "left")
         seen = person.sees()
@@ -227,48 +227,48 @@ async def test_going_back_shows_what_was_answered_and_lets_it_be_changed(
         assert "(•) 3 Redis" in await person.waits_for("Question 1 of 2")
         await person.press("v", "s")
         await person.waits_for("0 waiting")
-    assert [answer.selected_option for answer in desk.sessions[which].answers] == ["Redis", None]
+    assert [answer.selected_option for answer in queue.sessions[which].answers] == ["Redis", None]
 
 
 async def test_a_choice_is_taken_back_by_choosing_it_again(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
-    desk.ask(STORAGE)
+    queue.ask(STORAGE)
     async with sitting() as person:
         await person.press("enter", "1", "1")
         assert "(•)" not in person.sees()
 
 
 async def test_an_answer_with_gaps_is_sent_after_a_yes_and_leaves_them_out(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
-    which = desk.ask(STORAGE, STORAGE, CHECKS)
+    which = queue.ask(STORAGE, STORAGE, CHECKS)
     async with sitting() as person:
         await person.press("enter", "1", "v", "s")
         assert "2 questions without an answer" in person.sees()
         await person.press("n")
-        assert desk.sessions[which].ending is None
+        assert queue.sessions[which].ending is None
         await person.press("s", "y")
         await person.waits_for("0 waiting")
-    assert desk.sessions[which].answers == (
+    assert queue.sessions[which].answers == (
         UserAnswer(question_index=0, selected_option="PostgreSQL"),
         UserAnswer(question_index=2, selected_options=()),
     )
 
 
-async def test_with_no_answer_at_all_nothing_is_sent(sitting: Sitting, desk: FakeDesk) -> None:
-    which = desk.ask(CHECKS)
+async def test_with_no_answer_at_all_nothing_is_sent(sitting: Sitting, queue: FakeQueue) -> None:
+    which = queue.ask(CHECKS)
     async with sitting() as person:
         await person.press("enter", "1", "3", "v", "s")
         await person.waits_for("Nothing is answered yet, so nothing was sent.")
-        assert desk.sessions[which].ending is None
+        assert queue.sessions[which].ending is None
 
 
 @pytest.mark.parametrize("key", ["e", "d"])
 async def test_more_detail_or_other_words_are_asked_for_in_place_of_an_answer(
-    sitting: Sitting, desk: FakeDesk, key: str
+    sitting: Sitting, queue: FakeQueue, key: str
 ) -> None:
-    which = desk.ask(STORAGE, CHECKS)
+    which = queue.ask(STORAGE, CHECKS)
     async with sitting() as person:
         await person.press("enter", "1", key)
         await person.write("what of backups")
@@ -285,15 +285,15 @@ async def test_more_detail_or_other_words_are_asked_for_in_place_of_an_answer(
         "d": format_rephrase_request(0, STORAGE.title, "what of backups"),
     }[key]
     assert request.endswith("\nThe person adds: what of backups")
-    first, second = desk.sessions[which].answers
+    first, second = queue.sessions[which].answers
     assert first == UserAnswer(question_index=0, custom_text=request)
     assert second.selected_options == ("Types (recommended)",)
 
 
 async def test_a_wish_without_words_is_the_request_to_the_letter_and_can_be_taken_back(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
-    which = desk.ask(STORAGE)
+    which = queue.ask(STORAGE)
     async with sitting() as person:
         await person.press("enter", "e", "enter")
         await person.press("escape")
@@ -302,7 +302,7 @@ async def test_a_wish_without_words_is_the_request_to_the_letter_and_can_be_take
         assert "Instead of an answer you ask" not in person.sees()
         await person.press("e", "enter", "s")
         await person.waits_for("0 waiting")
-    assert desk.sessions[which].answers == (
+    assert queue.sessions[which].answers == (
         UserAnswer(
             question_index=0,
             custom_text=format_elaborate_request(0, STORAGE.title, STORAGE.prompt),
@@ -311,39 +311,39 @@ async def test_a_wish_without_words_is_the_request_to_the_letter_and_can_be_take
 
 
 async def test_a_whole_session_is_rejected_from_a_question(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
-    which = desk.ask(STORAGE)
+    which = queue.ask(STORAGE)
     async with sitting() as person:
         await person.press("enter", "x")
         await person.write("wrong project")
         await person.press("enter")
         await person.waits_for("0 waiting")
-    ending = desk.sessions[which].ending
+    ending = queue.sessions[which].ending
     assert ending is not None
     assert (ending.status, ending.reason) == (SessionStatus.REJECTED, "wrong project")
 
 
 async def test_labels_are_sent_to_the_letter_whatever_is_shown_of_them(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
     label = "\x1b[31mRed\x1b[0m\n (recommended) "
-    which = desk.ask(Question(title="t", prompt="p", options=(Option(label=label),)))
+    which = queue.ask(Question(title="t", prompt="p", options=(Option(label=label),)))
     async with sitting() as person:
         await person.press("enter", "1")
         assert "(•) 1 Red  ★ recommended" in person.sees()
         await person.press("v", "s")
         await person.waits_for("0 waiting")
-    assert desk.sessions[which].answers[0].selected_option == label
+    assert queue.sessions[which].answers[0].selected_option == label
 
 
 # --------------------------------------------------------------------------------- the keys
 
 
 async def test_the_keys_are_at_the_foot_of_every_screen_in_80_columns(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
-    desk.ask(STORAGE)
+    queue.ask(STORAGE)
     async with sitting() as person:
         await foot_has(person, "Answer", "Leave", "Reject", "Keys")
         await person.press("enter")
@@ -362,8 +362,8 @@ async def foot_has(person: Person, *words: str) -> None:
     await person.waits_for(lambda seen: all(word in seen.splitlines()[-1] for word in words))
 
 
-async def test_all_keys_are_told_by_one_key(sitting: Sitting, desk: FakeDesk) -> None:
-    desk.ask(STORAGE)
+async def test_all_keys_are_told_by_one_key(sitting: Sitting, queue: FakeQueue) -> None:
+    queue.ask(STORAGE)
     async with sitting() as person:
         await person.press("enter", "question_mark")
         assert "Everything works without a mouse." in person.sees()
@@ -378,31 +378,31 @@ def keys(text: str) -> list[tuple[str, str | None]]:
 
 
 async def test_a_burst_of_keys_types_into_the_text_and_runs_no_command(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
-    which = desk.ask(STORAGE)
+    which = queue.ask(STORAGE)
     async with sitting() as person:
         await person.burst(("enter", "\r"), *keys("ofixed"), ("tab", "\t"), *keys("s"))
         await person.waits_for("0 waiting")
-    assert desk.sessions[which].answers == (UserAnswer(question_index=0, custom_text="fixed"),)
+    assert queue.sessions[which].answers == (UserAnswer(question_index=0, custom_text="fixed"),)
 
 
 async def test_keys_find_their_way_also_when_the_window_had_lost_the_focus(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
-    which = desk.ask(STORAGE)
+    which = queue.ask(STORAGE)
     async with sitting() as person:
         person.app.post_message(events.AppBlur())
         await person.settles()
         await person.burst(("enter", "\r"), *keys("3vs"))
         await person.waits_for("0 waiting")
-    assert desk.sessions[which].answers == (UserAnswer(question_index=0, selected_option="Redis"),)
+    assert queue.sessions[which].answers == (UserAnswer(question_index=0, selected_option="Redis"),)
 
 
 async def test_a_pasted_text_goes_where_the_keys_before_it_lead(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
-    which = desk.ask(STORAGE)
+    which = queue.ask(STORAGE)
     async with sitting() as person:
         for event in (
             events.Key("enter", "\r"),
@@ -413,15 +413,17 @@ async def test_a_pasted_text_goes_where_the_keys_before_it_lead(
         ):
             person.app.post_message(event)
         await person.waits_for("0 waiting")
-    assert desk.sessions[which].answers == (UserAnswer(question_index=0, custom_text="two\nlines"),)
+    assert queue.sessions[which].answers == (
+        UserAnswer(question_index=0, custom_text="two\nlines"),
+    )
 
 
-async def test_a_burst_of_keys_types_into_a_reason(sitting: Sitting, desk: FakeDesk) -> None:
-    which = desk.ask(STORAGE)
+async def test_a_burst_of_keys_types_into_a_reason(sitting: Sitting, queue: FakeQueue) -> None:
+    which = queue.ask(STORAGE)
     async with sitting() as person:
         await person.burst(("enter", "\r"), *keys("xa1"), ("enter", "\r"))
         await person.waits_for("0 waiting")
-    ending = desk.sessions[which].ending
+    ending = queue.sessions[which].ending
     assert ending is not None
     assert ending.reason == "a1"
 
@@ -430,10 +432,10 @@ async def test_a_burst_of_keys_types_into_a_reason(sitting: Sitting, desk: FakeD
 
 
 async def test_answers_that_the_disk_refuses_are_kept_and_can_be_sent_again(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
-    which = desk.ask(STORAGE)
-    desk.refuses = WriteError(
+    which = queue.ask(STORAGE)
+    queue.refuses = WriteError(
         path=Path("answers.json"), operation="write", cause=OSError(28, "No space left on device")
     )
     async with sitting() as person:
@@ -442,21 +444,21 @@ async def test_answers_that_the_disk_refuses_are_kept_and_can_be_sent_again(
         assert "No space left on device" in " ".join(seen.split())
         await person.press("escape")
         assert "→ PostgreSQL" in person.sees()
-        desk.refuses = None
+        queue.refuses = None
         await person.press("s")
         await person.waits_for("0 waiting")
-    assert desk.sessions[which].answers
+    assert queue.sessions[which].answers
 
 
-async def test_sending_twice_sends_once(sitting: Sitting, desk: FakeDesk) -> None:
-    which = desk.ask(STORAGE)
+async def test_sending_twice_sends_once(sitting: Sitting, queue: FakeQueue) -> None:
+    which = queue.ask(STORAGE)
     async with sitting() as person:
         await person.press("enter", "1", "v")
         await person.burst(*keys("ss"))
         await person.waits_for("0 waiting")
         assert "Not sent" not in person.sees()
-    assert len(desk.sessions[which].answers) == 1
-    assert desk.submissions == 1
+    assert len(queue.sessions[which].answers) == 1
+    assert queue.submissions == 1
 
 
 # ------------------------------------------------------------------------------- the drafts
@@ -468,9 +470,9 @@ async def _type_something(person: Person) -> None:
 
 
 async def test_a_draft_waits_in_the_queue_and_is_there_on_coming_back(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
-    desk.ask(STORAGE)
+    queue.ask(STORAGE)
     async with sitting() as person:
         await _type_something(person)
         await person.press("escape", "escape")
@@ -480,9 +482,9 @@ async def test_a_draft_waits_in_the_queue_and_is_there_on_coming_back(
 
 
 async def test_what_is_typed_is_on_disk_without_leaving(
-    sitting: Sitting, desk: FakeDesk, drafts: DraftStore
+    sitting: Sitting, queue: FakeQueue, drafts: DraftStore
 ) -> None:
-    which = desk.ask(STORAGE)
+    which = queue.ask(STORAGE)
     async with sitting() as person:
         await _type_something(person)
 
@@ -494,9 +496,9 @@ async def test_what_is_typed_is_on_disk_without_leaving(
 
 
 async def test_what_is_typed_with_the_key_that_leaves_right_behind_it_is_kept(
-    sitting: Sitting, desk: FakeDesk, drafts: DraftStore
+    sitting: Sitting, queue: FakeQueue, drafts: DraftStore
 ) -> None:
-    which = desk.ask(STORAGE)
+    which = queue.ask(STORAGE)
     async with sitting() as person:
         person.send(("enter", "\r"), *keys("ohalf"), ("ctrl+q", "\x11"))
         await person.until(lambda: not person.app.is_running, "the end")
@@ -506,9 +508,9 @@ async def test_what_is_typed_with_the_key_that_leaves_right_behind_it_is_kept(
 
 
 async def test_a_draft_is_there_at_the_next_start_and_gone_once_it_is_sent(
-    sitting: Sitting, desk: FakeDesk, drafts: DraftStore
+    sitting: Sitting, queue: FakeQueue, drafts: DraftStore
 ) -> None:
-    which = desk.ask(STORAGE)
+    which = queue.ask(STORAGE)
     async with sitting() as person:
         await _type_something(person)
     async with sitting() as person:
@@ -521,12 +523,12 @@ async def test_a_draft_is_there_at_the_next_start_and_gone_once_it_is_sent(
 
 
 async def test_a_draft_that_cannot_be_written_is_told_and_kept_here(
-    sitting: Sitting, desk: FakeDesk, drafts: DraftStore
+    sitting: Sitting, queue: FakeQueue, drafts: DraftStore
 ) -> None:
-    desk.ask(STORAGE)
+    queue.ask(STORAGE)
     drafts.directory.write_text("in the way")
     async with sitting() as person:
         await _type_something(person)
         seen = await person.waits_for("not on disk")
         assert "half a thought" in seen
-    assert any("half a thought" in one for one in person.app.lost)
+    assert any("half a thought" in one for one in person.app.drafts.lost)

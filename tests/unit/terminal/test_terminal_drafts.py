@@ -23,10 +23,10 @@ from agentforge_sessions.entrypoints.terminal.draft import (
     to_fields,
     write,
 )
-from agentforge_sessions.entrypoints.terminal.drafts import DraftStore, DraftUnreadable
+from agentforge_sessions.entrypoints.terminal.draft_store import DraftStore, DraftUnreadable
 from agentforge_sessions.questions import UserAnswer, validate_answers
 from tests.support.filesystem import FaultyFileSystem, every_call_from
-from tests.support.question_desk import CHECKS, STORAGE, session_id
+from tests.support.question_queue import CHECKS, STORAGE, session_id
 
 ONE = session_id(1)
 QUESTIONS = (STORAGE, CHECKS)

@@ -18,14 +18,14 @@ from textual.drivers.web_driver import WebDriver
 from textual.message import Message
 
 from agentforge_sessions.entrypoints.terminal.app import QuestionsApp
-from agentforge_sessions.entrypoints.terminal.drafts import DraftStore
+from agentforge_sessions.entrypoints.terminal.draft_store import DraftStore
 from agentforge_sessions.entrypoints.terminal.keyboard import (
     EscapeFirstDriver,
     EscapeFirstParser,
     EscapeFirstWebDriver,
     escape_first,
 )
-from tests.support.question_desk import FakeDesk
+from tests.support.question_queue import FakeQueue
 
 ESC = "\x1b"
 
@@ -184,7 +184,7 @@ def test_no_bytes_at_no_times_make_alt_of_escape(text: str, data: st.DataObject)
 def test_the_application_reads_keys_so_in_a_terminal_and_in_a_page(tmp_path: Path) -> None:
     assert escape_first(LinuxDriver) is EscapeFirstDriver
     assert escape_first(WebDriver) is EscapeFirstWebDriver
-    app = QuestionsApp(FakeDesk(), DraftStore(tmp_path))
+    app = QuestionsApp(FakeQueue(), DraftStore(tmp_path))
     assert app.driver_class in {EscapeFirstDriver, EscapeFirstWebDriver}
 
 

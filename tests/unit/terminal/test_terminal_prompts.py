@@ -10,7 +10,7 @@ from markdown_it.token import Token
 
 from agentforge_sessions.entrypoints.terminal.markdown import harmless_parser, is_too_long_to_render
 from agentforge_sessions.questions import Option, Question
-from tests.support.question_desk import CHECKS, STORAGE, FakeDesk
+from tests.support.question_queue import CHECKS, STORAGE, FakeQueue
 from tests.unit.terminal.conftest import Sitting
 
 pytestmark = pytest.mark.anyio
@@ -39,9 +39,9 @@ x = [red]1[/red]
 
 
 async def test_markdown_is_rendered_and_links_show_where_they_lead(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
-    desk.ask(evolve(STORAGE, prompt=RICH))
+    queue.ask(evolve(STORAGE, prompt=RICH))
     async with sitting(size=(100, 60)) as person:
         await person.press("enter")
         seen = await person.waits_for("a chart")
@@ -61,14 +61,14 @@ HOSTILE = (
 
 
 async def test_nothing_in_a_prompt_reaches_the_terminal_but_letters(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
     question = Question(
         title=HOSTILE,
         prompt=HOSTILE,
         options=(Option(label=HOSTILE, description=HOSTILE), Option(label="b")),
     )
-    desk.ask(question)
+    queue.ask(question)
     async with sitting() as person:
         await person.press("enter")
         seen = person.sees()
@@ -100,10 +100,10 @@ def test_no_token_of_any_document_holds_anything_that_acts(source: str) -> None:
 
 
 async def test_a_long_prompt_scrolls_and_says_how_much_is_below(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
     lines = "\n\n".join(f"Paragraph {number}." for number in range(60))
-    desk.ask(evolve(STORAGE, prompt=lines), CHECKS)
+    queue.ask(evolve(STORAGE, prompt=lines), CHECKS)
     async with sitting() as person:
         await person.press("enter")
         seen = await person.waits_for("more lines: PgDn")
@@ -118,11 +118,11 @@ async def test_a_long_prompt_scrolls_and_says_how_much_is_below(
 
 
 async def test_a_prompt_of_very_many_lines_is_shown_as_written_and_at_once(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
     prompt = "\n".join(f"- **item** {number}" for number in range(1500))
     assert is_too_long_to_render(prompt)
-    desk.ask(evolve(STORAGE, prompt=prompt))
+    queue.ask(evolve(STORAGE, prompt=prompt))
     async with sitting() as person:
         await person.press("enter")
         seen = await person.waits_for("- **item** 0")
@@ -133,10 +133,10 @@ async def test_a_prompt_of_very_many_lines_is_shown_as_written_and_at_once(
 
 @pytest.mark.parametrize("size", [(80, 24), (60, 16), (200, 60), (40, 12)])
 async def test_it_can_be_used_in_any_size(
-    sitting: Sitting, desk: FakeDesk, size: tuple[int, int]
+    sitting: Sitting, queue: FakeQueue, size: tuple[int, int]
 ) -> None:
     long = Option(label="A label that goes on " * 4, description="So does what it means. " * 6)
-    desk.ask(evolve(STORAGE, options=(*STORAGE.options, long)), CHECKS)
+    queue.ask(evolve(STORAGE, options=(*STORAGE.options, long)), CHECKS)
     async with sitting(size=size) as person:
         await person.press("enter", "4")
         assert "(•) 4 A label" in person.sees()
@@ -147,9 +147,9 @@ async def test_it_can_be_used_in_any_size(
 
 
 async def test_a_terminal_that_changes_its_size_keeps_what_is_seen(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
-    desk.ask(STORAGE)
+    queue.ask(STORAGE)
     async with sitting(size=(120, 40)) as person:
         await person.press("enter", "1")
         await person.pilot.resize_terminal(50, 18)
@@ -157,8 +157,8 @@ async def test_a_terminal_that_changes_its_size_keeps_what_is_seen(
         await person.waits_for("(•) 1 PostgreSQL")
 
 
-async def test_states_are_told_without_colour(sitting: Sitting, desk: FakeDesk) -> None:
-    desk.ask(STORAGE, CHECKS, STORAGE, STORAGE)
+async def test_states_are_told_without_colour(sitting: Sitting, queue: FakeQueue) -> None:
+    queue.ask(STORAGE, CHECKS, STORAGE, STORAGE)
     async with sitting() as person:
         await person.press("enter", "1", "enter", "1", "3", "right", "e", "enter")
         seen = person.sees()

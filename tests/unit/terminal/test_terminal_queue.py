@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from agentforge_sessions.entrypoints.terminal.question_queue import Waiting
 from agentforge_sessions.entrypoints.terminal.queue_view import cursor_after, row_text
 from agentforge_sessions.questions import Option, Question, SessionStatus
-from tests.support.question_desk import CHECKS, START, STORAGE, FakeDesk, session_id
+from tests.support.question_queue import CHECKS, START, STORAGE, FakeQueue, session_id
 from tests.unit.terminal.conftest import Sitting
 
 pytestmark = pytest.mark.anyio
@@ -22,9 +22,9 @@ async def test_an_empty_queue_says_so_and_says_what_will_come(sitting: Sitting) 
 
 
 async def test_the_queue_shows_the_oldest_first_with_age_and_titles(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
-    young, old = desk.ask(STORAGE, CHECKS, waited_s=130), desk.ask(CHECKS, waited_s=7300)
+    young, old = queue.ask(STORAGE, CHECKS, waited_s=130), queue.ask(CHECKS, waited_s=7300)
     async with sitting() as person:
         await person.waits_for("2 waiting")
         await person.waits_for(old[:8])
@@ -40,13 +40,13 @@ async def test_the_queue_shows_the_oldest_first_with_age_and_titles(
 
 
 async def test_a_new_session_appears_by_itself_and_the_cursor_stays(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
-    desk.ask(STORAGE, waited_s=50)
-    second = desk.ask(CHECKS, waited_s=40)
+    queue.ask(STORAGE, waited_s=50)
+    second = queue.ask(CHECKS, waited_s=40)
     async with sitting() as person:
         await person.press("down")
-        third = desk.ask(STORAGE, waited_s=100)
+        third = queue.ask(STORAGE, waited_s=100)
         await person.waits_for("3 waiting")
         seen = await person.waits_for(third[:8])
         assert f"▸ {second[:8]}" in seen, "the cursor stays on its session"
@@ -55,30 +55,30 @@ async def test_a_new_session_appears_by_itself_and_the_cursor_stays(
 
 
 async def test_a_session_that_ends_elsewhere_leaves_the_queue(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
-    gone, kept = desk.ask(STORAGE), desk.ask(CHECKS)
+    gone, kept = queue.ask(STORAGE), queue.ask(CHECKS)
     async with sitting() as person:
         await person.waits_for("2 waiting")
-        desk.end(gone, SessionStatus.TIMED_OUT)
+        queue.end(gone, SessionStatus.TIMED_OUT)
         seen = await person.waits_for("1 waiting")
         assert gone[:8] not in seen
         assert f"▸ {kept[:8]}" in seen
 
 
 async def test_sessions_that_cannot_be_read_are_counted_and_hide_nothing(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
-    desk.ask(STORAGE)
-    desk.unreadable = (session_id(77),)
+    queue.ask(STORAGE)
+    queue.unreadable = (session_id(77),)
     async with sitting() as person:
         seen = person.sees()
     assert "1 waiting" in seen
     assert "! 1 session can't be read" in seen
 
 
-async def test_a_thousand_sessions_are_walked_with_keys(sitting: Sitting, desk: FakeDesk) -> None:
-    ids = [desk.ask(STORAGE, waited_s=5000 - number) for number in range(1000)]
+async def test_a_thousand_sessions_are_walked_with_keys(sitting: Sitting, queue: FakeQueue) -> None:
+    ids = [queue.ask(STORAGE, waited_s=5000 - number) for number in range(1000)]
     async with sitting() as person:
         await person.press("end")
         seen = person.sees()
@@ -88,36 +88,36 @@ async def test_a_thousand_sessions_are_walked_with_keys(sitting: Sitting, desk: 
 
 
 async def test_a_session_is_rejected_from_the_queue_with_a_reason(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
-    which = desk.ask(STORAGE)
+    which = queue.ask(STORAGE)
     async with sitting() as person:
         await person.press("x")
         await person.write("not now")
         await person.press("enter")
         await person.waits_for("0 waiting")
-    ending = desk.sessions[which].ending
+    ending = queue.sessions[which].ending
     assert ending is not None
     assert (ending.status, ending.reason) == (SessionStatus.REJECTED, "not now")
 
 
 async def test_a_rejection_may_go_without_a_reason_and_may_be_called_off(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
-    which = desk.ask(STORAGE)
+    which = queue.ask(STORAGE)
     async with sitting() as person:
         await person.press("x", "escape")
-        assert desk.sessions[which].ending is None
+        assert queue.sessions[which].ending is None
         await person.press("x", "enter")
         await person.waits_for("0 waiting")
-    ending = desk.sessions[which].ending
+    ending = queue.sessions[which].ending
     assert ending is not None
     assert ending.reason is None
 
 
-async def test_hostile_titles_are_shown_as_plain_text(sitting: Sitting, desk: FakeDesk) -> None:
+async def test_hostile_titles_are_shown_as_plain_text(sitting: Sitting, queue: FakeQueue) -> None:
     title = "\x1b]0;pwned\x07[red]Red[/red] \u202eevil\x1b[31m"
-    desk.ask(Question(title=title, prompt="?", options=(Option(label="a"), Option(label="b"))))
+    queue.ask(Question(title=title, prompt="?", options=(Option(label="a"), Option(label="b"))))
     async with sitting() as person:
         seen = await person.waits_for("[red]Red[/red] evil")
     assert "pwned" not in seen
@@ -125,58 +125,58 @@ async def test_hostile_titles_are_shown_as_plain_text(sitting: Sitting, desk: Fa
 
 
 async def test_a_session_that_is_slow_to_open_opens_though_a_key_lost_its_patience(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
-    desk.ask(STORAGE)
+    queue.ask(STORAGE)
     async with sitting(patience_s=0.05) as person:
-        desk.readable.clear()
+        queue.readable.clear()
         person.send(("enter", "\r"), ("down", None))
         await person.pilot.pause()
         await person.app.typed()
         assert "1 waiting" in person.sees()
-        desk.readable.set()
+        queue.readable.set()
         await person.waits_for("Which database should")
 
 
 async def test_leaving_while_a_session_is_opened_ends_without_a_fault(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
-    desk.ask(STORAGE)
+    queue.ask(STORAGE)
     async with sitting() as person:
-        desk.readable.clear()
+        queue.readable.clear()
         person.send(("enter", "\r"), ("down", None))
         await person.pilot.pause()
         person.app.exit()
         await person.until(lambda: not person.app.is_running, "the end")
-        desk.readable.set()
+        queue.readable.set()
     assert person.app.fault is None
 
 
 async def test_the_session_that_was_asked_for_is_shown_at_once(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
-    desk.ask(CHECKS)
-    wanted = desk.ask(STORAGE)
+    queue.ask(CHECKS)
+    wanted = queue.ask(STORAGE)
     async with sitting(first=wanted) as person:
         seen = await person.waits_for("Question 1 of 1")
     assert wanted[:8] in seen
 
 
 async def test_a_session_asked_for_that_has_ended_is_told_with_how_it_ended(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
-    wanted = desk.ask(STORAGE)
-    desk.end(wanted, SessionStatus.ABANDONED, "the client went away")
+    wanted = queue.ask(STORAGE)
+    queue.end(wanted, SessionStatus.ABANDONED, "the client went away")
     async with sitting(first=wanted) as person:
         seen = await person.waits_for("was abandoned")
     assert "the client went away" in " ".join(seen.split())
 
 
 async def test_the_mouse_works_too_though_nothing_needs_it(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
-    desk.ask(STORAGE, waited_s=5)
-    second = desk.ask(CHECKS)
+    queue.ask(STORAGE, waited_s=5)
+    second = queue.ask(CHECKS)
     async with sitting() as person:
         await person.waits_for(second[:8])
         await person.pilot.click("QueueView", offset=(5, 1))

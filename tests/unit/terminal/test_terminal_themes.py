@@ -10,7 +10,7 @@ from rich.color import Color as RichColor
 from agentforge_sessions.entrypoints.terminal.theme_name import ThemeName
 from agentforge_sessions.entrypoints.terminal.themes import THEMES, theme_after
 from agentforge_sessions.questions import Option, Question
-from tests.support.question_desk import CHECKS, STORAGE, FakeDesk, session_id
+from tests.support.question_queue import CHECKS, STORAGE, FakeQueue, session_id
 from tests.unit.terminal.conftest import Person, Sitting
 
 pytestmark = pytest.mark.anyio
@@ -80,11 +80,11 @@ def test_contrast_is_computed_as_the_guidelines_do() -> None:
 
 
 async def test_all_text_of_all_screens_has_the_contrast_that_it_needs(
-    sitting: Sitting, desk: FakeDesk
+    sitting: Sitting, queue: FakeQueue
 ) -> None:
-    desk.ask(RICH, CHECKS, STORAGE, folder="/home/ada/shop", limit_s=600)
-    desk.ask(STORAGE)
-    desk.unreadable = (session_id(77),)
+    queue.ask(RICH, CHECKS, STORAGE, folder="/home/ada/shop", limit_s=600)
+    queue.ask(STORAGE)
+    queue.unreadable = (session_id(77),)
     seen: dict[str, list[str]] = {}
     async with sitting(size=(100, 40)) as person:
 
@@ -121,8 +121,8 @@ async def test_all_text_of_all_screens_has_the_contrast_that_it_needs(
     assert {where: found for where, found in seen.items() if found} == {}
 
 
-async def test_one_key_changes_the_colours_in_a_circle(sitting: Sitting, desk: FakeDesk) -> None:
-    desk.ask(STORAGE)
+async def test_one_key_changes_the_colours_in_a_circle(sitting: Sitting, queue: FakeQueue) -> None:
+    queue.ask(STORAGE)
     async with sitting(theme=ThemeName.LIGHT) as person:
         assert person.app.theme == "light"
         assert person.app.current_theme.dark is False

@@ -13,7 +13,8 @@ from attrs import asdict, define
 from agentforge_sessions.entrypoints.cli.render import phase_rows
 from agentforge_sessions.harness import (
     PersonAnswer,
-    PersonReply,
+    QuestionAnswered,
+    QuestionEnded,
     SessionContext,
     SessionManager,
     SessionStore,
@@ -41,13 +42,12 @@ class Person(FakePerson):
     def id_for(self, key: str) -> str:
         return f"q-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
 
-    def wait(self, question_id: str, timeout_s: float | None) -> PersonReply | None:
+    def wait(self, question_id: str, timeout_s: float | None) -> QuestionEnded | None:
         if self.answer is None:
             return None
         told = f"1. {self.asked[question_id][0].prompt}\n→ {self.answer}"
-        return PersonReply(
+        return QuestionAnswered(
             question_id=question_id,
-            outcome="answered",
             text=told,
             answers=tuple(
                 PersonAnswer(question_index=index, text=self.answer)

@@ -11,13 +11,14 @@ from attrs import define, evolve
 from agentforge_sessions.durable import FileLock, OsFileSystem
 from agentforge_sessions.harness import (
     InvalidStateTransition,
-    PersonQuestion,
-    PersonReply,
+    Question,
+    QuestionEnded,
     SessionConflict,
     SessionNotFound,
     SessionState,
     SessionStore,
 )
+from agentforge_sessions.harness.history_events import QUESTION_ENDINGS
 from agentforge_sessions.workflows.agent_workflow import AgentPhase, AgentWorkflow, FileGroup, Gate
 from agentforge_sessions.workflows.agents import (
     AgentAnswer,
@@ -555,7 +556,7 @@ def test_rejected_questions_are_told_to_the_agent(ground: AgentGround) -> None:
 def test_questions_that_ended_without_an_answer_are_told_to_the_agent_and_asked_no_more(
     ground: AgentGround, outcome: str, reason: str | None, told: str
 ) -> None:
-    ended = PersonReply(question_id="", outcome=outcome, reason=reason)
+    ended = QUESTION_ENDINGS[outcome](question_id="", reason=reason)
     ground.person = FakePerson(answers=[ended])
     ground.agent = say(red=[ASK, RED])
     assert ground.start().state is SessionState.COMPLETED
@@ -584,7 +585,7 @@ def test_run_whose_session_is_led_on_while_it_waits_ends_and_asks_no_agent(
 ) -> None:
     @define
     class LedOn(FakePerson):
-        def wait(self, question_id: str, timeout_s: float | None) -> PersonReply | None:
+        def wait(self, question_id: str, timeout_s: float | None) -> QuestionEnded | None:
             ground.manager().advance_phase("green")
             return super().wait(question_id, timeout_s)
 
@@ -601,7 +602,7 @@ def test_budget_that_is_extended_while_the_agent_thinks_stands_in_no_questions_w
 ) -> None:
     @define
     class Extended(FakePerson):
-        def check(self, questions: Sequence[PersonQuestion]) -> None:
+        def check(self, questions: Sequence[Question]) -> None:
             if "budget_extended red" not in ground.actions():
                 ground.manager().extend_budget(1000)
 

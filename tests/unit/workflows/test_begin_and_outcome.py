@@ -9,7 +9,7 @@ import pytest
 
 from agentforge_sessions.durable import FileLock, OsFileSystem
 from agentforge_sessions.harness import (
-    PersonReply,
+    QuestionEnded,
     SessionManager,
     SessionNotFound,
     SessionState,
@@ -82,7 +82,7 @@ def ground(tmp_path: Path) -> AgentGround:
 
 
 def asking(
-    *answers: tuple[str, ...] | PersonReply | None,
+    *answers: tuple[str, ...] | QuestionEnded | None,
 ) -> tuple[ScriptedAgent, FakePerson]:
     agent = ScriptedAgent(script={**GOOD, "green": [ASKS, GREEN]})
     return agent, FakePerson(answers=list(answers))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.adapters.question_channel import PersonDesk, QuestionSessionPerson
+from agentforge_sessions.adapters.question_channel import QuestionSessionChannel
 from agentforge_sessions.harness import (
     PersonAnswer,
     QuestionWaits,
@@ -35,7 +35,7 @@ class Left:
     def __init__(self, name: str, place: Path) -> None:
         shutil.copytree(RECORDED / name, place)
         self.questions = place / "questions"
-        self.person = QuestionSessionPerson(self.questions)
+        self.person = QuestionSessionChannel(self.questions)
         self.ground = AgentGround(
             place / "sessions", agent=ScriptedAgent(script=GOOD), person=self.person
         )
@@ -130,7 +130,7 @@ def test_approval_that_was_given_is_taken(tmp_path: Path) -> None:
 
 def by_hand(place: Path, questions: Path) -> SessionManager:
     manager = SessionManager(
-        SessionStore(place / "sessions"), desk=PersonDesk(QuestionSessions(questions))
+        SessionStore(place / "sessions"), desk=QuestionSessionChannel(QuestionSessions(questions))
     )
     (only,) = manager.store.list_sessions()
     manager.load(only)

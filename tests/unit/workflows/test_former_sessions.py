@@ -12,7 +12,7 @@ import pytest
 from attrs import asdict
 
 from agentforge_sessions.harness import (
-    PersonQuestion,
+    Question,
     QuestionWaits,
     SessionManager,
     SessionStore,
@@ -27,7 +27,7 @@ LATER: Final = Tick().now.replace(hour=1)
 WIDE = AgentQuestion(prompt="How wide is an integer?", title="Width")
 ASKS = AgentAnswer(text="", questions=[WIDE])
 BAD = block("adder.py", WRONG)
-COLOUR = PersonQuestion(prompt="Which colour?\nOf two.", title="Colour", options=["red", "blue"])
+COLOUR = Question(prompt="Which colour?\nOf two.", title="Colour", options=["red", "blue"])
 SCRIPTS = Workflow(
     name="scripts",
     workflow_type="flow",

@@ -14,7 +14,7 @@ from .context import Cli, default_base
 from .running import run_shown
 
 if TYPE_CHECKING:
-    from ...adapters.question_channel import QuestionSessionPerson
+    from ...adapters.question_channel import QuestionSessionChannel
     from ...harness import SessionContext, SessionStore
     from ...workflows import RunOutcome
     from ...workflows.agent_runner import AgentRunner
@@ -146,23 +146,23 @@ def _questions_of(store: SessionStore) -> Path | None:
 
 def _desk(
     cli: Cli, directory: Path | None, aside: Callable[[], AbstractContextManager[object]]
-) -> QuestionSessionPerson:
+) -> QuestionSessionChannel:
     """Return the channel of agents' questions, which notifies the person of each.
 
     Where this command has a terminal, the person is asked at it besides.
     """
-    from ...adapters.question_channel import QuestionSessionPerson, agents_questions
+    from ...adapters.question_channel import QuestionSessionChannel, agents_questions
     from ...questions import Notifier, load_config
 
     sessions = agents_questions(directory)
-    teller = Notifier(load_config().notify, sessions.base_dir, terminal=sys.stderr)
+    notifier = Notifier(load_config().notify, sessions.base_dir, terminal=sys.stderr)
     if cli.output.json or sys.stdin is None or not sys.stdin.isatty():
-        return QuestionSessionPerson(sessions=sessions, teller=teller)
+        return QuestionSessionChannel(sessions, notify=notifier.notify)
     from .asking_here import TerminalPerson
 
     return TerminalPerson(
         sessions=sessions,
-        teller=teller,
+        notify=notifier.notify,
         output=cli.output,
         aside=aside,
         terminal=sys.stdin.fileno(),

@@ -19,7 +19,7 @@ from .output import Output
 if TYPE_CHECKING:
     from ...harness import (
         PhaseExecutor,
-        QuestionDesk,
+        QuestionChannel,
         SessionContext,
         SessionManager,
         SessionStore,
@@ -82,7 +82,7 @@ class Cli:
 
         return SessionStore(self.base)
 
-    def manager(self, desk: QuestionDesk | None = None) -> SessionManager:
+    def manager(self, desk: QuestionChannel | None = None) -> SessionManager:
         """Return a manager without a session that can run no code, and asks through `desk` only."""
         from ...harness import SessionManager
 

@@ -87,7 +87,7 @@ def session_document(sessions: QuestionSessions, session: QuestionSession) -> di
     answers = session.answers
     return {
         "session_id": session.session_id,
-        "status": sessions.standing(session),
+        "status": sessions.status_of(session),
         "created_at": session.created_at,
         "last_modified": session.last_modified,
         "call_id": session.call_id,

@@ -22,6 +22,7 @@ from ...questions import (
     AnswersTimeout,
     Asker,
     NoAnswers,
+    Notify,
     Option,
     Question,
     QuestionError,
@@ -30,7 +31,6 @@ from ...questions import (
     SessionEnded,
     SessionNotFound,
     SessionStatus,
-    Teller,
     current_directory,
     format_inactive,
     format_pending,
@@ -73,12 +73,12 @@ class QuestionTools:
     Attributes:
         sessions: The question sessions.
         workers: Where what blocks runs.
-        teller: Notifies the person of each new question, or None.
+        notify: Notifies a person of each new question, or None.
     """
 
     sessions: QuestionSessions
     workers: Workers
-    teller: Teller | None = None
+    notify: Notify | None = None
 
     @tool("Ask the person", open_world=True)
     async def ask_user_questions(
@@ -201,8 +201,8 @@ class QuestionTools:
     def _after_asking(self, session_id: str) -> None:
         """Notify the person, and clean up."""
         with _logged("mcp.not_told", session_id=session_id):
-            if self.teller is not None:
-                self.teller.tell(self.sessions.get(session_id))
+            if self.notify is not None:
+                self.notify(self.sessions.get(session_id))
         withdraw_abandoned(self.sessions)
         with _logged("mcp.clean_up_failed"):
             if deleted := self.sessions.cleanup_expired_sessions().deleted:
@@ -256,7 +256,7 @@ class QuestionTools:
         self, session_id: str, text: Callable[[QuestionSession, SessionStatus], str]
     ) -> CallToolResult:
         session = await self.workers.quick(lambda: self.sessions.get(session_id))
-        status = self.sessions.standing(session)
+        status = self.sessions.status_of(session)
         result = _result(session, status, text(session, status))
         return answer(result, result.text)
 

@@ -22,8 +22,8 @@ from ...harness.session_store import DEFAULT_BASE_PATH
 from ...questions import (
     DEFAULT_BASE_DIR,
     Notifier,
+    Notify,
     QuestionSessions,
-    Teller,
     load_config,
 )
 from .calls import Workers
@@ -68,12 +68,12 @@ class Services:
     Attributes:
         sessions: The sessions.
         questions: The question sessions.
-        teller: Notifies the person of new questions.
+        notify: Notifies a person of new questions.
     """
 
     sessions: SessionStore
     questions: QuestionSessions
-    teller: Teller
+    notify: Notify
 
     @classmethod
     def at(cls, places: Places, *, terminal: TextIO | None = None) -> Services:
@@ -95,7 +95,7 @@ class Services:
         return cls(
             sessions=SessionStore(base.absolute()),
             questions=questions,
-            teller=Notifier(config.notify, questions.base_dir, terminal=terminal),
+            notify=Notifier(config.notify, questions.base_dir, terminal=terminal).notify,
         )
 
 
@@ -113,7 +113,7 @@ def all_tools(services: Services, offer: Offer = EVERYTHING) -> tuple[Tool, ...]
             )
         ),
         ToolSet.QUESTIONS: QuestionTools(
-            sessions=services.questions, workers=workers, teller=services.teller
+            sessions=services.questions, workers=workers, notify=services.notify
         ).tools(),
     }
     return tuple(

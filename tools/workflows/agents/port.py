@@ -13,7 +13,8 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from attrs import field, frozen
 
-from ...harness import HarnessError, OfferedOption, PersonQuestion
+from ...harness import HarnessError
+from ...question import Option, Question
 from ..converters import as_tuple
 
 
@@ -78,10 +79,10 @@ class TokenUsage:
         return self.input_tokens + self.output_tokens
 
 
-AgentOption = OfferedOption
+AgentOption = Option
 """One of the answers that a question offers; what an agent offers, a person is offered."""
 
-AgentQuestion = PersonQuestion
+AgentQuestion = Question
 """Something that only a person can decide; what an agent asks, a person is asked."""
 
 

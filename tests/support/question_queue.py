@@ -71,7 +71,7 @@ def _set() -> threading.Event:
 
 
 @define
-class FakeDesk:
+class FakeQueue:
     """Question sessions in memory; each change rings."""
 
     where: Path = Path("/questions")

@@ -1,9 +1,9 @@
-"""Being told by the file system that a directory changed.
+"""Reports from the file system that a directory changed.
 
-One thread of the process watches all directories that somebody waits for, so that a thousand waits
+One thread of the process watches all directories that are waited for, so that a thousand waits
 cost one inotify instance. On Linux it sleeps in the kernel until something happens; elsewhere
-`watchfiles` looks a few times a second. Where the file system tells nothing (a network file system,
-no inotify instances left), nobody is told, and each wait looks for itself at its own interval.
+`watchfiles` looks a few times a second. Where the file system reports nothing (a network file
+system, no inotify instances left), each wait looks for itself at its own interval.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..event_log import get_logger
 from .inotify import Change, Inotify, is_available
 
 STEP_MS: Final = 25
-"""How often `watchfiles` asks what was told, in ms, where there is no inotify."""
+"""How often `watchfiles` asks for changes, in ms, where there is no inotify."""
 _TIMEOUT_MS: Final = 200
 _FIRST_REST_S: Final = 0.05
 _LONGEST_REST_S: Final = 1.0
@@ -30,27 +30,27 @@ THREAD_NAME: Final = "agentforge-questions-watcher"
 
 _log = get_logger("agentforge.questions")
 
-Tell = Callable[[], None]
+OnChange = Callable[[], None]
 """Called after a change."""
 
 
 class Watcher(Protocol):
-    """Tells that something in a directory changed."""
+    """Reports that something in a directory changed."""
 
-    def telling(self, path: Path, tell: Tell) -> AbstractContextManager[None]:
-        """Return a block; while it runs, `tell` is called after each change in `path`.
+    def watching(self, path: Path, on_change: OnChange) -> AbstractContextManager[None]:
+        """Return a block; while it runs, `on_change` is called after each change in `path`.
 
-        `tell` comes from another thread and may come for nothing. A change may be missed. Hidden
-        names and lock files are no news.
+        It is called from another thread, perhaps for nothing. A change may be missed. Hidden names
+        and lock files are not reported.
         """
         ...
 
 
 class NoWatcher:
-    """Tells nothing: each wait looks for itself."""
+    """Reports nothing: each wait looks for itself."""
 
     @contextmanager
-    def telling(self, path: Path, tell: Tell) -> Iterator[None]:  # noqa: ARG002
+    def watching(self, path: Path, on_change: OnChange) -> Iterator[None]:  # noqa: ARG002
         """See `Watcher`."""
         yield
 
@@ -67,12 +67,12 @@ def _until_readable(descriptors: Sequence[int]) -> list[int]:
     return [fd for fd, _ in poll.poll()]
 
 
-class _Line:
-    """An inotify instance with the thread that passes on what it tells, until nobody listens."""
+class _InotifyThread:
+    """An inotify instance with the thread that passes on its events, until nothing is watched."""
 
     def __init__(self, wait: Callable[[Sequence[int]], list[int]]) -> None:
         self._wait = wait
-        self._told: dict[int, list[Tell]] = {}
+        self._callbacks: dict[int, list[OnChange]] = {}
         self._lock = threading.Lock()
         self._end_fd = os.eventfd(0, os.EFD_CLOEXEC)
         try:
@@ -86,20 +86,20 @@ class _Line:
             os.close(self._end_fd)
             raise
 
-    def add(self, path: str, tell: Tell) -> int:
-        """Tell of changes in a directory from now on; return its number."""
+    def add(self, path: str, on_change: OnChange) -> int:
+        """Report changes in a directory from now on; return its number."""
         with self._lock:  # so that no event is looked up before its listener is there
             watch = self._inotify.add(path)
-            self._told.setdefault(watch, []).append(tell)
+            self._callbacks.setdefault(watch, []).append(on_change)
         return watch
 
-    def remove(self, watch: int, tell: Tell) -> None:
-        """Tell of changes no more."""
+    def remove(self, watch: int, on_change: OnChange) -> None:
+        """Report changes no more."""
         with self._lock:
-            tells = self._told.get(watch, [])
-            if tell in tells:
-                tells.remove(tell)
-            if not tells and self._told.pop(watch, None) is not None:
+            listeners = self._callbacks.get(watch, [])
+            if on_change in listeners:
+                listeners.remove(on_change)
+            if not listeners and self._callbacks.pop(watch, None) is not None:
                 self._inotify.remove(watch)
 
     def end(self) -> None:
@@ -124,17 +124,17 @@ class _Line:
         with self._lock:
             watches = {one.watch for one in changes if _is_news(one.name)}
             if -1 in watches:  # events were lost: it may be anything
-                watches = set(self._told)
-            tells = [tell for watch in watches for tell in self._told.get(watch, ())]
-        for tell in tells:
-            tell()
+                watches = set(self._callbacks)
+            listeners = [one for watch in watches for one in self._callbacks.get(watch, ())]
+        for on_change in listeners:
+            on_change()
 
 
 class InotifyWatcher:
     """Watches directories with inotify, all of them from one thread that sleeps meanwhile.
 
-    The thread lives while somebody is to be told. May be used from any thread; after a fork the
-    child starts with nobody to tell.
+    The thread lives while something is watched. May be used from any thread; after a fork the
+    child starts with nothing watched.
     """
 
     def __init__(self, *, wait: Callable[[Sequence[int]], list[int]] = _until_readable) -> None:
@@ -144,44 +144,44 @@ class InotifyWatcher:
             wait: Sleeps until one of some descriptors can be read, and returns which.
         """
         self._wait = wait
-        self._line: _Line | None = None
+        self._thread: _InotifyThread | None = None
         self._complained = False
         self._begin_anew()
 
     def _begin_anew(self) -> None:
         self._lock = threading.Lock()
         self._listeners = 0
-        self._line = None
+        self._thread = None
 
     def forget(self) -> None:
-        """Begin anew, with nobody to tell: what a forked child does, which has no such thread."""
-        if self._line is not None:
+        """Begin anew, with nothing watched: what a forked child does, which has no such thread."""
+        if self._thread is not None:
             with suppress(OSError):
-                self._line.abandon()
+                self._thread.abandon()
         self._begin_anew()
 
     @contextmanager
-    def telling(self, path: Path, tell: Tell) -> Iterator[None]:
+    def watching(self, path: Path, on_change: OnChange) -> Iterator[None]:
         """See `Watcher`; what happens from the beginning of the block is not missed."""
-        added = self._add(path, tell)
+        added = self._add(path, on_change)
         try:
             yield
         finally:
             if added is not None:
-                self._remove(*added, tell)
+                self._remove(*added, on_change)
 
-    def _add(self, path: Path, tell: Tell) -> tuple[_Line, int] | None:
+    def _add(self, path: Path, on_change: OnChange) -> tuple[_InotifyThread, int] | None:
         with self._lock:
             try:
-                if self._line is None:
-                    self._line = _Line(self._wait)
-                watch = self._line.add(str(path), tell)
+                if self._thread is None:
+                    self._thread = _InotifyThread(self._wait)
+                watch = self._thread.add(str(path), on_change)
             except (OSError, RuntimeError) as error:  # a thread may be refused, too
                 self._complain(path, error)
                 self._end_if_unused()
                 return None
             self._listeners += 1
-            return self._line, watch
+            return self._thread, watch
 
     def _complain(self, path: Path, error: Exception) -> None:
         if isinstance(error, FileNotFoundError | NotADirectoryError) or self._complained:
@@ -189,49 +189,49 @@ class InotifyWatcher:
         self._complained = True
         _log.warning("questions.not_watched", path=str(path), error=str(error))
 
-    def _remove(self, line: _Line, watch: int, tell: Tell) -> None:
+    def _remove(self, thread: _InotifyThread, watch: int, on_change: OnChange) -> None:
         with self._lock:
-            if line is not self._line:
+            if thread is not self._thread:
                 return  # of the process that this one was forked from
-            line.remove(watch, tell)
+            thread.remove(watch, on_change)
             self._listeners -= 1
             self._end_if_unused()
 
     def _end_if_unused(self) -> None:
-        if self._line is not None and not self._listeners:
-            self._line.end()
-            self._line = None
+        if self._thread is not None and not self._listeners:
+            self._thread.end()
+            self._thread = None
 
 
 class FileWatcher:
     """Watches directories with `watchfiles`, all from one thread; where there is no inotify.
 
-    The thread lives while somebody is to be told. May be used from any thread; after a fork the
-    child starts with nobody to tell.
+    The thread lives while something is watched. May be used from any thread; after a fork the
+    child starts with nothing watched.
     """
 
     def __init__(self, *, step_ms: int = STEP_MS) -> None:
         """Make a watcher; nothing is watched yet.
 
         Args:
-            step_ms: How often to ask what was told, in milliseconds.
+            step_ms: How often to ask for changes, in milliseconds.
         """
         self._step_ms = step_ms
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew, with nobody to tell: what a forked child does, which has no such thread."""
+        """Begin anew, with nothing watched: what a forked child does, which has no such thread."""
         self._lock = threading.Lock()
-        self._told: dict[str, list[Tell]] = {}
+        self._callbacks: dict[str, list[OnChange]] = {}
         self._changed = threading.Event()
         self._thread: threading.Thread | None = None
 
     @contextmanager
-    def telling(self, path: Path, tell: Tell) -> Iterator[None]:
+    def watching(self, path: Path, on_change: OnChange) -> Iterator[None]:
         """See `Watcher`."""
         name = os.path.realpath(path)
         with self._lock:
-            self._told.setdefault(name, []).append(tell)
+            self._callbacks.setdefault(name, []).append(on_change)
             self._changed.set()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
@@ -240,11 +240,11 @@ class FileWatcher:
             yield
         finally:
             with self._lock:
-                tells = self._told.get(name, [])
-                if tell in tells:
-                    tells.remove(tell)
-                if not tells:
-                    self._told.pop(name, None)
+                listeners = self._callbacks.get(name, [])
+                if on_change in listeners:
+                    listeners.remove(on_change)
+                if not listeners:
+                    self._callbacks.pop(name, None)
                 self._changed.set()
 
     def _run(self) -> None:
@@ -252,12 +252,12 @@ class FileWatcher:
         rest = _FIRST_REST_S
         while True:
             with self._lock:
-                if not self._told:
+                if not self._callbacks:
                     self._thread = None
                     return
                 self._changed.clear()
-                names = [name for name in self._told if os.path.isdir(name)]
-            if not names:  # they are gone; each wait finds that out by itself
+                names = [name for name in self._callbacks if os.path.isdir(name)]
+            if not names:  # they were deleted; each wait finds that out by itself
                 self._changed.wait(_LONGEST_REST_S)
                 continue
             try:
@@ -271,10 +271,10 @@ class FileWatcher:
                 rest = min(rest * 2, _LONGEST_REST_S)
 
     def _watch(self, names: list[str]) -> None:
-        """Tell of changes in these directories until the set of directories changes."""
+        """Report changes in these directories until the set of directories changes."""
         from watchfiles import watch
 
-        unseen = True  # what happened before they were watched was told to nobody
+        unseen = True  # what happened before they were watched was not reported
         for changes in watch(
             *names,
             watch_filter=None,
@@ -288,17 +288,17 @@ class FileWatcher:
         ):
             if unseen:
                 unseen = False
-                self._tell(names)
+                self._notify(names)
                 continue
             touched = {os.path.dirname(path) for _, path in changes}
             touched.update(path for _, path in changes)  # the directory itself went away
-            self._tell(touched.intersection(names))
+            self._notify(touched.intersection(names))
 
-    def _tell(self, names: Iterable[str]) -> None:
+    def _notify(self, names: Iterable[str]) -> None:
         with self._lock:
-            tells = [tell for name in names for tell in self._told.get(name, ())]
-        for tell in tells:
-            tell()
+            listeners = [one for name in names for one in self._callbacks.get(name, ())]
+        for on_change in listeners:
+            on_change()
 
 
 _watcher: InotifyWatcher | FileWatcher = InotifyWatcher() if is_available() else FileWatcher()

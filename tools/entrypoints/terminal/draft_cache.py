@@ -10,8 +10,8 @@ from ...durable import DurableError
 from ...event_log import get_logger
 from ...questions import Question, QuestionError
 from .draft import Draft, fits
-from .drafts import DraftStore, DraftUnreadable
-from .review_screen import bare_text, review_text
+from .draft_store import DraftStore, DraftUnreadable
+from .session_text import bare_text, review_text
 from .text import harmless
 
 _log = get_logger("agentforge.terminal")
@@ -22,7 +22,7 @@ SAVE_AFTER_S: Final = 0.5
 Questions = tuple[Question, ...]
 
 
-class KeptDrafts:
+class DraftCache:
     """What a person chose and typed and has not sent.
 
     Guarantees: it is on disk within `SAVE_AFTER_S` of `keep` and at the latest after `save_all`,
@@ -73,7 +73,7 @@ class KeptDrafts:
     async def text_of(self, session_id: str, questions: Callable[[], Questions]) -> str | None:
         """Write down the draft of a session that is not shown; "" if it says nothing.
 
-        None if there is one that can't be read: the person was told where it is.
+        None if there is one that can't be read: the person was shown where it is.
 
         Args:
             session_id: The session.

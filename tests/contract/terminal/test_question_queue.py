@@ -16,7 +16,7 @@ from attrs import define
 
 from agentforge_sessions.entrypoints.terminal.question_queue import (
     LOOK_AGAIN_S,
-    QuestionDesk,
+    QuestionQueue,
     StoredQuestions,
 )
 from agentforge_sessions.questions import (
@@ -30,7 +30,7 @@ from agentforge_sessions.questions import (
     SessionStatus,
     UserAnswer,
 )
-from tests.support.question_desk import CHECKS, START, STORAGE, FakeDesk
+from tests.support.question_queue import CHECKS, START, STORAGE, FakeQueue
 
 NOBODY = "00000000-0000-4000-8000-00000000dead"
 ANSWER = (UserAnswer(question_index=0, selected_option="Redis"),)
@@ -39,7 +39,7 @@ ANSWER = (UserAnswer(question_index=0, selected_option="Redis"),)
 class Others(Protocol):
     """What other programs do to the sessions meanwhile."""
 
-    desk: QuestionDesk
+    queue: QuestionQueue
 
     def ask(
         self, *questions: Question, folder: str | None = None, asker: Asker | None = None
@@ -52,23 +52,23 @@ class Others(Protocol):
 
 @define
 class _InMemory:
-    desk: FakeDesk
+    queue: FakeQueue
 
     def ask(
         self, *questions: Question, folder: str | None = None, asker: Asker | None = None
     ) -> str:
-        return self.desk.ask(*questions, folder=folder, asker=asker)
+        return self.queue.ask(*questions, folder=folder, asker=asker)
 
     def abandon(self, session_id: str, reason: str) -> None:
-        self.desk.end(session_id, SessionStatus.ABANDONED, reason)
+        self.queue.end(session_id, SessionStatus.ABANDONED, reason)
 
     def answers(self, session_id: str) -> tuple[UserAnswer, ...]:
-        return self.desk.sessions[session_id].answers
+        return self.queue.sessions[session_id].answers
 
 
 @define
 class _Stored:
-    desk: StoredQuestions
+    queue: StoredQuestions
     sessions: QuestionSessions
 
     def ask(
@@ -99,13 +99,13 @@ class Machine:
 
 
 def _in_memory(_: Path) -> Others:
-    return _InMemory(FakeDesk())
+    return _InMemory(FakeQueue())
 
 
 def _stored(directory: Path) -> Others:
-    desk = StoredQuestions(QuestionSessions(directory / "questions"))
-    desk.prepare()
-    return _Stored(desk, QuestionSessions(directory / "questions"))
+    queue = StoredQuestions(QuestionSessions(directory / "questions"))
+    queue.prepare()
+    return _Stored(queue, QuestionSessions(directory / "questions"))
 
 
 @pytest.fixture(params=[_in_memory, _stored])
@@ -121,13 +121,13 @@ def anyio_backend() -> str:
 
 def test_what_waits_is_listed_the_oldest_first_and_read_whole(others: Others) -> None:
     first, second = others.ask(STORAGE), others.ask(CHECKS, STORAGE)
-    waiting = others.desk.listing().waiting
+    waiting = others.queue.listing().waiting
     assert {one.session_id for one in waiting} == {first, second}
     assert [one.created_at for one in waiting] == sorted(one.created_at for one in waiting)
     titles = {one.session_id: one.titles for one in waiting}
     assert titles[second] == ("Checks", "Storage")
-    assert others.desk.questions(second) == (CHECKS, STORAGE)
-    assert others.desk.ending(first) is None
+    assert others.queue.questions(second) == (CHECKS, STORAGE)
+    assert others.queue.ending(first) is None
 
 
 def test_who_asks_and_from_which_folder_is_listed_as_it_was_asked(
@@ -143,7 +143,7 @@ def test_who_asks_and_from_which_folder_is_listed_as_it_was_asked(
             ("/srv", session),
         )
     }
-    listed = others.desk.listing().waiting
+    listed = others.queue.listing().waiting
     assert {one.session_id: (one.folder, one.asker) for one in listed} == asked
 
 
@@ -167,16 +167,16 @@ def test_the_folder_that_an_asker_wrote_down_is_listed_and_anything_else_is_none
 
 def test_an_answered_session_waits_no_more_and_can_not_be_answered_again(others: Others) -> None:
     which = others.ask(STORAGE)
-    others.desk.submit(which, ANSWER)
+    others.queue.submit(which, ANSWER)
     assert others.answers(which) == ANSWER
-    assert others.desk.listing().waiting == ()
-    ending = others.desk.ending(which)
+    assert others.queue.listing().waiting == ()
+    ending = others.queue.ending(which)
     assert ending is not None
     assert ending.status is SessionStatus.COMPLETED
     assert ending.at is not None
     for again in (
-        lambda: others.desk.submit(which, ANSWER),
-        lambda: others.desk.reject(which, None),
+        lambda: others.queue.submit(which, ANSWER),
+        lambda: others.queue.reject(which, None),
     ):
         with pytest.raises(SessionEnded):
             again()
@@ -185,8 +185,8 @@ def test_an_answered_session_waits_no_more_and_can_not_be_answered_again(others:
 @pytest.mark.parametrize("reason", ["no", None])
 def test_a_rejected_session_tells_its_reason(others: Others, reason: str | None) -> None:
     which = others.ask(STORAGE)
-    others.desk.reject(which, reason)
-    ending = others.desk.ending(which)
+    others.queue.reject(which, reason)
+    ending = others.queue.ending(which)
     assert ending is not None
     assert (ending.status, ending.reason) == (SessionStatus.REJECTED, reason)
 
@@ -194,40 +194,40 @@ def test_a_rejected_session_tells_its_reason(others: Others, reason: str | None)
 def test_a_session_that_others_end_tells_why(others: Others) -> None:
     which = others.ask(STORAGE)
     others.abandon(which, "the client went away")
-    ending = others.desk.ending(which)
+    ending = others.queue.ending(which)
     assert ending is not None
     assert (ending.status, ending.reason) == (SessionStatus.ABANDONED, "the client went away")
-    assert others.desk.listing().waiting == ()
+    assert others.queue.listing().waiting == ()
 
 
 def test_a_session_that_is_not_there_has_an_ending_and_nothing_else(others: Others) -> None:
-    ending = others.desk.ending(NOBODY)
+    ending = others.queue.ending(NOBODY)
     assert ending is not None
     assert ending.status is None
     with pytest.raises(QuestionError):
-        others.desk.questions(NOBODY)
+        others.queue.questions(NOBODY)
     with pytest.raises(QuestionError):
-        others.desk.submit(NOBODY, ANSWER)
+        others.queue.submit(NOBODY, ANSWER)
 
 
 def test_answers_that_do_not_fit_are_refused_and_the_session_waits_on(others: Others) -> None:
     which = others.ask(STORAGE)
     with pytest.raises(InvalidAnswers):
-        others.desk.submit(which, (UserAnswer(question_index=0, selected_option="MongoDB"),))
-    assert others.desk.ending(which) is None
+        others.queue.submit(which, (UserAnswer(question_index=0, selected_option="MongoDB"),))
+    assert others.queue.ending(which) is None
 
 
 @pytest.mark.anyio
 async def test_changes_come_at_once_and_whenever_something_changed(others: Others) -> None:
-    changes = others.desk.changes()
+    changes = others.queue.changes()
     with anyio.fail_after(30):
         await anext(changes)
-        assert others.desk.listing().waiting == ()
+        assert others.queue.listing().waiting == ()
         which = others.ask(STORAGE)
-        while not others.desk.listing().waiting:
+        while not others.queue.listing().waiting:
             await anext(changes)
         others.abandon(which, "gone")
-        while others.desk.listing().waiting:
+        while others.queue.listing().waiting:
             await anext(changes)
         await changes.aclose()  # type: ignore[attr-defined]
 
@@ -248,11 +248,11 @@ def test_a_listing_is_read_again_only_when_something_may_have_changed(tmp_path: 
     sessions = QuestionSessions(tmp_path / "questions")
     which = sessions.create_session([STORAGE])
     later_ns = time.time_ns() + 10**9
-    desk = StoredQuestions(sessions, now_ns=lambda: later_ns)
-    first = desk.listing()
-    assert desk.listing() is first
+    queue = StoredQuestions(sessions, now_ns=lambda: later_ns)
+    first = queue.listing()
+    assert queue.listing() is first
     sessions.reject_session(which)
-    assert desk.listing().waiting == ()
+    assert queue.listing().waiting == ()
 
 
 @pytest.mark.parametrize("way", [1, -1], ids=["later", "the clock was put back"])
@@ -264,14 +264,14 @@ def test_a_question_whose_asker_was_killed_leaves_the_queue_though_no_file_chang
     sessions = QuestionSessions(tmp_path / "questions", processes=machine)
     which = sessions.create_session([STORAGE], asker=Asker.current(processes=machine))
     kept = sessions.create_session([CHECKS])
-    desk = StoredQuestions(sessions, clock=lambda: now, now_ns=lambda: time.time_ns() + 10**9)
-    first = desk.listing()
+    queue = StoredQuestions(sessions, clock=lambda: now, now_ns=lambda: time.time_ns() + 10**9)
+    first = queue.listing()
     machine.lives = False
     now += way * timedelta(seconds=LOOK_AGAIN_S - 1)
-    assert desk.listing() is first, "the processes are looked at calmly"
+    assert queue.listing() is first, "the processes are looked at calmly"
     now += way * timedelta(seconds=1)
-    assert [one.session_id for one in desk.listing().waiting] == [kept]
-    ending = desk.ending(which)
+    assert [one.session_id for one in queue.listing().waiting] == [kept]
+    ending = queue.ending(which)
     assert ending is not None
     assert ending.status is SessionStatus.ABANDONED
 
@@ -282,13 +282,13 @@ def test_a_listing_that_was_read_again_for_nothing_holds_for_the_same_time_again
     now = START
     sessions = QuestionSessions(tmp_path / "questions")
     sessions.create_session([STORAGE], asker=Asker.current())
-    desk = StoredQuestions(sessions, clock=lambda: now, now_ns=lambda: time.time_ns() + 10**9)
-    first = desk.listing()
+    queue = StoredQuestions(sessions, clock=lambda: now, now_ns=lambda: time.time_ns() + 10**9)
+    first = queue.listing()
     now += timedelta(seconds=LOOK_AGAIN_S)
-    again = desk.listing()
+    again = queue.listing()
     assert again == first
     now += timedelta(seconds=LOOK_AGAIN_S - 1)
-    assert desk.listing() is again
+    assert queue.listing() is again
 
 
 def test_a_change_in_the_same_tick_of_the_clock_is_seen(tmp_path: Path) -> None:
@@ -297,13 +297,13 @@ def test_a_change_in_the_same_tick_of_the_clock_is_seen(tmp_path: Path) -> None:
     which = sessions.create_session([STORAGE])
     directory = tmp_path / "questions" / which
     stamp = directory.stat().st_mtime_ns
-    desk = StoredQuestions(sessions, now_ns=lambda: stamp + 1)
-    assert len(desk.listing().waiting) == 1
+    queue = StoredQuestions(sessions, now_ns=lambda: stamp + 1)
+    assert len(queue.listing().waiting) == 1
     sessions.reject_session(which)
     os.utime(directory, ns=(stamp, stamp))
     fresh = StoredQuestions(QuestionSessions(tmp_path / "questions"), now_ns=lambda: stamp + 1)
     assert fresh.listing().waiting == ()
-    assert desk._seen is None, "nothing is kept that a change could hide behind"
+    assert queue._seen is None, "nothing is kept that a change could hide behind"
 
 
 def test_a_session_whose_time_is_over_leaves_the_queue_and_says_so(tmp_path: Path) -> None:
@@ -311,12 +311,12 @@ def test_a_session_whose_time_is_over_leaves_the_queue_and_says_so(tmp_path: Pat
     config = QuestionsConfig(session_timeout_s=60)
     sessions = QuestionSessions(tmp_path / "questions", config=config, clock=lambda: now)
     which = sessions.create_session([STORAGE])
-    desk = StoredQuestions(sessions, clock=lambda: now, now_ns=lambda: time.time_ns() + 10**9)
-    assert len(desk.listing().waiting) == 1
-    assert desk.ending(which) is None
+    queue = StoredQuestions(sessions, clock=lambda: now, now_ns=lambda: time.time_ns() + 10**9)
+    assert len(queue.listing().waiting) == 1
+    assert queue.ending(which) is None
     now = START + timedelta(seconds=61)
-    assert desk.listing().waiting == ()
-    ending = desk.ending(which)
+    assert queue.listing().waiting == ()
+    ending = queue.ending(which)
     assert ending is not None
     assert ending.status is SessionStatus.TIMED_OUT
 
@@ -332,14 +332,14 @@ async def test_changes_are_seen_by_looking_where_the_directory_was_replaced(
 ) -> None:
     """The file system tells of the old directory only; the look each second sees the new one."""
     sessions = QuestionSessions(tmp_path / "questions")
-    desk = StoredQuestions(sessions)
-    desk.prepare()
-    changes = desk.changes()
+    queue = StoredQuestions(sessions)
+    queue.prepare()
+    changes = queue.changes()
     with anyio.fail_after(30):
         await anext(changes)
         (tmp_path / "questions").rename(tmp_path / "old")
         await anext(changes)
         sessions.create_session([STORAGE])
-        while not desk.listing().waiting:
+        while not queue.listing().waiting:
             await anext(changes)
         await changes.aclose()  # type: ignore[attr-defined]
