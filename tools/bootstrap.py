@@ -32,8 +32,6 @@ from .workflows import RunObserver, WorkflowRunner
 if TYPE_CHECKING:
     from .adapters.question_channel import PersonDesk
     from .sandbox import CancelToken, ExecutionPolicy, Sandbox
-    from .workflows.agent_observer import AgentObserver
-    from .workflows.agent_runner import AgentRunner
     from .workflows.gate_port import GateSandbox
 
 DEFAULT_ENDED_HOURS: Final = 30 * 24.0
@@ -401,9 +399,11 @@ def build_runner(
     Args:
         base_path: Where the sessions are; `.agentforge/sessions` if None.
         policy: Limits and environment of phases that name none; the sandbox's default if None.
-        observer: Is told what happens; nobody if None.
+        observer: Observes the runs.
     """
-    return WorkflowRunner(build_manager(base_path, policy=policy), observer)
+    return build_agent_runner(
+        policy=policy, manager=build_manager(base_path, policy=policy), observer=observer
+    )
 
 
 def build_agent_runner(
@@ -413,9 +413,9 @@ def build_agent_runner(
     manager: SessionManager | None = None,
     gates: GateSandbox | None = None,
     desk: QuestionDesk | None = None,
-    observer: AgentObserver | None = None,
+    observer: RunObserver | None = None,
     answers_timeout_s: float = 0.0,
-) -> AgentRunner:
+) -> WorkflowRunner:
     """Make a runner of agents' work whose gates run in the sandbox.
 
     Args:
@@ -426,7 +426,7 @@ def build_agent_runner(
         gates: Where gates run; the sandbox if None.
         desk: Where the new manager puts questions to a person, as `QuestionSessionPerson`;
             without one a run pauses where a person is needed.
-        observer: Is told what happens; nobody if None.
+        observer: Observes the runs.
         answers_timeout_s: How long to wait for a person's answers before the session pauses for
             them, in seconds.
 
@@ -436,10 +436,9 @@ def build_agent_runner(
     if manager is not None and desk is not None:
         raise ValueError("desk: is the manager's own; give it to SessionManager(desk=...)")
     from .adapters.gate_sandbox import SandboxGates
-    from .workflows.agent_runner import AgentRunner
     from .workflows.agents.choice import make_agent
 
-    return AgentRunner(
+    return WorkflowRunner(
         manager if manager is not None else SessionManager(SessionStore(base_path), desk=desk),
         gates if gates is not None else SandboxGates(policy),
         agents=make_agent,

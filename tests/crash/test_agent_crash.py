@@ -20,8 +20,8 @@ import pytest
 from agentforge_sessions.adapters.question_channel import QuestionSessionPerson
 from agentforge_sessions.harness import PersonReply, SessionManager, SessionState, SessionStore
 from agentforge_sessions.questions import QuestionSessions
-from agentforge_sessions.workflows.agent_runner import AgentRunner
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest, TokenUsage
+from agentforge_sessions.workflows.runner import WorkflowRunner
 from agentforge_sessions.workflows.step_journal import STEPS
 from tests.support.agents import GREEN, RED, REFACTOR, WRONG, FakeGates, block, tdflow_work
 from tests.support.soak import SOAKING
@@ -77,7 +77,7 @@ class Person(QuestionSessionPerson):
 
 def work(base: Path, log: Path) -> None:
     store = SessionStore(base)
-    runner = AgentRunner(
+    runner = WorkflowRunner(
         SessionManager(store, desk=Person(base.parent / "questions")),
         FakeGates(),
         lock_timeout_s=5,

@@ -19,7 +19,7 @@ import pytest
 from agentforge_sessions.durable import make_durable_directory
 from agentforge_sessions.durable.filesystem import OsFileSystem
 from agentforge_sessions.harness import PhaseResult, SessionManager, SessionState, SessionStore
-from agentforge_sessions.workflows import Input, Phase, RunOutcome, Workflow, WorkflowRunner
+from agentforge_sessions.workflows import Input, Phase, RunOutcome, Script, Workflow, WorkflowRunner
 from tests.support.soak import SOAKING
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
@@ -33,7 +33,8 @@ WORKFLOW = Workflow(
     workflow_type="tdflow",
     token_budget=TOKENS * len(PHASES),
     phases=[
-        Phase(name=name, code=name, tokens=TOKENS, artifacts=[f"out/{name}.txt"]) for name in PHASES
+        Phase(name=name, gate=Script(code=name, artifacts=[f"out/{name}.txt"]), tokens=TOKENS)
+        for name in PHASES
     ],
     inputs=[Input(target=f"spec/{n}.txt", content=b"spec\n" * 1000) for n in range(4)],
 )

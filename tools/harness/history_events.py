@@ -61,6 +61,9 @@ class SessionPaused(HistoryEvent):
         reason: Why, for people, or None.
         cause: Why, for programs ("budget", "person", "agent", …), or None.
         question_id: The question whose answer it waits for, or None.
+        missing_tokens: By how much the budget has to be extended first, in tokens, or None.
+        back_to: The phase that a person may decide to go back to, or None.
+        needs_retry: Whether only `retry` begins another attempt; `resume` would be refused.
     """
 
     action = "session_paused"
@@ -68,6 +71,9 @@ class SessionPaused(HistoryEvent):
     reason: str | None = None
     cause: str | None = None
     question_id: str | None = None
+    missing_tokens: int | None = None
+    back_to: str | None = None
+    needs_retry: bool = False
 
     @property
     def sentence(self) -> str | None:
