@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..agent_running import choose_agent, start_agent
 from ..context import cli_of
 from ..options import (
     About,
@@ -22,6 +21,7 @@ from ..options import (
     argument,
     option,
 )
+from ..run_session import choose_agent, start_agent
 
 if TYPE_CHECKING:
     from ....workflows.agents.port import AgentChoice

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from ..agent_running import resume_agent, resume_scripts, start_scripts
 from ..context import Cli, cli_of
 from ..options import AsJson, MaxOutput, NoWait, OtherAgent, SessionId, argument, option
+from ..run_session import resume_agent, resume_scripts, start_scripts
 
 
 def add_to(app: typer.Typer) -> None:
