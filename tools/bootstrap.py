@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from .questions import Config, QuestionSessions
     from .sandbox import CancelToken, ExecutionPolicy
     from .workflows import RunObserver, WorkflowRunner
-    from .workflows.agent_observer import AgentObserver
-    from .workflows.agent_runner import AgentRunner
     from .workflows.gate_port import GateSandbox
 
 DEFAULT_ENDED_HOURS: Final = 30 * 24.0
@@ -113,11 +111,11 @@ def build_runner(
     Args:
         base_path: The sessions' directory; `.agentforge/sessions` if None.
         policy: Limits and environment of phases that name none; the sandbox's default if None.
-        observer: Observes the run, or None.
+        observer: Observes the runs, or None.
     """
-    from .workflows import WorkflowRunner
-
-    return WorkflowRunner(build_manager(base_path, policy=policy), observer)
+    return build_agent_runner(
+        policy=policy, manager=build_manager(base_path, policy=policy), observer=observer
+    )
 
 
 def build_agent_runner(
@@ -127,9 +125,9 @@ def build_agent_runner(
     manager: SessionManager | None = None,
     gates: GateSandbox | None = None,
     desk: QuestionChannel | None = None,
-    observer: AgentObserver | None = None,
+    observer: RunObserver | None = None,
     answers_timeout_s: float = 0.0,
-) -> AgentRunner:
+) -> WorkflowRunner:
     """Build a runner of agents' work whose gates run in the sandbox.
 
     Args:
@@ -140,7 +138,7 @@ def build_agent_runner(
         gates: Where gates run; the sandbox if None.
         desk: How the new manager asks a person, as `QuestionSessionChannel`; without one a run
             pauses where a person is needed.
-        observer: Observes the run, or None.
+        observer: Observes the runs, or None.
         answers_timeout_s: How long to wait for a person's answers before the session pauses for
             them, in seconds.
 
@@ -150,10 +148,10 @@ def build_agent_runner(
     if manager is not None and desk is not None:
         raise ValueError("desk: is the manager's own; give it to SessionManager(desk=...)")
     from .adapters.gate_sandbox import SandboxGates
-    from .workflows.agent_runner import AgentRunner
+    from .workflows import WorkflowRunner
     from .workflows.agents.choice import make_agent
 
-    return AgentRunner(
+    return WorkflowRunner(
         manager if manager is not None else SessionManager(SessionStore(base_path), desk=desk),
         gates if gates is not None else SandboxGates(policy),
         agents=make_agent,

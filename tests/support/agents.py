@@ -24,11 +24,11 @@ from agentforge_sessions.harness import (
     SessionManager,
     SessionStore,
 )
-from agentforge_sessions.workflows.agent_runner import AgentRunner
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest, TokenUsage
 from agentforge_sessions.workflows.builtin import TDFLOW
 from agentforge_sessions.workflows.gate_port import GateExecution, GatePlaces, GateUnavailable
 from agentforge_sessions.workflows.job import AgentWork
+from agentforge_sessions.workflows.runner import WorkflowRunner
 
 SPEC: Final = """\
 schema_version: 1
@@ -230,11 +230,11 @@ class AgentGround:
     person: FakePerson | None = None
     clock: Tick = field(factory=Tick)
 
-    def worker(self, fs: FileSystem | None = None, **more: Any) -> AgentRunner:
+    def worker(self, fs: FileSystem | None = None, **more: Any) -> WorkflowRunner:
         """A new process, as far as the session can tell."""
         disk = fs if fs is not None else OsFileSystem()
         store = SessionStore(self.base, fs=disk)
-        return AgentRunner(
+        return WorkflowRunner(
             SessionManager(store, desk=self.person, clock=self.clock),
             self.gates,
             fs=disk,

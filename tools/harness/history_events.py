@@ -91,10 +91,16 @@ class SessionPaused(_WithReason):
     Attributes:
         cause: The reason for programs ("budget", "person", "agent", …), or None.
         question_id: The question whose answer it waits for, or None.
+        missing_tokens: By how much the budget has to be extended first, in tokens, or None.
+        back_to: The phase that a person may decide to go back to, or None.
+        needs_retry: Whether only `retry` begins another attempt; `resume` would be refused.
     """
 
     cause: str | None = None
     question_id: str | None = None
+    missing_tokens: int | None = None
+    back_to: str | None = None
+    needs_retry: bool = False
 
 
 @_event("session_resumed")

@@ -346,7 +346,7 @@ class SessionContext:
         *,
         details: str | None = None,
         now: datetime | None = None,
-        **fields: str | None,
+        **fields: str | int | None,
     ) -> SessionHistory:
         """Take a step of the life cycle and record it.
 

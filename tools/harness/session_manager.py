@@ -288,6 +288,9 @@ class SessionManager:
         *,
         cause: str | None = None,
         question_id: str | None = None,
+        missing_tokens: int | None = None,
+        back_to: str | None = None,
+        needs_retry: bool = False,
     ) -> SessionContext:
         """Stop the session until it is resumed.
 
@@ -295,12 +298,23 @@ class SessionManager:
             reason: Why; it goes into the history and the next briefing.
             cause: Why, for programs: a short name ("budget", "agent", …).
             question_id: The question that it waits for; its reply resumes the session.
+            missing_tokens: By how much the budget has to be extended first, in tokens.
+            back_to: The phase that a person may decide to go back to.
+            needs_retry: Whether only a retry begins another attempt.
 
         Raises:
             NoActiveSession: There is none.
             InvalidStateTransition: It is not active.
         """
-        return self._transition("pause", reason, cause=cause, question_id=question_id)
+        return self._transition(
+            "pause",
+            reason,
+            cause=cause,
+            question_id=question_id,
+            missing_tokens=missing_tokens,
+            back_to=back_to,
+            needs_retry=needs_retry,
+        )
 
     def resume(self, session_id: str | None = None) -> SessionContext:
         """Go on with a session.
@@ -343,7 +357,7 @@ class SessionManager:
         return self._transition("abort", reason)
 
     def _transition(
-        self, operation: str, details: str | None = None, **fields: str | None
+        self, operation: str, details: str | None = None, **fields: str | int | None
     ) -> SessionContext:
         session = self._require(operation)
         came_from = session.state

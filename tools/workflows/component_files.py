@@ -19,7 +19,7 @@ from ..durable.regular_file import read_descriptor
 from ..durable.safe_path import directory_beneath
 from ..durable.tree_walk import Entry, walk_tree
 from ..harness import HarnessError
-from .workflow_document import Input
+from .workflow import Input
 from .workspace_files import place_inputs
 
 MAX_FILES: Final = 2000

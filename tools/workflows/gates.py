@@ -17,7 +17,6 @@ from typing import Any, Final
 from attrs import evolve, field, frozen
 
 from ..harness import PhaseResult
-from .agent_workflow import TEST_GATES, Gate
 from .converters import as_tuple
 from .gate_guest import TestRun, script_code
 from .gate_port import GateExecution, GateSandbox
@@ -35,6 +34,7 @@ from .test_reports import (
     unimported,
     wrong_reason,
 )
+from .workflow import TEST_GATES, Gate
 
 MAX_EVIDENCE_CHARS: Final = 12_000
 """The most that a verdict's evidence has, all lines together: it goes into the next prompt."""

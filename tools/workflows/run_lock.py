@@ -21,7 +21,7 @@ from .workspace_files import make_workspace
 
 
 @frozen(kw_only=True)
-class Led:
+class LockedSession:
     """A session that is led.
 
     Attributes:
@@ -54,7 +54,7 @@ def require_open(
 
 
 @contextmanager
-def leading(
+def run_lock(
     manager: SessionManager,
     session_id: str,
     operation: str,
@@ -63,7 +63,7 @@ def leading(
     phases: Sequence[str],
     fs: FileSystem,
     lock_timeout_s: float,
-) -> Iterator[Led]:
+) -> Iterator[LockedSession]:
     """Hold the session's run lock; what is read under it is what is so.
 
     The lock is on the session's copy of what it works through: saves lock the session's directory,
@@ -101,7 +101,7 @@ def leading(
             session = require_open(manager, session_id, manager.load(session_id), operation)
             if session.current_phase not in phases:
                 raise PhaseNotInWorkflow(session_id, phase=session.current_phase, known=phases)
-            yield Led(session=session, workspace=workspace, workspace_fd=workspace_fd)
+            yield LockedSession(session=session, workspace=workspace, workspace_fd=workspace_fd)
     finally:
         lock.release()
 

@@ -67,7 +67,7 @@ def digest_of(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-class StepStore:
+class StepJournal:
     """The steps of one session. One worker at a time writes here, under the run's lock."""
 
     def __init__(self, fs: FileSystem, session_directory: Path) -> None:

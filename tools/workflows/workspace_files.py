@@ -15,7 +15,7 @@ from pathlib import Path
 from ..durable import FileSystem, WriteError, replace_file
 from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS
 from ..durable.safe_path import Missing, directory_beneath
-from .workflow_document import Input
+from .workflow import Input
 
 
 def make_workspace(fs: FileSystem, path: Path) -> None:

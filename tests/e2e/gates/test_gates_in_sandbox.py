@@ -15,7 +15,6 @@ from agentforge_sessions.adapters.gate_kit import prepare_kit
 from agentforge_sessions.adapters.gate_sandbox import SandboxGates
 from agentforge_sessions.harness import PhaseResult
 from agentforge_sessions.sandbox import ExecutionPolicy, prepare
-from agentforge_sessions.workflows.agent_workflow import Gate
 from agentforge_sessions.workflows.gate_port import (
     GateExecution,
     GatePlaces,
@@ -24,6 +23,7 @@ from agentforge_sessions.workflows.gate_port import (
 )
 from agentforge_sessions.workflows.gates import GateInput, Verdict, run_gate
 from agentforge_sessions.workflows.specification import Component, Criterion
+from agentforge_sessions.workflows.workflow import Gate
 from tests.support.soak import SOAKING
 
 # The first run on a machine compiles the guest, which takes minutes.

@@ -11,8 +11,7 @@ from agentforge_sessions.harness import SessionManager, SessionState, SessionSto
 from agentforge_sessions.harness.prune_target import HarnessTarget
 from agentforge_sessions.harness.run_lock import is_interrupted
 from agentforge_sessions.harness.session_deletion import GUARDS, RUN_LOCKS, WORKSPACE
-from agentforge_sessions.workflows.job import WORKFLOW_NAME
-from agentforge_sessions.workflows.workflow_document import SNAPSHOT_NAME
+from agentforge_sessions.workflows.job import SNAPSHOT_NAME, WORKFLOW_NAME
 
 
 def started(base: Path, attachment: str | None) -> tuple[SessionStore, str]:

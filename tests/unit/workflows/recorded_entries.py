@@ -19,15 +19,15 @@ from agentforge_sessions.harness import (
     SessionManager,
     SessionStore,
 )
-from agentforge_sessions.workflows.agent_runner import AgentRunner
 from agentforge_sessions.workflows.progress import (
     charges,
     cost_of_attempt,
     extension_in,
-    standing_of,
+    progress_of,
     time_spent,
 )
 from agentforge_sessions.workflows.report import session_report
+from agentforge_sessions.workflows.runner import WorkflowRunner
 from tests.support.agents import AgentGround, FakePerson
 
 RECORDED = Path(__file__).resolve().parents[2] / "recorded" / "entries_without_data"
@@ -66,9 +66,9 @@ class Office(AgentGround):
         self.looks += 1.25
         return self.looks
 
-    def worker(self, fs: object = None, **more: Any) -> AgentRunner:
+    def worker(self, fs: object = None, **more: Any) -> WorkflowRunner:
         store = SessionStore(self.base)
-        return AgentRunner(
+        return WorkflowRunner(
             SessionManager(store, desk=self.person, clock=self.clock),
             self.gates,
             lock_timeout_s=0,
@@ -92,7 +92,7 @@ def accounts(session: SessionContext, store: SessionStore) -> dict[str, Any]:
     manager = SessionManager(store)
     manager.load(session.session_id)
     told = {
-        "standing": asdict(standing_of(session)),
+        "standing": asdict(progress_of(session)),
         "time": asdict(time_spent(session.history)),
         "charges": [cost for _, cost in charges(session.history)],
         "extensions": [extension_in(entry) for entry in session.history],

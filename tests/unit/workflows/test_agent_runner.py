@@ -19,7 +19,6 @@ from agentforge_sessions.harness import (
     SessionStore,
 )
 from agentforge_sessions.harness.history_events import QUESTION_ENDINGS
-from agentforge_sessions.workflows.agent_workflow import AgentPhase, AgentWorkflow, FileGroup, Gate
 from agentforge_sessions.workflows.agents import (
     AgentAnswer,
     AgentCrashed,
@@ -44,8 +43,9 @@ from agentforge_sessions.workflows.errors import (
 )
 from agentforge_sessions.workflows.gate_port import GateUnavailable
 from agentforge_sessions.workflows.job import WORKFLOW_NAME, AgentWork, is_agent_session
-from agentforge_sessions.workflows.run_outcome import StopCause
+from agentforge_sessions.workflows.ports import StopCause
 from agentforge_sessions.workflows.specification import InvalidSpecification, UnknownComponent
+from agentforge_sessions.workflows.workflow import FileGroup, Gate, Phase, Workflow
 from tests.support.agents import (
     CODE,
     GOOD,
@@ -709,20 +709,20 @@ def test_pause_and_extension_from_outside_are_kept(ground: AgentGround) -> None:
 
 # ---------------------------------------------------------------------------------- own workflows
 
-REVIEWED = AgentWorkflow(
+REVIEWED = Workflow(
     name="letter",
     workflow_type="letters",
     role="You write letters.",
     groups=[FileGroup(name="letters", paths=["letters/"])],
     phases=[
-        AgentPhase(
+        Phase(
             name="write",
             mode="write",
             prompt="Write letters/one.md.",
             writes=["letters"],
             gate=Gate(kind="files", require=["letters/one.md"]),
         ),
-        AgentPhase(
+        Phase(
             name="check",
             mode="check",
             gate=Gate(kind="approval", require=["letters/one.md"]),

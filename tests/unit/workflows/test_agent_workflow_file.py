@@ -10,11 +10,13 @@ import pytest
 from agentforge_sessions.harness import SessionState
 from agentforge_sessions.workflows import (
     AgentWork,
-    AgentWorkflow,
     InvalidWorkflow,
+    Workflow,
     load_agent_workflow,
 )
 from agentforge_sessions.workflows.builtin import BUILT_IN
+from agentforge_sessions.workflows.workflow_document import read_agent_workflow
+from agentforge_sessions.workflows.workflow_snapshot import snapshot_of
 from tests.support.agents import AgentGround, ScriptedAgent, block
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -46,14 +48,14 @@ phases:
 """
 
 
-def read(text: str) -> AgentWorkflow:
-    return AgentWorkflow.from_snapshot(text.encode(), Path("flow.yaml"))
+def read(text: str) -> Workflow:
+    return read_agent_workflow(text.encode(), Path("flow.yaml"))
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_built_in_workflows_are_what_a_file_can_say(name: str) -> None:
     workflow = BUILT_IN[name]
-    assert AgentWorkflow.from_snapshot(workflow.to_snapshot(), Path("x")) == workflow
+    assert read_agent_workflow(snapshot_of(workflow), Path("x")) == workflow
 
 
 def test_file_says_all(tmp_path: Path) -> None:
@@ -64,7 +66,7 @@ def test_file_says_all(tmp_path: Path) -> None:
     assert (write.mode, write.budget_share, write.writes) == ("write", 0.8, ("letters",))
     assert (check.on_failure, check.max_attempts, check.gate.deadline_s) == ("write", 2, 5)
     assert check.gate.code == "import sys\nsys.exit(0)\n"
-    assert AgentWorkflow.from_snapshot(workflow.to_snapshot(), path) == workflow
+    assert read_agent_workflow(snapshot_of(workflow), path) == workflow
 
 
 def test_file_runs(tmp_path: Path) -> None:

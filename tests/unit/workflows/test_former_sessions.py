@@ -17,7 +17,7 @@ from agentforge_sessions.harness import (
     SessionManager,
     SessionStore,
 )
-from agentforge_sessions.workflows import Input, Phase, Workflow
+from agentforge_sessions.workflows import Input, Phase, Script, Workflow
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentQuestion, AgentUnavailable
 from tests.support.agents import GOOD, GREEN, RED, WRONG, ScriptedAgent, Tick, block
 from tests.unit.workflows.fakes import Ground, Killed
@@ -33,9 +33,14 @@ SCRIPTS = Workflow(
     workflow_type="flow",
     token_budget=100,
     phases=[
-        Phase(name="first", code="write a/b text\nsay done; 9 tokens", tokens=30),
-        Phase(name="second", code="append a/b more\nfails-first", tokens=20, max_attempts=3),
-        Phase(name="third", code="remove a/b", tokens=60),
+        Phase(name="first", gate=Script(code="write a/b text\nsay done; 9 tokens"), tokens=30),
+        Phase(
+            name="second",
+            gate=Script(code="append a/b more\nfails-first"),
+            tokens=20,
+            max_attempts=3,
+        ),
+        Phase(name="third", gate=Script(code="remove a/b"), tokens=60),
     ],
     inputs=[Input(target="spec/a", content=b"a"), Input(target="b, c", content=b"b")],
 )
@@ -47,6 +52,12 @@ def office(base: Path, *, answer: str | None = None, **script: Any) -> Office:
     )
 
 
+def _of(outcome: Any) -> dict[str, Any]:
+    """Return an outcome as the versions that recorded it had it."""
+    plain = asdict(outcome, filter=lambda one, _: one.name != "stop")
+    return {**plain, "cause": outcome.cause}
+
+
 def told(base: Path, outcome: Any, requests: list[Any] | None = None) -> dict[str, Any]:
     """Return what became of a session, as JSON has it."""
     store = SessionStore(base)
@@ -56,7 +67,7 @@ def told(base: Path, outcome: Any, requests: list[Any] | None = None) -> dict[st
     found: dict[str, Any] = json.loads(
         json.dumps(
             {
-                "outcome": outcome if isinstance(outcome, str) else asdict(outcome),
+                "outcome": outcome if isinstance(outcome, str) else _of(outcome),
                 "prompts": [
                     hashlib.sha256(one.prompt.encode()).hexdigest() for one in requests or []
                 ],

@@ -9,7 +9,7 @@ import pytest
 from agentforge_sessions.durable import OsFileSystem, ReadError
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentOption, AgentQuestion, TokenUsage
 from agentforge_sessions.workflows.gates import Verdict
-from agentforge_sessions.workflows.step_journal import StepKey, StepStore, StoredAnswer
+from agentforge_sessions.workflows.step_journal import StepJournal, StepKey, StoredAnswer
 
 KEY = StepKey(serial=3, phase="green", attempt=2)
 ANSWER = StoredAnswer(
@@ -28,18 +28,18 @@ ANSWER = StoredAnswer(
 
 
 @pytest.fixture
-def steps(tmp_path: Path) -> StepStore:
-    return StepStore(OsFileSystem(), tmp_path)
+def steps(tmp_path: Path) -> StepJournal:
+    return StepJournal(OsFileSystem(), tmp_path)
 
 
-def test_nothing_is_there_at_first(steps: StepStore) -> None:
+def test_nothing_is_there_at_first(steps: StepJournal) -> None:
     assert steps.names() == []
     assert steps.prompt(KEY, 1) is None
     assert steps.answer(KEY, 1, "p") is None
     assert steps.verdict(KEY) is None
 
 
-def test_what_is_kept_is_read_back_equal(steps: StepStore) -> None:
+def test_what_is_kept_is_read_back_equal(steps: StepJournal) -> None:
     verdict = Verdict(
         gate="suite", passed=True, summary="s", evidence=["e"], duration_s=0.5, facts={"a": [1]}
     )
@@ -59,14 +59,14 @@ def test_what_is_kept_is_read_back_equal(steps: StepStore) -> None:
     assert steps.directory.stat().st_mode & 0o777 == 0o700
 
 
-def test_answer_to_another_prompt_is_never_taken(steps: StepStore) -> None:
+def test_answer_to_another_prompt_is_never_taken(steps: StepJournal) -> None:
     steps.keep_answer(KEY, 1, "p", ANSWER)
     with pytest.raises(ReadError, match="answers another prompt"):
         steps.answer(KEY, 1, "q")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"gate": 1}', "[" * 100_000])
-def test_what_is_no_step_is_told_by_its_path(steps: StepStore, text: str) -> None:
+def test_what_is_no_step_is_told_by_its_path(steps: StepJournal, text: str) -> None:
     steps.directory.mkdir()
     (steps.directory / KEY.name("verdict")).write_text(text)
     with pytest.raises(ReadError, match=r"0003-green-2\.verdict\.json"):

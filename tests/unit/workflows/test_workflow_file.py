@@ -10,7 +10,16 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentforge_sessions.workflows import Input, InvalidWorkflow, Phase, Workflow, load_workflow
+from agentforge_sessions.workflows import (
+    Input,
+    InvalidWorkflow,
+    Phase,
+    Script,
+    Workflow,
+    load_workflow,
+)
+from agentforge_sessions.workflows.workflow_document import read_snapshot
+from agentforge_sessions.workflows.workflow_snapshot import snapshot_of
 from tests.support.soak import SOAKING
 
 GOOD = """\
@@ -74,16 +83,18 @@ def test_reads_every_key(folder: Path) -> None:
         phases=[
             Phase(
                 name="red",
+                gate=Script(
+                    code="print('röd')\n",
+                    deadline_s=1.5,
+                    fuel=1_000_000,
+                    exit_code=1,
+                    artifacts=["tests/a.py", "b.txt"],
+                ),
                 description="First.",
-                code="print('röd')\n",
                 tokens=100,
-                deadline_s=1.5,
-                fuel=1_000_000,
-                exit_code=1,
-                artifacts=["tests/a.py", "b.txt"],
                 max_attempts=2,
             ),
-            Phase(name="green", code="print('green')\n"),
+            Phase(name="green", gate=Script(code="print('green')\n")),
         ],
         inputs=[Input(target="in/data.bin", content=b"\x00\xff")],
     )
@@ -94,8 +105,10 @@ def test_what_is_left_out_has_its_default(folder: Path) -> None:
     workflow = load(folder, text)
     assert (workflow.goal, workflow.token_budget, workflow.inputs) == (None, 100_000, ())
     (phase,) = workflow.phases
-    assert (phase.description, phase.tokens, phase.deadline_s, phase.fuel) == (None, 0, None, None)
-    assert (phase.exit_code, phase.artifacts, phase.max_attempts) == (0, (), 3)
+    assert (phase.description, phase.tokens, phase.max_attempts) == (None, 0, 3)
+    assert phase.gate == Script(
+        code="print('röd')\n", deadline_s=None, fuel=None, exit_code=0, artifacts=()
+    )
 
 
 def test_key_without_a_value_counts_as_left_out(folder: Path) -> None:
@@ -109,12 +122,12 @@ def test_key_without_a_value_counts_as_left_out(folder: Path) -> None:
 def test_windows_line_endings_and_byte_order_marks_do_not_matter(folder: Path, mark: bytes) -> None:
     assert load(folder, mark + GOOD.replace("\n", "\r\n").encode()) == load(folder, GOOD)
     (folder / "red.py").write_bytes(mark + "print('röd')\n".encode())
-    assert load(folder, GOOD).phases[0].code == "print('röd')\n"
+    assert load(folder, GOOD).phases[0].gate.code == "print('röd')\n"
 
 
 def test_scripts_of_a_newer_python_are_taken_as_they_are(folder: Path) -> None:
     (folder / "red.py").write_text("this is ~ no python we know\n")
-    assert load(folder, GOOD).phases[0].code == "this is ~ no python we know\n"
+    assert load(folder, GOOD).phases[0].gate.code == "this is ~ no python we know\n"
 
 
 def test_script_may_be_a_link_and_have_an_absolute_path(folder: Path) -> None:
@@ -143,7 +156,7 @@ ROOT = Path(__file__).resolve().parents[3]
 )
 def test_workflows_of_the_repository_are_read_and_survive_a_snapshot(path: Path) -> None:
     workflow = load_workflow(path)
-    assert Workflow.from_snapshot(workflow.to_snapshot(), path) == workflow
+    assert read_snapshot(snapshot_of(workflow), path) == workflow
 
 
 # --- what is refused -------------------------------------------------------------------------
@@ -367,7 +380,7 @@ def test_broken_file_is_refused_with_its_fault(folder: Path, text: str | bytes, 
 
 
 def test_file_with_one_fault_is_otherwise_good(folder: Path) -> None:
-    assert load(folder, ONE).phases[0].code == "x"
+    assert load(folder, ONE).phases[0].gate.code == "x"
 
 
 def test_every_fault_is_told_at_once_in_the_order_of_the_file(folder: Path) -> None:
@@ -417,7 +430,7 @@ def test_scripts_and_inputs_of_just_the_limit_are_taken_and_survive_a_snapshot(
     (folder / "red.py").write_bytes(piece * (1 << 19))
     (folder / "data.bin").write_bytes(piece * (4 << 20))
     workflow = load(folder, GOOD)
-    assert Workflow.from_snapshot(workflow.to_snapshot(), folder) == workflow
+    assert read_snapshot(snapshot_of(workflow), folder) == workflow
 
 
 def test_too_much_in_all_is_refused_once(folder: Path) -> None:
@@ -437,24 +450,24 @@ def test_workflow_that_no_session_could_keep_is_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workflow = load(folder, GOOD)
-    snapshot = workflow.to_snapshot()
+    snapshot = snapshot_of(workflow)
     monkeypatch.setattr(
         "agentforge_sessions.workflows.workflow_document.MAX_FILE_BYTES", len(snapshot)
     )
-    assert load(folder, GOOD) == Workflow.from_snapshot(snapshot, folder) == workflow
+    assert load(folder, GOOD) == read_snapshot(snapshot, folder) == workflow
     monkeypatch.setattr(
         "agentforge_sessions.workflows.workflow_document.MAX_FILE_BYTES", len(snapshot) - 1
     )
     assert "with all its scripts and inputs, more than the limit" in faults(folder, GOOD)[0]
     with pytest.raises(InvalidWorkflow, match="more than the limit"):
-        Workflow.from_snapshot(snapshot, folder)
+        read_snapshot(snapshot, folder)
 
 
 # --- snapshots -------------------------------------------------------------------------------
 
 
 def test_snapshot_is_a_workflow_file_that_any_yaml_reader_takes(folder: Path) -> None:
-    document = yaml.safe_load(load(folder, GOOD).to_snapshot())
+    document = yaml.safe_load(snapshot_of(load(folder, GOOD)))
     assert document["phases"][0]["code"] == "print('röd')\n"
     assert document["phases"][0]["success"]["artifacts"] == ["tests/a.py", "b.txt"]
     assert document["inputs"] == [{"target": "in/data.bin", "base64": "AP8="}]
@@ -462,7 +475,7 @@ def test_snapshot_is_a_workflow_file_that_any_yaml_reader_takes(folder: Path) ->
 
 def test_inputs_that_are_text_stay_readable_in_the_snapshot(folder: Path) -> None:
     (folder / "data.bin").write_text("a: 1\nb: 2\n")
-    assert b"text: |\n      a: 1\n      b: 2\n" in load(folder, GOOD).to_snapshot()
+    assert b"text: |\n      a: 1\n      b: 2\n" in snapshot_of(load(folder, GOOD))
 
 
 @pytest.mark.parametrize(
@@ -475,10 +488,10 @@ def test_inputs_that_are_text_stay_readable_in_the_snapshot(folder: Path) -> Non
     ],
 )
 def test_damaged_snapshot_is_refused(folder: Path, old: str, new: str, fault: str) -> None:
-    snapshot = load(folder, GOOD).to_snapshot().decode()
+    snapshot = snapshot_of(load(folder, GOOD)).decode()
     assert old in snapshot
     with pytest.raises(InvalidWorkflow) as caught:
-        Workflow.from_snapshot(snapshot.replace(old, new, 1).encode(), folder / "workflow.yaml")
+        read_snapshot(snapshot.replace(old, new, 1).encode(), folder / "workflow.yaml")
     assert any(fault in one for one in caught.value.faults)
     assert caught.value.path == folder / "workflow.yaml"
 
@@ -495,13 +508,16 @@ paths = st.lists(parts, min_size=1, max_size=3).map("/".join)
 phases = st.builds(
     Phase,
     name=names,
-    code=codes,
+    gate=st.builds(
+        Script,
+        code=codes,
+        deadline_s=st.none() | st.floats(1e-3, 86_400, exclude_min=True),
+        fuel=st.none() | st.integers(1, 2**63 - 1),
+        exit_code=st.integers(0, 255),
+        artifacts=st.lists(paths, unique=True, max_size=4),
+    ),
     description=st.none() | texts,
     tokens=st.integers(0, 2**63 - 1),
-    deadline_s=st.none() | st.floats(1e-3, 86_400, exclude_min=True),
-    fuel=st.none() | st.integers(1, 2**63 - 1),
-    exit_code=st.integers(0, 255),
-    artifacts=st.lists(paths, unique=True, max_size=4),
     max_attempts=st.integers(1, 1000),
 )
 workflows = st.builds(
@@ -525,4 +541,4 @@ workflows = st.builds(
 
 @given(workflows)
 def test_snapshot_gives_the_same_workflow_back(workflow: Workflow) -> None:
-    assert Workflow.from_snapshot(workflow.to_snapshot(), Path("workflow.yaml")) == workflow
+    assert read_snapshot(snapshot_of(workflow), Path("workflow.yaml")) == workflow

@@ -11,7 +11,7 @@ import pytest
 
 from agentforge_sessions.durable import OsFileSystem, WriteError
 from agentforge_sessions.harness import SessionState, SessionStore
-from agentforge_sessions.workflows import Input, Phase, Workflow
+from agentforge_sessions.workflows import Input, Phase, Script, Workflow
 from agentforge_sessions.workflows.workspace_files import (
     make_workspace,
     missing_artifacts,
@@ -140,7 +140,7 @@ def test_artifacts_that_are_there_are_synced_with_their_directory(root: Path, ro
 
 
 def test_artifact_that_cannot_be_synced_is_told_and_no_success_recorded(ground: Ground) -> None:
-    phase = Phase(name="only", code="write d/x x", artifacts=["d/x"])
+    phase = Phase(name="only", gate=Script(code="write d/x x", artifacts=["d/x"]))
     workflow = Workflow(name="w", workflow_type="t", phases=[phase])
     runner = ground.worker()
     runner._fs = Syncs(refuse="x")

@@ -1,4 +1,4 @@
-"""Run phases in which an agent works: make the agent, put its questions to a person, and run."""
+"""Run the phases of a session: make its agent, put its questions to a person, and run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 
@@ -15,13 +15,15 @@ from .running import run_shown
 
 if TYPE_CHECKING:
     from ...adapters.question_channel import QuestionSessionChannel
-    from ...harness import SessionContext, SessionStore
-    from ...workflows import RunOutcome
-    from ...workflows.agent_runner import AgentRunner
+    from ...harness import SessionStore
+    from ...workflows import RunOutcome, WorkflowRunner
     from ...workflows.agents import PhaseAgent
     from ...workflows.agents.port import AgentChoice
     from ...workflows.job import AgentWork
+    from ...workflows.workflow import Workflow
     from .progress import RunView
+
+    Act = Callable[[WorkflowRunner], RunOutcome]
 
 _WAIT_S: Final = 86_400.0 * 365
 
@@ -51,7 +53,7 @@ def start_agent(
     agent = _make(work.agent, first_phase=asked[0] if asked else None)
     if record is not None:
         agent = Recorder(agent, record)
-    _run(cli, lambda runner: runner.start(work, agent, token_budget=budget), wait=wait)
+    _run_agent(cli, lambda runner: runner.start(work, agent, token_budget=budget), wait=wait)
 
 
 def resume_agent(
@@ -67,12 +69,33 @@ def resume_agent(
 ) -> None:
     """Resume or retry an agent's session; with another agent if one is named."""
     other = _other_agent(cli, session_id, agent, max_output)
+    act = _taking_up(session_id, other, retry=retry, reason=reason, back_to=back_to)
+    _run_agent(cli, act, wait=wait)
+
+
+def _taking_up(
+    session_id: str,
+    agent: PhaseAgent | None = None,
+    *,
+    retry: bool,
+    reason: str | None,
+    back_to: str | None = None,
+) -> Act:
     if retry:
-        _run(
-            cli, lambda runner: runner.retry(session_id, reason, other, back_to=back_to), wait=wait
-        )
-    else:
-        _run(cli, lambda runner: runner.resume(session_id, other), wait=wait)
+        return lambda runner: runner.retry(session_id, reason, agent, back_to=back_to)
+    return lambda runner: runner.resume(session_id, agent)
+
+
+def start_scripts(cli: Cli, workflow: Workflow) -> None:
+    """Begin a session for a workflow of scripts, and run it."""
+    _run_scripts(cli, lambda runner: runner.start(workflow))
+
+
+def resume_scripts(
+    cli: Cli, session_id: str, *, retry: bool = False, reason: str | None = None
+) -> None:
+    """Resume or retry a session that runs scripts."""
+    _run_scripts(cli, _taking_up(session_id, retry=retry, reason=reason))
 
 
 def _make(choice: AgentChoice, *, first_phase: str | None = None) -> PhaseAgent:
@@ -106,7 +129,17 @@ def _other_agent(
     return None if named is None else _make(evolve(named, max_output=max_output))
 
 
-def _run(cli: Cli, act: Callable[[AgentRunner], RunOutcome], *, wait: bool) -> None:
+def _run_scripts(cli: Cli, act: Act) -> None:
+    from ...workflows import WorkflowRunner
+    from .progress import run_view
+
+    manager = cli.working_manager()
+    view = run_view(manager, cli.output)
+    runner = WorkflowRunner(manager, observer=view)
+    run_shown(cli, manager, view, lambda: act(runner), in_sandbox=cli.outside.executor is None)
+
+
+def _run_agent(cli: Cli, act: Act, *, wait: bool) -> None:
     from ...bootstrap import build_agent_runner
     from .progress import run_view
 
@@ -125,15 +158,7 @@ def _run(cli: Cli, act: Callable[[AgentRunner], RunOutcome], *, wait: bool) -> N
         observer=view,
         answers_timeout_s=_WAIT_S if wait else 0.0,
     )
-    run_shown(
-        cli,
-        manager,
-        view,
-        lambda: act(runner),
-        in_sandbox=cli.outside.gates is None,
-        following=lambda session, outcome: _next_command(cli, session, view, outcome),
-        details=lambda outcome: _details(view, outcome),
-    )
+    run_shown(cli, manager, view, lambda: act(runner), in_sandbox=cli.outside.gates is None)
 
 
 def _questions_of(store: SessionStore) -> Path | None:
@@ -167,33 +192,3 @@ def _desk(
         aside=aside,
         terminal=sys.stdin.fileno(),
     )
-
-
-def _next_command(cli: Cli, session: SessionContext, view: RunView, outcome: RunOutcome) -> str:
-    from ...workflows.run_outcome import StopCause
-
-    session_id = session.session_id
-    if session.state.is_terminal:
-        return cli.command("report", session_id)
-    if outcome.waiting_for is not None:
-        return view.answer_command(outcome.waiting_for)
-    reason = outcome.reason or ""
-    if outcome.cause is StopCause.PERSON and "retry --from " in reason:
-        back_to = reason.split("retry --from ", 1)[1].split(" ", 1)[0]
-        return cli.command("retry", session_id, "--from", back_to)
-    if "extend the budget by " in reason:
-        amount = reason.split("extend the budget by ", 1)[1].split(" ", 1)[0].replace(",", "")
-        return cli.command("budget", session_id, "--extend", amount)
-    return cli.command("retry" if "only retry" in reason else "resume", session_id)
-
-
-def _details(view: RunView, outcome: RunOutcome) -> dict[str, Any]:
-    return {
-        "attempts": dict(outcome.attempts),
-        "waiting_for": outcome.waiting_for,
-        "cause": None if outcome.cause is None else outcome.cause.value,
-        "verdicts": [
-            {"phase": phase, "round": number, "attempt": attempt, **verdict.to_json()}
-            for phase, number, attempt, verdict in view.verdicts
-        ],
-    }
