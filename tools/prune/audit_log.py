@@ -41,10 +41,7 @@ KEPT_LOGS: Final = 9
 AUDIT_NAME: Final = "audit.jsonl"
 """The log's name in a root's private directory."""
 
-AUDIT_FLAGS: Final = (
-    os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-)
-"""How the log is opened, and made if it is missing."""
+_FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -119,7 +116,7 @@ class AuditLog:
         fs = self._fs
         name, where = (AUDIT_NAME, directory_fd) if path is None else (os.fspath(path), None)
         try:
-            fd = fs.open(name, AUDIT_FLAGS, 0o600, dir_fd=where)
+            fd = fs.open(name, _FLAGS, 0o600, dir_fd=where)
         except OSError as error:
             said = "it is a link" if error.errno == errno.ELOOP else error.strerror
             raise OSError(error.errno, f"the audit log {name} can't be opened: {said}") from error
@@ -236,6 +233,30 @@ class AuditLog:
         if self._reserve is not None:
             self._reserve.close()
         close_reader(self._fs, self._fd)
+
+
+def make_log(fs: FileSystem, directory_fd: int) -> bool:
+    """Make the log of a private directory if it is missing.
+
+    Returns:
+        Whether it was made; the caller syncs the directory then.
+
+    Raises:
+        OSError: As the system answered.
+    """
+    try:
+        fs.stat(AUDIT_NAME, dir_fd=directory_fd)
+    except FileNotFoundError:
+        fd = fs.open(AUDIT_NAME, _FLAGS, 0o600, dir_fd=directory_fd)
+    else:
+        return False
+    try:
+        status = fs.fstat(fd)
+        if status.st_size == 0 and status.st_uid == os.geteuid():
+            hand_over(fs, fd, directory_fd)
+    finally:
+        close_reader(fs, fd)
+    return True
 
 
 def _rotate(fs: FileSystem, directory_fd: int, rotated_at: int) -> None:

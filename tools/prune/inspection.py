@@ -65,6 +65,7 @@ class Size:
         fs: The file system.
         fd: The directory, open.
         status: What `fstat` says of it.
+        record: A file in it that was looked at already, or None.
 
     Attributes:
         size_bytes: Sizes of all files, each counted once however many names it has.
@@ -81,6 +82,7 @@ class Size:
         "_fs",
         "_linked",
         "_owner",
+        "_record",
         "blocks",
         "files",
         "foreign",
@@ -90,8 +92,11 @@ class Size:
         "unseen",
     )
 
-    def __init__(self, fs: FileSystem, fd: int, status: os.stat_result) -> None:
+    def __init__(
+        self, fs: FileSystem, fd: int, status: os.stat_result, record: Record | None = None
+    ) -> None:
         self._fs = fs
+        self._record = record
         self._device = status.st_dev
         self._owner = status.st_uid
         self._linked: set[int] | None = None
@@ -183,10 +188,15 @@ class Size:
             self.unseen = "."
             return below
         stat_of, owner = self._fs.stat, self._owner
+        record, self._record = self._record, None  # it is at the top
+        known = None if record is None else record.name
         size = blocks = 0
         for name in names:
             try:
-                status = stat_of(name, dir_fd=fd)
+                if name == known and record is not None:
+                    status = record.status
+                else:
+                    status = stat_of(name, dir_fd=fd)
             except FileNotFoundError:
                 continue
             except OSError:
@@ -348,7 +358,7 @@ class Inspector:
         size_bytes = blocks = 0
         in_use = False
         if wanted is None or wanted(dated, pinned):
-            size = Size(fs, fd, status)
+            size = Size(fs, fd, status, dated.record)
             if size.foreign is not None or size.mounted is not None or size.unseen is not None:
                 return self._unsuitable(name, size)
             size_bytes, blocks = size.size_bytes, size.blocks

@@ -32,7 +32,7 @@ from ..durable import (
     try_lock,
 )
 from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
-from .audit_log import AUDIT_FLAGS, AUDIT_NAME
+from .audit_log import make_log
 from .audit_reserve import FULL, RESERVE_NAME, make_reserve
 from .environment import Outside, owners_of
 from .errors import PruneBusy, PruneError, PruneRootMissing, PruneRootUnusable
@@ -273,15 +273,9 @@ def furnish(fs: FileSystem, private_fd: int) -> None:
     """
     for name in (GOING, TRASH):
         _make(fs, private_fd, name)
-    make_reserve(fs, private_fd)
-    fd = fs.open(AUDIT_NAME, AUDIT_FLAGS, 0o600, dir_fd=private_fd)
-    try:
-        status = fs.fstat(fd)
-        if status.st_size == 0 and status.st_uid == os.geteuid():
-            hand_over(fs, fd, private_fd)
-    finally:
-        close_reader(fs, fd)
-    fs.fsync(private_fd)
+    made = make_reserve(fs, private_fd)
+    if make_log(fs, private_fd) or made:
+        fs.fsync(private_fd)
 
 
 def _make(fs: FileSystem, parent_fd: int, name: str) -> None:

@@ -21,6 +21,7 @@ from attrs import field, frozen
 from ..clock import Clock, utc_now
 from ..durable import (
     DurableError,
+    FileStatus,
     FileSystem,
     Patience,
     ReadError,
@@ -288,7 +289,7 @@ _MOST_AS_WRITTEN: Final = 512
 
 def read_times(
     fs: FileSystem, session_fd: int, session_id: str
-) -> tuple[datetime, datetime] | None:
+) -> tuple[datetime, datetime, FileStatus | None] | None:
     """Read when a session was made and last used, of one whose workspace is open.
 
     A file that is exactly as it is written here takes no parser: whoever looks through ten thousand
@@ -300,7 +301,8 @@ def read_times(
         session_id: The session, a UUID: nothing in it needs an escape in JSON.
 
     Returns:
-        `created_at` and `updated_at`, or None if there is no metadata.
+        `created_at` and `updated_at`, and of a file that is as it is written here what `fstat` said
+        of it before it was read; None if there is no metadata.
 
     Raises:
         CorruptedMetadata: There is a file, and it makes no sense or can't be read.
@@ -308,6 +310,7 @@ def read_times(
     try:
         fd = fs.open(METADATA_NAME, READ_FLAGS, dir_fd=session_fd)
         try:
+            status = fs.fstat(fd)
             text = fs.pread(fd, _MOST_AS_WRITTEN, 0).decode("ascii")
         finally:
             close_quietly(fs, fd)
@@ -318,14 +321,14 @@ def read_times(
         )
         if text == as_written and created[-1:] == updated[-1:] == "Z":
             at = datetime.fromisoformat(updated)
-            return (at if created == updated else datetime.fromisoformat(created)), at
+            return (at if created == updated else datetime.fromisoformat(created)), at, status
     except (OSError, ValueError):
         pass  # what is there instead is told below
     content = load_metadata(fs, session_fd, session_id)
     if content is None:
         return None
     metadata = parse_metadata(session_id, content)
-    return metadata.created_at, metadata.updated_at
+    return metadata.created_at, metadata.updated_at, None
 
 
 def _time(session_id: str, name: str, value: object) -> datetime:
