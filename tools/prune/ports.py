@@ -50,18 +50,15 @@ class Record:
             status = fs.stat(self.name, dir_fd=session_fd)
         except OSError:
             return False
-        return _version_of(status) == _version_of(self.status)
-
-
-def _version_of(status: FileStatus) -> tuple[int, ...]:
-    return (
-        status.st_dev,
-        status.st_ino,
-        status.st_mode,
-        status.st_size,
-        status.st_mtime_ns,
-        status.st_ctime_ns,
-    )
+        before = self.status
+        return (
+            status.st_ino == before.st_ino
+            and status.st_dev == before.st_dev
+            and status.st_mode == before.st_mode
+            and status.st_size == before.st_size
+            and status.st_mtime_ns == before.st_mtime_ns
+            and status.st_ctime_ns == before.st_ctime_ns
+        )
 
 
 @frozen(kw_only=True)
