@@ -1,4 +1,4 @@
-"""`flock`: locks that end with their owner, on whatever is open.
+"""`flock`: locks that end with their owner, on an open file or directory.
 
 The kernel lets go of a lock when its owner dies, however it dies, so there is no stale lock to
 break and no lock file to leave behind. A lock holds between threads and between processes of one

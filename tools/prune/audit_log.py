@@ -4,11 +4,11 @@
      "hidden": …, "size_bytes": …, "dated_at": …, "reasons": ["expired"], "run": …, "by": {…}}
 
 `removing` is on the disk before the session is out of sight; `removed`, `unfinished` or `kept` says
-what became of it. A session that is gone without the second line was being removed when the process
-died; the next prune finishes it and writes `finished`.
+what became of it. Without that second line, the session was being removed when the process died;
+the next prune finishes it and writes `finished`.
 
 A log of `ROTATED_AT_BYTES` becomes `audit.jsonl.1`, the one before it `.2`, and so on. On a full
-disk lines go to the reserve (`prune.reserve`) until the log has room.
+disk lines go to the reserve (`audit_reserve`) until the log has room.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Final
 
 from ..durable import FileSystem, hand_over
-from ..durable.directory import sync_directory
+from ..durable.directory_store import sync_directory
 from ..durable.filesystem import close_reader
 from .audit_reserve import FULL, RESERVE_BYTES, RESERVE_NAME, Reserve
 
@@ -47,7 +47,7 @@ _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def actor() -> dict[str, object]:
-    """Say who this process is: user, uid, process id, host and program."""
+    """Return who this process is: user, uid, process id, host and program."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):
@@ -107,7 +107,7 @@ class AuditLog:
             _rotate(fs, directory_fd, rotated_at)
         self._fd = self._opened(directory_fd, path)
         if path is None:
-            with suppress(OSError):  # a root that nobody used since there is a reserve has none
+            with suppress(OSError):  # an older root may have none
                 self._reserve = Reserve(fs, directory_fd)
             self._drain()
 

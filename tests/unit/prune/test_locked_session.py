@@ -16,7 +16,7 @@ from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.harness.prune_target import HarnessTarget
 from agentforge_sessions.harness.session_deletion import SESSION_FILE
 from agentforge_sessions.prune import PruneResult, PruneTarget, RetentionPolicy, prune
-from agentforge_sessions.prune.policy import Reason
+from agentforge_sessions.prune.domain import Reason
 from agentforge_sessions.prune.ports import Record
 from agentforge_sessions.sandbox import SandboxTarget
 from agentforge_sessions.sandbox.session_files import METADATA_NAME
