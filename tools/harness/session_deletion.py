@@ -30,8 +30,8 @@ from ..durable.filesystem import close_reader
 from ..durable.tree_removal import DISCARDED_PREFIX
 from ..prune import Outside, PruneBusy, PruneError
 from ..prune.audit_log import AuditLog
-from ..prune.inspection import hold
 from ..prune.private_directory import opened_root
+from ..prune.session_lock import hold
 from .errors import SessionInUse
 
 KIND: Final = "harness"

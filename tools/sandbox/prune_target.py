@@ -39,10 +39,11 @@ from ..prune import (
     prune,
     restore_archive,
 )
+from ..prune.ports import Record
 from .errors import CorruptedMetadata, UnreadableMetadata
 from .sandbox_logging import EventLogger, SandboxLogger
 from .session_directory import ABANDONED_AFTER, DEFAULT_ROOT, INCOMING_PREFIX
-from .session_metadata_file import read_times
+from .session_metadata_file import METADATA_NAME, read_times
 
 KIND: Final = "sandbox"
 
@@ -85,11 +86,12 @@ class SandboxTarget:
             return Undatable(SkipReason.CORRUPTED_METADATA, error.reason)
         if times is None:
             return Undatable(SkipReason.NO_METADATA, "it has no metadata")
-        created, updated = times
+        created, updated, status = times
         if updated < created:
             detail = "its metadata has it used before it was created"
             return Undatable(SkipReason.CORRUPTED_METADATA, detail)
-        return Dated(at=updated, version=updated)
+        record = None if status is None else Record(METADATA_NAME, status)
+        return Dated(at=updated, version=updated, record=record)
 
 
 class PruneEvents:

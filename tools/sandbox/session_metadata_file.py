@@ -17,6 +17,7 @@ from typing import Final
 from ..clock import Clock, utc_now
 from ..durable import (
     DurableError,
+    FileStatus,
     FileSystem,
     Patience,
     ReadError,
@@ -68,7 +69,7 @@ _TICK: Final = timedelta(microseconds=1)
 
 def read_times(
     fs: FileSystem, session_fd: int, session_id: str
-) -> tuple[datetime, datetime] | None:
+) -> tuple[datetime, datetime, FileStatus | None] | None:
     """Read when a session was made and last used, of one whose workspace is open.
 
     A file that is exactly as it is written here takes no parser: a look through ten thousand
@@ -80,7 +81,8 @@ def read_times(
         session_id: The session, a UUID.
 
     Returns:
-        `created_at` and `updated_at`, or None if there is no metadata.
+        `created_at` and `updated_at`, and of a file that is as it is written here what `fstat` said
+        of it before it was read; None if there is no metadata.
 
     Raises:
         CorruptedMetadata: There is a file, and it makes no sense or can't be read.
@@ -88,19 +90,20 @@ def read_times(
     try:
         fd = fs.open(METADATA_NAME, READ_FLAGS, dir_fd=session_fd)
         try:
+            status = fs.fstat(fd)
             text = fs.pread(fd, MOST_AS_WRITTEN, 0).decode("ascii")
         finally:
             close_quietly(fs, fd)
         found = parse_times_as_written(session_id, text)
         if found is not None:
-            return found
+            return (*found, status)
     except (OSError, ValueError):
         pass  # reading it whole says what is there instead
     content = load_metadata(fs, session_fd, session_id)
     if content is None:
         return None
     metadata = parse_metadata(session_id, content)
-    return metadata.created_at, metadata.updated_at
+    return metadata.created_at, metadata.updated_at, None
 
 
 def load_metadata(fs: FileSystem, session_fd: int, session_id: str) -> bytes | None:

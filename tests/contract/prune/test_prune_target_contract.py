@@ -34,7 +34,7 @@ from agentforge_sessions.prune import (
     restore_archive,
     restore_from_trash,
 )
-from agentforge_sessions.prune.policy import Reason
+from agentforge_sessions.prune.domain import Reason
 from agentforge_sessions.questions import QuestionSessions
 from agentforge_sessions.questions.prune_target import QuestionTarget
 from agentforge_sessions.questions.store import STATUS_FILE

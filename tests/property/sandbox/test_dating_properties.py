@@ -31,11 +31,12 @@ def dated(directory: Path, content: bytes) -> object:
     (directory / METADATA_NAME).write_bytes(content)
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        return read_times(OsFileSystem(), fd, SESSION)
+        times = read_times(OsFileSystem(), fd, SESSION)
     except CorruptedMetadata as error:
         return error.reason
     finally:
         os.close(fd)
+    return times and times[:2]
 
 
 def parsed(content: bytes) -> object:

@@ -25,7 +25,8 @@ from agentforge_sessions.prune import (
     pin,
     restore_from_trash,
 )
-from agentforge_sessions.prune.policy import GIB, Reason
+from agentforge_sessions.prune.domain import Reason
+from agentforge_sessions.prune.policy import GIB
 from agentforge_sessions.sandbox import (
     SandboxTarget,
     archive_sessions,

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define
 
-from .....prune.domain import PruneResult
+from .....prune.domain import PruneResult, Reason, human_bytes
 from .....prune.errors import PruneError
-from .....prune.policy import Reason
-from .....prune.sizes import human_bytes
 from ...text import age_text
 
 if TYPE_CHECKING:

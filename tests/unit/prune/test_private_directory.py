@@ -28,10 +28,10 @@ from agentforge_sessions.prune import (
     restore_from_trash,
     unpin,
 )
+from agentforge_sessions.prune.pins import PINS
 from agentforge_sessions.prune.private_directory import (
     COMING,
     GOING,
-    PINS,
     PRIVATE,
     TRASH,
     hidden_name,

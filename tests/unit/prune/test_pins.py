@@ -17,7 +17,7 @@ from agentforge_sessions.prune import (
     prune,
     unpin,
 )
-from agentforge_sessions.prune.policy import Reason
+from agentforge_sessions.prune.domain import Reason
 from agentforge_sessions.sandbox import SandboxTarget
 from tests.support.prune_sites import Site, tree_of, uuid_of
 

@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from attrs import frozen
 
 from agentforge_sessions.durable import OsFileSystem
 from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.harness.prune_target import HarnessTarget
 from agentforge_sessions.harness.session_deletion import SESSION_FILE
-from agentforge_sessions.prune import PruneResult, RetentionPolicy, prune
-from agentforge_sessions.prune.policy import Reason
+from agentforge_sessions.prune import PruneResult, PruneTarget, RetentionPolicy, prune
+from agentforge_sessions.prune.domain import Reason
 from agentforge_sessions.prune.ports import Record
+from agentforge_sessions.sandbox import SandboxTarget
+from agentforge_sessions.sandbox.session_metadata_file import METADATA_NAME
 from tests.support.clock import FakeClock
 from tests.support.filesystem import Call
 from tests.support.prune_sites import Site
@@ -35,11 +38,39 @@ def ended(site: Site) -> str:
     return session_id
 
 
-def run(site: Site) -> PruneResult:
+@frozen
+class Kind:
+    """A kind of sessions that is dated by one file.
+
+    Attributes:
+        add: Make an old session.
+        target: Its kind at a root.
+        record: The file.
+        old: A part of its content by which the session is as it was decided.
+        new: The same part, of the same size, of a session that was used since.
+    """
+
+    add: Callable[[Site], str]
+    target: Callable[[Path], PruneTarget]
+    record: str
+    old: str
+    new: str
+
+
+AGENT = Kind(ended, HarnessTarget, SESSION_FILE, "revision: 2", "revision: 3")
+WORKSPACE = Kind(
+    lambda site: site.add(age_hours=99),
+    SandboxTarget,
+    METADATA_NAME,
+    '0000Z",\n  "version"',
+    '0001Z",\n  "version"',
+)
+kinds = pytest.mark.parametrize("kind", [AGENT, WORKSPACE], ids=["harness", "sandbox"])
+
+
+def run(site: Site, kind: Kind) -> PruneResult:
     site.fs.begin()
-    return prune(
-        HarnessTarget(site.root), RetentionPolicy(max_age_hours=24), outside=site.outside()
-    )
+    return prune(kind.target(site.root), RetentionPolicy(max_age_hours=24), outside=site.outside())
 
 
 def rewrite(path: Path, old: str, new: str) -> None:
@@ -61,36 +92,43 @@ def before_the_rename(site: Site, session_id: str, act: Callable[[], object]) ->
     site.fs.before = before
 
 
-def reads(site: Site) -> int:
-    return sum(
-        call.operation == "open" and call.path.endswith(SESSION_FILE) for call in site.fs.trace
-    )
+def calls_about(site: Site, kind: Kind) -> list[str]:
+    """Name the calls that were about records by their names, but for their removal."""
+    about = [call.operation for call in site.fs.trace if call.path.endswith(kind.record)]
+    return [one for one in about if one in {"open", "stat"}]
 
 
-@pytest.mark.parametrize(("now_ns", "times"), [(FAR_AHEAD_NS, 1), (0, 3)])
+@kinds
+@pytest.mark.parametrize(
+    ("now_ns", "calls"),
+    [(FAR_AHEAD_NS, ["open", "stat", "stat"]), (0, ["open", "open", "open"])],
+)
 def test_a_record_is_read_again_only_if_it_changed_a_moment_ago(
-    site: Site, now_ns: int, times: int
+    site: Site, kind: Kind, now_ns: int, calls: list[str]
 ) -> None:
     """Three times: to decide, once the session is locked, and once it is out of sight."""
-    old = ended(site)
+    old = kind.add(site)
     site.file_clock = lambda: now_ns
-    assert run(site).deleted_sessions == [old]
-    assert reads(site) == times
+    assert run(site, kind).deleted_sessions == [old]
+    assert calls_about(site, kind) == calls
 
 
+@kinds
 @pytest.mark.parametrize("now_ns", [FAR_AHEAD_NS, 0])
-def test_a_session_that_was_changed_after_it_was_decided_is_kept(site: Site, now_ns: int) -> None:
-    old = ended(site)
+def test_a_session_that_was_changed_after_it_was_decided_is_kept(
+    site: Site, kind: Kind, now_ns: int
+) -> None:
+    old = kind.add(site)
     site.file_clock = lambda: now_ns
     done: list[Call] = []
 
     def before(call: Call) -> None:
         if not done and call.operation == "flock" and call.path.endswith(".prune"):
             done.append(call)
-            rewrite(site.root / old / SESSION_FILE, "revision: 2", "revision: 3")
+            rewrite(site.root / old / kind.record, kind.old, kind.new)
 
     site.fs.before = before
-    result = run(site)
+    result = run(site, kind)
 
     assert done
     assert result.deleted_sessions == []
@@ -98,30 +136,32 @@ def test_a_session_that_was_changed_after_it_was_decided_is_kept(site: Site, now
     assert old in site.sessions()
 
 
+@kinds
 @pytest.mark.parametrize("now_ns", [FAR_AHEAD_NS, 0])
 def test_a_session_that_is_changed_just_before_it_is_renamed_is_put_back(
-    site: Site, now_ns: int
+    site: Site, kind: Kind, now_ns: int
 ) -> None:
-    old = ended(site)
-    path = site.root / old / SESSION_FILE
+    old = kind.add(site)
+    path = site.root / old / kind.record
     site.file_clock = lambda: now_ns
-    before_the_rename(site, old, lambda: rewrite(path, "revision: 2", "revision: 3"))
-    result = run(site)
+    before_the_rename(site, old, lambda: rewrite(path, kind.old, kind.new))
+    result = run(site, kind)
 
     assert result.deleted_sessions == []
     assert [one.reasons for one in result.decisions] == [(Reason.CHANGED,)]
     assert old in site.sessions()
-    assert "revision: 3" in path.read_text()
+    assert kind.new in path.read_text()
     assert site.hidden() == []
 
 
-def test_a_session_whose_record_is_touched_and_says_the_same_goes(site: Site) -> None:
-    old = ended(site)
-    path = site.root / old / SESSION_FILE
+@kinds
+def test_a_session_whose_record_is_touched_and_says_the_same_goes(site: Site, kind: Kind) -> None:
+    old = kind.add(site)
+    path = site.root / old / kind.record
     site.file_clock = lambda: FAR_AHEAD_NS
     before_the_rename(site, old, lambda: os.utime(path, (1, 1)))
-    assert run(site).deleted_sessions == [old]
-    assert reads(site) == 2
+    assert run(site, kind).deleted_sessions == [old]
+    assert calls_about(site, kind) == ["open", "stat", "stat", "open"]
 
 
 # ---------------------------------------------------------------- the record itself

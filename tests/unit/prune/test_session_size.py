@@ -12,7 +12,7 @@ import pytest
 
 from agentforge_sessions.durable import OsFileSystem, empty_directory
 from agentforge_sessions.prune import PruneResult, RetentionPolicy, prune
-from agentforge_sessions.prune.inspection import LEVELS, Size
+from agentforge_sessions.prune.session_size import LEVELS, SessionSize
 from agentforge_sessions.sandbox import SandboxTarget
 from tests.support.filesystem import Call, FaultyFileSystem
 from tests.support.prune_sites import Site
@@ -30,10 +30,10 @@ def _emptied(tmp_path: Path) -> Iterator[None]:
     os.close(fd)
 
 
-def look(top: Path, fs: FaultyFileSystem) -> Size:
+def look(top: Path, fs: FaultyFileSystem) -> SessionSize:
     fd = os.open(top, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        return Size(fs, fd, os.fstat(fd))
+        return SessionSize(fs, fd, os.fstat(fd))
     finally:
         os.close(fd)
 

@@ -24,7 +24,7 @@ from agentforge_sessions.prune import (
     prune,
     restore_from_trash,
 )
-from agentforge_sessions.prune.policy import Reason
+from agentforge_sessions.prune.domain import Reason
 from agentforge_sessions.sandbox import SandboxTarget
 from tests.support.filesystem import Call, FaultyFileSystem, nth_of
 from tests.support.mounts import immutable

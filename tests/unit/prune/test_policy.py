@@ -16,7 +16,8 @@ from agentforge_sessions.prune import (
     RetentionPolicy,
     decide,
 )
-from agentforge_sessions.prune.policy import GIB, Reason
+from agentforge_sessions.prune.domain import Reason
+from agentforge_sessions.prune.policy import GIB
 from tests.support.clock import START
 
 R = Reason

@@ -1,10 +1,9 @@
-"""Files that are replaced whole, and read only if they are files; directories that last."""
+"""Files that are replaced whole in a directory that the caller holds."""
 
 from __future__ import annotations
 
 import errno
 import os
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,10 +11,7 @@ import pytest
 
 from agentforge_sessions.durable import (
     OsFileSystem,
-    ReadError,
     WriteError,
-    make_durable_directory,
-    read_regular_file,
     replace_file,
 )
 from tests.support.clock import FakeTokens
@@ -140,95 +136,3 @@ def test_a_killed_write_ends_as_it_began(tmp_path: Path, directory: int) -> None
     assert (tmp_path / "file").read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["file"]
     assert fs.open_descriptors == {}
-
-
-def read(path: Path, limit: int = 1_000) -> bytes | None:
-    return read_regular_file(OsFileSystem(), str(path), path=path, max_bytes=limit)
-
-
-def test_a_file_is_read_whole_up_to_the_limit(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(b"x" * 1_000)
-    assert read(path) == b"x" * 1_000
-    path.write_bytes(b"x" * 1_001)
-    with pytest.raises(ReadError, match="more than the limit"):
-        read(path)
-    assert read(path, 3_000_000) == b"x" * 1_001
-    path.write_bytes(b"y" * 2_500_000)
-    assert read(path, 3_000_000) == b"y" * 2_500_000
-
-
-def test_what_is_not_there_is_none(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    assert read(tmp_path / "nothing") is None
-    assert read(tmp_path / "file" / "below") is None
-
-
-def test_what_is_no_file_is_refused_and_never_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "fifo")
-    (tmp_path / "file").write_text("x")
-    (tmp_path / "link").symlink_to("file")
-    (tmp_path / "directory").mkdir()
-    for name in ("fifo", "link", "directory"):
-        with pytest.raises(ReadError) as caught:
-            read(tmp_path / name)
-        assert caught.value.path == tmp_path / name
-    with pytest.raises(ReadError, match="not a regular file"):
-        read(Path("/dev/zero"))
-
-
-def test_a_missing_directory_is_made_with_its_parents_each_synced(tmp_path: Path) -> None:
-    fs = FaultyFileSystem()
-    path = tmp_path / "a" / "b" / "c"
-
-    assert make_durable_directory(fs, path) is True
-
-    assert path.is_dir()
-    changes = [c for c in fs.trace if c.operation in {"mkdir", "fsync"}]
-    assert [(c.operation, os.path.relpath(c.path, tmp_path)) for c in changes] == [
-        *(("mkdir", "a"), ("fsync", "."), ("mkdir", "a/b"), ("fsync", "a")),
-        *(("mkdir", "a/b/c"), ("fsync", "a/b")),
-    ]
-    fs.begin()
-    assert make_durable_directory(fs, path) is False
-    assert fs.trace == []
-
-
-def test_directories_that_could_not_be_synced_are_not_left_for_durable_ones(
-    tmp_path: Path,
-) -> None:
-    fs = FaultyFileSystem(plan=nth_of("fsync", 1, errno.EIO))
-    with pytest.raises(WriteError) as caught:
-        make_durable_directory(fs, tmp_path / "a" / "b" / "c")
-    assert caught.value.errno == errno.EIO
-    assert os.listdir(tmp_path) == []
-
-
-def test_something_on_the_way_that_is_no_directory_is_a_write_error(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x")
-    (tmp_path / "loop").symlink_to("loop")
-    for path in (tmp_path / "file", tmp_path / "file" / "below", tmp_path / "loop" / "x"):
-        with pytest.raises(WriteError):
-            make_durable_directory(OsFileSystem(), path)
-    assert (tmp_path / "file").read_text() == "x"
-
-
-def test_many_who_make_one_directory_at_once_all_succeed(tmp_path: Path) -> None:
-    path = tmp_path / "a" / "b" / "c"
-    failures: list[BaseException] = []
-    start = threading.Barrier(8)
-
-    def work() -> None:
-        start.wait()
-        try:
-            make_durable_directory(OsFileSystem(), path)
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
-    assert path.is_dir()

@@ -382,6 +382,16 @@ def test_a_root_is_prepared_once_and_for_its_user_alone(site: Site) -> None:
     assert tree_of(site.root) == before
 
 
+def test_a_root_that_has_what_it_needs_is_not_synced_for_it(site: Site) -> None:
+    for age_hours in (60, 61):
+        site.fs.begin()
+        site.add(age_hours=age_hours)
+        run(site)
+    assert (site.private / RESERVE_NAME).exists()
+    synced = [call.path.rsplit("/", 1)[-1] for call in site.fs.trace if call.operation == "fsync"]
+    assert synced == [AUDIT_NAME, "going", "root", AUDIT_NAME]
+
+
 def test_a_root_that_can_not_be_prepared_is_no_error(site: Site) -> None:
     fs = FaultyFileSystem()
     prepare_root(site.root, fs)

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from agentforge_sessions.prune import Disposal, Outside, PruneResult, RetentionPolicy, prune
-from agentforge_sessions.prune.deleters import DELETERS, Deleters
-from agentforge_sessions.prune.inspection import batch_size
+from agentforge_sessions.prune.deletion import DELETERS, DeletionPool
+from agentforge_sessions.prune.session_lock import batch_size
 from agentforge_sessions.sandbox import SandboxTarget
 from tests.support.filesystem import Call
 from tests.support.promptness import when
@@ -39,7 +39,7 @@ def waits_in_close(owner: int) -> bool:
     while frame is not None:
         calls.append(frame.f_code)
         frame = frame.f_back
-    return Deleters.close.__code__ in calls and threading.Event.wait.__code__ in calls
+    return DeletionPool.close.__code__ in calls and threading.Event.wait.__code__ in calls
 
 
 # ---------------------------------------------------------------- the threads
@@ -50,7 +50,7 @@ def test_outcomes_come_in_the_order_of_the_jobs(count: int) -> None:
     def job(number: int) -> Callable[[], str | None]:
         return lambda: None if number % 3 else f"job {number}"
 
-    with Deleters(count) as deleters:
+    with DeletionPool(count) as deleters:
         for size in (0, 1, 5, 50):
             outcomes = deleters.all([job(number) for number in range(size)])
             assert outcomes == [None if one % 3 else f"job {one}" for one in range(size)]
@@ -63,7 +63,7 @@ def test_as_many_are_done_at_once_as_there_are_deleters() -> None:
     def job() -> None:
         together.wait(LONG_S)  # broken, and raised, unless all four are there
 
-    with Deleters(4) as deleters:
+    with DeletionPool(4) as deleters:
         assert deleters.all([job] * 8) == [None] * 8
 
 
@@ -80,7 +80,7 @@ def test_only_some_work_ahead_and_all_once_the_owner_waits(ahead: int) -> None:
             ahead_of_it.release()
         together.wait(LONG_S)
 
-    with Deleters(4, ahead=ahead) as deleters:
+    with DeletionPool(4, ahead=ahead) as deleters:
         deleters.begin([job] * 4)
         for _ in range(ahead):
             assert ahead_of_it.acquire(timeout=LONG_S)
@@ -92,7 +92,7 @@ def test_only_some_work_ahead_and_all_once_the_owner_waits(ahead: int) -> None:
 
 
 def test_no_more_threads_are_started_than_there_are_jobs() -> None:
-    with Deleters(8) as deleters:
+    with DeletionPool(8) as deleters:
         deleters.all([lambda: None] * 3)
         assert len(ours()) == 2  # whoever waits does the third
     assert ours() == []
@@ -100,7 +100,7 @@ def test_no_more_threads_are_started_than_there_are_jobs() -> None:
 
 def test_of_one_deleter_no_thread_is_started_and_nothing_is_done_ahead() -> None:
     done: list[threading.Thread] = []
-    with Deleters(1) as deleters:
+    with DeletionPool(1) as deleters:
         assert deleters.alone
         deleters.begin([lambda: done.append(threading.current_thread())] * 3)
         assert done == []
@@ -111,7 +111,7 @@ def test_of_one_deleter_no_thread_is_started_and_nothing_is_done_ahead() -> None
 
 def test_what_is_begun_is_done_while_nobody_waits() -> None:
     done = threading.Event()
-    with Deleters(2) as deleters:
+    with DeletionPool(2) as deleters:
         assert not deleters.alone
         deleters.begin([done.set, done.set])
         assert done.wait(LONG_S)
@@ -124,7 +124,7 @@ def test_what_a_job_raises_comes_out(count: int, error: BaseException) -> None:
     def broken() -> None:
         raise error
 
-    with Deleters(count) as deleters:
+    with DeletionPool(count) as deleters:
         deleters.begin([broken] * 6)
         with pytest.raises(type(error)) as caught:
             deleters.finish()
@@ -142,7 +142,7 @@ def test_what_a_job_raises_in_another_thread_comes_out() -> None:
             raised.set()
             raise ValueError("broken")
 
-    with Deleters(2) as deleters:
+    with DeletionPool(2) as deleters:
         deleters.begin([broken] * 3)
         raised.wait(LONG_S)
         with pytest.raises(ValueError, match="broken"):
@@ -159,7 +159,7 @@ def test_closing_drops_what_was_not_begun_and_stops_what_was() -> None:
             pass
         done.append("stopped")
 
-    deleters = Deleters(3, ahead=2)
+    deleters = DeletionPool(3, ahead=2)
     deleters.begin([job, job, *[lambda: done.append("begun")] * 20])
     begun.wait(LONG_S)
     deleters.close()
@@ -173,7 +173,7 @@ def test_a_system_without_more_threads_is_no_reason_to_fail() -> None:
         raise RuntimeError("can't start new thread")
 
     done = []
-    with Deleters(4, start=refuse) as deleters:
+    with DeletionPool(4, start=refuse) as deleters:
         deleters.all([lambda: done.append(threading.current_thread())] * 3)
     assert done == [threading.current_thread()] * 3
 
@@ -190,7 +190,7 @@ def test_who_is_interrupted_while_it_closes_still_outlives_its_threads() -> None
         raise KeyboardInterrupt
 
     owner = threading.get_ident()
-    deleters = Deleters(2)
+    deleters = DeletionPool(2)
     before = signal.signal(signal.SIGUSR1, interrupt)
     try:
         deleters.begin([job, job])
