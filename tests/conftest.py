@@ -46,8 +46,9 @@ _CAMPAIGNS = tuple(
 _LONG = tuple(
     _HERE / name
     for name in (
-        *("e2e", "contract/sandbox", "real_work", "unit/terminal", "crash", "property"),
-        *("security", "faults", "unit/workflows"),
+        *("e2e", "contract/sandbox", "contract/harness", "real_work", "crash", "property"),
+        *("corpus", "security", "faults", "unit/agents", "unit/cli", "unit/mcp_server"),
+        *("unit/questions", "unit/sandbox", "unit/terminal", "unit/workflows"),
     )
 )
 
