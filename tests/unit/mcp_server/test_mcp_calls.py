@@ -18,10 +18,10 @@ from pydantic import BaseModel
 from agentforge_sessions.durable import WriteError
 from agentforge_sessions.entrypoints.mcp_server import McpServerError
 from agentforge_sessions.entrypoints.mcp_server.arguments import QuestionArgument
-from agentforge_sessions.entrypoints.mcp_server.calls import CODE_THREADS, Workers
+from agentforge_sessions.entrypoints.mcp_server.calls import CODE_THREADS, CancelScopes, Workers
 from agentforge_sessions.entrypoints.mcp_server.code_tool import CodeTool
 from agentforge_sessions.entrypoints.mcp_server.question_tools import QuestionTools
-from agentforge_sessions.entrypoints.mcp_server.server import CallsUnderWay, HarnessServer
+from agentforge_sessions.entrypoints.mcp_server.server import HarnessServer
 from agentforge_sessions.entrypoints.mcp_server.session_tools import SessionTools
 from agentforge_sessions.entrypoints.mcp_server.tool import Tool, answer, tool, tools_of
 from agentforge_sessions.errors import AgentForgeError
@@ -248,7 +248,7 @@ async def test_a_call_that_waits_tells_of_it_every_few_seconds() -> None:
         told.append((done, message))
 
     with anyio.fail_after(60):
-        async with Workers(sleep=sleep).telling(DirectCall(report), "waiting"):
+        async with Workers(sleep=sleep).reporting(DirectCall(report), "waiting"):
             await enough.wait()
     assert slept == [3.0, 3.0, 3.0]
     assert told == [(0.0, "waiting (0 s)"), (3.0, "waiting (3 s)"), (6.0, "waiting (6 s)")]
@@ -256,7 +256,7 @@ async def test_a_call_that_waits_tells_of_it_every_few_seconds() -> None:
 
 async def test_what_goes_wrong_while_it_is_told_of_goes_to_the_caller_as_it_is() -> None:
     with pytest.raises(ZeroDivisionError):
-        async with Workers().telling(DirectCall(), "waiting"):
+        async with Workers().reporting(DirectCall(), "waiting"):
             raise ZeroDivisionError
 
 
@@ -309,7 +309,7 @@ async def test_code_that_ends_of_itself_is_not_stopped() -> None:
 
 
 async def test_a_server_that_stops_ends_calls_and_begins_none() -> None:
-    under_way = CallsUnderWay()
+    under_way = CancelScopes()
     began = anyio.Event()
     results: list[CallToolResult] = []
 

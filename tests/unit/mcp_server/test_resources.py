@@ -32,7 +32,7 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def kept(store: SessionStore, tmp_path: Path) -> Services:
+def services(store: SessionStore, tmp_path: Path) -> Services:
     return Services.at(Places(sessions=store.base_path, questions=tmp_path / "q"))
 
 

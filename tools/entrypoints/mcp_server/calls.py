@@ -1,4 +1,4 @@
-"""One call of a tool: who made it, how to reach them, and where its work runs.
+"""One call of a tool: its turn at a session, its progress, and where its work runs.
 
 Everything that may block runs on a worker thread, so that the server answers others meanwhile. A
 call whose client cancelled, disconnected or died is cancelled where it stands.
@@ -7,8 +7,8 @@ call whose client cancelled, disconnected or died is cancelled where it stands.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from typing import Any, Final, TypeVar
 
 import anyio
@@ -75,6 +75,41 @@ class SessionTurns:
                 queue[0].set()
             else:
                 del self._queues[session_id]
+
+
+@define
+class CancelScopes:
+    """The scopes of what is being done, so that all of it can be ended.
+
+    Attributes:
+        stopped: Whether what is done, and what is begun from now on, is cancelled.
+    """
+
+    stopped: bool = False
+    _open: set[anyio.CancelScope] = field(factory=set, init=False)
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._open)
+
+    def stop(self) -> None:
+        """Cancel everything."""
+        self.stopped = True
+        for scope in self._open:
+            scope.cancel()
+
+    @contextmanager
+    def scope(self) -> Iterator[anyio.CancelScope]:
+        """Run the block in a scope; what comes after the block runs if the scope is cancelled."""
+        with anyio.CancelScope() as scope:
+            self._open.add(scope)
+            if self.stopped:
+                scope.cancel()
+            try:
+                yield scope
+            finally:
+                self._open.discard(scope)
 
 
 @frozen(kw_only=True)

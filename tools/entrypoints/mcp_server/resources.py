@@ -69,11 +69,6 @@ def add_resources(server: MCPServer[Any], store: SessionStore, clock: Clock) -> 
     """Add the resources, the prompt, and the completion of their ids to a server.
 
     All of them read and change nothing.
-
-    Args:
-        server: The server.
-        store: Where the sessions are.
-        clock: The time.
     """
     load = partial(lead, store, clock=clock)
 

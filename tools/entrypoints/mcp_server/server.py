@@ -9,14 +9,13 @@ from importlib.metadata import version
 from typing import Any, Final
 
 import anyio
-from attrs import define, field
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CallToolResult, InputRequiredResult
 
 from ...errors import AgentForgeError
 from ...event_log import bound_fields, get_logger
-from .calls import beside
+from .calls import CancelScopes, beside
 from .errors import McpServerError
 from .stdio import Streams
 from .tool import Tool, failed
@@ -83,41 +82,6 @@ class ServerStopping(McpServerError):
         )
 
 
-@define
-class CallsUnderWay:
-    """The calls being served, so that they can be stopped before the server does.
-
-    Attributes:
-        stopping: Whether no further call is begun.
-    """
-
-    stopping: bool = False
-    _scopes: set[anyio.CancelScope] = field(factory=set, init=False)
-
-    @property
-    def count(self) -> int:
-        """How many there are."""
-        return len(self._scopes)
-
-    def stop(self) -> None:
-        """Cancel what is under way and refuse what comes."""
-        self.stopping = True
-        for scope in self._scopes:
-            scope.cancel()
-
-    def begin(self) -> anyio.CancelScope:
-        """Return a scope for a call; `end` it."""
-        scope = anyio.CancelScope()
-        self._scopes.add(scope)
-        if self.stopping:
-            scope.cancel()
-        return scope
-
-    def end(self, scope: anyio.CancelScope) -> None:
-        """Forget a call."""
-        self._scopes.discard(scope)
-
-
 # A client that disconnects from a stateful HTTP session leaves its calls running in the session, by
 # the protocol's own rule. Here no one could fetch the answer of such a call later, so it is
 # cancelled: the application around the SDK's marks each exchange, and sets the mark at its end.
@@ -140,15 +104,10 @@ def exchange_over(request: object) -> anyio.Event | None:
 class HarnessServer(MCPServer[Any]):
     """The SDK's server with our tools, errors as results, and calls that can be ended."""
 
-    def __init__(self, tools: Iterable[Tool], *, under_way: CallsUnderWay | None = None) -> None:
-        """Make a server of tools.
-
-        Args:
-            tools: What it offers.
-            under_way: Keeps the calls being served.
-        """
+    def __init__(self, tools: Iterable[Tool], *, under_way: CancelScopes | None = None) -> None:
+        """Create a server that offers `tools`; `under_way` has the calls being served."""
         self._tools = {tool.name: tool for tool in tools}
-        self._under_way = under_way if under_way is not None else CallsUnderWay()
+        self._under_way = under_way if under_way is not None else CancelScopes()
         self._prefix = secrets.token_hex(8)
         self._numbers = itertools.count(1)
         super().__init__(
@@ -183,22 +142,21 @@ class HarnessServer(MCPServer[Any]):
                 f"Unknown tool: {name[:100]!r}. There are: {', '.join(self._tools)}.",
             )
         over = exchange_over(context.request_context.request) if context is not None else None
-        scope = self._under_way.begin()
-
-        async def end_with_client() -> None:
-            if over is not None:
-                await over.wait()
-                _log.warning("mcp.client_left")
-                scope.cancel()
-
         with bound_fields(call_id=f"mcp-{self._prefix}-{next(self._numbers)}", tool=name):
             _log.info("mcp.call")
-            try:
-                with scope:
-                    async with beside(end_with_client):
-                        return await self._outcome(name, arguments, context)
-            finally:
-                self._under_way.end(scope)
+            results: list[CallToolResult | InputRequiredResult] = []
+            with self._under_way.scope() as scope:
+
+                async def end_with_client() -> None:
+                    if over is not None:
+                        await over.wait()
+                        _log.warning("mcp.client_left")
+                        scope.cancel()
+
+                async with beside(end_with_client):
+                    results.append(await self._outcome(name, arguments, context))
+            if results:
+                return results[0]
             if over is not None and over.is_set():
                 return failed(McpServerError("the client left; the call was cancelled"))
             _log.warning("mcp.call_cancelled", reason="stopping")

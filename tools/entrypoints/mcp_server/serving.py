@@ -26,13 +26,13 @@ from ...questions import (
     QuestionSessions,
     load_config,
 )
-from .calls import Workers
+from .calls import CancelScopes, Workers
 from .code_tool import CodeTool
 from .offer import EVERYTHING, Offer, ToolSet
 from .question_tools import QuestionTools, withdraw_abandoned
 from .recording_tools import RecordingTools
 from .resources import add_resources
-from .server import CallsUnderWay, HarnessServer
+from .server import HarnessServer
 from .session_tools import SessionTools
 from .stdio import stdio_streams
 from .tool import Tool, tools_of
@@ -49,11 +49,11 @@ _log = get_logger("agentforge.mcp")
 
 @frozen(kw_only=True)
 class Places:
-    """Where things are kept.
+    """The directories of sessions and questions.
 
     Attributes:
-        sessions: The base of the sessions; `.agentforge/sessions` if None.
-        questions: The base of the question sessions; the configuration's if None, else
+        sessions: That of the sessions; `.agentforge/sessions` if None.
+        questions: That of the question sessions; the configured one if None, else
             `.agentforge/questions`.
     """
 
@@ -79,11 +79,8 @@ class Services:
     def at(cls, places: Places, *, terminal: TextIO | None = None) -> Services:
         """Open what `places` name, as the configuration file says.
 
-        Clients don't know where this process was started, so paths are absolute.
-
-        Args:
-            places: Where things are kept.
-            terminal: The terminal of a person, or None.
+        Clients don't know where this process was started, so paths are absolute. The person is
+        notified at `terminal`, if there is one.
 
         Raises:
             InvalidConfig: The configuration file can't be used.
@@ -126,7 +123,7 @@ def all_tools(services: Services, offer: Offer = EVERYTHING) -> tuple[Tool, ...]
 
 
 def server_of(
-    services: Services, offer: Offer = EVERYTHING, *, under_way: CallsUnderWay | None = None
+    services: Services, offer: Offer = EVERYTHING, *, under_way: CancelScopes | None = None
 ) -> HarnessServer:
     """Build the server with what is offered."""
     server = HarnessServer(all_tools(services, offer), under_way=under_way)
@@ -137,10 +134,6 @@ def server_of(
 
 def serve_stdio(places: Places, offer: Offer = EVERYTHING) -> int | None:
     """Serve the client at standard input and output until it leaves or a signal comes.
-
-    Args:
-        places: Where things are kept.
-        offer: What it offers.
 
     Returns:
         The signal that ended it, or None.
@@ -164,10 +157,10 @@ def serve_http(
     """Serve clients over HTTP until a signal comes.
 
     Args:
-        places: Where things are kept.
-        settings: Where to listen and whom to answer.
-        announce: Called with the address once the server listens.
-        offer: What it offers.
+        places: The directories of sessions and questions.
+        settings: The address, and whom to answer.
+        announce: Called with the URL once the server listens.
+        offer: The tools that it offers.
         terminal: The terminal of a person, or None.
 
     Returns:
@@ -188,7 +181,7 @@ def _withdraw_abandoned(services: Services, offer: Offer) -> None:
 
 
 async def _serve_stdio(services: Services, offer: Offer) -> int | None:
-    under_way = CallsUnderWay()
+    under_way = CancelScopes()
     server = server_of(services, offer, under_way=under_way)
     async with stdio_streams() as streams, _until_signal(under_way, streams.stop) as ended:
         await server.run_over(streams)
@@ -198,27 +191,20 @@ async def _serve_stdio(services: Services, offer: Offer) -> int | None:
 async def _serve_http(
     services: Services, offer: Offer, settings: HttpSettings, announce: Callable[[str], object]
 ) -> int | None:
-    from .http import (
-        HttpServer,
-        Listeners,
-        application,
-        listening,
-        session_manager,
-        url_of,
-    )
+    from .http import HttpServer, application, listening, session_manager, url_of
 
-    under_way = CallsUnderWay()
+    under_way = CancelScopes()
     server = server_of(services, offer, under_way=under_way)
     with listening(settings) as listener:
         port = int(listener.getsockname()[1])
         manager = session_manager(server, settings, port=port)
-        listeners = Listeners()
+        listeners = CancelScopes()
         app = application(manager.handle_request, settings, port=port, listeners=listeners)
         http = HttpServer(app, head_timeout_s=settings.head_timeout_s)
 
         def stop() -> None:
             http.should_exit = True
-            listeners.close()
+            listeners.stop()
 
         async with manager.run(), _until_signal(under_way, stop) as ended:
             announce(url_of(settings, port))
@@ -234,7 +220,7 @@ class _Stop:
 
 
 @asynccontextmanager
-async def _until_signal(under_way: CallsUnderWay, stop: Callable[[], None]) -> AsyncIterator[_Stop]:
+async def _until_signal(under_way: CancelScopes, stop: Callable[[], None]) -> AsyncIterator[_Stop]:
     """Run the block; at a signal to end stop the calls under way, then the block."""
     ended = _Stop()
 

@@ -95,7 +95,7 @@ class SessionTools:
         """Change a session when it is this call's turn; again if another process was faster.
 
         Args:
-            call: Whose turn it is.
+            call: The call, which reports that it waits.
             session_id: The session; no other one is touched.
             act: Makes the change with a manager that leads the session.
 
