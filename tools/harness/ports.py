@@ -56,6 +56,16 @@ class PhaseResult:
     quota_exceeded: tuple[str, ...] = field(default=(), converter=_as_tuple)
     lost_writes: tuple[str, ...] = field(default=(), converter=_as_tuple)
 
+    @property
+    def problem(self) -> str | None:
+        """Why it is no success; None where it is one."""
+        if self.success:
+            return None
+        problems = self.limit_problems()
+        if self.trapped is None:
+            problems.insert(0, f"exit code {self.exit_code}")
+        return ", ".join(problems)
+
     def limit_problems(self) -> list[str]:
         """Say which limits stood in the way, for the record of a result that is no success."""
         problems = []

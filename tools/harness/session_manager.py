@@ -1,7 +1,8 @@
-"""The application service: one session at a time, every change of it on disk before it is told.
+"""The application service: one session at a time, every change of it on disk before it is reported.
 
-The way of every change is the same: change the session in memory, save it once, say so in the log.
-If the save fails, memory is put back to what the disk has, and the error goes to the caller.
+The way of every change is the same: change the session in memory, save it once, log it. If the save
+fails, memory is put back to what the disk has, and the error goes to the caller. The module is long
+because its docstrings are the reference of the library's face; the methods are short.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
+
+from attrs import evolve
 
 from ..clock import Clock, utc_now
 from ..durable import WriteError
@@ -29,7 +32,6 @@ from .errors import (
 )
 from .history_events import BudgetExtended, CheckpointTaken, HistoryEvent, PhaseEnded
 from .person_questions import Questioner
-from .phase_record import own_problem, record_result, with_success
 from .ports import (
     PersonQuestion,
     PersonReply,
@@ -49,8 +51,9 @@ from .session_domain import (
     SessionState,
 )
 from .session_events import SessionEvents
-from .session_recording import SessionChanges, take_over
-from .session_store import SessionStore, SessionSummary, UnreadableSession
+from .session_reader import SessionSummary, UnreadableSession
+from .session_recording import SessionChanges, record_result, take_over
+from .session_store import SessionStore
 
 __all__ = [
     "InvalidSession",
@@ -63,7 +66,6 @@ __all__ = [
     "SessionManager",
 ]
 
-_HOURS_A_DAY: Final = 24
 _IDS_TRIED: Final = 10_000
 """How many ids in a row may be taken."""
 _Ids = list[str]
@@ -362,7 +364,7 @@ class SessionManager:
         session = self._require("advance_phase")
         with self._changes.changing(session):
             session.enter_phase(new_phase, now=self._clock())
-        self._told(session)
+        self._log_last_event(session)
         self._events.checkpoint(session)
         return session
 
@@ -379,7 +381,7 @@ class SessionManager:
         session = self._require("retry_phase")
         with self._changes.changing(session):
             session.next_attempt(reason=reason, now=self._clock())
-        self._told(session)
+        self._log_last_event(session)
         return session
 
     def run_phase(
@@ -429,8 +431,8 @@ class SessionManager:
         result = self._executor.execute(
             code, session_id=session.session_id, deadline_s=deadline_s, fuel=fuel
         )
-        problem = judge(result) if judge is not None else own_problem(result)
-        judged = with_success(result, problem is None)
+        problem = judge(result) if judge is not None else result.problem
+        judged = evolve(result, success=problem is None)
 
         def change() -> tuple[BudgetState, PhaseEnded]:
             before = session.token_budget.snapshot()
@@ -783,33 +785,17 @@ class SessionManager:
         """
         if isinstance(days, bool) or not days >= 0:
             raise InvalidSession([f"days: expected 0 or more, got {days!r}"])
-        from ..prune import PruneRootMissing, RetentionPolicy, prune
-        from .prune_target import CleanUpEvents, HarnessTarget  # what else needs it is rare
+        from .prune_target import clean_up  # what else needs it is rare
 
-        events = CleanUpEvents(self._events.log)
-        try:
-            result = prune(
-                HarnessTarget(self.store.base_path),
-                RetentionPolicy(max_age_hours=days * _HOURS_A_DAY),
-                dry_run=dry_run,
-                observer=events,
-                outside=self.store.outside(self._clock),
-            )
-        except PruneRootMissing:
-            gone: _Ids = []
-        else:
-            out = {*result.deleted_sessions, *result.unfinished_sessions}
-            planned = (one.candidate.session_id for one in result.decisions)
-            gone = [session_id for session_id in planned if session_id in out]
-        if not dry_run:
-            self.store.forget(gone)
-        self._events.cleaned_up(days=days, dry_run=dry_run, count=len(gone))
-        return gone
+        deleted = clean_up(
+            self.store, days=days, dry_run=dry_run, clock=self._clock, log=self._events.log
+        )
+        self._events.cleaned_up(days=days, dry_run=dry_run, count=len(deleted))
+        return deleted
 
     # ------------------------------------------------------------------------------------ helpers
 
-    def _told(self, session: SessionContext) -> None:
-        """Log the event that was recorded last."""
+    def _log_last_event(self, session: SessionContext) -> None:
         event = session.history[-1].event
         if event is not None:
             self._events.happened(session, event)
