@@ -200,7 +200,7 @@ class _Fields(Fields):
                 return int(node.text)
             self.fault(name, "is too large a number", node)
         elif node is not None:
-            self.unexpected(name, "a whole number", node)
+            self.no_number(name, "a whole number", node)
         return 1
 
     def time(self, name: str, *, optional: bool = False) -> datetime | None:
