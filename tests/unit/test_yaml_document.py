@@ -1,4 +1,4 @@
-"""Strict YAML: nodes that know their line, every fault collected, an early end of what is hostile."""
+"""Strict YAML: nodes that know their line, every fault collected, a soon end of what is hostile."""
 
 from __future__ import annotations
 
