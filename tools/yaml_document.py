@@ -27,7 +27,7 @@ MAX_FAULTS: Final = 100
 """After so many faults reading stops."""
 _MAX_DEPTH: Final = 8
 _BLANK_LINES: Final = "\n" * (1 << 20)
-"""More than anybody means; libyaml takes a second for thirty times as many."""
+"""More than a person writes; libyaml takes a second for thirty times as many."""
 _STR: Final = "tag:yaml.org,2002:str"
 _NULL_RE: Final = re.compile(r"~|null|Null|NULL|")
 _INT_RE: Final = re.compile(r"[-+]?(?:0|[1-9][0-9_]{0,24})")

@@ -26,14 +26,14 @@ from .session_recording import SessionChanges
 from .session_store import SessionStore
 
 
-class Questioner:
-    """Asks questions of sessions at a desk, and keeps in the session what became of them.
+class PersonQuestions:
+    """Asks questions of sessions at a desk, and records each with its reply in the session.
 
     Args:
         desk: Where questions are put.
         store: Where the sessions are.
         changes: Saves the sessions.
-        events: Told of questions and replies.
+        events: The log.
         clock: The time.
     """
 
@@ -75,7 +75,7 @@ class Questioner:
         on_waiting(question_id)
         try:
             reply = self._desk.wait(question_id, timeout_s)
-        except LookupError as error:  # it was put, so somebody took it away
+        except LookupError as error:  # it was put, so it was removed since
             reply = PersonReply(
                 question_id=question_id, outcome="abandoned", reason=f"it is gone ({error})"
             )
@@ -87,9 +87,9 @@ class Questioner:
         return reply
 
     def withdraw_all(self, session: SessionContext) -> None:
-        """End every question of a session that has ended itself; nobody can take the answers.
+        """End every question of a session that has ended; no worker can take the answers.
 
-        What can't be ended now is logged; who looks at the questions next ends it.
+        What can't be ended now is logged; the next look at the questions ends it.
         """
         reason = f"session {session.session_id} was {session.state.value}"
         for question_id in sorted(questions_asked(session)):
@@ -108,7 +108,7 @@ class Questioner:
         *,
         pause: bool,
     ) -> str:
-        """Return the id of what is asked under a key; record it if nobody did."""
+        """Return the id of what is asked under a key; record it first, unless it is recorded."""
         own_id = self._desk.id_for(f"{session.session_id}/{key}")
 
         def change() -> QuestionAsked:
@@ -190,7 +190,7 @@ class Questioner:
         self._events.happened(session, reply_event(reply))
 
     def _keep_reply(self, session_id: str, reply: PersonReply) -> None:
-        """Put a reply into the history of a session that is led by somebody else by now."""
+        """Put a reply into the history of a session that another worker leads by now."""
 
         def change(found: SessionContext) -> bool:
             if found.state.is_terminal or find_reply(found, reply.question_id) is not None:

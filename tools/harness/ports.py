@@ -1,6 +1,6 @@
 """The ports of the harness: what it needs from the outside, named by itself.
 
-Nothing in the harness knows who stands behind a port; `bootstrap` connects them.
+`bootstrap` gives each its adapter.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ def _as_tuple(paths: Iterable[str]) -> tuple[str, ...]:
 
 @frozen(kw_only=True)
 class PhaseResult:
-    """What became of one execution of phase work.
+    """The result of one execution of phase work.
 
     Attributes:
         success: True when the code ran to its end with exit code 0.
         exit_code: The guest's exit code; None when a limit ended it first.
         trapped: Which limit ended it ("deadline", "fuel", "memory", "cancelled", …) or None.
-        stdout: What it printed, decoded; `truncated` tells whether some was cut off.
+        stdout: What it printed, decoded.
         stderr: What it printed to standard error, decoded.
         truncated: True when output went over the executor's limit.
         duration_s: Wall-clock time of the execution, in seconds.
         fuel_consumed: WebAssembly fuel used, where the executor knows it.
         files_created: Workspace-relative paths that exist now and did not before.
         files_modified: Workspace-relative paths whose file was written to.
-        files_deleted: Workspace-relative paths that are gone.
+        files_deleted: Workspace-relative paths that do not exist any more.
         workspace: The host directory that the code saw, or None.
         quota_exceeded: Names of the workspace's quotas that refused the code something.
         lost_writes: The files that are not what the code wrote, each with the reason. Where there
@@ -109,7 +109,7 @@ class PhaseExecutor(Protocol):
         deadline_s: float | None = None,
         fuel: int | None = None,
     ) -> PhaseResult:
-        """Run `code` in the workspace of `session_id` and say what became of it.
+        """Run `code` in the workspace of `session_id` and return its result.
 
         Args:
             code: Python source.
@@ -171,15 +171,15 @@ class PersonAnswer:
 
 @frozen(kw_only=True)
 class PersonReply:
-    """What became of questions to a person.
+    """The reply to questions, or how they ended without one.
 
     Attributes:
         question_id: The id they were asked under.
         outcome: "answered", "rejected", "timed_out" or "abandoned".
         text: The answers as a model reads them; empty unless answered.
-        answers: The answers; empty unless answered, or when the questions themselves are gone and
+        answers: The answers; empty unless answered, or when the questions do not exist any more and
             an earlier version wrote the session's history, which has only the text.
-        reason: Why it was rejected, or ended without an answer, as far as somebody said; or None.
+        reason: Why it was rejected, or ended without an answer, where it is known; or None.
     """
 
     question_id: str
@@ -224,12 +224,12 @@ class QuestionDesk(Protocol):
             questions: What to ask, in its order.
             call_id: Names the asker to the person, or None.
             session: The directory of the session that asks, or None. The questions wait as long as
-                somebody may go on with it.
+                a worker may go on with it.
         """
         ...
 
     def withdraw(self, question_id: str, reason: str) -> None:
-        """End a question that nobody can take the answer of any more.
+        """End a question whose answer no worker can take any more.
 
         Does nothing to one that has ended or was never put.
         """
@@ -239,6 +239,6 @@ class QuestionDesk(Protocol):
         """Wait for a reply; None if there is none within `timeout_s` seconds.
 
         Raises:
-            LookupError: No question was put under this id, or it is gone.
+            LookupError: No question was put under this id, or it was removed.
         """
         ...

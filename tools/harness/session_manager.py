@@ -31,7 +31,7 @@ from .errors import (
     SessionNotFound,
 )
 from .history_events import BudgetExtended, CheckpointTaken, HistoryEvent, PhaseEnded
-from .person_questions import Questioner
+from .person_questions import PersonQuestions
 from .ports import (
     PersonQuestion,
     PersonReply,
@@ -82,8 +82,8 @@ class SessionManager:
     place.
 
     Not thread-safe: one manager belongs to one worker. Any number of managers, in any number of
-    processes, may lead the same session; whoever comes second gets a `SessionConflict` and calls
-    `reload()`.
+    processes, may lead the same session; the one that saves second gets a `SessionConflict` and
+    calls `reload()`.
     """
 
     def __init__(
@@ -108,10 +108,10 @@ class SessionManager:
         self._current: SessionContext | None = None
         self._events = SessionEvents(get_logger("agentforge.session"))
         self._changes = SessionChanges(self._store, self._events)
-        self._questioner = (
+        self._questions = (
             None
             if desk is None
-            else Questioner(
+            else PersonQuestions(
                 desk, store=self._store, changes=self._changes, events=self._events, clock=clock
             )
         )
@@ -347,8 +347,8 @@ class SessionManager:
         with self._changes.changing(session):
             session.apply(operation, details=details, now=self._clock(), **fields)
         self._events.state_changed(session, operation, came_from, details)
-        if self._questioner is not None and session.state.is_terminal:
-            self._questioner.withdraw_all(session)
+        if self._questions is not None and session.state.is_terminal:
+            self._questions.withdraw_all(session)
         return session
 
     # ------------------------------------------------------------------------------------- phases
@@ -393,7 +393,7 @@ class SessionManager:
         fuel: int | None = None,
         judge: Callable[[PhaseResult], str | None] | None = None,
     ) -> PhaseResult:
-        """Run the work of the current phase and record what became of it, in one save.
+        """Run the work of the current phase and record its result, in one save.
 
         The code runs first; then the files it made, the tokens, and the result go into the
         session together. A worker that dies in between leaves a session that knows nothing of
@@ -416,7 +416,7 @@ class SessionManager:
             NoActiveSession: There is none.
             InvalidStateTransition: It is not active.
             InvalidSession: `tokens` is no count; nothing was run.
-            SessionConflict: While the code ran, somebody else ended the session, took it to
+            SessionConflict: While the code ran, another worker ended the session, took it to
                 another phase or attempt, or recorded a result; this one was not recorded. What
                 else was saved meanwhile (a budget extended, a pause) is kept, and the result is
                 recorded on top of it.
@@ -477,21 +477,21 @@ class SessionManager:
         The question's id is in the session's history, on disk, before the person can see it. A
         worker that dies while it waits loses nothing: when the next one asks the same (the same
         words in the same phase and attempt, or the same `key`), it takes up the question that
-        waits, or gets the reply at once. So nobody is asked twice.
+        waits, or gets the reply at once. So a person is asked once.
 
         Args:
             questions: What to ask, 1 or more.
             key: Names what is asked, in this session; by default its words, the phase and the
                 attempt. Give another key to ask the same again.
-            pause: Pause the session while it waits, so that nobody goes on with it meanwhile; the
-                reply resumes it.
+            pause: Pause the session while it waits, so that no worker goes on with it meanwhile;
+                the reply resumes it.
             timeout_s: The longest wait, in seconds; None waits without end.
             on_waiting: Is called with the question's id when the person can see it and the wait
                 begins; not where the reply is known already.
 
         Returns:
-            What became of the questions. A rejection is a reply, too, and so is that nobody can
-            answer any more: withdrawn or gone ("abandoned"), or too late ("timed_out").
+            The reply. A rejection is one, too, and so is that the questions can't be answered any
+            more: withdrawn or removed ("abandoned"), or too late ("timed_out").
 
         Raises:
             NoQuestionDesk: The manager has no desk.
@@ -500,24 +500,24 @@ class SessionManager:
             ValueError: The key is none. The desk's own error says what is wrong with the questions.
             QuestionWaits: There is no reply yet; the question waits on, and a session that was
                 paused for it stays so.
-            SessionConflict: Somebody else ended the session, took it to another phase or attempt,
-                or recorded a result: before the question was asked (then nobody was asked), or
+            SessionConflict: Another worker ended the session, took it to another phase or attempt,
+                or recorded a result: before the question was asked (then it was not asked), or
                 while it waited (then its reply is in the history, unless the session has ended).
                 What else was saved meanwhile (a budget extended, a pause) is kept.
-            WriteError: The session could not be saved. Before the question was asked nobody was
-                asked; after the reply, it is kept and found again.
+            WriteError: The session could not be saved. Before the question was put, it was
+                not asked; after the reply, the reply is kept and found again.
         """
-        if self._questioner is None:
+        if self._questions is None:
             raise NoQuestionDesk
         session = self._require("ask")
-        return self._questioner.ask(
+        return self._questions.ask(
             session, questions, key=key, pause=pause, timeout_s=timeout_s, on_waiting=on_waiting
         )
 
     @property
     def can_ask(self) -> bool:
         """Whether `ask()` has a desk to put questions on."""
-        return self._questioner is not None
+        return self._questions is not None
 
     # ------------------------------------------------------------------------------------- budget
 
@@ -668,7 +668,7 @@ class SessionManager:
             NoActiveSession: There is none.
             InvalidStateTransition: It has ended.
             InvalidSession: With everything that is wrong with the arguments; nothing is recorded.
-            SessionConflict: Meanwhile somebody else ended the session, took it to another phase or
+            SessionConflict: Meanwhile another worker ended the session, took it to another phase or
                 attempt, or recorded a result; this was not recorded. What else was saved meanwhile
                 (a budget extended, a pause) is kept, and this is recorded on top of it.
             WriteError: It could not be saved.
@@ -767,8 +767,8 @@ class SessionManager:
     def cleanup_old_sessions(self, days: float, dry_run: bool = False) -> _Ids:
         """Delete sessions that ended more than `days` ago.
 
-        A session that is active or paused, can't be read, is worked in, or is changed by somebody
-        else meanwhile is never deleted. Each deletion is in the audit log `.prune/audit.jsonl` of
+        A session that is active or paused, can't be read, is worked in, or is changed meanwhile
+        is never deleted. Each deletion is in the audit log `.prune/audit.jsonl` of
         the base before it happens.
 
         Args:

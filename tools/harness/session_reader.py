@@ -12,7 +12,14 @@ from typing import Final
 
 from attrs import frozen
 
-from ..durable import FileSystem, OsFileSystem, ReadError, read_regular_file
+from ..durable import (
+    DurableError,
+    FileLock,
+    FileSystem,
+    OsFileSystem,
+    ReadError,
+    read_regular_file,
+)
 from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
 from ..identifiers import completions, is_session_id, names_no_session
 from .disk_errors import SessionUnreadable, raising_harness_errors
@@ -25,8 +32,8 @@ from .session_codec import (
     decode_head,
     decode_session,
 )
-from .session_deletion import SESSION_FILE, WORKSPACE
-from .session_domain import InvalidSessionId, SessionContext
+from .session_deletion import RUN_LOCKS, SESSION_FILE, WORKSPACE
+from .session_domain import InvalidSessionId, SessionContext, SessionState
 
 DEFAULT_BASE_PATH: Final = Path(".agentforge/sessions")
 MAX_FILE_BYTES: Final = 32 * 1024 * 1024
@@ -249,6 +256,34 @@ class SessionReader:
             return stat.S_ISLNK(found.st_mode) or not missing
         return True
 
+    def is_interrupted(self, session_id: str, state: SessionState) -> bool:
+        """Return whether a run of the session was cut off: it is active, and no runner is at it.
+
+        A session that no runner ever led is never interrupted: the program that leads it holds no
+        lock. The lock is held for a moment to find out; a runner that begins just then waits.
+
+        Args:
+            session_id: The session.
+            state: The state that its file says.
+
+        Raises:
+            InvalidSessionId: It is no id.
+        """
+        if state is not SessionState.ACTIVE:
+            return False
+        file = self.session_path(session_id)
+        for name in RUN_LOCKS:
+            lock = FileLock(self._fs, file.with_name(name), timeout_s=0.0)
+            try:
+                lock.acquire()
+            except FileNotFoundError:
+                continue
+            except DurableError:  # held, or not to be opened by this user
+                return False
+            lock.release()
+            return True
+        return False
+
     # ------------------------------------------------------------------------------- all sessions
 
     def list_sessions(self) -> list[str]:
@@ -280,7 +315,7 @@ class SessionReader:
         """Go through all sessions by the heads of their files, sorted by id.
 
         What a session costs here does not grow with its history: a few kilobytes are read. One
-        that can't be read comes as `UnreadableSession` and stops nobody; one that is deleted
+        that can't be read comes as `UnreadableSession`; one that is deleted
         meanwhile is left out.
 
         Raises:

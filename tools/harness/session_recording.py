@@ -100,7 +100,7 @@ class SessionChanges:
             The path of its file.
 
         Raises:
-            SessionConflict: Somebody else saved it since.
+            SessionConflict: Another worker saved it since.
             WriteError: It could not be saved.
         """
         try:
@@ -119,7 +119,7 @@ class SessionChanges:
         """Save what the block changes; if anything fails, take it back.
 
         Raises:
-            SessionConflict: Somebody else saved the session since.
+            SessionConflict: Another worker saved the session since.
             WriteError: It could not be saved; what is `visible` is not taken back.
         """
         snapshot = _Snapshot.of(session)
@@ -168,7 +168,7 @@ class SessionChanges:
                     raise
 
     def catch_up(self, session: SessionContext) -> bool:
-        """Take over what somebody else saved while a phase ran, if its result still belongs there.
+        """Take over what another worker saved while a phase ran, if its result still belongs there.
 
         A budget extended or a session paused meanwhile is no reason to lose the work; another
         phase or attempt, or an end, is.
@@ -176,7 +176,7 @@ class SessionChanges:
         try:
             found = self._store.load(session.session_id)
         except (ReadError, SessionCorrupted):
-            return False  # the conflict is what the caller is told
+            return False  # the caller gets the conflict
         if (
             found is None
             or found.state.is_terminal
@@ -193,10 +193,10 @@ class SessionChanges:
         return True
 
     def change_elsewhere(self, session_id: str, change: Callable[[SessionContext], bool]) -> bool:
-        """Change a session that is led by somebody else by now.
+        """Change a session that another worker leads by now.
 
-        The one in memory stays as it was, so that nothing of this worker's is saved over what that
-        one does.
+        The one in memory stays as it was, so that nothing of this worker's is saved over the
+        other's work.
 
         Args:
             session_id: The session.

@@ -230,7 +230,7 @@ class SessionStore(SessionReader):
             )
             return True
         finally:
-            lock.release()  # first: nobody need wait while the replaced file is freed
+            lock.release()  # first: no save need wait while the replaced file is freed
             if previous_fd >= 0:
                 close_reader(self._fs, previous_fd)
 
@@ -283,7 +283,7 @@ class SessionStore(SessionReader):
                 self._fs, self.base_path, timeout_s=self._lock_timeout_s, follow=True
             ) as base:
                 self._create_in(base.fd, session, pieces, attachments, path)
-        except FileNotFoundError as error:  # somebody took the base away
+        except FileNotFoundError as error:  # the base was removed meanwhile
             raise WriteError(path=path, operation="lock the base", cause=error) from error
         prepare_root(self.base_path)
 
@@ -330,7 +330,7 @@ class SessionStore(SessionReader):
             ) from error
 
     def _sweep(self, base_fd: int) -> None:
-        """Finish what killed creations and deletions left; it is in nobody's way if it resists."""
+        """Finish what killed creations and deletions left; what resists stays, and is logged."""
         try:
             left = sweep_discarded(self._fs, base_fd, parent=self.base_path)
         except OSError as error:
@@ -367,8 +367,8 @@ class SessionStore(SessionReader):
     ) -> bool:
         """Delete a session, with its workspace and everything in its directory.
 
-        Only a directory that holds a regular `session.yaml`, readable or not, is a session. Nobody
-        may be at work with it: the locks of a run, an execution and a save are tried without
+        Only a directory that holds a regular `session.yaml`, readable or not, is a session. It
+        must not be in use: the locks of a run, an execution and a save are tried without
         waiting. The deletion is in the base's audit log before it begins.
 
         Args:
@@ -382,7 +382,7 @@ class SessionStore(SessionReader):
         Raises:
             InvalidSessionId: It is no id, nor a harmless name that no session has.
             SessionNotFound: There is no such session, and `missing_ok` is False.
-            SessionInUse: Somebody works with it; nothing was touched.
+            SessionInUse: It is in use; nothing was touched.
             SessionConflict: It is at another revision; nothing was deleted.
             WriteError: It could not be announced or taken out of the base; nothing was deleted.
             RemovalError: It is out of the base, but some of it could not be deleted.
@@ -415,7 +415,7 @@ class SessionStore(SessionReader):
         return Outside(fs=self._fs, clock=clock, token=self._token)
 
     def forget(self, session_ids: Iterable[str]) -> None:
-        """Drop what is remembered of sessions that somebody else deleted."""
+        """Drop what is remembered of sessions that were deleted elsewhere."""
         with self._mutex:
             for session_id in session_ids:
                 self._writers.pop(session_id, None)
