@@ -27,7 +27,7 @@ MAX_FAULTS: Final = 100
 """After so many faults reading stops."""
 _MAX_DEPTH: Final = 8
 _BLANK_LINES: Final = "\n" * (1 << 20)
-"""More than anybody means; libyaml takes a second for thirty times as many."""
+"""More than a person writes; libyaml takes a second for thirty times as many."""
 _STR: Final = "tag:yaml.org,2002:str"
 _NULL_RE: Final = re.compile(r"~|null|Null|NULL|")
 _INT_RE: Final = re.compile(r"[-+]?(?:0|[1-9][0-9_]{0,24})")
@@ -56,11 +56,7 @@ class Faults:
     _found: list[tuple[int, str]] = field(factory=list)
 
     def add(self, line: int, text: str) -> None:
-        """Remember a fault.
-
-        Args:
-            line: Its line, from 1; 0 if it has none.
-            text: What is wrong.
+        """Remember a fault on a line, counted from 1; 0 if it is on none.
 
         Raises:
             TooManyFaults: There are enough of them now.
@@ -189,7 +185,9 @@ def read_document(
     import yaml  # takes long to load, and files that are as we write them need none of it
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
-    composer = _Composer(loader, faults, what, max_depth, max_width, on_field, on_item)
+    composer = _Composer(
+        yaml, loader.get_event, faults, what, max_depth, max_width, on_field, on_item
+    )
     try:
         root = composer.document()
         if isinstance(root, Mapping):
@@ -212,29 +210,18 @@ def _add_syntax_fault(faults: Faults, error: yaml.YAMLError) -> None:
     faults.add(0 if mark is None else mark.line + 1, f"it is not YAML: {told}")
 
 
+@frozen
 class _Composer:
-    """Builds nodes from libyaml's events."""
+    """Builds nodes from libyaml's events; the parameters are those of `read_document`."""
 
-    def __init__(
-        self,
-        loader: yaml.SafeLoader,
-        faults: Faults,
-        what: str,
-        max_depth: int,
-        max_width: int | None,
-        on_field: MappingType[str, Callable[[Node], object]],
-        on_item: MappingType[str, Callable[[int, Node], object]],
-    ) -> None:
-        import yaml
-
-        self._yaml = yaml
-        self._next: Callable[[], yaml.Event] = loader.get_event
-        self._faults = faults
-        self._what = what
-        self._max_depth = max_depth
-        self._max_width = max_width
-        self._on_field = on_field
-        self._on_item = on_item
+    _yaml: Any
+    _next: Callable[[], yaml.Event]
+    _faults: Faults
+    _what: str
+    _max_depth: int
+    _max_width: int | None
+    _on_field: MappingType[str, Callable[[Node], object]]
+    _on_item: MappingType[str, Callable[[int, Node], object]]
 
     def document(self) -> Node | None:
         self._next()  # the beginning of the stream
@@ -351,10 +338,10 @@ class Fields:
         """Return a field's name with where it stands, for messages."""
         return f"{self._where}{'.' if self._where and name else ''}{_short(name)}"
 
-    def unexpected(self, name: str, expected: str, node: Node) -> None:
+    def unexpected(self, name: str, expected: str, node: Node, *, hint: str = "") -> None:
         """Say that a field is not what was expected; what is refused has its fault."""
         if not isinstance(node, Refused):
-            self.fault(name, f"expected {expected}, found {describe(node)}", node)
+            self.fault(name, f"expected {expected}, found {describe(node)}{hint}", node)
 
     def take(self, name: str, *, required: bool = False) -> Node | None:
         """Take a field as it is; None, and if it is required a fault, when it is not there."""
@@ -375,12 +362,10 @@ class Fields:
 
     def text_of(self, name: str, node: Node) -> str | None:
         """Return the text of a node; None, and a fault, if it is none."""
-        if isinstance(node, Scalar):
-            if node.is_text:
-                return node.text
-            self.fault(name, f"expected text, found {describe(node)}; put it in quotes", node)
-        else:
-            self.unexpected(name, "text", node)
+        if isinstance(node, Scalar) and node.is_text:
+            return node.text
+        hint = "; put it in quotes" if isinstance(node, Scalar) else ""
+        self.unexpected(name, "text", node, hint=hint)
         return None
 
     def name(self, name: str, pattern: re.Pattern[str], rule: str) -> str | None:
@@ -395,12 +380,10 @@ class Fields:
     def whole(self, name: str, default: int | None, *, least: int, most: int) -> int | None:
         """Take a whole number."""
         node = self.take(name)
-        if node is None:
+        digits = self._number(name, node, _INT_RE, "a whole number")
+        if digits is None:
             return default
-        if not isinstance(node, Scalar) or not self._is_number(node, _INT_RE):
-            self._no_number(name, node, "a whole number")
-            return default
-        value = int(node.text.replace("_", ""))
+        value = int(digits)
         if not least <= value <= most:
             self.fault(name, f"{value} is not from {least} to {most}", node)
             return default
@@ -409,29 +392,30 @@ class Fields:
     def seconds(self, name: str, *, most: float) -> float | None:
         """Take a number of seconds above 0."""
         node = self.take(name)
-        if node is None:
+        digits = self._number(name, node, _FLOAT_RE, "a number of seconds")
+        if digits is None:
             return None
-        if not isinstance(node, Scalar) or not self._is_number(node, _FLOAT_RE):
-            self._no_number(name, node, "a number of seconds")
-            return None
-        value = float(node.text.replace("_", ""))
+        value = float(digits)
         if not 0 < value <= most:
-            self.fault(name, f"{node.text} is not above 0 and at most {most:g} seconds", node)
+            self.fault(name, f"{digits} is not above 0 and at most {most:g} seconds", node)
             return None
         return value
 
-    @staticmethod
-    def _is_number(node: Scalar, pattern: re.Pattern[str]) -> bool:
+    def _number(
+        self, name: str, node: Node | None, pattern: re.Pattern[str], expected: str
+    ) -> str | None:
+        """Return the digits of a number; None, and a fault, if it is none."""
         # What is quoted is text, even if it looks like a number; `1e3` is text to YAML 1.1.
-        return not node.quoted and pattern.fullmatch(node.text) is not None
+        if isinstance(node, Scalar) and not node.quoted and pattern.fullmatch(node.text):
+            return node.text.replace("_", "")
+        if node is not None:
+            self.no_number(name, expected, node)
+        return None
 
-    def _no_number(self, name: str, node: Node, expected: str) -> None:
-        if isinstance(node, Refused):
-            return
-        hint = ""
-        if isinstance(node, Scalar) and node.quoted and _FLOAT_RE.fullmatch(node.text):
-            hint = "; take its quotes away"
-        self.fault(name, f"expected {expected}, found {describe(node)}{hint}", node)
+    def no_number(self, name: str, expected: str, node: Node) -> None:
+        """Say that a field is no number as expected."""
+        quoted = isinstance(node, Scalar) and node.quoted and _FLOAT_RE.fullmatch(node.text)
+        self.unexpected(name, expected, node, hint="; take its quotes away" if quoted else "")
 
     def flag(self, name: str, *, default: bool = False) -> bool:
         """Take true or false."""

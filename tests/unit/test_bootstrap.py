@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.bootstrap import build_agent_runner, build_manager, open_questions
-from agentforge_sessions.harness import PersonQuestion, QuestionWaits, SessionManager
+from agentforge_sessions.harness import Question, QuestionWaits, SessionManager
 from agentforge_sessions.questions import InvalidConfig, QuestionSessions
 
-QUESTION = PersonQuestion(prompt="Which colour?", title="Colour", options=["red", "blue"])
+QUESTION = Question(prompt="Which colour?", title="Colour", options=["red", "blue"])
 
 
 def test_a_manager_is_built_without_what_only_phases_and_questions_need(tmp_path: Path) -> None:

@@ -67,7 +67,8 @@ from .session_domain import (
     TokenBudget,
 )
 from .session_manager import SessionManager
-from .session_store import SessionStore, SessionSummary, UnreadableSession
+from .session_reader import SessionSummary, UnreadableSession
+from .session_store import SessionStore
 
 __all__ = [
     "AmbiguousSessionId",

@@ -263,7 +263,7 @@ class UnsupportedSchema(SessionCorrupted):
 
 
 class QuestionWaits(HarnessError):
-    """Nobody answered a question in the time that was waited; it still waits.
+    """A question was not answered in the time that was waited; it still waits.
 
     Attributes:
         question_id: The question.
@@ -305,7 +305,7 @@ class SessionTooLarge(HarnessError):
 
 
 class SessionInUse(HarnessError):
-    """A session was to be deleted while somebody works with it; nothing was touched.
+    """A session was to be deleted while it is in use; nothing was touched.
 
     Attributes:
         path: Its directory.

@@ -33,7 +33,7 @@ class PersonQuestions:
         channel: Takes the questions.
         store: Where the sessions are.
         changes: Saves the sessions.
-        events: Told of questions and replies.
+        events: The log.
         clock: The time.
     """
 
@@ -75,7 +75,7 @@ class PersonQuestions:
         on_waiting(question_id)
         try:
             reply = self._channel.wait(question_id, timeout_s)
-        except LookupError as error:  # it was put, so somebody took it away
+        except LookupError as error:  # it was put, so it was removed since
             reply = QuestionAbandoned(question_id=question_id, reason=f"it is gone ({error})")
         if reply is None:
             raise QuestionWaits(
@@ -85,9 +85,9 @@ class PersonQuestions:
         return reply
 
     def withdraw_all(self, session: SessionContext) -> None:
-        """End every question of a session that has ended itself; nobody can take the answers.
+        """End every question of a session that has ended; no worker can take the answers.
 
-        What can't be ended now is logged; who looks at the questions next ends it.
+        What can't be ended now is logged; the next look at the questions ends it.
         """
         reason = f"session {session.session_id} was {session.state.value}"
         for question_id in sorted(questions_asked(session)):
@@ -106,7 +106,7 @@ class PersonQuestions:
         *,
         pause: bool,
     ) -> str:
-        """Return the id of what is asked under a key; record it if nobody did."""
+        """Return the id of what is asked under a key; record it first, unless it is recorded."""
         own_id = self._channel.id_for(f"{session.session_id}/{key}")
 
         def change() -> QuestionAsked:
@@ -188,7 +188,7 @@ class PersonQuestions:
         self._events.happened(session, spelled(reply))
 
     def _keep_reply(self, session_id: str, reply: QuestionEnded) -> None:
-        """Put a reply into the history of a session that is led by somebody else by now."""
+        """Put a reply into the history of a session that another worker leads by now."""
 
         def change(found: SessionContext) -> bool:
             if found.state.is_terminal or find_reply(found, reply.question_id) is not None:

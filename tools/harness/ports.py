@@ -1,6 +1,6 @@
 """The ports of the harness: what it needs from the outside, named by itself.
 
-Nothing in the harness knows who stands behind a port; `bootstrap` connects them.
+`bootstrap` gives each its adapter.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ def _as_tuple(paths: Iterable[str]) -> tuple[str, ...]:
 
 @frozen(kw_only=True)
 class PhaseResult:
-    """What became of one execution of phase work.
+    """The result of one execution of phase work.
 
     Attributes:
         success: True when the code ran to its end with exit code 0.
         exit_code: The guest's exit code; None when a limit ended it first.
         trapped: Which limit ended it ("deadline", "fuel", "memory", "cancelled", …) or None.
-        stdout: What it printed, decoded; `truncated` tells whether some was cut off.
+        stdout: What it printed, decoded.
         stderr: What it printed to standard error, decoded.
         truncated: True when output went over the executor's limit.
         duration_s: Wall-clock time of the execution, in seconds.
         fuel_consumed: WebAssembly fuel used, where the executor knows it.
         files_created: Workspace-relative paths that exist now and did not before.
         files_modified: Workspace-relative paths whose file was written to.
-        files_deleted: Workspace-relative paths that are gone.
+        files_deleted: Workspace-relative paths that do not exist any more.
         workspace: The host directory that the code saw, or None.
         quota_exceeded: Names of the workspace's quotas that refused the code something.
         lost_writes: The files that are not what the code wrote, each with the reason. Where there
@@ -58,6 +58,16 @@ class PhaseResult:
     workspace: Path | None = None
     quota_exceeded: tuple[str, ...] = field(default=(), converter=_as_tuple)
     lost_writes: tuple[str, ...] = field(default=(), converter=_as_tuple)
+
+    @property
+    def problem(self) -> str | None:
+        """Why it is no success; None where it is one."""
+        if self.success:
+            return None
+        problems = self.limit_problems()
+        if self.trapped is None:
+            problems.insert(0, f"exit code {self.exit_code}")
+        return ", ".join(problems)
 
     def limit_problems(self) -> list[str]:
         """Say which limits stood in the way, for the record of a result that is no success."""
@@ -102,7 +112,7 @@ class PhaseExecutor(Protocol):
         deadline_s: float | None = None,
         fuel: int | None = None,
     ) -> PhaseResult:
-        """Run `code` in the workspace of `session_id` and say what became of it.
+        """Run `code` in the workspace of `session_id` and return its result.
 
         Args:
             code: Python source.
@@ -148,12 +158,12 @@ class QuestionChannel(Protocol):
             questions: What to ask, in its order.
             call_id: Names the asker to the person, or None.
             session: The directory of the session that asks, or None. The questions wait as long as
-                somebody may go on with it.
+                a worker may go on with it.
         """
         ...
 
     def withdraw(self, question_id: str, reason: str) -> None:
-        """End a question that nobody can take the answer of any more.
+        """End a question whose answer no worker can take any more.
 
         Does nothing to one that has ended or was never put.
         """
@@ -163,6 +173,6 @@ class QuestionChannel(Protocol):
         """Wait for a reply; None if there is none within `timeout_s` seconds.
 
         Raises:
-            LookupError: No question was put under this id, or it is gone.
+            LookupError: No question was put under this id, or it was removed.
         """
         ...

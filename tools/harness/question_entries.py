@@ -1,7 +1,7 @@
 """How a question to a person stands in a session's history; pure.
 
-The entry that a question was asked is on disk before anybody can see the question, and holds its
-id. So whoever leads the session next knows which question waits, and finds its answer.
+The entry that a question was asked is on disk before a person can see the question, and holds its
+id. So the next worker knows which question waits, and finds its answer.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _NOT_ANSWERED: Final = "not answered"
 
 
 def question_key(session: SessionContext, questions: Sequence[Question]) -> str:
-    """Name what is asked by where in the session it is asked and by its words."""
-    told = [
+    """Return the key of questions, by their words and by where in the session they are asked."""
+    asked = [
         session.current_phase,
         session.attempt_number,
         [
@@ -43,7 +43,7 @@ def question_key(session: SessionContext, questions: Sequence[Question]) -> str:
             for one in questions
         ],
     ]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
 
 
 def check_key(key: str) -> str:
@@ -83,7 +83,7 @@ def questions_asked(session: SessionContext) -> set[str]:
 
 
 def waiting_question(events: Iterable[HistoryEvent | None]) -> str | None:
-    """Return the id of the question that was asked last, while nothing is known of its end.
+    """Return the id of the question that was asked last, unless it ended.
 
     Args:
         events: What happened, newest first.
@@ -112,13 +112,13 @@ def _question_events(session: SessionContext) -> Iterator[HistoryEvent]:
 
 
 def answers_in_words(reply: QuestionEnded, count: int) -> tuple[str, ...]:
-    """Tell each answer in its own words: labels and the person's text, and nothing around them.
+    """Return each answer in its own words: labels and the person's text, and nothing around them.
 
     What quotes an answer word for word takes these; `QuestionEnded.text` is all of them as a model
     reads them, with the prompts and what the options mean.
 
     Args:
-        reply: What became of the questions.
+        reply: The reply.
         count: How many there were.
 
     Returns:
@@ -131,7 +131,7 @@ def answers_in_words(reply: QuestionEnded, count: int) -> tuple[str, ...]:
             why = f"{ended}: {why}" if why else ended
         told = f"{_NOT_ANSWERED}: {why}" if why else _NOT_ANSWERED
         return (f"({told})",) * count
-    if not reply.answers:  # an earlier version's entry of a question that is gone
+    if not reply.answers:  # an earlier version's entry of a question that was removed
         return (reply.text or f"({_NOT_ANSWERED})",) * count
     by_index = {answer.question_index: answer for answer in reply.answers}
     return tuple(_in_words(by_index.get(index)) for index in range(count))
@@ -140,12 +140,12 @@ def answers_in_words(reply: QuestionEnded, count: int) -> tuple[str, ...]:
 def _in_words(answer: PersonAnswer | None) -> str:
     if answer is None:
         return f"({_NOT_ANSWERED})"
-    told = [", ".join(answer.selected), answer.text or ""]
-    return "; ".join(one for one in told if one) or f"({_NOT_ANSWERED})"
+    words = [", ".join(answer.selected), answer.text or ""]
+    return "; ".join(one for one in words if one) or f"({_NOT_ANSWERED})"
 
 
 def pause_reason(question_id: str) -> str:
-    """Write why a session is paused that waits for an answer; more may be said after it."""
+    """Return why a session is paused that waits for an answer; more may be added to it."""
     return f"waiting for an answer to question {question_id}"
 
 

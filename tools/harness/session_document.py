@@ -200,7 +200,7 @@ class _Fields(Fields):
                 return int(node.text)
             self.fault(name, "is too large a number", node)
         elif node is not None:
-            self.unexpected(name, "a whole number", node)
+            self.no_number(name, "a whole number", node)
         return 1
 
     def time(self, name: str, *, optional: bool = False) -> datetime | None:
@@ -246,8 +246,8 @@ class _Fields(Fields):
             return {key: _json_value(one) for key, one in node.fields.items()}
         except _NoValue as error:
             if error.node is not None:
-                told = f"{describe(error.node)} is no value of JSON's; put it in quotes"
-                self.fault(name, told, error.node)
+                fault = f"{describe(error.node)} is no value of JSON's; put it in quotes"
+                self.fault(name, fault, error.node)
             return NO_DATA
 
     def unknown_fields(self) -> str:

@@ -1,7 +1,8 @@
-"""The application service: one session at a time, every change of it on disk before it is told.
+"""The application service: one session at a time, every change of it on disk before it is reported.
 
-The way of every change is the same: change the session in memory, save it once, say so in the log.
-If the save fails, memory is put back to what the disk has, and the error goes to the caller.
+The way of every change is the same: change the session in memory, save it once, log it. If the save
+fails, memory is put back to what the disk has, and the error goes to the caller. The module is long
+because its docstrings are the reference of the library's face; the methods are short.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
+
+from attrs import evolve
 
 from ..clock import Clock, utc_now
 from ..durable import WriteError
@@ -36,7 +39,6 @@ from .history_events import (
     QuestionEnded,
 )
 from .person_questions import PersonQuestions
-from .phase_record import own_problem, record_result, with_success
 from .ports import (
     PhaseExecutor,
     PhaseResult,
@@ -54,8 +56,9 @@ from .session_domain import (
     SessionState,
 )
 from .session_events import SessionEvents
-from .session_recording import SessionChanges, take_over
-from .session_store import SessionStore, SessionSummary, UnreadableSession
+from .session_reader import SessionSummary, UnreadableSession
+from .session_recording import SessionChanges, record_result, take_over
+from .session_store import SessionStore
 
 __all__ = [
     "InvalidSession",
@@ -68,7 +71,6 @@ __all__ = [
     "SessionManager",
 ]
 
-_HOURS_A_DAY: Final = 24
 _IDS_TRIED: Final = 10_000
 """How many ids in a row may be taken."""
 _Ids = list[str]
@@ -85,8 +87,8 @@ class SessionManager:
     place.
 
     Not thread-safe: one manager belongs to one worker. Any number of managers, in any number of
-    processes, may lead the same session; whoever comes second gets a `SessionConflict` and calls
-    `reload()`.
+    processes, may lead the same session; the one that saves second gets a `SessionConflict` and
+    calls `reload()`.
     """
 
     def __init__(
@@ -111,7 +113,7 @@ class SessionManager:
         self._current: SessionContext | None = None
         self._events = SessionEvents(get_logger("agentforge.session"))
         self._changes = SessionChanges(self._store, self._events)
-        self._questioner = (
+        self._questions = (
             None
             if desk is None
             else PersonQuestions(
@@ -364,8 +366,8 @@ class SessionManager:
         with self._changes.changing(session):
             session.apply(operation, details=details, now=self._clock(), **fields)
         self._events.state_changed(session, operation, came_from, details)
-        if self._questioner is not None and session.state.is_terminal:
-            self._questioner.withdraw_all(session)
+        if self._questions is not None and session.state.is_terminal:
+            self._questions.withdraw_all(session)
         return session
 
     # ------------------------------------------------------------------------------------- phases
@@ -381,7 +383,7 @@ class SessionManager:
         session = self._require("advance_phase")
         with self._changes.changing(session):
             session.enter_phase(new_phase, now=self._clock())
-        self._told(session)
+        self._log_last_event(session)
         self._events.checkpoint(session)
         return session
 
@@ -398,7 +400,7 @@ class SessionManager:
         session = self._require("retry_phase")
         with self._changes.changing(session):
             session.next_attempt(reason=reason, now=self._clock())
-        self._told(session)
+        self._log_last_event(session)
         return session
 
     def run_phase(
@@ -410,7 +412,7 @@ class SessionManager:
         fuel: int | None = None,
         judge: Callable[[PhaseResult], str | None] | None = None,
     ) -> PhaseResult:
-        """Run the work of the current phase and record what became of it, in one save.
+        """Run the work of the current phase and record its result, in one save.
 
         The code runs first; then the files it made, the tokens, and the result go into the
         session together. A worker that dies in between leaves a session that knows nothing of
@@ -433,7 +435,7 @@ class SessionManager:
             NoActiveSession: There is none.
             InvalidStateTransition: It is not active.
             InvalidSession: `tokens` is no count; nothing was run.
-            SessionConflict: While the code ran, somebody else ended the session, took it to
+            SessionConflict: While the code ran, another worker ended the session, took it to
                 another phase or attempt, or recorded a result; this one was not recorded. What
                 else was saved meanwhile (a budget extended, a pause) is kept, and the result is
                 recorded on top of it.
@@ -448,8 +450,8 @@ class SessionManager:
         result = self._executor.execute(
             code, session_id=session.session_id, deadline_s=deadline_s, fuel=fuel
         )
-        problem = judge(result) if judge is not None else own_problem(result)
-        judged = with_success(result, problem is None)
+        problem = judge(result) if judge is not None else result.problem
+        judged = evolve(result, success=problem is None)
 
         def change() -> tuple[BudgetState, PhaseEnded]:
             before = session.token_budget.snapshot()
@@ -494,21 +496,21 @@ class SessionManager:
         The question's id is in the session's history, on disk, before the person can see it. A
         worker that dies while it waits loses nothing: when the next one asks the same (the same
         words in the same phase and attempt, or the same `key`), it takes up the question that
-        waits, or gets the reply at once. So nobody is asked twice.
+        waits, or gets the reply at once. So a person is asked once.
 
         Args:
             questions: What to ask, 1 or more.
             key: Names what is asked, in this session; by default its words, the phase and the
                 attempt. Give another key to ask the same again.
-            pause: Pause the session while it waits, so that nobody goes on with it meanwhile; the
-                reply resumes it.
+            pause: Pause the session while it waits, so that no worker goes on with it meanwhile;
+                the reply resumes it.
             timeout_s: The longest wait, in seconds; None waits without end.
             on_waiting: Is called with the question's id when the person can see it and the wait
                 begins; not where the reply is known already.
 
         Returns:
-            What became of the questions. A rejection is a reply, too, and so is that nobody can
-            answer any more: withdrawn or gone ("abandoned"), or too late ("timed_out").
+            The reply. A rejection is one, too, and so is that the questions can't be answered any
+            more: withdrawn or removed ("abandoned"), or too late ("timed_out").
 
         Raises:
             NoQuestionDesk: The manager has no desk.
@@ -517,24 +519,24 @@ class SessionManager:
             ValueError: The key is none. The desk's own error says what is wrong with the questions.
             QuestionWaits: There is no reply yet; the question waits on, and a session that was
                 paused for it stays so.
-            SessionConflict: Somebody else ended the session, took it to another phase or attempt,
-                or recorded a result: before the question was asked (then nobody was asked), or
+            SessionConflict: Another worker ended the session, took it to another phase or attempt,
+                or recorded a result: before the question was asked (then it was not asked), or
                 while it waited (then its reply is in the history, unless the session has ended).
                 What else was saved meanwhile (a budget extended, a pause) is kept.
-            WriteError: The session could not be saved. Before the question was asked nobody was
-                asked; after the reply, it is kept and found again.
+            WriteError: The session could not be saved. Before the question was put, it was
+                not asked; after the reply, the reply is kept and found again.
         """
-        if self._questioner is None:
+        if self._questions is None:
             raise NoQuestionDesk
         session = self._require("ask")
-        return self._questioner.ask(
+        return self._questions.ask(
             session, questions, key=key, pause=pause, timeout_s=timeout_s, on_waiting=on_waiting
         )
 
     @property
     def can_ask(self) -> bool:
         """Whether `ask()` has a desk to put questions on."""
-        return self._questioner is not None
+        return self._questions is not None
 
     # ------------------------------------------------------------------------------------- budget
 
@@ -685,7 +687,7 @@ class SessionManager:
             NoActiveSession: There is none.
             InvalidStateTransition: It has ended.
             InvalidSession: With everything that is wrong with the arguments; nothing is recorded.
-            SessionConflict: Meanwhile somebody else ended the session, took it to another phase or
+            SessionConflict: Meanwhile another worker ended the session, took it to another phase or
                 attempt, or recorded a result; this was not recorded. What else was saved meanwhile
                 (a budget extended, a pause) is kept, and this is recorded on top of it.
             WriteError: It could not be saved.
@@ -784,8 +786,8 @@ class SessionManager:
     def cleanup_old_sessions(self, days: float, dry_run: bool = False) -> _Ids:
         """Delete sessions that ended more than `days` ago.
 
-        A session that is active or paused, can't be read, is worked in, or is changed by somebody
-        else meanwhile is never deleted. Each deletion is in the audit log `.prune/audit.jsonl` of
+        A session that is active or paused, can't be read, is worked in, or is changed meanwhile
+        is never deleted. Each deletion is in the audit log `.prune/audit.jsonl` of
         the base before it happens.
 
         Args:
@@ -802,33 +804,17 @@ class SessionManager:
         """
         if isinstance(days, bool) or not days >= 0:
             raise InvalidSession([f"days: expected 0 or more, got {days!r}"])
-        from ..prune import PruneRootMissing, RetentionPolicy, prune
-        from .prune_target import CleanUpEvents, HarnessTarget  # what else needs it is rare
+        from .prune_target import clean_up  # what else needs it is rare
 
-        events = CleanUpEvents(self._events.log)
-        try:
-            result = prune(
-                HarnessTarget(self.store.base_path),
-                RetentionPolicy(max_age_hours=days * _HOURS_A_DAY),
-                dry_run=dry_run,
-                observer=events,
-                outside=self.store.outside(self._clock),
-            )
-        except PruneRootMissing:
-            gone: _Ids = []
-        else:
-            out = {*result.deleted_sessions, *result.unfinished_sessions}
-            planned = (one.candidate.session_id for one in result.decisions)
-            gone = [session_id for session_id in planned if session_id in out]
-        if not dry_run:
-            self.store.forget(gone)
-        self._events.cleaned_up(days=days, dry_run=dry_run, count=len(gone))
-        return gone
+        deleted = clean_up(
+            self.store, days=days, dry_run=dry_run, clock=self._clock, log=self._events.log
+        )
+        self._events.cleaned_up(days=days, dry_run=dry_run, count=len(deleted))
+        return deleted
 
     # ------------------------------------------------------------------------------------ helpers
 
-    def _told(self, session: SessionContext) -> None:
-        """Log the event that was recorded last."""
+    def _log_last_event(self, session: SessionContext) -> None:
         event = session.history[-1].event
         if event is not None:
             self._events.happened(session, event)

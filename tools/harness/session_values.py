@@ -8,7 +8,7 @@ value has another one, about which `session_document` decides.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
@@ -243,21 +243,27 @@ _LINE_RE: Final = re.compile(
     r"(?:(0|-?[1-9][0-9]{0,18})|(-?[0-9]{1,400}\.[0-9]{1,400}(?:e[-+][0-9]{1,3})?)"
     rf"|({NAME})|(\|2?[-+]?)|(\[\]|\{{\}}))?"
 )
-_INT, _FLOAT, _TEXT, _BLOCK, _EMPTY = range(4, 9)
+_INT, _FLOAT, _TEXT, _BLOCK = range(4, 8)
 """The groups of `_LINE_RE` that a value may be in."""
-_WORDS: Final[Mapping[str, Any]] = {"true": True, "false": False, "[]": (), "{}": {}}
-_BELOW: Final = object()
-"""Stands for a value that begins on the next line."""
 _Line = tuple[int, bool, str | None, Any]
 """A line of data: how far it is indented, whether a list's item begins there, the name of the field
-and its value, or `_BELOW`, or the header of its block as a `_BlockHeader`."""
+and its value."""
 _NO_LINE: Final[_Line] = (-1, False, None, None)
 
 
-class _BlockHeader(str):
-    """What a literal block begins with."""
+class _Below(str):
+    """Stands for a value that begins on the next line: the header of its block, if it is one."""
 
     __slots__ = ()
+
+
+_WORDS: Final[Mapping[str, Any]] = {"true": True, "false": False, "[]": (), "{}": {}}
+_READERS: Final[Mapping[int, Callable[[str], Any]]] = {
+    _INT: int,
+    _FLOAT: float,
+    _TEXT: decode_text,
+    _BLOCK: _Below,
+}
 
 
 def _parse_line(line: str) -> _Line:
@@ -268,15 +274,10 @@ def _parse_line(line: str) -> _Line:
     if dash is None and name is None:
         return _NO_LINE
     group = found.lastindex or 0
-    value: Any = _BELOW
-    if group == _INT:
-        value = int(found[group])
-    elif group == _FLOAT:
-        value = float(found[group])
-    elif group in {_TEXT, _EMPTY}:
-        value = _WORDS[found[group]] if found[group] in _WORDS else decode_text(found[group])
-    elif group == _BLOCK:
-        value = _BlockHeader(found[group])
+    value: Any = _Below()
+    if group >= _INT:
+        text = found[group]
+        value = _WORDS[text] if text in _WORDS else _READERS[group](text)
     return len(margin), dash is not None, None if name is None else decode_name(name), value
 
 
@@ -316,10 +317,11 @@ def _read_fields(
         if name is None or name in data:
             raise NotOurs
         position += 1
-        if value is _BELOW or type(value) is _BlockHeader:
+        if type(value) is _Below:
             value, position = _read_below(lines, position, indent, value)
         data[name] = value
-        line = _line(lines[position])
+        text = lines[position]
+        line = _parse_short_line(text) if len(text) <= _CACHED_CHARS else _parse_line(text)
         if line[0] != indent or line[1]:
             return data, position
 
@@ -334,7 +336,7 @@ def _read_items(
             value, position = _read_fields(lines, position, indent + _STEP, line)
         else:
             position += 1
-            if value is _BELOW or type(value) is _BlockHeader:
+            if type(value) is _Below:
                 value, position = _read_below(lines, position, indent, value)
         items.append(value)
         line = _line(lines[position])
@@ -347,7 +349,7 @@ def _read_below(lines: list[str], position: int, indent: int, value: Any) -> tup
     indent += _STEP
     if indent > _MAX_INDENT:
         raise NotOurs
-    if value is _BELOW:
+    if not value:
         line = _line(lines[position])
         if line[0] != indent:
             raise NotOurs

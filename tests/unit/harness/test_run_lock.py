@@ -9,7 +9,6 @@ import pytest
 from agentforge_sessions.durable import FileLock, OsFileSystem
 from agentforge_sessions.harness import SessionManager, SessionState, SessionStore
 from agentforge_sessions.harness.prune_target import HarnessTarget
-from agentforge_sessions.harness.run_lock import is_interrupted
 from agentforge_sessions.harness.session_deletion import GUARDS, RUN_LOCKS, WORKSPACE
 from agentforge_sessions.workflows.job import SNAPSHOT_NAME, WORKFLOW_NAME
 
@@ -30,13 +29,13 @@ def test_an_active_session_is_interrupted_once_its_runner_holds_no_lock(
     store, session_id = started(base, attachment)
     lock = FileLock(OsFileSystem(), store.session_path(session_id).with_name(attachment))
     with lock:
-        assert not is_interrupted(store, session_id, SessionState.ACTIVE)
-    assert is_interrupted(store, session_id, SessionState.ACTIVE)
+        assert not store.is_interrupted(session_id, SessionState.ACTIVE)
+    assert store.is_interrupted(session_id, SessionState.ACTIVE)
 
 
 def test_looking_does_not_keep_the_lock(base: Path) -> None:
     store, session_id = started(base, "workflow.yaml")
-    assert is_interrupted(store, session_id, SessionState.ACTIVE)
+    assert store.is_interrupted(session_id, SessionState.ACTIVE)
     file = store.session_path(session_id).with_name("workflow.yaml")
     with FileLock(OsFileSystem(), file, timeout_s=0.0):
         pass
@@ -47,12 +46,12 @@ def test_looking_does_not_keep_the_lock(base: Path) -> None:
 )
 def test_a_session_that_waits_or_ended_is_not_interrupted(base: Path, state: SessionState) -> None:
     store, session_id = started(base, "workflow.yaml")
-    assert not is_interrupted(store, session_id, state)
+    assert not store.is_interrupted(session_id, state)
 
 
 def test_a_session_that_no_runner_leads_is_not_interrupted(base: Path) -> None:
     store, session_id = started(base, None)
-    assert not is_interrupted(store, session_id, SessionState.ACTIVE)
+    assert not store.is_interrupted(session_id, SessionState.ACTIVE)
 
 
 def test_the_locks_are_those_that_the_runners_take() -> None:
