@@ -14,7 +14,7 @@ import pytest
 from agentforge_sessions.adapters.gate_kit import prepare_kit
 from agentforge_sessions.adapters.gate_sandbox import SandboxGates
 from agentforge_sessions.harness import PhaseResult
-from agentforge_sessions.sandbox import prepare
+from agentforge_sessions.sandbox import ExecutionPolicy, prepare
 from agentforge_sessions.workflows.agent_workflow import Gate
 from agentforge_sessions.workflows.gate_port import (
     GateExecution,
@@ -316,6 +316,17 @@ def test_own_code_decides_a_script_gate(gates: SandboxGates) -> None:
     verdict = run_gate(gate, GateInput(files={"a.txt": b"bad"}), gates)
     assert (verdict.passed, verdict.summary) == (False, "exit code 1")
     assert "seen bad" in verdict.evidence[0]
+
+
+def test_script_gate_that_lost_a_write_says_which() -> None:
+    gates = SandboxGates(ExecutionPolicy(file_bytes=1 << 10))
+    code = (
+        "try:\n    with open('large', 'wb') as file:\n        file.write(bytes(2000))\n"
+        "except OSError:\n    pass\n"
+    )
+    verdict = run_gate(Gate(kind="script", code=code), GateInput(files={}), gates)
+    assert not verdict.passed
+    assert verdict.summary == "exit code 0, quota exceeded: file_bytes, not kept: large (EFBIG)"
 
 
 def test_kit_is_made_once_and_is_whole(gates: SandboxGates, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from agentforge_sessions.sandbox.guest_files import (
 from agentforge_sessions.sandbox.guest_mounts import ProviderSwitch
 from agentforge_sessions.sandbox.quota import Quota
 from agentforge_sessions.sandbox.workspace import open_workspace
-from agentforge_sessions.sandbox.workspace_usage import Usage, UsageBook
+from agentforge_sessions.sandbox.workspace_usage import Usage, UsageCounter
 from tests.support.descriptors import held_below
 
 LARGE = Quota(workspace_bytes=1 << 30, workspace_files=10_000, file_bytes=1 << 20)
@@ -38,9 +38,9 @@ class Served:
         self.root = root
         self.quota = quota
         self.fd = open_workspace(root)
-        self.book = UsageBook()
-        self.book.begin(self.fd)
-        self.files = WorkspaceProvider(self.fd, quota, self.book)
+        self.counter = UsageCounter()
+        self.counter.begin(self.fd)
+        self.files = WorkspaceProvider(self.fd, quota, self.counter)
 
     def lists(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
         assert self.files.changes.complete
@@ -365,9 +365,9 @@ def test_a_rename_over_a_file_frees_what_it_held(tmp_path: Path) -> None:
     served.files.write("/a", bytes(60))
     served.files.write("/b", bytes(40))
     served.files.rename("/b", "/a")
-    assert served.book.known(served.fd, _limit()) == Usage(bytes=40, entries=1)
+    assert served.counter.known(served.fd, _limit()) == Usage(bytes=40, entries=1)
     served.files.write("/b", bytes(60))
-    assert served.book.counts == 1
+    assert served.counter.counts == 1
     os.close(served.fd)
 
 
@@ -426,7 +426,7 @@ def test_the_lists_and_the_count_are_what_a_look_at_the_files_gives(
     for step in before:
         apply(step)
     was = look()
-    served.files = WorkspaceProvider(served.fd, served.quota, served.book)
+    served.files = WorkspaceProvider(served.fd, served.quota, served.counter)
     for step in steps:
         apply(step)
     now = look()
@@ -435,8 +435,8 @@ def test_the_lists_and_the_count_are_what_a_look_at_the_files_gives(
     assert set(deleted) == was.keys() - now.keys()
     changed = {path for path in now.keys() & was.keys() if now[path] != was[path]}
     assert changed <= set(modified) <= now.keys() & was.keys()
-    if served.book.counts:
-        known = served.book.known(served.fd, _limit())
+    if served.counter.counts:
+        known = served.counter.known(served.fd, _limit())
         assert known.bytes == sum(len(content) for _, content in now.values())
         assert known.entries == sum(1 for _ in root.rglob("*"))
     os.close(served.fd)
@@ -510,10 +510,10 @@ def test_the_workspace_is_counted_once_and_only_when_something_grows(tmp_path: P
     served.files.list("/")
     served.files.read("/1")
     served.files.remove("/1")
-    assert served.book.counts == 0
+    assert served.counter.counts == 0
     for number in range(20):
         served.files.write(f"/new{number}", b"x")
-    assert served.book.counts == 1
+    assert served.counter.counts == 1
     os.close(served.fd)
 
 
