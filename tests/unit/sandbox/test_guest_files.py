@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentforge_sessions.sandbox import guest_files as provider_module
+from agentforge_sessions.sandbox import guest_entries, guest_files
 from agentforge_sessions.sandbox.guest_files import (
     MAX_DEPTH,
     WorkspaceProvider,
@@ -216,7 +216,7 @@ def test_a_file_swapped_between_the_look_and_the_opening_is_not_opened(
     (tmp_path / "outside").write_text("outside")
     (root / "file").write_text("mine")
     served = Served(root)
-    real = provider_module._look
+    real = guest_entries.look_at
 
     def look_then_swap(name: str, parent: int) -> os.stat_result | None:
         seen = real(name, parent)
@@ -231,10 +231,11 @@ def test_a_file_swapped_between_the_look_and_the_opening_is_not_opened(
         return seen
 
     for call in (lambda: served.files.read("/file"), lambda: served.files.write("/file", b"x")):
-        monkeypatch.setattr(provider_module, "_look", look_then_swap)
-        with pytest.raises(OSError) as caught:
-            call()
-        monkeypatch.setattr(provider_module, "_look", real)
+        with monkeypatch.context() as patched:
+            for module in (guest_entries, guest_files):
+                patched.setattr(module, "look_at", look_then_swap)
+            with pytest.raises(OSError) as caught:
+                call()
         expected = (errno.ENOENT,) if swap == "link" else (errno.ESTALE, errno.ENXIO)
         assert caught.value.errno in expected
         (root / "file").unlink()
