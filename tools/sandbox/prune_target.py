@@ -105,16 +105,20 @@ class PruneEvents:
 
     def started(self, target: PruneTarget, policy: RetentionPolicy, *, dry_run: bool) -> None:
         """A prune began."""
-        self._log.prune_started(
-            older_than_hours=policy.max_age_hours,
+        self._log.info(
+            "session.prune.started",
+            threshold=policy.max_age_hours,
             workspace_root=os.fspath(target.root),
             dry_run=dry_run,
         )
 
     def skipped(self, skipped: Skipped) -> None:
         """A session is left alone."""
-        self._log.prune_skipped(
-            skipped.session_id, reason=str(skipped.reason), detail=skipped.detail
+        self._log.warning(
+            "session.prune.skipped",
+            session_id=skipped.session_id,
+            reason=str(skipped.reason),
+            detail=skipped.detail,
         )
 
     def candidate(self, decision: Decision, *, age_hours: float) -> None:
@@ -122,8 +126,9 @@ class PruneEvents:
         if not self._logs_info:
             return
         candidate = decision.candidate
-        self._log.prune_candidate(
-            candidate.session_id,
+        self._log.info(
+            "session.prune.candidate",
+            session_id=candidate.session_id,
             age_hours=round(age_hours, 3),
             size_bytes=candidate.size_bytes,
             reasons=[str(reason) for reason in decision.reasons],
@@ -132,15 +137,21 @@ class PruneEvents:
     def deleted(self, session_id: str, *, size_bytes: int, trashed: bool) -> None:
         """A session was deleted."""
         if self._logs_info:
-            self._log.prune_deleted(session_id, size_bytes=size_bytes, trashed=trashed)
+            self._log.info(
+                "session.prune.deleted",
+                session_id=session_id,
+                size_bytes=size_bytes,
+                trashed=trashed,
+            )
 
     def failed(self, session_id: str, *, error: str) -> None:
         """A session was not, or not wholly, deleted."""
-        self._log.prune_failed(session_id, error=error)
+        self._log.warning("session.prune.failed", session_id=session_id, error=error)
 
     def completed(self, result: PruneResult) -> None:
         """A prune ended."""
-        self._log.prune_completed(
+        self._log.info(
+            "session.prune.completed",
             deleted_count=len(result.deleted_sessions),
             skipped_count=len(result.skipped_sessions),
             error_count=len(result.errors),

@@ -16,7 +16,7 @@ from attrs import evolve
 from ..event_log import bound_fields
 from .errors import SandboxClosed
 from .executor import Execution, Executor, ExecutorSettings, result_without_output
-from .forbidden_workspaces import refuse_trusted
+from .forbidden_workspaces import refuse_forbidden
 from .host_functions import CallRecorder
 from .in_process_executor import InProcessExecutor
 from .policy import ExecutionPolicy
@@ -216,7 +216,7 @@ class Sandbox:
                     duration_s=0.0,
                     changes_complete=True,
                 )
-            refuse_trusted(self._workspace, cache)
+            refuse_forbidden(self._workspace, cache)
             self._log.execution_started(self._workspace, request)
             result = self._executor.execute(
                 Execution(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Any, Literal, TypedDict, Unpack
 
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
 from ..errors import shown
 from .errors import InvalidPolicy, SandboxError
@@ -52,7 +52,7 @@ class SandboxSettings:
     stateful: bool = False
     idle_s: float = DEFAULT_IDLE_S
     busy_timeout_s: float | None = None
-    tools: tuple[Any, ...] = field(default=(), converter=tuple)
+    tools: Sequence[Any] = ()
     gate: Callable[..., Any] | None = None
     isolation: Isolation | None = None
 

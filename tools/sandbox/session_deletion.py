@@ -95,7 +95,7 @@ def delete_session_workspace(
             if existed is not None:
                 sweep_root(fs, lock.fd, root, now=clock(), token=token, log=log)
     if existed:
-        log.session_deleted(session_id)
+        log.info("session.deleted", session_id=session_id)
 
 
 def _claim_existing(
@@ -173,7 +173,12 @@ def sweep_root(
                 found.append(name)
         left = sweep_discarded(fs, root_fd, parent=root) if found else []
         if len(found) > len(left):
-            log.swept(str(root), count=len(found) - len(left), names=sorted(found))
+            log.info(
+                "session.swept",
+                workspace_root=str(root),
+                count=len(found) - len(left),
+                names=sorted(found),
+            )
 
 
 def sweep_now_and_then(

@@ -121,7 +121,9 @@ def list_session_files(
             if matches is None or matches(parts)
         ]
     found.sort()
-    SandboxLogger.of(logger).files_listed(session_id, pattern=pattern, count=len(found))
+    SandboxLogger.of(logger).info(
+        "session.file.list", session_id=session_id, pattern=pattern, count=len(found)
+    )
     return found
 
 
@@ -166,7 +168,9 @@ def read_session_file(
             data = read_descriptor(fs, fd, status.st_size)
         finally:
             close_quietly(fs, fd)
-    SandboxLogger.of(logger).file_read(session_id, path=place.printable, size_bytes=len(data))
+    SandboxLogger.of(logger).info(
+        "session.file.read", session_id=session_id, path=place.printable, size_bytes=len(data)
+    )
     return data
 
 
@@ -255,7 +259,9 @@ def write_session_file(
             with suppress(FileNotFoundError):
                 fs.unlink(incoming, dir_fd=place.root_fd)
     forget_usage(Path(workspace_root) / session_id)
-    SandboxLogger.of(logger).file_written(session_id, path=place.printable, size_bytes=len(content))
+    SandboxLogger.of(logger).info(
+        "session.file.write", session_id=session_id, path=place.printable, size_bytes=len(content)
+    )
 
 
 def _mode_to_keep(fs: FileSystem, place: _Place, shown_path: str, *, overwrite: bool) -> int:
@@ -319,7 +325,9 @@ def delete_session_path(
                 fs.rename(place.name, outgoing, src_dir_fd=place.fd, dst_dir_fd=lock.fd)
                 discard_tree(fs, lock.fd, outgoing, parent=root, token=token)
     forget_usage(Path(workspace_root) / session_id)
-    SandboxLogger.of(logger).path_deleted(session_id, path=place.printable, recursive=recursive)
+    SandboxLogger.of(logger).info(
+        "session.file.delete", session_id=session_id, path=place.printable, recursive=recursive
+    )
 
 
 def _refuse_link(status: os.stat_result, shown_path: str) -> None:

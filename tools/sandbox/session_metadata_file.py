@@ -62,6 +62,7 @@ METADATA_NAME: Final = HIDDEN_NAME
 UPDATE_LOCK_TIMEOUT_S: Final = 1.0
 """How long an update waits for another one of the same session, in seconds."""
 
+_FAILED: Final = "session.metadata.failed"
 _NO_FILE: Final = frozenset({errno.ELOOP, errno.ENXIO})
 """What the system answers for a link and for a socket in the file's place."""
 _TICK: Final = timedelta(microseconds=1)
@@ -209,18 +210,18 @@ def touch_session_metadata(
             session_id, Path(workspace_root), clock, token, fs, lock_timeout_s, execution
         )
     except UnreadableMetadata as error:
-        log.metadata_failed(session_id, operation="update", reason=error.reason)
+        log.warning(_FAILED, session_id=session_id, operation="update", reason=error.reason)
         return None
     except CorruptedMetadata as error:
-        log.metadata_corrupted(session_id, reason=error.reason)
+        log.warning("session.metadata.corrupted", session_id=session_id, reason=error.reason)
         return None
     except SessionWorkspaceMissing:
         return None
     except (OSError, DurableError, SandboxError, OverflowError, RecursionError) as error:
-        log.metadata_failed(session_id, operation="update", reason=_words(error))
+        log.warning(_FAILED, session_id=session_id, operation="update", reason=_words(error))
         return None
     if moment is not None:
-        log.metadata_updated(session_id, updated_at=format_time(moment))
+        log.info("session.metadata.updated", session_id=session_id, updated_at=format_time(moment))
     return moment
 
 

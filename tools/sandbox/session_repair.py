@@ -105,7 +105,9 @@ def repair_session_metadata(
             content = encode_metadata(metadata)
             publish_metadata(fs, session, content, token, replace=action == "replaced")
     if not dry_run:
-        SandboxLogger.of(logger).metadata_repaired(session_id, action=action)
+        SandboxLogger.of(logger).info(
+            "session.metadata.repaired", session_id=session_id, action=action
+        )
     return RepairResult(
         session_id=session_id, action=action, metadata=metadata, reason=reason, dry_run=dry_run
     )

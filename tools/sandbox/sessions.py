@@ -99,12 +99,19 @@ class _Session:
                 "choose a workspace root this user may write to",
             ) from error
         prepare_root(self.root)
-        self.log.session_created(self.session_id, workspace_path=str(self.workspace))
+        self.log.info(
+            "session.created", session_id=self.session_id, workspace_path=str(self.workspace)
+        )
         if failure is None:
-            self.log.metadata_created(self.session_id, created_at=format_time(now))
+            self.log.info(
+                "session.metadata.created", session_id=self.session_id, created_at=format_time(now)
+            )
         else:
-            self.log.metadata_failed(
-                self.session_id, operation="create", reason=failure.strerror or str(failure)
+            self.log.warning(
+                "session.metadata.failed",
+                session_id=self.session_id,
+                operation="create",
+                reason=failure.strerror or str(failure),
             )
         return True
 
@@ -296,7 +303,9 @@ def get_session_sandbox(
     )
     session.make()
     sandbox = SessionSandbox(session, policy, settings)
-    session.log.session_retrieved(session_id, workspace_path=str(sandbox.workspace))
+    session.log.info(
+        "session.retrieved", session_id=session_id, workspace_path=str(sandbox.workspace)
+    )
     return sandbox
 
 

@@ -40,7 +40,7 @@ EXECUTORS: dict[str, Callable[[ExecutorSettings], Executor]] = {
 
 
 @define
-class Ground:
+class Setup:
     """One executor over a workspace that the test holds."""
 
     settings: ExecutorSettings
@@ -78,10 +78,10 @@ def _prepared() -> Iterator[None]:
 
 
 @pytest.fixture(params=EXECUTORS)
-def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Ground]]:
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Setup]]:
     with contextlib.ExitStack() as opened:
 
-        def made(**settings: Any) -> Ground:
+        def made(**settings: Any) -> Setup:
             workspace = tmp_path / "workspace"
             workspace.mkdir()
             root = open_workspace(workspace)
@@ -90,16 +90,16 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..
             complete = ExecutorSettings(workspace=workspace, **given)
             executor = EXECUTORS[request.param](complete)
             opened.callback(executor.close)
-            return Ground(complete, executor, root)
+            return Setup(complete, executor, root)
 
         yield made
 
 
-def test_a_result_says_what_the_code_did(make: Callable[..., Ground]) -> None:
-    ground = make()
-    (ground.settings.workspace / "old.txt").write_text("old")
-    (ground.settings.workspace / "left.txt").write_text("left")
-    result = ground.run(
+def test_a_result_says_what_the_code_did(make: Callable[..., Setup]) -> None:
+    setup = make()
+    (setup.settings.workspace / "old.txt").write_text("old")
+    (setup.settings.workspace / "left.txt").write_text("left")
+    result = setup.run(
         "import os, sys\n"
         "open('new.txt', 'w').write(sys.stdin.read() + name + sys.argv[1])\n"
         "open('old.txt', 'a').write('er')\n"
@@ -115,8 +115,8 @@ def test_a_result_says_what_the_code_did(make: Callable[..., Ground]) -> None:
     assert result.files_created == ("new.txt",)
     assert result.files_modified == ("old.txt",)
     assert result.files_deleted == ("left.txt",)
-    assert (ground.settings.workspace / "new.txt").read_text() == "injected"
-    assert result.workspace_path == ground.settings.workspace
+    assert (setup.settings.workspace / "new.txt").read_text() == "injected"
+    assert result.workspace_path == setup.settings.workspace
     assert result.metadata["changes_complete"] is True
     assert (result.fuel_consumed or 0) > 0
     assert (result.memory_peak or 0) > 0
@@ -127,7 +127,7 @@ def test_a_result_says_what_the_code_did(make: Callable[..., Ground]) -> None:
     ("code", "exit_code"), [("raise ValueError('no')", 1), ("import sys; sys.exit(3)", 3)]
 )
 def test_what_goes_wrong_in_the_code_is_not_raised(
-    make: Callable[..., Ground], code: str, exit_code: int
+    make: Callable[..., Setup], code: str, exit_code: int
 ) -> None:
     result = make().run(code)
     assert (result.success, result.exit_code, result.trapped) == (False, exit_code, None)
@@ -137,23 +137,23 @@ def test_what_goes_wrong_in_the_code_is_not_raised(
     ("options", "trapped"), [({"timeout": 0.5}, "deadline"), ({"fuel": 10_000_000}, "fuel")]
 )
 def test_a_limit_ends_the_code_and_not_the_executor(
-    make: Callable[..., Ground], options: dict[str, Any], trapped: str
+    make: Callable[..., Setup], options: dict[str, Any], trapped: str
 ) -> None:
-    ground = make()
-    result = ground.run("while True: pass", **options)
+    setup = make()
+    result = setup.run("while True: pass", **options)
     assert (result.success, result.exit_code, result.trapped) == (False, None, trapped)
-    assert ground.run("print('next')").stdout == "next\n"
+    assert setup.run("print('next')").stdout == "next\n"
 
 
-def test_the_caller_ends_the_code(make: Callable[..., Ground]) -> None:
-    ground = make()
-    result = ground.run(
-        "print('begun', flush=True)\nwhile True: pass", on_stdout=lambda _: ground.stop.set()
+def test_the_caller_ends_the_code(make: Callable[..., Setup]) -> None:
+    setup = make()
+    result = setup.run(
+        "print('begun', flush=True)\nwhile True: pass", on_stdout=lambda _: setup.stop.set()
     )
     assert (result.success, result.trapped) == (False, "cancelled")
 
 
-def test_output_is_handed_on_while_the_code_runs(make: Callable[..., Ground]) -> None:
+def test_output_is_handed_on_while_the_code_runs(make: Callable[..., Setup]) -> None:
     seen: list[tuple[str, str]] = []
     make().run(
         "import sys\nprint('out')\nprint('error', file=sys.stderr)",
@@ -164,7 +164,7 @@ def test_output_is_handed_on_while_the_code_runs(make: Callable[..., Ground]) ->
         assert "".join(part for stream, part in seen if stream == name) == text
 
 
-def test_a_callback_that_fails_does_not_end_the_code(make: Callable[..., Ground]) -> None:
+def test_a_callback_that_fails_does_not_end_the_code(make: Callable[..., Setup]) -> None:
     def fails(_: str) -> None:
         raise LookupError("mine")
 
@@ -174,61 +174,61 @@ def test_a_callback_that_fails_does_not_end_the_code(make: Callable[..., Ground]
     assert result.metadata["stream_errors"] == {"stdout": "LookupError"}
 
 
-def test_input_files_are_there_and_are_no_changes(make: Callable[..., Ground]) -> None:
-    ground = make()
-    result = ground.run("print(open('in/a.txt').read())", files={"in/a.txt": "given"})
+def test_input_files_are_there_and_are_no_changes(make: Callable[..., Setup]) -> None:
+    setup = make()
+    result = setup.run("print(open('in/a.txt').read())", files={"in/a.txt": "given"})
     assert (result.stdout, result.files_created) == ("given\n", ())
-    (ground.settings.workspace / "in" / "link").symlink_to("a.txt")
+    (setup.settings.workspace / "in" / "link").symlink_to("a.txt")
     with pytest.raises(InputFileError) as caught:
-        ground.run("print('ran')", files={"fine": b"", "in/link/b": b"x"})
+        setup.run("print('ran')", files={"fine": b"", "in/link/b": b"x"})
     assert (caught.value.path, caught.value.placed) == ("in/link/b", ("fine",))
 
 
-def test_limits_of_the_policy_reach_the_code(make: Callable[..., Ground]) -> None:
+def test_limits_of_the_policy_reach_the_code(make: Callable[..., Setup]) -> None:
     policy = ExecutionPolicy(output_bytes=10, file_bytes=1 << 10, environment={"NAME": "value"})
-    ground = make(policy=policy)
-    result = ground.run("import os; print(os.environ['NAME'] * 10)")
+    setup = make(policy=policy)
+    result = setup.run("import os; print(os.environ['NAME'] * 10)")
     assert (result.stdout, result.truncated) == ("valuevalue", True)
-    result = ground.run("open('large', 'wb').write(bytes(2000))")
+    result = setup.run("open('large', 'wb').write(bytes(2000))")
     assert not result.success
     assert result.metadata["quota_exceeded"] == ("file_bytes",)
     assert [(lost.path, lost.errno) for lost in result.lost_writes] == [("large", "EFBIG")]
 
 
-def test_nothing_stays_but_files(make: Callable[..., Ground]) -> None:
-    ground = make()
-    ground.run("import builtins; builtins.left = 1; open('left', 'w').write('1')")
-    result = ground.run("import os; print('left' in dir(__builtins__), os.listdir())")
+def test_nothing_stays_but_files(make: Callable[..., Setup]) -> None:
+    setup = make()
+    setup.run("import builtins; builtins.left = 1; open('left', 'w').write('1')")
+    result = setup.run("import os; print('left' in dir(__builtins__), os.listdir())")
     assert result.stdout == "False ['left']\n"
 
 
 def test_a_stateful_one_keeps_variables_until_a_limit_ends_it(
-    make: Callable[..., Ground],
+    make: Callable[..., Setup],
 ) -> None:
-    ground = make(stateful=True)
-    first = ground.run("kept = 1")
+    setup = make(stateful=True)
+    first = setup.run("kept = 1")
     assert (first.success, first.metadata["state_lost"]) == (True, None)
-    assert ground.run("print(kept)").stdout == "1\n"
-    assert ground.run("while True: pass", timeout=0.5).trapped == "deadline"
-    after = ground.run("print('kept' in globals())")
+    assert setup.run("print(kept)").stdout == "1\n"
+    assert setup.run("while True: pass", timeout=0.5).trapped == "deadline"
+    after = setup.run("print('kept' in globals())")
     assert after.stdout == "False\n"
     assert after.metadata["state_lost"] is not None
 
 
-def test_a_stateful_one_that_was_closed_runs_nothing(make: Callable[..., Ground]) -> None:
-    ground = make(stateful=True)
-    ground.run("kept = 1")
-    ground.executor.close()
-    ground.executor.close()
+def test_a_stateful_one_that_was_closed_runs_nothing(make: Callable[..., Setup]) -> None:
+    setup = make(stateful=True)
+    setup.run("kept = 1")
+    setup.executor.close()
+    setup.executor.close()
     with pytest.raises(SandboxClosed):
-        ground.run("open('ran', 'w')")
-    assert os.listdir(ground.root) == []
+        setup.run("open('ran', 'w')")
+    assert os.listdir(setup.root) == []
 
 
-def test_the_workspace_stays_open_for_the_caller(make: Callable[..., Ground]) -> None:
-    ground = make()
-    ground.run("open('here', 'w').close()")
-    assert os.listdir(ground.root) == ["here"]
+def test_the_workspace_stays_open_for_the_caller(make: Callable[..., Setup]) -> None:
+    setup = make()
+    setup.run("open('here', 'w').close()")
+    assert os.listdir(setup.root) == ["here"]
 
 
 def test_results_have_the_same_facts() -> None:

@@ -26,7 +26,7 @@ from agentforge_sessions.sandbox.interpreter_restore import (
 )
 from agentforge_sessions.sandbox.quota import Quota
 from agentforge_sessions.sandbox.workspace import open_workspace
-from agentforge_sessions.sandbox.workspace_usage import UsageBook
+from agentforge_sessions.sandbox.workspace_usage import UsageCounter
 from tests.support.soak import SOAKING
 
 # The first test of a machine compiles the interpreter, which takes minutes.
@@ -62,10 +62,10 @@ class Seat:
 
     def run(self, code: str, *, argv: Sequence[str] = (), **limits: Any) -> Completed:
         root = open_workspace(self.workspace)
-        book = UsageBook()
-        book.begin(root)
+        counter = UsageCounter()
+        counter.begin(root)
         quota = Quota(workspace_bytes=1 << 24, workspace_files=1000, file_bytes=1 << 24)
-        files = WorkspaceProvider(root, quota, book)
+        files = WorkspaceProvider(root, quota, counter)
         self.interpreter.files.target = files
         self.interpreter.temporary.target = TemporaryFiles(files.room)
         try:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.sandbox import WorkspaceError
-from agentforge_sessions.sandbox.forbidden_workspaces import refuse_trusted
+from agentforge_sessions.sandbox.forbidden_workspaces import refuse_forbidden
 
 
 def test_what_is_trusted_is_refused(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_what_is_trusted_is_refused(tmp_path: Path) -> None:
         Path(__file__).parents[3] / "tools" / "sandbox": "this package",
     }.items():
         with pytest.raises(WorkspaceError) as caught:
-            refuse_trusted(path, cache)
+            refuse_forbidden(path, cache)
         assert word in caught.value.reason, path
 
 
@@ -36,7 +36,7 @@ def test_what_is_only_read_may_be_any_but_the_temporary_directory(tmp_path: Path
 
     cache = tmp_path / "cache"
     cache.mkdir()
-    refuse_trusted(cache, cache, writable=False)
-    refuse_trusted(tmp_path, None)
+    refuse_forbidden(cache, cache, writable=False)
+    refuse_forbidden(tmp_path, None)
     with pytest.raises(WorkspaceError, match="temporary"):
-        refuse_trusted(Path(tempfile.gettempdir()).resolve(), None, writable=False)
+        refuse_forbidden(Path(tempfile.gettempdir()).resolve(), None, writable=False)

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentforge_sessions.sandbox import guest_files as provider_module
+from agentforge_sessions.sandbox import guest_entries, guest_files
 from agentforge_sessions.sandbox.guest_files import (
     MAX_DEPTH,
     WorkspaceProvider,
@@ -25,7 +25,7 @@ from agentforge_sessions.sandbox.guest_files import (
 from agentforge_sessions.sandbox.guest_mounts import ProviderSwitch
 from agentforge_sessions.sandbox.quota import Quota
 from agentforge_sessions.sandbox.workspace import open_workspace
-from agentforge_sessions.sandbox.workspace_usage import Usage, UsageBook
+from agentforge_sessions.sandbox.workspace_usage import Usage, UsageCounter
 from tests.support.descriptors import held_below
 
 LARGE = Quota(workspace_bytes=1 << 30, workspace_files=10_000, file_bytes=1 << 20)
@@ -38,9 +38,9 @@ class Served:
         self.root = root
         self.quota = quota
         self.fd = open_workspace(root)
-        self.book = UsageBook()
-        self.book.begin(self.fd)
-        self.files = WorkspaceProvider(self.fd, quota, self.book)
+        self.counter = UsageCounter()
+        self.counter.begin(self.fd)
+        self.files = WorkspaceProvider(self.fd, quota, self.counter)
 
     def lists(self) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
         assert self.files.changes.complete
@@ -216,7 +216,7 @@ def test_a_file_swapped_between_the_look_and_the_opening_is_not_opened(
     (tmp_path / "outside").write_text("outside")
     (root / "file").write_text("mine")
     served = Served(root)
-    real = provider_module._look
+    real = guest_entries.look_at
 
     def look_then_swap(name: str, parent: int) -> os.stat_result | None:
         seen = real(name, parent)
@@ -231,10 +231,11 @@ def test_a_file_swapped_between_the_look_and_the_opening_is_not_opened(
         return seen
 
     for call in (lambda: served.files.read("/file"), lambda: served.files.write("/file", b"x")):
-        monkeypatch.setattr(provider_module, "_look", look_then_swap)
-        with pytest.raises(OSError) as caught:
-            call()
-        monkeypatch.setattr(provider_module, "_look", real)
+        with monkeypatch.context() as patched:
+            for module in (guest_entries, guest_files):
+                patched.setattr(module, "look_at", look_then_swap)
+            with pytest.raises(OSError) as caught:
+                call()
         expected = (errno.ENOENT,) if swap == "link" else (errno.ESTALE, errno.ENXIO)
         assert caught.value.errno in expected
         (root / "file").unlink()
@@ -365,9 +366,9 @@ def test_a_rename_over_a_file_frees_what_it_held(tmp_path: Path) -> None:
     served.files.write("/a", bytes(60))
     served.files.write("/b", bytes(40))
     served.files.rename("/b", "/a")
-    assert served.book.known(served.fd, _limit()) == Usage(bytes=40, entries=1)
+    assert served.counter.known(served.fd, _limit()) == Usage(bytes=40, entries=1)
     served.files.write("/b", bytes(60))
-    assert served.book.counts == 1
+    assert served.counter.counts == 1
     os.close(served.fd)
 
 
@@ -426,7 +427,7 @@ def test_the_lists_and_the_count_are_what_a_look_at_the_files_gives(
     for step in before:
         apply(step)
     was = look()
-    served.files = WorkspaceProvider(served.fd, served.quota, served.book)
+    served.files = WorkspaceProvider(served.fd, served.quota, served.counter)
     for step in steps:
         apply(step)
     now = look()
@@ -435,8 +436,8 @@ def test_the_lists_and_the_count_are_what_a_look_at_the_files_gives(
     assert set(deleted) == was.keys() - now.keys()
     changed = {path for path in now.keys() & was.keys() if now[path] != was[path]}
     assert changed <= set(modified) <= now.keys() & was.keys()
-    if served.book.counts:
-        known = served.book.known(served.fd, _limit())
+    if served.counter.counts:
+        known = served.counter.known(served.fd, _limit())
         assert known.bytes == sum(len(content) for _, content in now.values())
         assert known.entries == sum(1 for _ in root.rglob("*"))
     os.close(served.fd)
@@ -510,10 +511,10 @@ def test_the_workspace_is_counted_once_and_only_when_something_grows(tmp_path: P
     served.files.list("/")
     served.files.read("/1")
     served.files.remove("/1")
-    assert served.book.counts == 0
+    assert served.counter.counts == 0
     for number in range(20):
         served.files.write(f"/new{number}", b"x")
-    assert served.book.counts == 1
+    assert served.counter.counts == 1
     os.close(served.fd)
 
 

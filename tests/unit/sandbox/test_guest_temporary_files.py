@@ -21,7 +21,7 @@ from agentforge_sessions.sandbox.guest_temporary_files import (
     TemporaryFiles,
 )
 from agentforge_sessions.sandbox.quota import Quota, Room
-from agentforge_sessions.sandbox.workspace_usage import UsageBook
+from agentforge_sessions.sandbox.workspace_usage import UsageCounter
 
 QUOTA = Quota(workspace_bytes=1000, workspace_files=12, file_bytes=400, temporary_bytes=600)
 
@@ -29,7 +29,7 @@ QUOTA = Quota(workspace_bytes=1000, workspace_files=12, file_bytes=400, temporar
 @pytest.fixture
 def room(tmp_path: Path) -> Iterator[Room]:
     fd = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
-    yield Room(fd, QUOTA, UsageBook())
+    yield Room(fd, QUOTA, UsageCounter())
     os.close(fd)
 
 
@@ -133,8 +133,8 @@ def test_memory_and_a_directory_answer_alike(steps: list[tuple[Any, ...]]) -> No
     with tempfile.TemporaryDirectory() as directory, tempfile.TemporaryDirectory() as empty:
         fd, other = (os.open(path, os.O_RDONLY | os.O_DIRECTORY) for path in (directory, empty))
         try:
-            disk = WorkspaceProvider(fd, quota, UsageBook(), hide=False)
-            memory = TemporaryFiles(Room(other, quota, UsageBook()))
+            disk = WorkspaceProvider(fd, quota, UsageCounter(), hide=False)
+            memory = TemporaryFiles(Room(other, quota, UsageCounter()))
             memory.rmdir(f"/{HOME_NAME}")
             memory.room.spend(0, 1, temporary=True)  # it was not counted
             for name, *args in steps:

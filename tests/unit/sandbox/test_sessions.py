@@ -384,8 +384,8 @@ def test_bound_fields_go_into_the_events_of_sessions(root: Path) -> None:
 
 def test_the_default_logger_is_structlog_s() -> None:
     with capture_logs() as logs:
-        SandboxLogger().session_deleted("abc-123")
-        SandboxLogger().metadata_corrupted("abc-123", reason="r")
+        SandboxLogger().info("session.deleted", session_id="abc-123")
+        SandboxLogger().warning("session.metadata.corrupted", session_id="abc-123", reason="r")
     assert logs == [
         {"event": "session.deleted", "log_level": "info", "session_id": "abc-123"},
         {
