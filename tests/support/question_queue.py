@@ -1,4 +1,4 @@
-"""A desk of questions in memory, and questions to put on it."""
+"""A queue of questions in memory, and questions to put into it."""
 
 from __future__ import annotations
 
@@ -109,6 +109,12 @@ class FakeQueue:
     def end(self, which: str, status: SessionStatus | None, reason: str | None = None) -> None:
         self.sessions[which].ending = Ending(status=status, reason=reason, at=self.now)
         self._bell.set()
+
+    def ended(self, which: str) -> tuple[SessionStatus | None, str | None]:
+        """Return how a session ended, and why."""
+        ending = self.sessions[which].ending
+        assert ending is not None
+        return ending.status, ending.reason
 
     def forget(self, which: str) -> None:
         del self.sessions[which]

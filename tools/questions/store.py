@@ -44,22 +44,10 @@ from ..event_log import get_logger
 from ..prune import prepare_root
 from . import wire
 from .disk_errors import AtomicReadError, AtomicWriteError, SessionBusy, SessionCorrupted
-from .domain import (
-    QuestionSession,
-    SessionRequest,
-    StatusRecord,
-    check_session_id,
-    is_session_id,
-)
+from .domain import QuestionSession, SessionRequest, StatusRecord, check_session_id, is_session_id
 from .errors import SessionExists, SessionNotFound
 from .json_fields import encode
-from .session_files import (
-    ANSWERS_FILE,
-    READ_PAUSES_S,
-    REQUEST_FILE,
-    STATUS_FILE,
-    SessionFiles,
-)
+from .session_files import ANSWERS_FILE, READ_PAUSES_S, REQUEST_FILE, STATUS_FILE, SessionFiles
 from .session_lock import LOCK_FILE, LockedSession, lock_session, write_error
 from .session_status import SessionStatus
 
@@ -141,8 +129,6 @@ class QuestionStore:
         self._sleep = sleep
         self.wall = wall
 
-    # --------------------------------------------------------------------------------- places
-
     def path(self, session_id: str) -> Path:
         """Return where a session is, or would be.
 
@@ -207,8 +193,6 @@ class QuestionStore:
         """
         return abs(self.wall() * 1e9 - signature.changed_ns) > for_s * 1e9
 
-    # -------------------------------------------------------------------------------- reading
-
     def read(self, session_id: str, *, pauses: Sequence[float] = READ_PAUSES_S) -> QuestionSession:
         """Read a session as it stands.
 
@@ -257,8 +241,6 @@ class QuestionStore:
             yield fd
         finally:
             close_reader(self.fs, fd)
-
-    # -------------------------------------------------------------------------------- writing
 
     @contextmanager
     def locked(

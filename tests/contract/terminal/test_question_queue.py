@@ -1,4 +1,4 @@
-"""What every desk of questions promises to the terminal, the stored one and the one in tests."""
+"""What every queue of questions promises to the terminal, the stored one and the one in tests."""
 
 from __future__ import annotations
 

@@ -122,6 +122,11 @@ class Person:
         raise AssertionError(f"never: {what}\n{self.sees()}")
 
 
+def unsent(drafts: DraftStore, which: str) -> str:
+    """Read what was kept of answers that can't be sent any more."""
+    return drafts.unsent_path_of(which).read_text(encoding="utf-8")
+
+
 Sitting = Callable[..., AbstractAsyncContextManager[Person]]
 
 

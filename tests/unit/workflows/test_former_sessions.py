@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from attrs import asdict
 
 from agentforge_sessions.harness import (
     Question,
+    QuestionEnded,
     QuestionWaits,
     SessionManager,
     SessionStore,
@@ -183,12 +185,23 @@ def _resume_scripts(base: Path) -> dict[str, Any]:
     return told(base, ground.worker().resume(session_id))
 
 
+def _reply(ended: QuestionEnded) -> dict[str, object]:
+    """Write a reply as the recorded ones are written."""
+    return {
+        "question_id": ended.question_id,
+        "outcome": ended.outcome,
+        "text": ended.text,
+        "answers": [dataclasses.asdict(one) for one in ended.answers],
+        "reason": ended.reason,
+    }
+
+
 def _ask_again(base: Path) -> dict[str, Any]:
     person = Person(answer="blue")
     manager = _manager(base, person)
     one = manager.ask([COLOUR], key="one")
     two = manager.ask([COLOUR], key="two", pause=True)
-    return told(base, json.dumps([asdict(one), asdict(two), sorted(person.asked)]))
+    return told(base, json.dumps([_reply(one), _reply(two), sorted(person.asked)]))
 
 
 GO_ON: Final[dict[str, Callable[[Path], dict[str, Any]]]] = {

@@ -96,9 +96,7 @@ async def test_a_session_is_rejected_from_the_queue_with_a_reason(
         await person.write("not now")
         await person.press("enter")
         await person.waits_for("0 waiting")
-    ending = queue.sessions[which].ending
-    assert ending is not None
-    assert (ending.status, ending.reason) == (SessionStatus.REJECTED, "not now")
+    assert queue.ended(which) == (SessionStatus.REJECTED, "not now")
 
 
 async def test_a_rejection_may_go_without_a_reason_and_may_be_called_off(

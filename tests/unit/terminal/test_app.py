@@ -8,7 +8,7 @@ from agentforge_sessions.entrypoints.terminal.draft_store import DraftStore
 from agentforge_sessions.entrypoints.terminal.question_queue import Ending
 from agentforge_sessions.questions import SessionStatus
 from tests.support.question_queue import CHECKS, STORAGE, FakeQueue
-from tests.unit.terminal.conftest import Person, Sitting, flat
+from tests.unit.terminal.conftest import Person, Sitting, flat, unsent
 
 pytestmark = pytest.mark.anyio
 
@@ -88,7 +88,7 @@ async def test_the_end_comes_through_windows_and_keeps_the_reason_being_typed(
         queue.end(which, SessionStatus.ABANDONED)
         seen = await person.waits_for("This session has ended")
         assert "Being typed: because of the" in seen
-        assert "because of the" in drafts.unsent_path_of(which).read_text(encoding="utf-8")
+        assert "because of the" in unsent(drafts, which)
         await person.press("escape")
         assert "0 waiting" in person.sees()
 
@@ -115,7 +115,7 @@ async def test_an_answer_that_comes_too_late_is_told_as_not_sent(
         assert "was answered elsewhere" in seen
         assert "None of your answers was sent" in seen
     assert queue.sessions[which].answers == ()
-    assert "PostgreSQL" in drafts.unsent_path_of(which).read_text(encoding="utf-8")
+    assert "PostgreSQL" in unsent(drafts, which)
 
 
 def _completed(queue: FakeQueue) -> Ending:
@@ -132,7 +132,7 @@ async def test_a_draft_left_in_the_queue_is_kept_and_told_when_its_session_ends(
         queue.end(which, SessionStatus.TIMED_OUT)
         seen = flat(await person.waits_for("Your draft"))
         assert "has timed out" in seen
-    assert "half a thought" in drafts.unsent_path_of(which).read_text(encoding="utf-8")
+    assert "half a thought" in unsent(drafts, which)
 
 
 async def test_a_draft_whose_session_ended_between_two_sittings_is_told_at_the_next(
@@ -144,7 +144,7 @@ async def test_a_draft_whose_session_ended_between_two_sittings_is_told_at_the_n
     queue.end(which, SessionStatus.COMPLETED)
     async with sitting() as person:
         await person.waits_for("Your draft")
-    assert "half a thought" in drafts.unsent_path_of(which).read_text(encoding="utf-8")
+    assert "half a thought" in unsent(drafts, which)
 
 
 async def test_a_draft_whose_session_is_gone_keeps_its_words(
@@ -156,7 +156,7 @@ async def test_a_draft_whose_session_is_gone_keeps_its_words(
     queue.forget(which)
     async with sitting() as person:
         await person.waits_for("Your draft")
-    assert "half a thought" in drafts.unsent_path_of(which).read_text(encoding="utf-8")
+    assert "half a thought" in unsent(drafts, which)
 
 
 @pytest.mark.parametrize("in_the_way", [False, True])

@@ -319,9 +319,7 @@ async def test_a_whole_session_is_rejected_from_a_question(
         await person.write("wrong project")
         await person.press("enter")
         await person.waits_for("0 waiting")
-    ending = queue.sessions[which].ending
-    assert ending is not None
-    assert (ending.status, ending.reason) == (SessionStatus.REJECTED, "wrong project")
+    assert queue.ended(which) == (SessionStatus.REJECTED, "wrong project")
 
 
 async def test_labels_are_sent_to_the_letter_whatever_is_shown_of_them(
