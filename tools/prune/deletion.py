@@ -20,6 +20,7 @@ from attrs import frozen
 
 from ..durable import FileSystem, remove_directory
 from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
+from .errors import reason_of
 
 NO_DIRECTORY: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 """What the system answers where no directory has the name (any more)."""
@@ -51,11 +52,11 @@ class Deletion:
             return None
         except OSError as error:
             if error.errno not in NO_DIRECTORY:
-                return error.strerror or str(error)
+                return reason_of(error)
             try:
                 self.fs.unlink(hidden, dir_fd=parent_fd)
             except OSError as cause:
-                return cause.strerror or str(cause)
+                return reason_of(cause)
             return None
         try:
             if self.mount_of(fd) != self.mount_of(parent_fd):
@@ -88,7 +89,7 @@ class Deletion:
                 more = f" and {len(left) - 1} more" if len(left) > 1 else ""
                 return f"{left[0].name!r} in it can't be deleted: {cause.strerror or cause}{more}"
         except OSError as error:
-            return error.strerror or str(error)
+            return reason_of(error)
         return None
 
     def _is_gone(self, parent_fd: int, hidden: str, fd: int, names: Sequence[str]) -> bool:

@@ -24,23 +24,22 @@ from typing import Final
 
 from attrs import evolve, field, frozen
 
-from ..durable.filesystem import close_reader
 from ..durable.tree_removal import DISCARDED_PREFIX
 from .audit_log import AuditLog
 from .audit_reserve import FULL
 from .deletion import Deletion, DeletionPool
 from .domain import Decision, Plan, PruneResult, Reason
 from .environment import Outside, owners_of
-from .errors import PruneBusy, PruneError, PruneRootUnusable
+from .errors import PruneBusy, PruneRootUnusable
 from .inspection import Inspection, InspectionCache, Inspector
 from .leftovers import Leftovers, list_leftovers, list_strays, see_leftovers
 from .pins import read_pins
 from .policy import RetentionPolicy, decide, only_as_shown
 from .ports import Dated, Disposal, PruneObserver, PruneTarget, Silent
-from .private_directory import GOING, PRIVATE, TRASH, PrivateDirectory, furnish, open_root
+from .private_directory import GOING, PRIVATE, TRASH, PrivateDirectory, furnish, root_opened
 from .recovery import Recovery
 from .removal import Place, Remover
-from .run_record import ObserverFailed, RunRecord, said
+from .run_record import ObserverFailed, RunRecord
 from .session_lock import batch_size
 
 _ARCHIVED_AT_ONCE: Final = 16
@@ -87,9 +86,8 @@ def prune(
     record = RunRecord(target, observer or Silent(), outside.clock)
     began = outside.monotonic()
     now = outside.clock()
-    root_fd = open_root(outside.fs, target.root)
     try:
-        try:
+        with root_opened(outside.fs, target.root) as root_fd:
             run = _Run(
                 target=target,
                 policy=policy,
@@ -101,12 +99,6 @@ def prune(
                 now=now,
             )
             plan = run.go(dry_run=dry_run)
-        except OSError as error:
-            if isinstance(error, PruneError):
-                raise
-            raise PruneRootUnusable(target.root, said(error)) from error
-        finally:
-            close_reader(outside.fs, root_fd)
         result = record.result(
             plan,
             dry_run=dry_run,

@@ -11,6 +11,11 @@ from pathlib import Path
 from ..errors import AgentForgeError, ErrorKind
 
 
+def reason_of(error: BaseException) -> str:
+    """Return what the system answered, in its words."""
+    return getattr(error, "strerror", None) or str(error)
+
+
 class PruneError(AgentForgeError):
     """Base of this package's errors."""
 

@@ -19,6 +19,7 @@ from attrs import field, frozen
 from ..durable import FileSystem
 from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
 from .domain import Candidate, Skipped, SkipReason
+from .errors import reason_of
 from .ports import Dated, PruneTarget, Record, settled
 from .session_lock import is_in_use
 from .session_size import SessionSize
@@ -132,7 +133,7 @@ class Inspector:
                 elif found is not None:
                     candidates.append(found)
             except OSError as error:
-                reason = error.strerror or str(error)
+                reason = reason_of(error)
                 skipped.append(self._skip(name, SkipReason.UNREADABLE, reason))
             finally:
                 close_reader(fs, fd)
@@ -151,7 +152,7 @@ class Inspector:
         if error.errno == errno.ENOENT:
             return None
         if error.errno not in _NO_DIRECTORY:
-            return self._skip(name, SkipReason.UNREADABLE, error.strerror or str(error))
+            return self._skip(name, SkipReason.UNREADABLE, reason_of(error))
         try:
             mode = self.fs.stat(name, dir_fd=root_fd).st_mode
         except OSError:

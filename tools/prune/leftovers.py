@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -13,19 +13,10 @@ from attrs import frozen
 from ..durable import FileSystem, try_lock
 from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
 from .environment import Outside, owners_of
-from .errors import PruneError, PruneRootUnusable
+from .errors import PruneRootUnusable, reason_of
+from .hidden_names import going_path
 from .ports import PruneTarget
-from .private_directory import (
-    COMING,
-    GOING,
-    PRIVATE,
-    TRASH,
-    PrivateDirectory,
-    going_path,
-    open_root,
-    refused,
-)
-from .run_record import said
+from .private_directory import COMING, GOING, TRASH, PrivateDirectory, opened_as_it_is, root_opened
 from .trash import TrashRecord, expired_in_trash, orphaned_records
 
 
@@ -90,17 +81,10 @@ def left_half_done(
         PruneRootUnusable: It can't be read.
     """
     fs = (outside or Outside()).fs
-    root_fd = open_root(fs, target.root)
-    try:
+    with root_opened(fs, target.root) as root_fd:
         hidden = [name for name in fs.listdir(root_fd) if name.startswith(".")]
         strays = list_strays(fs, target, root_fd, hidden, now)
         going = see_leftovers(fs, target.root, root_fd, now).going
-    except OSError as error:
-        if isinstance(error, PruneError):
-            raise
-        raise PruneRootUnusable(target.root, said(error), cause=error) from error
-    finally:
-        close_reader(fs, root_fd)
     return [*strays, *map(going_path, going)]
 
 
@@ -157,24 +141,14 @@ def see_leftovers(fs: FileSystem, root: Path, root_fd: int, now: datetime) -> Le
         OSError: A directory can't be listed.
         PruneRootUnusable: One can't be opened, or something else has its name.
     """
-    with ExitStack() as opened:
-
-        def existing(name: str, parent_fd: int | None) -> int | None:
-            if parent_fd is None:
-                return None
-            try:
-                fd = fs.open(name, DIRECTORY_FLAGS, dir_fd=parent_fd)
-            except FileNotFoundError:
-                return None
-            except OSError as error:
-                path = root / PRIVATE if name == PRIVATE else root / PRIVATE / name
-                raise PruneRootUnusable(root, refused(path, error)) from error
-            opened.callback(close_reader, fs, fd)
-            return fd
-
-        private_fd = existing(PRIVATE, root_fd)
-        going_fd, trash_fd = existing(GOING, private_fd), existing(TRASH, private_fd)
-        return _listed(fs, None, going_fd, trash_fd, now)
+    try:
+        with (
+            opened_as_it_is(fs, root, root_fd, GOING) as going_fd,
+            opened_as_it_is(fs, root, root_fd, TRASH) as trash_fd,
+        ):
+            return _listed(fs, None, going_fd, trash_fd, now)
+    except OSError as error:
+        raise PruneRootUnusable(root, reason_of(error)) from error
 
 
 def _listed(

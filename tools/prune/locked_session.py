@@ -11,8 +11,8 @@ from ..durable import FileSystem
 from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
 from .deletion import NO_DIRECTORY
 from .domain import Candidate, Decision, Reason
+from .errors import reason_of
 from .ports import Dated, PruneTarget, Record, settled
-from .run_record import said
 from .session_lock import hold
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def refusal(error: OSError) -> Reason | str:
     """Return why a session can't be opened or renamed: it was removed or replaced, or else."""
     if error.errno == errno.ENOENT:
         return Reason.GONE
-    return Reason.CHANGED if error.errno in NO_DIRECTORY else said(error)
+    return Reason.CHANGED if error.errno in NO_DIRECTORY else reason_of(error)
 
 
 @frozen

@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import Final
 
 from ..durable import FileSystem
-from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
 from ..durable.regular_file import create_file
 from .environment import Outside
-from .errors import PruneRootUnusable
 from .ports import LOCK_TIMEOUT_S, PruneTarget
-from .private_directory import PRIVATE, open_root, opened_root, refused
+from .private_directory import opened_as_it_is, opened_root, root_opened
 
 PINS: Final = "pins"
 
@@ -22,22 +20,8 @@ def read_pins(fs: FileSystem, root_fd: int) -> frozenset[str]:
     Raises:
         OSError: There are pins and they can't be read; its words name what can't.
     """
-    path = Path(PRIVATE)
-    try:
-        private_fd = fs.open(PRIVATE, DIRECTORY_FLAGS, dir_fd=root_fd)
-        try:
-            path = path / PINS
-            pins_fd = fs.open(PINS, DIRECTORY_FLAGS, dir_fd=private_fd)
-            try:
-                return frozenset(fs.listdir(pins_fd))
-            finally:
-                close_reader(fs, pins_fd)
-        finally:
-            close_reader(fs, private_fd)
-    except FileNotFoundError:
-        return frozenset()
-    except OSError as error:
-        raise OSError(error.errno, refused(path, error)) from error
+    with opened_as_it_is(fs, Path(), root_fd, PINS) as pins_fd:
+        return frozenset() if pins_fd is None else frozenset(fs.listdir(pins_fd))
 
 
 def pinned(root: Path, *, outside: Outside | None = None) -> frozenset[str]:
@@ -47,14 +31,9 @@ def pinned(root: Path, *, outside: Outside | None = None) -> frozenset[str]:
         PruneRootMissing: There is no such root.
         PruneRootUnusable: It can't be read.
     """
-    outside = outside or Outside()
-    root_fd = open_root(outside.fs, root)
-    try:
-        return read_pins(outside.fs, root_fd)
-    except OSError as error:
-        raise PruneRootUnusable(root, error.strerror or str(error)) from error
-    finally:
-        close_reader(outside.fs, root_fd)
+    fs = (outside or Outside()).fs
+    with root_opened(fs, root) as root_fd:
+        return read_pins(fs, root_fd)
 
 
 def pin(

@@ -17,7 +17,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -41,56 +41,17 @@ from .errors import (
     PruneRootMissing,
     PruneRootUnusable,
     SessionInTheWay,
+    reason_of,
 )
 
 PRIVATE: Final = ".prune"
 GOING: Final = "going"
 TRASH: Final = "trash"
 COMING: Final = "coming"
-_SEPARATOR: Final = "~"
-_INODE_END: Final = "-"
 _ROOT_FLAGS: Final = DIRECTORY_FLAGS & ~os.O_NOFOLLOW
 
 
-def hidden_name(session_id: str, token: str) -> str:
-    """Name a session out of sight; its id can be read from the name."""
-    return f"{session_id}{_SEPARATOR}{token}"
-
-
-def session_of(hidden: str) -> str:
-    """Read the id of a session from its name out of sight; bytes that are no text are escaped."""
-    return _shown(hidden.rsplit(_SEPARATOR, 1)[0])
-
-
-def _shown(name: str) -> str:
-    return os.fsencode(name).decode("utf-8", "backslashreplace")
-
-
-def going_path(hidden: str) -> str:
-    """Return where in its root something that is being removed is, for messages."""
-    return f"{PRIVATE}/{GOING}/{_shown(hidden)}"
-
-
-def still_going(hidden: str) -> str:
-    """Return where what is not all removed is, and what becomes of it."""
-    return f"it is out of sight in {going_path(hidden)}, the next prune tries again"
-
-
-def token_of(inode: int, token: str) -> str:
-    """Put the inode of what is to be removed into a token, so that nothing else is taken for it."""
-    return f"{inode:x}{_INODE_END}{token}"
-
-
-def inode_of(hidden: str) -> int | None:
-    """Read the inode from a name out of sight; None if it has none."""
-    number, found, _ = hidden.rsplit(_SEPARATOR, 1)[-1].partition(_INODE_END)
-    try:
-        return int(number, 16) if found else None
-    except ValueError:
-        return None
-
-
-def open_root(fs: FileSystem, root: Path) -> int:
+def _open_root(fs: FileSystem, root: Path) -> int:
     """Open a root; the path itself may lead over links, for it is the caller's.
 
     Raises:
@@ -102,9 +63,28 @@ def open_root(fs: FileSystem, root: Path) -> int:
     except FileNotFoundError:
         raise PruneRootMissing(root) from None
     except OSError as error:
-        raise PruneRootUnusable(root, error.strerror or str(error)) from error
+        raise PruneRootUnusable(root, reason_of(error)) from error
     except ValueError as error:  # a null byte
         raise PruneRootUnusable(root, str(error)) from error
+
+
+@contextmanager
+def root_opened(fs: FileSystem, root: Path) -> Iterator[int]:
+    """Hold a root open; what the system refuses meanwhile is a `PruneRootUnusable`.
+
+    Raises:
+        PruneRootMissing: It is not there.
+        PruneRootUnusable: It is no directory, or the system refused.
+    """
+    root_fd = _open_root(fs, root)
+    try:
+        yield root_fd
+    except OSError as error:
+        if isinstance(error, PruneError):
+            raise
+        raise PruneRootUnusable(root, reason_of(error)) from error
+    finally:
+        close_reader(fs, root_fd)
 
 
 class PrivateDirectory:
@@ -285,6 +265,28 @@ def refused(path: Path, cause: OSError) -> str:
     return f"{path}: {cause.strerror or cause}"
 
 
+@contextmanager
+def opened_as_it_is(fs: FileSystem, root: Path, root_fd: int, name: str) -> Iterator[int | None]:
+    """Hold open a directory in a root's private one; None if it is missing. Nothing is locked.
+
+    Raises:
+        OSError: It can't be opened, or something else has its name; its words name what can't.
+    """
+    with ExitStack() as opened:
+        fd, path = root_fd, root
+        for part in (PRIVATE, name):
+            path = path / part
+            try:
+                fd = fs.open(part, DIRECTORY_FLAGS, dir_fd=fd)
+            except FileNotFoundError:
+                fd = -1
+                break
+            except OSError as error:
+                raise OSError(error.errno, refused(path, error)) from error
+            opened.callback(close_reader, fs, fd)
+        yield fd if fd >= 0 else None
+
+
 @frozen
 class OpenedRoot:
     """A root and its private directory, open and locked.
@@ -311,17 +313,9 @@ class OpenedRoot:
 @contextmanager
 def opened_root(root: Path, outside: Outside, timeout_s: float) -> Iterator[OpenedRoot]:
     """Open a root and its private directory, alone; what the system refuses is a typed error."""
-    fs = outside.fs
-    root_fd = open_root(fs, root)
-    try:
+    with root_opened(outside.fs, root) as root_fd:
         private = PrivateDirectory(outside, root, root_fd, timeout_s=timeout_s)
         try:
             yield OpenedRoot(root, root_fd, private)
         finally:
             private.close()
-    except OSError as error:
-        if isinstance(error, PruneError):
-            raise
-        raise PruneRootUnusable(root, error.strerror or str(error)) from error
-    finally:
-        close_reader(fs, root_fd)

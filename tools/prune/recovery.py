@@ -12,20 +12,12 @@ from attrs import frozen
 
 from .audit_log import AuditLog
 from .deletion import Deletion, DeletionPool
+from .errors import reason_of
+from .hidden_names import going_path, hidden_name, inode_of, session_of, still_going
 from .leftovers import Leftovers, is_stray, locked_root
 from .ports import PruneTarget
-from .private_directory import (
-    COMING,
-    GOING,
-    TRASH,
-    PrivateDirectory,
-    going_path,
-    hidden_name,
-    inode_of,
-    session_of,
-    still_going,
-)
-from .run_record import RunRecord, said
+from .private_directory import COMING, GOING, TRASH, PrivateDirectory
+from .run_record import RunRecord
 from .trash import TrashRecord, forget_record
 
 
@@ -62,7 +54,7 @@ class Recovery:
         while names:
             count, error = self._announce_strays(names)
             if error is not None and not count:
-                why = f"the audit log could not be written, so it was kept: {said(error)}"
+                why = f"the audit log could not be written, so it was kept: {reason_of(error)}"
                 for name in names:
                     self.record.fail(session_of(name), why)
                 return
@@ -94,7 +86,7 @@ class Recovery:
                 try:
                     fs.rename(name, hidden, src_dir_fd=self.root_fd, dst_dir_fd=going_fd)
                 except OSError as error:
-                    self.record.fail(session_of(name), said(error))
+                    self.record.fail(session_of(name), reason_of(error))
                 else:
                     out.append((name, hidden))
         return out
@@ -149,7 +141,8 @@ class Recovery:
             count, error = self._announced(expired)
             announced, expired = expired[:count], expired[count:]
             if error is not None and not announced:
-                why = f"the audit log could not be written, so it stays in the trash: {said(error)}"
+                reason = reason_of(error)
+                why = f"the audit log could not be written, so it stays in the trash: {reason}"
                 for _, record in expired:
                     self.record.fail(record.session_id, why)
                 break

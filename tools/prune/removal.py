@@ -27,19 +27,19 @@ from .audit_reserve import FULL
 from .deletion import Deletion, DeletionPool
 from .domain import Decision, Reason
 from .environment import Outside
-from .errors import PruneError
+from .errors import PruneError, reason_of
+from .hidden_names import hidden_name, still_going, token_of
 from .inspection import InspectionCache
 from .locked_session import LockedSession, SessionLocker, refusal
 from .ports import Disposal, PruneTarget
-from .private_directory import hidden_name, still_going, token_of
-from .run_record import RunRecord, said
+from .run_record import RunRecord
 from .trash import TrashRecord, dated_name, forget_record, write_record
 
 _FULL: Final = os.strerror(errno.ENOSPC)
 
 
 def _unrecorded(error: OSError) -> str:
-    return f"its record in the trash could not be written, so it was kept: {said(error)}"
+    return f"its record in the trash could not be written, so it was kept: {reason_of(error)}"
 
 
 @frozen(kw_only=True)
@@ -182,7 +182,7 @@ class Remover:
             try:
                 path = archiver.archive(self.outside.fs, one.fd, one.candidate)
             except (OSError, PruneError) as error:
-                why = f"it could not be archived, so it was kept: {said(error)}"
+                why = f"it could not be archived, so it was kept: {reason_of(error)}"
                 self.record.fail(one.session_id, why)
             else:
                 self.record.archives[one.session_id] = str(path)
@@ -221,7 +221,7 @@ class Remover:
     def _refuse(self, held: Sequence[LockedSession], error: OSError | None) -> None:
         """Keep what could not be announced, or has no room where it is to go."""
         what = "the audit log could not be written" if error else "it could not be moved"
-        why = f"{what}, so it was kept: {said(error) if error else _FULL}"
+        why = f"{what}, so it was kept: {reason_of(error) if error else _FULL}"
         if error is not None and error.errno in FULL:
             why += "; put the log on another disk (agentforge prune --audit-log)"
         elif error is None and self.disposal.grace is not None:
@@ -338,7 +338,7 @@ class Remover:
             self.outside.fs.fsync(self.place.parent_fd)
             self.outside.fs.fsync(self.place.root_fd)
         except OSError as error:
-            reason = said(error)
+            reason = reason_of(error)
         else:
             return True
         for one in out:

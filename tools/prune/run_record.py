@@ -20,9 +20,9 @@ from .domain import (
     SkipReason,
     left_alone,
 )
+from .hidden_names import session_of
 from .inspection import Inspection
 from .ports import PruneObserver, PruneTarget
-from .private_directory import session_of
 
 
 class ObserverFailed(Exception):
@@ -60,11 +60,6 @@ class GuardedObserver:
         self.deleted: Final = _guarded(observer.deleted)
         self.failed: Final = _guarded(observer.failed)
         self.completed: Final = _guarded(observer.completed)
-
-
-def said(error: BaseException) -> str:
-    """Return what the system answered, in its words."""
-    return getattr(error, "strerror", None) or str(error)
 
 
 class RunRecord:

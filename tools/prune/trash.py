@@ -14,14 +14,14 @@ from typing import Final
 from attrs import frozen
 
 from ..durable import FileSystem, ReadError, read_regular_file
-from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
 from ..durable.regular_file import create_file
 from .audit_log import AuditLog
 from .domain import Candidate
 from .environment import Outside
-from .errors import NotInTrash, PruneRootUnusable
+from .errors import NotInTrash
+from .hidden_names import session_of
 from .ports import LOCK_TIMEOUT_S, PruneTarget
-from .private_directory import PRIVATE, TRASH, open_root, opened_root, session_of
+from .private_directory import TRASH, opened_as_it_is, opened_root, root_opened
 
 _SUFFIX: Final = ".json"
 _DATED: Final = re.compile(r"~[^~]*\.([a-z]+)\.([0-9a-f]+)\.([0-9a-f]+)\.([0-9a-f]+)")
@@ -196,26 +196,9 @@ def list_unrecorded(root: Path, *, outside: Outside | None = None) -> list[str]:
 
 
 def _in_trash(root: Path, outside: Outside | None) -> list[tuple[str, TrashRecord | None]]:
-    outside = outside or Outside()
-    fs = outside.fs
-    root_fd = open_root(fs, root)
-    try:
-        fds = []
-        try:
-            parent = root_fd
-            for name in (PRIVATE, TRASH):
-                parent = fs.open(name, DIRECTORY_FLAGS, dir_fd=parent)
-                fds.append(parent)
-            return list(records(fs, parent))
-        except FileNotFoundError:
-            return []
-        finally:
-            for fd in fds:
-                close_reader(fs, fd)
-    except OSError as error:
-        raise PruneRootUnusable(root, error.strerror or str(error)) from error
-    finally:
-        close_reader(fs, root_fd)
+    fs = (outside or Outside()).fs
+    with root_opened(fs, root) as root_fd, opened_as_it_is(fs, root, root_fd, TRASH) as trash_fd:
+        return [] if trash_fd is None else list(records(fs, trash_fd))
 
 
 def restore_from_trash(
