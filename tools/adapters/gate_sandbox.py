@@ -1,4 +1,4 @@
-"""The gates' sandbox: their port, served by `sandbox` with the test kit mounted."""
+"""The gates' port, served by the sandbox with the test kit mounted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from attrs import evolve
 
 from ..workflows.gate_port import GateExecution, GatePlaces, GateUnavailable
 from .gate_kit import KIT, SERVE_KIT, prepare_kit
-from .phase_result import phase_result
+from .phase_results import phase_result
 
 if TYPE_CHECKING:
     from ..sandbox import ExecutionPolicy
@@ -27,7 +27,7 @@ class SandboxGates:
     def __init__(
         self, policy: ExecutionPolicy | None = None, *, kit_directory: Path | None = None
     ) -> None:
-        """Make it; nothing runs yet.
+        """Run nothing yet.
 
         Args:
             policy: Limits and environment; the sandbox's default if None.
@@ -84,10 +84,8 @@ class SandboxGates:
             with create_sandbox(workspace=workspace, policy=policy) as sandbox:
                 result = sandbox.execute(code, timeout=deadline_s)
             left = _read(workspace / report)
-        return GateExecution(
-            result=phase_result(result),
-            report=left,
-        )
+        # The workspace has been removed by now.
+        return GateExecution(result=evolve(phase_result(result), workspace=None), report=left)
 
     def kit(self) -> Path:
         """Return the directory of the test kit; the first call on a machine makes it.

@@ -318,13 +318,15 @@ def test_own_code_decides_a_script_gate(gates: SandboxGates) -> None:
     assert "seen bad" in verdict.evidence[0]
 
 
-def test_script_gate_names_the_quota_that_refused_it_something(gates: SandboxGates) -> None:
-    del gates  # which prepared the interpreter
-    small = SandboxGates(ExecutionPolicy(workspace_bytes=1 << 20))
-    gate = Gate(kind="script", code="open('big', 'wb').write(bytes(2 << 20))")
-    verdict = run_gate(gate, GateInput(files={}), small)
+def test_script_gate_that_lost_a_write_says_which() -> None:
+    gates = SandboxGates(ExecutionPolicy(file_bytes=1 << 10))
+    code = (
+        "try:\n    with open('large', 'wb') as file:\n        file.write(bytes(2000))\n"
+        "except OSError:\n    pass\n"
+    )
+    verdict = run_gate(Gate(kind="script", code=code), GateInput(files={}), gates)
     assert not verdict.passed
-    assert verdict.summary.startswith("exit code 1, quota exceeded: ")
+    assert verdict.summary == "exit code 0, quota exceeded: file_bytes, not kept: large (EFBIG)"
 
 
 def test_kit_is_made_once_and_is_whole(gates: SandboxGates, tmp_path: Path) -> None:
