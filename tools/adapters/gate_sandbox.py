@@ -12,7 +12,7 @@ from attrs import evolve
 
 from ..workflows.gate_port import GateExecution, GatePlaces, GateUnavailable
 from .gate_kit import KIT, SERVE_KIT, prepare_kit
-from .phase_result import phase_result
+from .phase_results import phase_result
 
 if TYPE_CHECKING:
     from ..sandbox import ExecutionPolicy

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from attrs import define
 
 from ..harness import PhaseResult, SessionNotFound, SessionStore
-from .phase_result import phase_result
+from .phase_results import phase_result
 
 if TYPE_CHECKING:
     from ..sandbox import CancelToken, ExecutionPolicy, Sandbox

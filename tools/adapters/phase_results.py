@@ -1,4 +1,4 @@
-"""What the sandbox reports of an execution, as the harness's own result."""
+"""What became of code in the sandbox, as the harness has it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def phase_result(result: SandboxResult) -> PhaseResult:
-    """Return the result of an execution in the terms of the harness's port."""
+    """Return the harness's form of a sandbox's result."""
     return PhaseResult(
         success=result.success,
         exit_code=result.exit_code,
