@@ -8,6 +8,7 @@ because its docstrings are the reference of the library's face; the methods are 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -473,9 +474,7 @@ class SessionManager:
             NoActiveSession: There is none.
             InvalidStateTransition: It has ended.
         """
-        session = self._require("checkpoint_session")
-        session.require(*_OPEN, operation="checkpoint_session")
-        with self._changes.changing(session):
+        with self._changing("checkpoint_session") as session:
             session.add_event(CheckpointTaken(), now=self._clock())
         self._events.checkpoint(session)
         return self.store.session_path(session.session_id)
@@ -554,10 +553,8 @@ class SessionManager:
             InvalidStateTransition: It has ended.
             InvalidSession: `tokens` is no such count.
         """
-        session = self._require("record_tokens")
-        session.require(*_OPEN, operation="record_tokens")
-        before = session.token_budget.snapshot()
-        with self._changes.changing(session):
+        with self._changing("record_tokens") as session:
+            before = session.token_budget.snapshot()
             after = session.spend(tokens, now=self._clock())
         self._events.budget_spent(session, before)
         return after
@@ -573,9 +570,7 @@ class SessionManager:
             InvalidStateTransition: It has ended.
             InvalidSession: `additional_tokens` is no such count.
         """
-        session = self._require("extend_budget")
-        session.require(*_OPEN, operation="extend_budget")
-        with self._changes.changing(session):
+        with self._changing("extend_budget") as session:
             session.token_budget.extend(additional_tokens)
             event = BudgetExtended(
                 additional_tokens=additional_tokens, total_budget=session.token_budget.total_budget
@@ -633,9 +628,7 @@ class SessionManager:
             InvalidStateTransition: It has ended.
             InvalidSession: With everything that is wrong with the arguments.
         """
-        session = self._require("add_artifact")
-        session.require(*_OPEN, operation="add_artifact")
-        with self._changes.changing(session):
+        with self._changing("add_artifact") as session:
             return session.add_artifact(path, artifact_type, phase, now=self._clock())
 
     def get_artifacts(self, phase: str | None = None) -> _Artifacts:
@@ -660,9 +653,7 @@ class SessionManager:
             InvalidStateTransition: It has ended.
             InvalidSession: With everything that is wrong with the arguments.
         """
-        session = self._require("add_history")
-        session.require(*_OPEN, operation="add_history")
-        with self._changes.changing(session):
+        with self._changing("add_history") as session:
             session.add_history(action, details=details, now=self._clock())
         return session
 
@@ -813,6 +804,14 @@ class SessionManager:
         return deleted
 
     # ------------------------------------------------------------------------------------ helpers
+
+    @contextmanager
+    def _changing(self, operation: str) -> Iterator[SessionContext]:
+        """Yield the current session, which must not have ended; save what the block changes."""
+        session = self._require(operation)
+        session.require(*_OPEN, operation=operation)
+        with self._changes.changing(session):
+            yield session
 
     def _log_last_event(self, session: SessionContext) -> None:
         event = session.history[-1].event

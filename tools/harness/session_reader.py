@@ -1,4 +1,7 @@
-"""Sessions on disk, read: one whole, or all of them by the heads of their files."""
+"""Sessions on disk, read: one whole, or all of them by the heads of their files.
+
+The module is long because each way to look must agree with the others on what is a session.
+"""
 
 from __future__ import annotations
 

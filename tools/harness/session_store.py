@@ -10,6 +10,7 @@
 A session appears in the base whole (built under a hidden name, then renamed) and disappears whole
 (renamed to a hidden name, then emptied). What a killed process left under a hidden name is removed
 by the next creation or deletion in the same base; a half-written `session.yaml` by the next save.
+The module is long because the steps of a save, whose order is the guarantee, stand together.
 """
 
 from __future__ import annotations

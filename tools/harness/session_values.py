@@ -2,7 +2,8 @@
 
 It is plain block YAML 1.1 that any YAML library reads to the same values. Each value has one form
 only, so that what we wrote ourselves is read back without a YAML parser; `NotOurs` says that a
-value has another one, about which `session_document` decides.
+value has another one, about which `session_document` decides. The module is long because both
+directions of each value stand together.
 """
 
 from __future__ import annotations
