@@ -33,6 +33,7 @@ from .progress import Progress
 from .prompts import PromptInput, budget_note, compose
 from .step_journal import StepJournal, StoredAnswer, digest_of
 from .workflow import Phase
+from .workspace_files import WorkspaceFiles
 
 MAX_CALLS: Final = 8
 """How often an agent is asked within one attempt: once, and once after each round of questions."""
@@ -51,7 +52,7 @@ class AgentConversation:
     monotonic: Callable[[], float]
     steps: StepJournal
     questions: AgentQuestions
-    files: Callable[[], dict[str, bytes]]
+    files: WorkspaceFiles
 
     def converse(  # noqa: PLR0911 (an end each)
         self, phase: Phase, progress: Progress
@@ -101,7 +102,7 @@ class AgentConversation:
         stored = None if prompt is None else self.steps.answer(key, call, prompt)
         if stored is None:
             fresh = prompt is None
-            files = _texts(self.files())
+            files = _texts(self.files.read())
             if prompt is None:
                 prompt = self._prompt(phase, progress, files)
             stop = self._over_budget(phase, progress, prompt)
@@ -240,7 +241,7 @@ class AgentConversation:
         """Return what the next call of the current attempt is expected to cost, in tokens."""
         prompt = self.steps.prompt(progress.key, progress.calls + 1)
         if prompt is None:
-            prompt = self._prompt(phase, progress, _texts(self.files()))
+            prompt = self._prompt(phase, progress, _texts(self.files.read()))
         return estimate_tokens(prompt) + phase.answer_tokens
 
     def _missing(self, phase: Phase, progress: Progress, expected: int) -> int:

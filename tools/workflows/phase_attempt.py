@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from attrs import evolve, frozen
 
-from ..durable import FileSystem
 from ..harness import SessionContext, SessionManager
 from ..harness.event_codec import spelled
 from ..harness.history_events import GateJudged, PhaseFailed, PhaseSucceeded
@@ -16,7 +14,6 @@ from .agent_conversation import AgentConversation
 from .agent_questions import AgentQuestions
 from .agents.port import AgentOption, AgentQuestion
 from .answers import Answer
-from .component_files import apply_files, read_workspace
 from .errors import BudgetTooSmall
 from .gate_port import GateSandbox
 from .gates import GateInput, Verdict, run_gate
@@ -26,6 +23,7 @@ from .progress import Progress, cost_of_attempt
 from .specification_document import with_status
 from .step_journal import StepJournal, StepKey, digest_of
 from .workflow import Phase
+from .workspace_files import WorkspaceFiles
 
 APPROVE: Final = "Approve"
 CHANGES: Final = "Ask for changes"
@@ -45,10 +43,8 @@ class AgentAttempts:
     gates: GateSandbox
     questions: AgentQuestions
     conversation: AgentConversation
-    fs: FileSystem
     steps: StepJournal
-    workspace: Path
-    workspace_fd: int
+    files: WorkspaceFiles
 
     def hindrance(self, phase: Phase) -> Stop | None:
         """Return None: the budget is looked at before each call of the agent."""
@@ -93,13 +89,11 @@ class AgentAttempts:
             problem = self._contest_problem(progress, phase, contested)
             if problem is not None:
                 return problem
-            files = self._files()
-            apply_files(
-                self.fs, self.workspace_fd, written, deleted, there=files, root=self.workspace
-            )
+            files = self.files.read()
+            self.files.apply(written, deleted, there=files)
             files = {path: data for path, data in files.items() if path not in deleted} | written
         else:
-            files = self._files()
+            files = self.files.read()
         self.observer.gate_started(phase)
         if phase.agents_gate.kind == "approval":
             judged = self._approval(phase, progress)
@@ -163,9 +157,6 @@ class AgentAttempts:
             evidence=["Nothing of it was applied. The tests are:", *tests],
         )
 
-    def _files(self) -> dict[str, bytes]:
-        return read_workspace(self.fs, self.workspace_fd, root=self.workspace)
-
     def _baseline(self, progress: Progress) -> Mapping[str, Any] | None:
         """Return the facts of the red tests that the later phases are held to."""
         for key in reversed(progress.keys[:-1]):
@@ -179,13 +170,13 @@ class AgentAttempts:
     def _approval(self, phase: Phase, progress: Progress) -> Verdict | Stop:
         """Have a person decide; what is approved says so from then on."""
         paths = self.job.required(phase)
-        files = self._files()
+        files = self.files.read()
         missing = [path for path in paths if not files.get(path, b"").strip()]
         if missing:
             return Verdict(
                 gate="approval", passed=False, summary=f"{', '.join(missing)} is missing or empty"
             )
-        place = ", ".join(str(self.workspace / path) for path in paths)
+        place = ", ".join(str(self.files.root / path) for path in paths)
         question = AgentQuestion(
             prompt=f"Read {place}. Is it approved? For changes, say which.",
             title="Approval",
@@ -210,7 +201,7 @@ class AgentAttempts:
             for path in paths
             if (text := with_status(files[path], "approved")) is not None
         }
-        apply_files(self.fs, self.workspace_fd, approved, (), there=files, root=self.workspace)
+        self.files.apply(approved, (), there=files)
         return Verdict(
             gate="approval",
             passed=True,

@@ -39,6 +39,7 @@ _STOPS: Final[dict[SessionState, type[HistoryEvent]]] = {
     SessionState.PAUSED: SessionPaused,
     SessionState.ABORTED: SessionAborted,
 }
+_BEGINNING_ACTIONS: Final = frozenset(kind.action for kind in BEGINNINGS)
 _RESULTS: Final = (PhaseSucceeded, PhaseFailed)
 _MOST_PATHS: Final = 1000
 
@@ -107,8 +108,7 @@ def progress_of(session: SessionContext) -> Progress:
     keys: list[StepKey] = []
     begun = 0
     for position, entry in enumerate(session.history):
-        kind = entry.event_type
-        if kind in BEGINNINGS:
+        if entry.action in _BEGINNING_ACTIONS and (kind := entry.event_type) is not None:
             again = kind is PhaseRetried and keys
             attempt = keys[-1].attempt + 1 if again else 1
             keys.append(StepKey(serial=len(keys) + 1, phase=entry.phase or "", attempt=attempt))

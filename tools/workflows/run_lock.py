@@ -17,7 +17,7 @@ from ..harness import (
     SessionNotFound,
 )
 from .errors import AlreadyRunning, PhaseNotInWorkflow
-from .workspace_files import make_workspace
+from .workspace_files import WorkspaceFiles, make_workspace
 
 
 @frozen(kw_only=True)
@@ -26,13 +26,11 @@ class LockedSession:
 
     Attributes:
         session: The manager's current session, as it was read under the lock.
-        workspace: Its workspace.
-        workspace_fd: A descriptor of that.
+        files: Those of its workspace.
     """
 
     session: SessionContext
-    workspace: Path
-    workspace_fd: int
+    files: WorkspaceFiles
 
 
 def require_open(
@@ -101,7 +99,9 @@ def run_lock(
             session = require_open(manager, session_id, manager.load(session_id), operation)
             if session.current_phase not in phases:
                 raise PhaseNotInWorkflow(session_id, phase=session.current_phase, known=phases)
-            yield LockedSession(session=session, workspace=workspace, workspace_fd=workspace_fd)
+            yield LockedSession(
+                session=session, files=WorkspaceFiles(fs=fs, fd=workspace_fd, root=workspace)
+            )
     finally:
         lock.release()
 

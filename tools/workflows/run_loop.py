@@ -6,7 +6,6 @@ from typing import Final
 
 from attrs import frozen
 
-from ..durable import FileSystem
 from ..harness import HarnessError, SessionContext, SessionManager, SessionState
 from ..harness.history_events import RetryReason
 from .errors import (
@@ -31,7 +30,6 @@ from .progress import (
 from .run_lock import LockedSession
 from .script_attempt import ScriptAttempts
 from .workflow import Gate, Phase, Script, Workflow
-from .workspace_files import place_inputs
 
 MAX_ROUNDS: Final = 1000
 """How many steps one run goes through at most, whatever its workflow allows."""
@@ -43,7 +41,6 @@ class Run:
 
     manager: SessionManager
     observer: RunObserver
-    fs: FileSystem
     job: Job
     locked: LockedSession
     attempts: ScriptAttempts | AgentAttempts
@@ -167,7 +164,7 @@ class Run:
         inputs = self.job.inputs
         if not inputs or has_inputs(self.session):
             return
-        place_inputs(self.fs, self.locked.workspace_fd, inputs, root=self.locked.workspace)
+        self.locked.files.place(inputs)
         self.manager.record(inputs_placed([one.target for one in inputs]))
 
     def _attempt(self, phase: Phase, progress: Progress) -> Stop | None:

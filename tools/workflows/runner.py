@@ -23,7 +23,6 @@ from ..harness import SessionManager, SessionNotFound
 from .agent_conversation import AgentConversation
 from .agent_questions import AgentQuestions
 from .agents.port import AgentChoice, PhaseAgent
-from .component_files import read_workspace
 from .errors import NoAgent
 from .gate_port import GateSandbox, GateUnavailable
 from .job import AgentWork, Job
@@ -265,7 +264,6 @@ class WorkflowRunner:
             yield Run(
                 manager=manager,
                 observer=self._observer,
-                fs=self._fs,
                 job=job,
                 locked=locked,
                 attempts=attempts(locked),
@@ -277,9 +275,7 @@ class WorkflowRunner:
             observer=self._observer,
             session=locked.session,
             workflow=job.workflow,
-            fs=self._fs,
-            workspace=locked.workspace,
-            workspace_fd=locked.workspace_fd,
+            files=locked.files,
         )
 
     def _agents_work(
@@ -314,14 +310,10 @@ class WorkflowRunner:
                     monotonic=self._monotonic,
                     steps=steps,
                     questions=questions,
-                    files=lambda: read_workspace(
-                        self._fs, locked.workspace_fd, root=locked.workspace
-                    ),
+                    files=locked.files,
                 ),
-                fs=self._fs,
                 steps=steps,
-                workspace=locked.workspace,
-                workspace_fd=locked.workspace_fd,
+                files=locked.files,
             )
 
         return attempts

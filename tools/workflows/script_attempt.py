@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from attrs import frozen
 
-from ..durable import FileSystem
 from ..harness import PhaseResult, SessionContext, SessionManager, SessionState
 from .errors import BudgetTooSmall
 from .gates import Verdict
 from .ports import RunObserver, Stop, StopCause
 from .progress import Progress, last_problem
 from .workflow import Phase, Script, Workflow
-from .workspace_files import missing_artifacts
+from .workspace_files import WorkspaceFiles
 
 
 @frozen(kw_only=True, eq=False)
@@ -28,9 +25,7 @@ class ScriptAttempts:
     observer: RunObserver
     session: SessionContext
     workflow: Workflow
-    fs: FileSystem
-    workspace: Path
-    workspace_fd: int
+    files: WorkspaceFiles
 
     def hindrance(self, phase: Phase) -> Stop | None:
         """Return why an attempt can't begin with what is left of the budget, or None."""
@@ -99,9 +94,7 @@ class ScriptAttempts:
         problems = []
         if result.exit_code != script.exit_code:
             problems.append(f"exit code {result.exit_code}, expected {script.exit_code}")
-        problems += missing_artifacts(
-            self.fs, self.workspace_fd, script.artifacts, root=self.workspace
-        )
+        problems += self.files.missing(script.artifacts)
         return ", ".join(problems + limits) if problems or result.lost_writes else None
 
 

@@ -117,7 +117,7 @@ CODES = {
         "workflows.agents.port.AgentFailed",
         "workflows.agents.port.AgentTimeout",
         "workflows.agents.port.AgentUnavailable",
-        "workflows.component_files.WorkspaceTooLarge",
+        "workflows.workspace_files.WorkspaceTooLarge",
         "workflows.errors.AttemptsExhausted",
         "workflows.errors.NoAgent",
         "workflows.errors.NotAWorkflowSession",
