@@ -107,6 +107,9 @@ class Fields:
 
     def text(self, key: str, *, optional: bool = False) -> str | None:
         """Return a text."""
+        value = self._document.get(key)
+        if isinstance(value, str):  # nearly always
+            return value
         return self.take(key, "text", as_text, optional=optional)
 
     def time(self, key: str) -> datetime | None:
