@@ -249,6 +249,7 @@ def test_process_that_is_killed_while_the_agent_thinks_is_followed_by_another(
 ) -> None:
     (tmp_path / "agent.py").write_text(
         "import os, pathlib, sys, time\n"
+        "parent = os.getppid()\n"
         "sys.stdin.read()\n"
         f"here = pathlib.Path({str(tmp_path)!r})\n"
         "name = os.environ['AGENTFORGE_PHASE'] + '-1'\n"
@@ -257,7 +258,6 @@ def test_process_that_is_killed_while_the_agent_thinks_is_followed_by_another(
         "    calls.write(name + ' ')\n"
         "if name == 'clarify-1' and not (here / 'slept').exists():\n"
         "    (here / 'slept').touch()\n"
-        "    parent = os.getppid()\n"
         "    while os.getppid() == parent:  # until the worker is killed\n"
         "        time.sleep(0.05)\n"
         "    sys.exit(1)\n"

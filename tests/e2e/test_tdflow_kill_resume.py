@@ -22,6 +22,7 @@ pytestmark = pytest.mark.timeout(900)
 ROOT = Path(__file__).resolve().parents[2]
 AGENT = """\
 import os, pathlib, sys, time
+parent = os.getppid()
 sys.stdin.read()
 here = pathlib.Path(__file__).parent
 phase = os.environ["AGENTFORGE_PHASE"]
@@ -29,7 +30,6 @@ with open(here / "calls", "a") as calls:
     calls.write(phase + " ")
 if phase == "green" and not (here / "slept").exists():
     (here / "slept").touch()
-    parent = os.getppid()
     while os.getppid() == parent:  # until the worker is killed
         time.sleep(0.05)
     sys.exit(1)
