@@ -27,7 +27,7 @@ from ..durable.regular_file import being_written, write_all
 from ..durable.safe_path import open_directory
 from ..durable.tree_walk import walk_tree
 from .deferred_close import close_later
-from .errors import PathEscapesWorkspace, SandboxError, SessionWorkspaceMissing
+from .errors import PathEscapesWorkspace, SessionWorkspaceMissing
 from .guest_paths import is_hidden
 from .session_paths import validate_session_id
 
@@ -141,7 +141,7 @@ def open_session(
         except FileNotFoundError:
             raise SessionWorkspaceMissing(session_id) from None
         except OSError as error:
-            raise _named(error, session_id) from None
+            raise named_error(error, session_id) from None
         try:
             yield SessionDirectory(root_fd, fd)
         finally:
@@ -150,18 +150,7 @@ def open_session(
         close_quietly(fs, root_fd)
 
 
-@contextmanager
-def naming_only(relative_path: str) -> Iterator[None]:
-    """Have errors name what the caller named, and nothing of the host's."""
-    try:
-        yield
-    except SandboxError:
-        raise
-    except (OSError, DurableError) as error:
-        raise _named(error, relative_path) from None
-
-
-def _named(error: OSError | DurableError, name: str) -> Exception:
+def named_error(error: OSError | DurableError, name: str) -> Exception:
     """An error that names only what the caller named."""
     if isinstance(error, OSError) and error.errno == errno.ELOOP:
         return PathEscapesWorkspace(name, "it leads over a symbolic link")

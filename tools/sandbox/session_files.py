@@ -10,11 +10,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ..durable import DirectoryLock, FileSystem, discard_tree
+from ..durable import DirectoryLock, DurableError, FileSystem, discard_tree
 from ..durable.filesystem import READ_FLAGS
 from ..durable.regular_file import read_descriptor
 from ..durable.safe_path import Missing, directory_beneath
-from .errors import PathEscapesWorkspace
+from .errors import PathEscapesWorkspace, SandboxError
 from .sandbox_logging import EventLogger, SandboxLogger
 from .session_directory import (
     DEFAULT_ROOT,
@@ -23,7 +23,7 @@ from .session_directory import (
     OS_FILES,
     SessionFileSystem,
     close_quietly,
-    naming_only,
+    named_error,
     open_session,
     random_token,
     stage_file,
@@ -72,12 +72,16 @@ def _place_of(
     """Hold open the directory that a path's last name is in; errors name the path as given."""
     validate_session_id(session_id)
     path = validate_session_path(relative_path)
-    with (
-        naming_only(relative_path),
-        open_session(session_id, workspace_root, fs=fs) as session,
-        directory_beneath(fs, session.fd, path.parts[:-1], missing=missing) as parent,
-    ):
-        yield _Place(session.root_fd, parent, path)
+    try:
+        with (
+            open_session(session_id, workspace_root, fs=fs) as session,
+            directory_beneath(fs, session.fd, path.parts[:-1], missing=missing) as parent,
+        ):
+            yield _Place(session.root_fd, parent, path)
+    except SandboxError:
+        raise
+    except (OSError, DurableError) as error:
+        raise named_error(error, relative_path) from None
 
 
 def list_session_files(
@@ -114,12 +118,17 @@ def list_session_files(
     """
     validate_session_id(session_id)
     matches = None if pattern is None else path_matcher(pattern)
-    with naming_only(session_id), open_session(session_id, workspace_root, fs=fs) as session:
-        found = [
-            "/".join(parts)
-            for parts, _ in walk_files(fs, session.fd)
-            if matches is None or matches(parts)
-        ]
+    try:
+        with open_session(session_id, workspace_root, fs=fs) as session:
+            found = [
+                "/".join(parts)
+                for parts, _ in walk_files(fs, session.fd)
+                if matches is None or matches(parts)
+            ]
+    except SandboxError:
+        raise
+    except (OSError, DurableError) as error:
+        raise named_error(error, session_id) from None
     found.sort()
     SandboxLogger.of(logger).info(
         "session.file.list", session_id=session_id, pattern=pattern, count=len(found)

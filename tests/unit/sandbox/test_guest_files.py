@@ -31,7 +31,7 @@ from tests.support.descriptors import held_below
 LARGE = Quota(workspace_bytes=1 << 30, workspace_files=10_000, file_bytes=1 << 20)
 
 
-class Served:
+class ServedDirectory:
     """A provider over a directory, its descriptor closed at the end."""
 
     def __init__(self, root: Path, quota: Quota = LARGE) -> None:
@@ -48,11 +48,11 @@ class Served:
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
+def served(tmp_path: Path) -> Iterator[ServedDirectory]:
     (tmp_path / "keep.txt").write_text("keep")
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "inner.txt").write_text("inner")
-    made = Served(tmp_path)
+    made = ServedDirectory(tmp_path)
     before = held_below(tmp_path)
     yield made
     assert held_below(tmp_path) == before
@@ -68,7 +68,7 @@ def refused(number: int, call: Callable[..., object], *args: object) -> None:
 # ---------------------------------------------------------------- reading
 
 
-def test_a_file_is_described_and_read(served: Served) -> None:
+def test_a_file_is_described_and_read(served: ServedDirectory) -> None:
     seen = served.files.stat("/sub/inner.txt")
     assert (seen.kind, seen.size) == ("file", 5)
     assert seen.mtime_ns == (served.root / "sub" / "inner.txt").stat().st_mtime_ns
@@ -78,7 +78,7 @@ def test_a_file_is_described_and_read(served: Served) -> None:
     assert served.files.list("/sub") == [("inner.txt", "file")]
 
 
-def test_a_time_before_the_epoch_is_the_epoch(served: Served) -> None:
+def test_a_time_before_the_epoch_is_the_epoch(served: ServedDirectory) -> None:
     os.utime(served.root / "keep.txt", (-100, -100))
     assert served.files.stat("/keep.txt").mtime_ns == 0
 
@@ -95,11 +95,11 @@ def test_a_time_before_the_epoch_is_the_epoch(served: Served) -> None:
         ("/a" * 2100, errno.ENAMETOOLONG),
     ],
 )
-def test_what_cannot_be_read_is_refused(served: Served, path: str, number: int) -> None:
+def test_what_cannot_be_read_is_refused(served: ServedDirectory, path: str, number: int) -> None:
     refused(number, served.files.read, path)
 
 
-def test_a_file_beyond_the_limit_is_refused_unread(served: Served) -> None:
+def test_a_file_beyond_the_limit_is_refused_unread(served: ServedDirectory) -> None:
     os.truncate(served.root / "keep.txt", 1 << 40)
     refused(errno.EFBIG, served.files.read, "/keep.txt")
     refused(errno.EFBIG, served.files.write, "/keep.txt", bytes((1 << 20) + 1))
@@ -107,7 +107,7 @@ def test_a_file_beyond_the_limit_is_refused_unread(served: Served) -> None:
     assert (served.root / "keep.txt").stat().st_size == 1 << 40
 
 
-def test_names_that_are_no_utf_8_are_not_listed(served: Served) -> None:
+def test_names_that_are_no_utf_8_are_not_listed(served: ServedDirectory) -> None:
     os.close(os.open(os.fsencode(served.root) + b"/\xff", os.O_CREAT | os.O_WRONLY))
     assert len(served.files.list("/")) == 2
 
@@ -116,7 +116,7 @@ def test_names_that_are_no_utf_8_are_not_listed(served: Served) -> None:
 
 
 @pytest.fixture
-def odd(served: Served) -> Iterator[Served]:
+def odd(served: ServedDirectory) -> Iterator[ServedDirectory]:
     outside = served.root.parent / f"{served.root.name}-outside"
     outside.mkdir()
     (outside / "secret.txt").write_text("secret")
@@ -142,7 +142,7 @@ def odd(served: Served) -> Iterator[Served]:
 ODD = ["file_link", "dir_link", "own_link", "dangling", "loop", "pipe", "socket"]
 
 
-def test_links_and_special_files_are_not_there(odd: Served) -> None:
+def test_links_and_special_files_are_not_there(odd: ServedDirectory) -> None:
     assert sorted(odd.files.list("/")) == [("keep.txt", "file"), ("sub", "dir")]
     for name in ODD:
         for call in (odd.files.stat, odd.files.read, odd.files.remove, odd.files.rmdir):
@@ -158,7 +158,7 @@ def test_links_and_special_files_are_not_there(odd: Served) -> None:
     assert odd.lists() == ((), (), ())
 
 
-def test_a_directory_holding_only_what_is_not_there_is_not_empty(odd: Served) -> None:
+def test_a_directory_holding_only_what_is_not_there_is_not_empty(odd: ServedDirectory) -> None:
     (odd.root / "holder").mkdir()
     (odd.root / "holder" / "link").symlink_to("..")
     assert odd.files.list("/holder") == []
@@ -170,7 +170,7 @@ def test_a_directory_swapped_for_a_link_under_way_is_never_followed(tmp_path: Pa
     for directory in (root / "real", outside):
         directory.mkdir(parents=True)
         (directory / "file").write_text(directory.name)
-    served = Served(root)
+    served = ServedDirectory(root)
     stop = threading.Event()
 
     def swap() -> None:
@@ -200,7 +200,7 @@ def test_a_file_with_another_name_outside_is_rewritten_apart(tmp_path: Path) -> 
     (tmp_path / "root").mkdir()
     (tmp_path / "outside").write_text("outside")
     os.link(tmp_path / "outside", tmp_path / "root" / "inside")
-    served = Served(tmp_path / "root")
+    served = ServedDirectory(tmp_path / "root")
     served.files.write("/inside", b"new")
     os.close(served.fd)
     assert (tmp_path / "outside").read_text() == "outside"
@@ -215,7 +215,7 @@ def test_a_file_swapped_between_the_look_and_the_opening_is_not_opened(
     root.mkdir()
     (tmp_path / "outside").write_text("outside")
     (root / "file").write_text("mine")
-    served = Served(root)
+    served = ServedDirectory(root)
     real = guest_entries.look_at
 
     def look_then_swap(name: str, parent: int) -> os.stat_result | None:
@@ -265,7 +265,7 @@ def test_the_hosts_own_file_is_hidden_in_every_spelling(tmp_path: Path, name: st
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / name).write_text("the guest's")
     (tmp_path / "other").touch()
-    served = Served(tmp_path)
+    served = ServedDirectory(tmp_path)
     assert is_hidden(name)
     assert sorted(served.files.list("/")) == [("other", "file"), ("sub", "dir")]
     for call in (served.files.stat, served.files.read, served.files.remove, served.files.rmdir):
@@ -289,7 +289,7 @@ def test_other_names_are_not_hidden(name: str) -> None:
 # ---------------------------------------------------------------- changes
 
 
-def test_each_kind_of_change_is_noted(served: Served) -> None:
+def test_each_kind_of_change_is_noted(served: ServedDirectory) -> None:
     served.files.write("/new.txt", b"")
     served.files.write("/new.txt", b"content")
     served.files.write("/keep.txt", b"keep")
@@ -298,7 +298,7 @@ def test_each_kind_of_change_is_noted(served: Served) -> None:
     assert (served.root / "new.txt").read_bytes() == b"content"
 
 
-def test_what_a_guest_makes_is_not_executable(served: Served) -> None:
+def test_what_a_guest_makes_is_not_executable(served: ServedDirectory) -> None:
     served.files.write("/new.txt", b"#!/bin/sh")
     os.link(served.root / "keep.txt", served.root / "other.txt")
     served.files.write("/keep.txt", b"#!/bin/sh")
@@ -306,26 +306,26 @@ def test_what_a_guest_makes_is_not_executable(served: Served) -> None:
         assert not (served.root / name).stat().st_mode & 0o111
 
 
-def test_what_is_only_read_is_not_changed(served: Served) -> None:
+def test_what_is_only_read_is_not_changed(served: ServedDirectory) -> None:
     served.files.read("/keep.txt")
     served.files.mkdir("/empty")
     assert served.lists() == ((), (), ())
 
 
-def test_what_came_and_went_is_in_no_list(served: Served) -> None:
+def test_what_came_and_went_is_in_no_list(served: ServedDirectory) -> None:
     served.files.write("/brief", b"x")
     served.files.rename("/brief", "/moved")
     served.files.remove("/moved")
     assert served.lists() == ((), (), ())
 
 
-def test_what_went_and_came_again_is_modified(served: Served) -> None:
+def test_what_went_and_came_again_is_modified(served: ServedDirectory) -> None:
     served.files.remove("/keep.txt")
     served.files.write("/keep.txt", b"again")
     assert served.lists() == ((), ("keep.txt",), ())
 
 
-def test_a_renamed_directory_carries_its_files(served: Served) -> None:
+def test_a_renamed_directory_carries_its_files(served: ServedDirectory) -> None:
     served.files.mkdir("/sub/deep")
     served.files.write("/sub/deep/x", b"x")
     (served.root / "sub" / "link").symlink_to("inner.txt")
@@ -335,13 +335,13 @@ def test_a_renamed_directory_carries_its_files(served: Served) -> None:
     assert served.lists() == (("sub/deep/x",), ("sub/inner.txt",), ())
 
 
-def test_a_rename_over_a_file_modifies_it(served: Served) -> None:
+def test_a_rename_over_a_file_modifies_it(served: ServedDirectory) -> None:
     served.files.write("/new", b"x")
     served.files.rename("/new", "/keep.txt")
     assert served.lists() == ((), ("keep.txt",), ())
 
 
-def test_a_tree_does_not_grow_deeper_than_hosts_can_remove(served: Served) -> None:
+def test_a_tree_does_not_grow_deeper_than_hosts_can_remove(served: ServedDirectory) -> None:
     path = ""
     for _ in range(MAX_DEPTH):
         path += "/d"
@@ -354,7 +354,7 @@ def test_a_tree_does_not_grow_deeper_than_hosts_can_remove(served: Served) -> No
     served.files.rename("/d", "/g")
 
 
-def test_a_rename_between_two_names_of_one_file_moves_nothing(served: Served) -> None:
+def test_a_rename_between_two_names_of_one_file_moves_nothing(served: ServedDirectory) -> None:
     os.link(served.root / "keep.txt", served.root / "same.txt")
     served.files.rename("/keep.txt", "/same.txt")
     assert served.lists() == ((), (), ())
@@ -362,7 +362,9 @@ def test_a_rename_between_two_names_of_one_file_moves_nothing(served: Served) ->
 
 
 def test_a_rename_over_a_file_frees_what_it_held(tmp_path: Path) -> None:
-    served = Served(tmp_path, Quota(workspace_bytes=100, workspace_files=2, file_bytes=100))
+    served = ServedDirectory(
+        tmp_path, Quota(workspace_bytes=100, workspace_files=2, file_bytes=100)
+    )
     served.files.write("/a", bytes(60))
     served.files.write("/b", bytes(40))
     served.files.rename("/b", "/a")
@@ -372,7 +374,7 @@ def test_a_rename_over_a_file_frees_what_it_held(tmp_path: Path) -> None:
     os.close(served.fd)
 
 
-def test_renames_keep_to_posix(served: Served) -> None:
+def test_renames_keep_to_posix(served: ServedDirectory) -> None:
     served.files.mkdir("/empty")
     refused(errno.ENOTEMPTY, served.files.rename, "/empty", "/sub")
     refused(errno.ENOTDIR, served.files.rename, "/empty", "/keep.txt")
@@ -382,7 +384,7 @@ def test_renames_keep_to_posix(served: Served) -> None:
     assert sorted(os.listdir(served.root)) == ["empty", "keep.txt"]
 
 
-def test_namespace_calls_on_the_wrong_kind_are_refused(served: Served) -> None:
+def test_namespace_calls_on_the_wrong_kind_are_refused(served: ServedDirectory) -> None:
     refused(errno.EISDIR, served.files.remove, "/sub")
     refused(errno.ENOTDIR, served.files.rmdir, "/keep.txt")
     refused(errno.ENOTEMPTY, served.files.rmdir, "/sub")
@@ -408,7 +410,7 @@ def test_the_lists_and_the_count_are_what_a_look_at_the_files_gives(
     tmp_path_factory: pytest.TempPathFactory, before: list[tuple], steps: list[tuple]
 ) -> None:
     root = tmp_path_factory.mktemp("model")
-    served = Served(root)
+    served = ServedDirectory(root)
 
     def apply(step: tuple) -> None:
         name, *args = step
@@ -451,7 +453,9 @@ def _limit() -> Usage:
 
 
 def test_bytes_past_the_quota_are_refused_and_what_fits_is_kept(tmp_path: Path) -> None:
-    served = Served(tmp_path, Quota(workspace_bytes=100, workspace_files=10, file_bytes=1000))
+    served = ServedDirectory(
+        tmp_path, Quota(workspace_bytes=100, workspace_files=10, file_bytes=1000)
+    )
     served.files.write("/a", bytes(60))
     refused(errno.ENOSPC, served.files.write, "/b", bytes(41))
     served.files.write("/b", bytes(40))
@@ -466,7 +470,9 @@ def test_bytes_past_the_quota_are_refused_and_what_fits_is_kept(tmp_path: Path) 
 
 
 def test_files_past_the_quota_are_refused_directories_too(tmp_path: Path) -> None:
-    served = Served(tmp_path, Quota(workspace_bytes=100, workspace_files=3, file_bytes=100))
+    served = ServedDirectory(
+        tmp_path, Quota(workspace_bytes=100, workspace_files=3, file_bytes=100)
+    )
     served.files.mkdir("/d")
     served.files.write("/d/a", b"")
     served.files.write("/b", b"")
@@ -484,7 +490,9 @@ def test_files_past_the_quota_are_refused_directories_too(tmp_path: Path) -> Non
 def test_a_workspace_over_its_quota_may_be_emptied_but_not_filled(tmp_path: Path) -> None:
     for number in range(10):
         (tmp_path / str(number)).write_bytes(bytes(20))
-    served = Served(tmp_path, Quota(workspace_bytes=100, workspace_files=5, file_bytes=100))
+    served = ServedDirectory(
+        tmp_path, Quota(workspace_bytes=100, workspace_files=5, file_bytes=100)
+    )
     refused(errno.ENOSPC, served.files.write, "/new", b"")
     for number in range(6):
         served.files.remove(f"/{number}")
@@ -496,7 +504,9 @@ def test_a_workspace_over_its_quota_may_be_emptied_but_not_filled(tmp_path: Path
 
 def test_room_made_by_others_is_found_before_a_refusal(tmp_path: Path) -> None:
     (tmp_path / "big").write_bytes(bytes(90))
-    served = Served(tmp_path, Quota(workspace_bytes=100, workspace_files=5, file_bytes=100))
+    served = ServedDirectory(
+        tmp_path, Quota(workspace_bytes=100, workspace_files=5, file_bytes=100)
+    )
     served.files.write("/a", bytes(10))
     (tmp_path / "big").unlink()
     served.files.write("/a", bytes(50))
@@ -507,7 +517,7 @@ def test_room_made_by_others_is_found_before_a_refusal(tmp_path: Path) -> None:
 def test_the_workspace_is_counted_once_and_only_when_something_grows(tmp_path: Path) -> None:
     for number in range(20):
         (tmp_path / str(number)).write_bytes(b"x")
-    served = Served(tmp_path)
+    served = ServedDirectory(tmp_path)
     served.files.list("/")
     served.files.read("/1")
     served.files.remove("/1")
@@ -521,7 +531,7 @@ def test_the_workspace_is_counted_once_and_only_when_something_grows(tmp_path: P
 # ---------------------------------------------------------------- placing and switching
 
 
-def test_files_are_placed_and_are_no_change(served: Served) -> None:
+def test_files_are_placed_and_are_no_change(served: ServedDirectory) -> None:
     place_files(served.files, {"a/b/c.txt": b"x", "keep.txt": b"new", "sub/d": b""})
     assert (served.root / "a" / "b" / "c.txt").read_bytes() == b"x"
     assert served.lists() == ((), (), ())
@@ -529,14 +539,14 @@ def test_files_are_placed_and_are_no_change(served: Served) -> None:
     assert served.lists() == ((), ("a/b/c.txt",), ())
 
 
-def test_a_file_is_not_placed_through_a_link(odd: Served) -> None:
+def test_a_file_is_not_placed_through_a_link(odd: ServedDirectory) -> None:
     for path in ("file_link", "dir_link/x", "keep.txt/x"):
         with pytest.raises(OSError) as caught:
             place_files(odd.files, {"fine": b"", path: b"x"})
         assert caught.value.filename == path
 
 
-def test_a_switch_serves_what_is_bound(served: Served) -> None:
+def test_a_switch_serves_what_is_bound(served: ServedDirectory) -> None:
     switch = ProviderSwitch()
     assert (switch.stat("/").kind, switch.list("/")) == ("dir", [])
     refused(errno.ENOENT, switch.read, "/keep.txt")
@@ -554,7 +564,7 @@ def test_a_switch_serves_what_is_bound(served: Served) -> None:
     refused(errno.ENOENT, switch.read, "/keep.txt")
 
 
-def test_many_random_files_are_served_as_they_are(served: Served) -> None:
+def test_many_random_files_are_served_as_they_are(served: ServedDirectory) -> None:
     source = random.Random(7)
     made = {}
     for _ in range(200):
