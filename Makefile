@@ -72,8 +72,8 @@ soak: $(VENV)/.dev-ready  ## run the crash, attack and property campaigns in ful
 		tests/crash tests/property tests/security tests/faults tests/corpus tests/real_work \
 		tests/contract/sandbox tests/e2e/mcp_server tests/e2e/gates tests/e2e/cli \
 		tests/e2e/test_example_scripts.py tests/e2e/test_embedding_document.py \
-		tests/unit/sandbox/test_ending.py tests/unit/harness/test_session_format.py \
-		tests/unit/workflows/test_workflow_file.py
+		tests/unit/sandbox/test_process_exit.py tests/unit/harness/test_session_format.py \
+		tests/unit/workflows/test_workflow_document.py
 
 check: lint types imports test  ## everything that must hold before a change lands
 

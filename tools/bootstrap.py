@@ -6,6 +6,7 @@ Every entry point asks here. A package is imported when the first function needs
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -127,6 +128,7 @@ def build_agent_runner(
     desk: QuestionChannel | None = None,
     observer: RunObserver | None = None,
     answers_timeout_s: float = 0.0,
+    monotonic: Callable[[], float] = time.monotonic,
 ) -> WorkflowRunner:
     """Build a runner of agents' work whose gates run in the sandbox.
 
@@ -141,6 +143,7 @@ def build_agent_runner(
         observer: Observes the runs, or None.
         answers_timeout_s: How long to wait for a person's answers before the session pauses for
             them, in seconds.
+        monotonic: The clock that agents are timed with.
 
     Raises:
         ValueError: `desk` was given beside a manager, which has its own.
@@ -157,6 +160,7 @@ def build_agent_runner(
         agents=make_agent,
         observer=observer,
         answers_timeout_s=answers_timeout_s,
+        monotonic=monotonic,
     )
 
 

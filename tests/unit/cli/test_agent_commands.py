@@ -37,7 +37,8 @@ def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Cli]:
     gates = FakeGates()
 
     def call(*words: str) -> Done:
-        code = run(["--base", str(tmp_path / "sessions"), *words], Outside(gates=gates))
+        outside = Outside(gates=gates, monotonic=lambda: 0.0)
+        code = run(["--base", str(tmp_path / "sessions"), *words], outside)
         out, err = capsys.readouterr()
         return Done(code, out, err)
 

@@ -43,17 +43,19 @@ def default_base() -> Path | None:
 
 @frozen
 class Outside:
-    """The clock, the pause and what runs phases, replaceable.
+    """The clocks, the pause and what runs phases, replaceable.
 
     Attributes:
         clock: The time now, aware.
         sleep: Waits for so many seconds.
+        monotonic: The clock that agents are timed with.
         executor: What runs phases; the sandbox if None.
         gates: Where gates run; the sandbox if None.
     """
 
     clock: Clock = utc_now
     sleep: Callable[[float], None] = time.sleep
+    monotonic: Callable[[], float] = time.monotonic
     executor: PhaseExecutor | None = None
     gates: GateSandbox | None = None
 

@@ -157,6 +157,7 @@ def _run_agent(cli: Cli, act: Act, *, wait: bool) -> None:
         gates=cli.outside.gates,
         observer=view,
         answers_timeout_s=_WAIT_S if wait else 0.0,
+        monotonic=cli.outside.monotonic,
     )
     run_shown(cli, manager, view, lambda: act(runner), in_sandbox=cli.outside.gates is None)
 
