@@ -42,17 +42,14 @@ class _Place(NamedTuple):
     Attributes:
         root_fd: The workspace root.
         fd: The directory that the path's last name is in.
+        name: That name.
         path: The normal form of the path.
     """
 
     root_fd: int
     fd: int
+    name: str
     path: Path
-
-    @property
-    def name(self) -> str:
-        """The last name of the path."""
-        return self.path.name
 
     @property
     def printable(self) -> str:
@@ -77,7 +74,7 @@ def _place_of(
             open_session(session_id, workspace_root, fs=fs) as session,
             directory_beneath(fs, session.fd, path.parts[:-1], missing=missing) as parent,
         ):
-            yield _Place(session.root_fd, parent, path)
+            yield _Place(session.root_fd, parent, path.parts[-1], path)
     except SandboxError:
         raise
     except (OSError, DurableError) as error:
