@@ -31,12 +31,12 @@ from .errors import (
     PhaseNotInWorkflow,
 )
 from .gate_port import GateExecution, GatePlaces, GateSandbox, GateUnavailable
-from .gates import Verdict
 from .job import AgentWork, Job
 from .ports import RunObserver, RunOutcome, SilentObserver, Stop, StopCause
 from .runner import WorkflowRunner
 from .specification import InvalidSpecification, Specification, UnknownComponent
 from .specification_document import load_specification, parse_specification
+from .verdict import Verdict
 from .workflow import FileGroup, Gate, Input, Phase, Script, Workflow
 from .workflow_document import load_agent_workflow, load_workflow
 

@@ -26,12 +26,12 @@ from .agents.port import (
 )
 from .answers import Answer, parse_answer
 from .errors import BudgetTooSmall
-from .gates import Verdict
 from .job import Job
 from .ports import RunObserver, Stop, StopCause
 from .progress import Progress
 from .prompts import PromptInput, budget_note, compose
 from .step_journal import StepJournal, StoredAnswer, digest_of
+from .verdict import Verdict
 from .workflow import Phase
 from .workspace_files import WorkspaceFiles
 

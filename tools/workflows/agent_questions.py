@@ -54,22 +54,22 @@ class AgentQuestions:
         elif call == progress.calls and progress.waiting_for is not None:
             # A worker of an earlier version, which kept answers before it recorded them, was killed
             # in between.
-            told = "\n".join(f"{question} -> {answer}" for question, answer in kept["answered"])
-            reply = QuestionAnswered(question_id=progress.waiting_for, text=told)
+            text = "\n".join(f"{question} -> {answer}" for question, answer in kept["answered"])
+            reply = QuestionAnswered(question_id=progress.waiting_for, text=text)
             self.manager.record(spelled(reply))
         return None
 
     def collect(self, questions: Sequence[AgentQuestion], key: str) -> tuple[str, ...] | Stop:
         """Ask through the manager, which asks nothing twice under one key and records it all."""
-        told = _questions_in_words(questions)
+        asked = _questions_in_words(questions)
         if not self.manager.can_ask:
             return Stop(
-                reason=f"{told}; this run has no way to ask a person, so nobody was asked",
+                reason=f"{asked}; this run has no way to ask a person, so nobody was asked",
                 cause=StopCause.PERSON,
             )
         if self.session.state is not SessionState.ACTIVE:
             return Stop(
-                reason=f"{told}; the session was paused meanwhile, so nobody was asked; "
+                reason=f"{asked}; the session was paused meanwhile, so nobody was asked; "
                 "resume asks",
                 cause=StopCause.PAUSED,
             )
@@ -82,7 +82,7 @@ class AgentQuestions:
             )
         except QuestionWaits as waits:
             return Stop(
-                reason=f"{pause_reason(waits.question_id)} ({told}); answer it, then resume",
+                reason=f"{pause_reason(waits.question_id)} ({asked}); answer it, then resume",
                 cause=StopCause.PERSON,
                 question_id=waits.question_id,
             )
@@ -99,5 +99,5 @@ class AgentQuestions:
 
 
 def _questions_in_words(questions: Sequence[AgentQuestion]) -> str:
-    told = "; ".join(" ".join(one.prompt.split()) for one in questions)
-    return f"the agent asks: {told if len(told) <= 600 else told[:597] + '...'}"
+    prompts = "; ".join(" ".join(one.prompt.split()) for one in questions)
+    return f"the agent asks: {prompts if len(prompts) <= 600 else prompts[:597] + '...'}"

@@ -66,7 +66,7 @@ class Answer:
 
     Attributes:
         files: What it wants written, in its order; empty if there are faults.
-        deleted: Paths that it wants gone; empty if there are faults.
+        deleted: Paths that it wants deleted; empty if there are faults.
         questions: What it asks.
         contested: Tests that it says no implementation can pass, each with the reason.
         usage: What it says that it cost, or None.
@@ -84,7 +84,7 @@ class Answer:
 
     @property
     def says_something(self) -> bool:
-        """Whether it wants a file written or gone, or contests a test."""
+        """Whether it wants a file written or deleted, or contests a test."""
         return bool(self.files or self.deleted or self.contested)
 
 
@@ -403,7 +403,7 @@ def _last_bare(lines: list[str], start: int, fence: str) -> int | None:
 
 
 def _path_between(lines: list[str], start: int, end: int) -> bool:
-    """Whether another file's block begins in between: then nobody can say where this one ends."""
+    """Whether another file's block begins in between: then it is unknown where this one ends."""
     return any(
         (found := _FENCE_RE.fullmatch(line)) is not None and ":" in found[3]
         for line in lines[start:end]

@@ -21,11 +21,11 @@ from ..harness.session_deletion import AGENT_WORKFLOW_FILE, WORKFLOW_FILE
 from .agents.port import AgentChoice
 from .converters import as_tuple
 from .errors import InvalidWorkflow, NotAWorkflowSession
-from .gates import is_test_path
 from .names import path_problem
 from .prompts import shown_paths
 from .specification import Component, Specification
 from .specification_document import parse_specification
+from .verdict import is_test_path
 from .workflow import CODE, TESTS, Input, Phase, Workflow
 from .workflow_document import read_agent_workflow, read_snapshot
 from .workflow_snapshot import snapshot_of
@@ -48,10 +48,10 @@ class AgentWork:
         workflow: Its phases.
         name: What it is called: the component's id, or the specification's name; `{name}` in the
             workflow's paths stands for it. 1 to 64 of `a-z 0-9 _ -`.
-        subject: What is wanted, in the words of whoever began it, or None.
+        subject: What is wanted, in the words of the person who began it, or None.
         specification: The specification's document, or None.
         component_id: Which of its components; None: the one that `name` names, or the only one.
-        agent: Who does it, or None: whoever resumes has to say.
+        agent: Who does it, or None: `resume` is given one.
         inputs: Files that are in the workspace before the first phase.
     """
 

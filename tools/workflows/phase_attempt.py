@@ -16,12 +16,13 @@ from .agents.port import AgentOption, AgentQuestion
 from .answers import Answer
 from .errors import BudgetTooSmall
 from .gate_port import GateSandbox
-from .gates import GateInput, Verdict, run_gate
+from .gates import run_gate
 from .job import Job
 from .ports import RunObserver, Stop
 from .progress import Progress, cost_of_attempt
 from .specification_document import with_status
 from .step_journal import StepJournal, StepKey, digest_of
+from .verdict import GateInput, Verdict
 from .workflow import Phase
 from .workspace_files import WorkspaceFiles
 
@@ -293,5 +294,5 @@ def _plain(text: str) -> str:
 
 
 def _token(session_id: str, key: StepKey) -> str:
-    """Name a gate's result: the same for the same attempt, and none that its tests are told."""
+    """Name a gate's result: the same for the same attempt, and unknown to its tests."""
     return digest_of(f"{session_id}/{key.serial}/gate")[:24]

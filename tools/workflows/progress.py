@@ -231,7 +231,7 @@ def phases_passed(session: SessionContext) -> set[str | None]:
 
 
 def why_stopped(session: SessionContext) -> str | None:
-    """Return why a session was paused or aborted, or None where it was not, or nobody said."""
+    """Return why a session was paused or aborted; None where it was not, or without a reason."""
     kind = _STOPS.get(session.state)
     for entry in reversed(session.history):
         if entry.event_type is kind and isinstance(
@@ -248,7 +248,7 @@ def pause_meanwhile(session: SessionContext) -> str:
 
 
 def last_problem(session: SessionContext) -> str | None:
-    """Return why the last attempt that failed is no success; None where nobody recorded it."""
+    """Return why the last attempt that failed is no success; None where none was recorded."""
     for entry in reversed(session.history):
         if entry.event_type is PhaseFailed:
             event = entry.event

@@ -49,7 +49,7 @@ class PromptInput:
         round_number: How often the phase was entered.
         writes: The files and directories that the answer may write.
         briefing: What the session says of itself.
-        subject: What the run is about, in the words of whoever began it, or None.
+        subject: What the run is about, in the words of the person who began it, or None.
         specification: The document, or the part that matters, or None.
         component: The component, or None.
         files: The files that matter, by path.
@@ -94,8 +94,8 @@ def compose(given: PromptInput) -> str:
     parts.append(_phase(given))
     parts.append(_files(given.files))
     if given.answered:
-        told = "\n\n".join(f"Q: {question}\nA: {answer}" for question, answer in given.answered)
-        parts.append(f"# The person's answers\n\n{told}")
+        answers = "\n\n".join(f"Q: {question}\nA: {answer}" for question, answer in given.answered)
+        parts.append(f"# The person's answers\n\n{answers}")
     if given.evidence:
         pieces = "\n\n".join(f"{number}. {piece}" for number, piece in enumerate(given.evidence, 1))
         parts.append(
@@ -191,7 +191,7 @@ def _files(files: Mapping[str, str]) -> str:
 
 
 def budget_note(*, used: int, total: int, warning: bool, left: int, expected: int) -> str | None:
-    """Say what the agent has to know of the budget, or None as long as there is plenty."""
+    """Return what the agent has to know of the budget, or None as long as there is plenty."""
     if not warning:
         return None
     return (

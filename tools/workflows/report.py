@@ -28,7 +28,7 @@ _CHART: Final = 180
 
 @define
 class _Attempt:
-    """An attempt at a phase, as the history tells of it."""
+    """An attempt at a phase, as the history has it."""
 
     serial: int
     phase: str

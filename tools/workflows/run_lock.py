@@ -65,7 +65,7 @@ def run_lock(
     """Hold the session's run lock; what is read under it is what is so.
 
     The lock is on the session's copy of what it works through: saves lock the session's directory,
-    and the workspace belongs to whoever runs code in it.
+    and the workspace belongs to the code that runs in it.
 
     Args:
         manager: Leads the session; it becomes the current one.

@@ -15,7 +15,6 @@ from .errors import (
     PhaseNotInWorkflow,
     TestsContested,
 )
-from .gates import Verdict
 from .job import Job
 from .phase_attempt import AgentAttempts
 from .ports import RunObserver, RunOutcome, Stop, StopCause
@@ -29,6 +28,7 @@ from .progress import (
 )
 from .run_lock import LockedSession
 from .script_attempt import ScriptAttempts
+from .verdict import Verdict
 from .workflow import Gate, Phase, Script, Workflow
 
 MAX_ROUNDS: Final = 1000

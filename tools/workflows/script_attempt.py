@@ -6,9 +6,9 @@ from attrs import frozen
 
 from ..harness import PhaseResult, SessionContext, SessionManager, SessionState
 from .errors import BudgetTooSmall
-from .gates import Verdict
 from .ports import RunObserver, Stop, StopCause
 from .progress import Progress, last_problem
+from .verdict import Verdict
 from .workflow import Phase, Script, Workflow
 from .workspace_files import WorkspaceFiles
 

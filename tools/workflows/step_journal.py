@@ -33,10 +33,10 @@ from .agents.port import (
     AgentQuestion,
     TokenUsage,
 )
-from .gates import Verdict
+from .verdict import Verdict
 from .workspace_files import make_workspace
 
-_Made = TypeVar("_Made")
+_Value = TypeVar("_Value")
 
 STEPS: Final = "steps"
 MAX_STEP_BYTES: Final = 48 << 20
@@ -159,7 +159,7 @@ class StepJournal:
         """Keep a verdict."""
         self.write(key.name("verdict"), verdict.to_json())
 
-    def _made(self, name: str, make: Callable[[], _Made]) -> _Made:
+    def _made(self, name: str, make: Callable[[], _Value]) -> _Value:
         """Make a value of what was read; what is none is a fault of the file."""
         try:
             return make()

@@ -8,8 +8,9 @@ import pytest
 
 from agentforge_sessions.adapters.gate_sandbox import SandboxGates
 from agentforge_sessions.sandbox import prepare
-from agentforge_sessions.workflows.gates import GateInput, Verdict, run_gate
+from agentforge_sessions.workflows.gates import run_gate
 from agentforge_sessions.workflows.specification import Component, Criterion
+from agentforge_sessions.workflows.verdict import GateInput, Verdict
 from agentforge_sessions.workflows.workflow import Gate
 from tests.support.soak import SOAKING
 

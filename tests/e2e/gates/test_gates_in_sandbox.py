@@ -21,8 +21,9 @@ from agentforge_sessions.workflows.gate_port import (
     GateSandbox,
     GateUnavailable,
 )
-from agentforge_sessions.workflows.gates import GateInput, Verdict, run_gate
+from agentforge_sessions.workflows.gates import run_gate
 from agentforge_sessions.workflows.specification import Component, Criterion
+from agentforge_sessions.workflows.verdict import GateInput, Verdict
 from agentforge_sessions.workflows.workflow import Gate
 from tests.support.soak import SOAKING
 

@@ -8,8 +8,8 @@ import pytest
 
 from agentforge_sessions.durable import OsFileSystem, ReadError
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentOption, AgentQuestion, TokenUsage
-from agentforge_sessions.workflows.gates import Verdict
 from agentforge_sessions.workflows.step_journal import StepJournal, StepKey, StoredAnswer
+from agentforge_sessions.workflows.verdict import Verdict
 
 KEY = StepKey(serial=3, phase="green", attempt=2)
 ANSWER = StoredAnswer(

@@ -23,7 +23,7 @@ from .text import duration_text
 if TYPE_CHECKING:
     from ...workflows import Job, Phase
     from ...workflows.agents import AgentQuestion, TokenUsage
-    from ...workflows.gates import Verdict
+    from ...workflows.verdict import Verdict
 
 _REFRESHES_PER_SECOND: Final = 8
 

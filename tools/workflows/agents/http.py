@@ -240,7 +240,7 @@ class HttpAgent:
         The list of its models is asked for; an endpoint that has none is taken as it is.
 
         Raises:
-            AgentUnavailable: There is no key, nobody is reached, or the key is refused.
+            AgentUnavailable: There is no key, no server is reached, or the key is refused.
         """
         headers = self._dialect.headers(self._key_or_none())
         deadline = self._monotonic() + min(self._timeout_s, CHECK_TIMEOUT_S)
@@ -249,11 +249,13 @@ class HttpAgent:
             status, _, data, _ = self._send("GET", path, None, headers, deadline)
         except AgentFailed as error:
             raise AgentUnavailable(agent=self.description, problem=str(error)) from error
-        told = " ".join(data[:600].decode("utf-8", "replace").split())
+        excerpt = " ".join(data[:600].decode("utf-8", "replace").split())
         if status == 0:
-            raise AgentUnavailable(agent=self.description, problem=told)
+            raise AgentUnavailable(agent=self.description, problem=excerpt)
         if status in _REFUSED_KEY:
-            raise AgentUnavailable(agent=self.description, problem=f"it answered {status}: {told}")
+            raise AgentUnavailable(
+                agent=self.description, problem=f"it answered {status}: {excerpt}"
+            )
 
     def _key_or_none(self) -> str | None:
         key = self._key if self._key is not None else os.environ.get(self._dialect.key_variable)
@@ -282,8 +284,8 @@ class HttpAgent:
             status, pause, data, kind = self._send("POST", self._url.path, body, headers, deadline)
             if status == http.client.OK:
                 return self._read(data, kind, most)
-            told = " ".join(data[:600].decode("utf-8", "replace").split())
-            problem = told if status == 0 else f"it answered {status}: {told}"
+            excerpt = " ".join(data[:600].decode("utf-8", "replace").split())
+            problem = excerpt if status == 0 else f"it answered {status}: {excerpt}"
             if 0 < status < _SERVER_ERROR and status not in _BUSY:
                 raise AgentUnavailable(agent=self.description, problem=problem)
             wait = pause
