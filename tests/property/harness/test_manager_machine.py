@@ -365,7 +365,9 @@ class ManagerMachine(RuleBasedStateMachine):
             action = f"session_{past.get(operation, 'aborted')}"
             told: dict[str, object] = {"reason": reason} if takes_reason else {}
             if operation == "pause":
-                told |= {"cause": None, "question_id": None}
+                told |= dict.fromkeys(("cause", "question_id", "missing_tokens", "back_to")) | {
+                    "needs_retry": False
+                }
             self.entry(model, action, reason if takes_reason else None, **told)
             model["state"] = target.value
             if target.is_terminal:
