@@ -1,8 +1,7 @@
 """A lock that other programs know by a lock file with its owner's pid in it.
 
-The kernel's lock on the directory keeps our own processes apart and dies with its owner. The lock
-files say who it is, and keep programs apart that know lock files only;
-docs/adr/0006-pid-lock-files-beside-flock.md says why both kinds.
+The kernel's lock on the directory keeps our own processes apart and dies with its owner; the lock
+files are for programs that know nothing else (docs/adr/0006-pid-lock-files-beside-flock.md).
 """
 
 from __future__ import annotations

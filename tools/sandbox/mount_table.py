@@ -5,8 +5,8 @@ itself it notices too late that there is no room, it sets no times, and an open 
 other input. Here a write for which there is no room is refused when it is made, what was lost in
 spite of that is noted, times are set, and descriptor 0 is served.
 
-Beside `interpreter_restore`, only this module knows the runner's inside. It is imported with
-the engine.
+Beside `interpreter_restore`, only this module knows the runner's inside: so it is one. It is
+imported with the engine.
 """
 
 from __future__ import annotations
