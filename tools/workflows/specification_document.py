@@ -2,8 +2,10 @@
 
 One YAML document: metadata, and components with their location, entities (each with its fields and
 methods), errors and acceptance criteria; or a requirement document (`requirement_document`).
-Everything that is wrong is reported at once, with lines. docs/spec-format.md is the description for
+Everything that is wrong is reported at once, with lines. docs/spec-format.md describes it for
 people.
+
+The module is long because one reader takes the whole form, section by section.
 """
 
 from __future__ import annotations
