@@ -50,7 +50,7 @@ def build_manager(
     manager = SessionManager(
         store,
         executor=SandboxPhaseExecutor(store, policy, tools=tools),
-        desk=cast("QuestionChannel", _Late(lambda: _configured_channel(questions_dir))),
+        channel=cast("QuestionChannel", _Late(lambda: _configured_channel(questions_dir))),
     )
     if ask_user:
         tools.append(ask_user_tool(manager))
@@ -125,7 +125,7 @@ def build_agent_runner(
     policy: ExecutionPolicy | None = None,
     manager: SessionManager | None = None,
     gates: GateSandbox | None = None,
-    desk: QuestionChannel | None = None,
+    channel: QuestionChannel | None = None,
     observer: RunObserver | None = None,
     answers_timeout_s: float = 0.0,
     monotonic: Callable[[], float] = time.monotonic,
@@ -135,10 +135,10 @@ def build_agent_runner(
     Args:
         base_path: The sessions' directory; `.agentforge/sessions` if None.
         policy: Limits and environment of gates; the sandbox's default if None.
-        manager: Leads the sessions, and asks a person at its own desk; a new one at `base_path`
-            if None.
+        manager: Leads the sessions, and asks a person through its own channel; a new one at
+            `base_path` if None.
         gates: Where gates run; the sandbox if None.
-        desk: How the new manager asks a person, as `QuestionSessionChannel`; without one a run
+        channel: How the new manager asks a person, as `QuestionSessionChannel`; without one a run
             pauses where a person is needed.
         observer: Observes the runs, or None.
         answers_timeout_s: How long to wait for a person's answers before the session pauses for
@@ -146,16 +146,18 @@ def build_agent_runner(
         monotonic: The clock that agents are timed with.
 
     Raises:
-        ValueError: `desk` was given beside a manager, which has its own.
+        ValueError: `channel` was given beside a manager, which has its own.
     """
-    if manager is not None and desk is not None:
-        raise ValueError("desk: is the manager's own; give it to SessionManager(desk=...)")
+    if manager is not None and channel is not None:
+        raise ValueError("channel: is the manager's own; give it to SessionManager(channel=...)")
     from .adapters.gate_sandbox import SandboxGates
     from .workflows import WorkflowRunner
     from .workflows.agents.choice import make_agent
 
     return WorkflowRunner(
-        manager if manager is not None else SessionManager(SessionStore(base_path), desk=desk),
+        manager
+        if manager is not None
+        else SessionManager(SessionStore(base_path), channel=channel),
         gates if gates is not None else SandboxGates(policy),
         agents=make_agent,
         observer=observer,

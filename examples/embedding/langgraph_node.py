@@ -32,7 +32,7 @@ def session_graph(work: AgentWork, agent: PhaseAgent, base: Path) -> StateGraph[
     person = QuestionSessionChannel(base.parent / "questions")
 
     def runner() -> AgentRunner:  # one for each call: nodes run in threads
-        return build_agent_runner(base, desk=person)
+        return build_agent_runner(base, channel=person)
 
     def begin(state: State) -> State:
         """Have the session's id in a checkpoint before any work is done."""

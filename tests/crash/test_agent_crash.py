@@ -74,7 +74,7 @@ class Person(QuestionSessionChannel):
 def work(base: Path, log: Path) -> None:
     store = SessionStore(base)
     runner = WorkflowRunner(
-        SessionManager(store, desk=Person(base.parent / "questions")),
+        SessionManager(store, channel=Person(base.parent / "questions")),
         FakeGates(),
         lock_timeout_s=5,
         monotonic=lambda: 0.0,

@@ -169,7 +169,7 @@ def rejected(reason: str | None) -> QuestionEnded:
 
 @define
 class FakePerson:
-    """A desk whose person answers what it was given, or nothing yet; remembers what was put."""
+    """A channel whose person answers what it was given, or nothing yet; remembers what was put."""
 
     answers: list[tuple[str, ...] | QuestionEnded | None] = field(factory=list)
     asked: dict[str, Sequence[Question]] = field(factory=dict)
@@ -235,7 +235,7 @@ class AgentGround:
         disk = fs if fs is not None else OsFileSystem()
         store = SessionStore(self.base, fs=disk)
         return WorkflowRunner(
-            SessionManager(store, desk=self.person, clock=self.clock),
+            SessionManager(store, channel=self.person, clock=self.clock),
             self.gates,
             fs=disk,
             lock_timeout_s=0,

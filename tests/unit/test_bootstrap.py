@@ -62,5 +62,5 @@ def test_questions_of_a_session_that_ended_are_withdrawn(
 
 def test_a_manager_has_its_own_desk(tmp_path: Path) -> None:
     manager = SessionManager(tmp_path)
-    with pytest.raises(ValueError, match="desk"):
-        build_agent_runner(manager=manager, desk=object())  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="channel"):
+        build_agent_runner(manager=manager, channel=object())  # type: ignore[arg-type]

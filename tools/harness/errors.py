@@ -78,13 +78,13 @@ class NoPhaseExecutor(HarnessError):
         )
 
 
-class NoQuestionDesk(HarnessError):
+class NoQuestionChannel(HarnessError):
     """`ask()` of a manager that was given nowhere to put questions."""
 
     def __init__(self) -> None:
         super().__init__(
-            "this manager has no question desk: give it one (SessionManager(desk=...)) or build it "
-            "with agentforge_sessions.bootstrap.build_manager()"
+            "this manager has no question channel: give it one (SessionManager(channel=...)) or "
+            "build it with agentforge_sessions.bootstrap.build_manager()"
         )
 
 

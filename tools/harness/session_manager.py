@@ -26,7 +26,7 @@ from .errors import (
     BudgetExceeded,
     NoActiveSession,
     NoPhaseExecutor,
-    NoQuestionDesk,
+    NoQuestionChannel,
     SessionAlreadyActive,
     SessionConflict,
     SessionIdTaken,
@@ -66,7 +66,7 @@ __all__ = [
     "InvalidStateTransition",
     "NoActiveSession",
     "NoPhaseExecutor",
-    "NoQuestionDesk",
+    "NoQuestionChannel",
     "SessionAlreadyActive",
     "SessionConflict",
     "SessionManager",
@@ -97,7 +97,7 @@ class SessionManager:
         store: SessionStore | Path | str | None = None,
         *,
         executor: PhaseExecutor | None = None,
-        desk: QuestionChannel | None = None,
+        channel: QuestionChannel | None = None,
         clock: Clock = utc_now,
     ) -> None:
         """Make a manager with no session.
@@ -105,7 +105,7 @@ class SessionManager:
         Args:
             store: Where sessions are kept, or the path of it; `.agentforge/sessions` by default.
             executor: What runs phase work; only `run_phase()` needs it.
-            desk: Where questions to a person are put; only `ask()` needs it.
+            channel: Where questions to a person are put; only `ask()` needs it.
             clock: The time.
         """
         self._store = store if isinstance(store, SessionStore) else SessionStore(store)
@@ -116,9 +116,9 @@ class SessionManager:
         self._changes = SessionChanges(self._store, self._events)
         self._questions = (
             None
-            if desk is None
+            if channel is None
             else PersonQuestions(
-                desk, store=self._store, changes=self._changes, events=self._events, clock=clock
+                channel, store=self._store, changes=self._changes, events=self._events, clock=clock
             )
         )
 
@@ -512,10 +512,10 @@ class SessionManager:
             more: withdrawn or removed ("abandoned"), or too late ("timed_out").
 
         Raises:
-            NoQuestionDesk: The manager has no desk.
+            NoQuestionChannel: The manager has no channel.
             NoActiveSession: There is none.
             InvalidStateTransition: The session has ended, or is paused for another reason.
-            ValueError: The key is none. The desk's own error says what is wrong with the questions.
+            ValueError: The key is none. The channel's own error says what is wrong with questions.
             QuestionWaits: There is no reply yet; the question waits on, and a session that was
                 paused for it stays so.
             SessionConflict: Another worker ended the session, took it to another phase or attempt,
@@ -526,7 +526,7 @@ class SessionManager:
                 not asked; after the reply, the reply is kept and found again.
         """
         if self._questions is None:
-            raise NoQuestionDesk
+            raise NoQuestionChannel
         session = self._require("ask")
         return self._questions.ask(
             session, questions, key=key, pause=pause, timeout_s=timeout_s, on_waiting=on_waiting
@@ -534,7 +534,7 @@ class SessionManager:
 
     @property
     def can_ask(self) -> bool:
-        """Whether `ask()` has a desk to put questions on."""
+        """Whether `ask()` has a channel to a person."""
         return self._questions is not None
 
     # ------------------------------------------------------------------------------------- budget

@@ -64,7 +64,7 @@ class WorkflowRunner:
 
         Args:
             manager: Leads the sessions. Scripts need its phase executor, whose code sees
-                `manager.store.workspace_path(session_id)`; questions need its desk, and without
+                `manager.store.workspace_path(session_id)`; questions need its channel, and without
                 one a run pauses where a person is needed.
             gates: Where the gates of agents' phases run; agents' work needs one.
             agents: Makes the agent that a session names, for `resume` and `retry`.

@@ -12,7 +12,7 @@ from attrs import define
 from agentforge_sessions.adapters.question_channel import QuestionSessionChannel
 from agentforge_sessions.harness import PersonAnswer, QuestionChannel
 from agentforge_sessions.questions import QuestionSessions, UserAnswer
-from tests.support.desks import COLOUR, MemoryDesk
+from tests.support.channels import COLOUR, MemoryChannel
 from tests.support.questions import build
 
 
@@ -27,7 +27,7 @@ class Line:
 @pytest.fixture(params=["memory", "question sessions"])
 def line(request: pytest.FixtureRequest, tmp_path: Path) -> Line:
     if request.param == "memory":
-        memory = MemoryDesk()
+        memory = MemoryChannel()
         return Line(memory, memory.answer)
     sessions = build(tmp_path / "questions")
 

@@ -101,7 +101,7 @@ CODES = {
         "harness.errors.BudgetExceeded",
         "harness.errors.HarnessError",
         "harness.errors.NoPhaseExecutor",
-        "harness.errors.NoQuestionDesk",
+        "harness.errors.NoQuestionChannel",
         "harness.errors.QuestionWaits",
         "harness.errors.SessionTooLarge",
         "harness.session_states.InvalidStateForPhaseAdvance",

@@ -12,7 +12,7 @@ from agentforge_sessions.adapters.question_channel import QuestionSessionChannel
 from agentforge_sessions.bootstrap import build_manager
 from agentforge_sessions.harness import (
     InvalidStateTransition,
-    NoQuestionDesk,
+    NoQuestionChannel,
     PersonAnswer,
     Question,
     QuestionAnswered,
@@ -23,24 +23,24 @@ from agentforge_sessions.harness import (
     SessionStore,
 )
 from agentforge_sessions.questions import InvalidQuestions, QuestionSessions, TooManySessions
+from tests.support.channels import COLOUR, MemoryChannel
 from tests.support.clock import FakeClock
-from tests.support.desks import COLOUR, MemoryDesk
 from tests.support.executors import FakeExecutor
 from tests.support.questions import build
 
 
-def lead(store: SessionStore, desk: object, clock: FakeClock) -> SessionManager:
-    return SessionManager(store, desk=desk, clock=clock)  # type: ignore[arg-type]
+def lead(store: SessionStore, channel: object, clock: FakeClock) -> SessionManager:
+    return SessionManager(store, channel=channel, clock=clock)  # type: ignore[arg-type]
 
 
 @pytest.fixture
-def desk() -> MemoryDesk:
-    return MemoryDesk()
+def channel() -> MemoryChannel:
+    return MemoryChannel()
 
 
 @pytest.fixture
-def manager(store: SessionStore, desk: MemoryDesk, clock: FakeClock) -> SessionManager:
-    manager = lead(store, desk, clock)
+def manager(store: SessionStore, channel: MemoryChannel, clock: FakeClock) -> SessionManager:
+    manager = lead(store, channel, clock)
     manager.create("spec", "clarify")
     return manager
 
@@ -50,31 +50,33 @@ def actions(manager: SessionManager) -> list[str]:
     return [entry.action for entry in manager.current_session.history]
 
 
-def another(manager: SessionManager, desk: MemoryDesk, clock: FakeClock) -> SessionManager:
+def another(manager: SessionManager, channel: MemoryChannel, clock: FakeClock) -> SessionManager:
     """Another worker, that loaded the session from disk."""
     assert manager.current_session is not None
-    other = lead(manager.store, desk, clock)
+    other = lead(manager.store, channel, clock)
     assert other.load(manager.current_session.session_id) is not None
     return other
 
 
 def test_the_id_is_in_the_history_on_disk_before_the_person_sees_the_question(
-    manager: SessionManager, desk: MemoryDesk, clock: FakeClock
+    manager: SessionManager, channel: MemoryChannel, clock: FakeClock
 ) -> None:
     seen = []
 
     def look(question_id: str) -> None:
-        entry = another(manager, desk, clock).current_session.history[-1]  # type: ignore[union-attr]
+        entry = another(manager, channel, clock).current_session.history[-1]  # type: ignore[union-attr]
         seen.append((entry.action, question_id in (entry.details or "")))
 
-    desk.before_put = look
+    channel.before_put = look
     with pytest.raises(QuestionWaits):
         manager.ask([COLOUR], timeout_s=0)
     assert seen == [("question_asked", True)]
 
 
-def test_an_answer_is_returned_and_recorded(manager: SessionManager, desk: MemoryDesk) -> None:
-    person = threading.Timer(0.05, desk.answer, ["q-1", "blue"])
+def test_an_answer_is_returned_and_recorded(
+    manager: SessionManager, channel: MemoryChannel
+) -> None:
+    person = threading.Timer(0.05, channel.answer, ["q-1", "blue"])
     person.start()
     reply = manager.ask([COLOUR])
     person.join()
@@ -87,23 +89,23 @@ def test_an_answer_is_returned_and_recorded(manager: SessionManager, desk: Memor
 
 
 def test_a_worker_that_died_left_the_question_and_the_next_one_finds_the_answer(
-    manager: SessionManager, desk: MemoryDesk, clock: FakeClock
+    manager: SessionManager, channel: MemoryChannel, clock: FakeClock
 ) -> None:
     with pytest.raises(QuestionWaits) as caught:
         manager.ask([COLOUR], timeout_s=0)
     assert caught.value.question_id == "q-1"
-    desk.answer("q-1", "red")
-    nxt = another(manager, desk, clock)
+    channel.answer("q-1", "red")
+    nxt = another(manager, channel, clock)
     assert nxt.ask([COLOUR]).answers[0].selected == ("red",)
-    assert desk.puts == 1
+    assert channel.puts == 1
     assert actions(nxt).count("question_asked") == 1
-    third = another(nxt, desk, clock)
+    third = another(nxt, channel, clock)
     assert third.ask([COLOUR]).text == "red"
     assert actions(third) == actions(nxt)
 
 
 def test_a_worker_that_died_before_the_question_was_put_left_its_id(
-    manager: SessionManager, desk: MemoryDesk, clock: FakeClock
+    manager: SessionManager, channel: MemoryChannel, clock: FakeClock
 ) -> None:
     class Killed(BaseException):
         pass
@@ -111,26 +113,26 @@ def test_a_worker_that_died_before_the_question_was_put_left_its_id(
     def die(_: str) -> None:
         raise Killed
 
-    desk.before_put = die
+    channel.before_put = die
     with pytest.raises(Killed):
         manager.ask([COLOUR])
-    desk.before_put = lambda _: None
-    nxt = another(manager, desk, clock)
+    channel.before_put = lambda _: None
+    nxt = another(manager, channel, clock)
     with pytest.raises(QuestionWaits):
         nxt.ask([COLOUR], timeout_s=0)
-    assert list(desk.questions) == ["q-1"]
+    assert list(channel.questions) == ["q-1"]
     assert actions(nxt) == ["session_created", "question_asked"]
 
 
 def test_a_session_may_be_paused_while_it_waits(
-    manager: SessionManager, desk: MemoryDesk, clock: FakeClock
+    manager: SessionManager, channel: MemoryChannel, clock: FakeClock
 ) -> None:
     with pytest.raises(QuestionWaits):
         manager.ask([COLOUR], pause=True, timeout_s=0)
     assert manager.current_session is not None
     assert manager.current_session.state is SessionState.PAUSED
-    nxt = another(manager, desk, clock)
-    desk.answer("q-1", "red")
+    nxt = another(manager, channel, clock)
+    channel.answer("q-1", "red")
     assert nxt.ask([COLOUR], pause=True).outcome == "answered"
     assert nxt.current_session is not None
     assert nxt.current_session.state is SessionState.ACTIVE
@@ -138,18 +140,18 @@ def test_a_session_may_be_paused_while_it_waits(
 
 
 def test_a_session_that_somebody_else_paused_stays_paused(
-    manager: SessionManager, desk: MemoryDesk, clock: FakeClock
+    manager: SessionManager, channel: MemoryChannel, clock: FakeClock
 ) -> None:
-    operator = another(manager, desk, clock)
-    person = threading.Timer(0.1, desk.answer, ["q-1", "red"])
+    operator = another(manager, channel, clock)
+    person = threading.Timer(0.1, channel.answer, ["q-1", "red"])
 
     def meanwhile() -> None:
-        desk.before_wait = lambda: None
+        channel.before_wait = lambda: None
         operator.reload()
         operator.pause("lunch")
         person.start()
 
-    desk.before_wait = meanwhile
+    channel.before_wait = meanwhile
     assert manager.ask([COLOUR]).outcome == "answered"
     person.join()
     assert manager.current_session is not None
@@ -160,35 +162,39 @@ def test_a_session_that_somebody_else_paused_stays_paused(
         manager.ask([COLOUR], key="again")
 
 
-def test_asking_the_same_again_takes_another_key(manager: SessionManager, desk: MemoryDesk) -> None:
-    desk.answer("q-1", "red")
-    desk.answer("q-2", "blue")
+def test_asking_the_same_again_takes_another_key(
+    manager: SessionManager, channel: MemoryChannel
+) -> None:
+    channel.answer("q-1", "red")
+    channel.answer("q-2", "blue")
     assert manager.ask([COLOUR]).text == "red"
     assert manager.ask([COLOUR]).text == "red"
     assert manager.ask([COLOUR], key="once more").text == "blue"
     assert manager.ask([COLOUR], key="once more").text == "blue"
-    assert desk.puts == 2
+    assert channel.puts == 2
     for bad in ("", " x", "a\nb", "x" * 201):
         with pytest.raises(ValueError, match="key"):
             manager.ask([COLOUR], key=bad)
 
 
-def test_another_phase_or_attempt_asks_anew(manager: SessionManager, desk: MemoryDesk) -> None:
+def test_another_phase_or_attempt_asks_anew(
+    manager: SessionManager, channel: MemoryChannel
+) -> None:
     for number, act in enumerate(
         [lambda: None, lambda: manager.retry_phase("x"), lambda: manager.advance_phase("draft")], 1
     ):
         act()
-        desk.answer(f"q-{number}", "red")
+        channel.answer(f"q-{number}", "red")
         assert manager.ask([COLOUR]).question_id == f"q-{number}"
 
 
 def test_a_reply_is_kept_when_its_question_is_long_gone(
-    manager: SessionManager, desk: MemoryDesk, clock: FakeClock
+    manager: SessionManager, channel: MemoryChannel, clock: FakeClock
 ) -> None:
-    desk.answer("q-1", "red")
+    channel.answer("q-1", "red")
     manager.ask([COLOUR])
-    desk.questions.clear()
-    reply = another(manager, desk, clock).ask([COLOUR])
+    channel.questions.clear()
+    reply = another(manager, channel, clock).ask([COLOUR])
     assert (reply.outcome, reply.text) == ("answered", "red")
     assert reply.answers == (PersonAnswer(question_index=0, selected=("red",)),)
 
@@ -200,72 +206,72 @@ def test_what_can_not_be_asked_leaves_nothing(manager: SessionManager) -> None:
 
 
 def test_what_else_was_saved_just_before_is_kept_and_the_question_asked(
-    manager: SessionManager, desk: MemoryDesk, clock: FakeClock
+    manager: SessionManager, channel: MemoryChannel, clock: FakeClock
 ) -> None:
-    another(manager, desk, clock).extend_budget(1000)
-    desk.answer("q-1", "red")
+    another(manager, channel, clock).extend_budget(1000)
+    channel.answer("q-1", "red")
     assert manager.ask([COLOUR]).text == "red"
     assert actions(manager)[1:] == ["budget_extended", "question_asked", "question_answered"]
 
 
 def test_nobody_is_asked_when_somebody_else_led_the_session_on_first(
-    manager: SessionManager, desk: MemoryDesk, clock: FakeClock
+    manager: SessionManager, channel: MemoryChannel, clock: FakeClock
 ) -> None:
-    another(manager, desk, clock).advance_phase("draft")
+    another(manager, channel, clock).advance_phase("draft")
     with pytest.raises(SessionConflict):
         manager.ask([COLOUR])
-    assert desk.puts == 0
+    assert channel.puts == 0
     assert actions(manager) == ["session_created"]
 
 
 def test_nobody_is_asked_when_somebody_paused_the_session_first(
-    manager: SessionManager, desk: MemoryDesk, clock: FakeClock
+    manager: SessionManager, channel: MemoryChannel, clock: FakeClock
 ) -> None:
-    another(manager, desk, clock).pause("lunch")
+    another(manager, channel, clock).pause("lunch")
     with pytest.raises(InvalidStateTransition):
         manager.ask([COLOUR])
-    assert desk.puts == 0
+    assert channel.puts == 0
 
 
 def test_two_workers_that_ask_the_same_ask_once(
-    manager: SessionManager, desk: MemoryDesk, clock: FakeClock
+    manager: SessionManager, channel: MemoryChannel, clock: FakeClock
 ) -> None:
-    faster = another(manager, desk, clock)
+    faster = another(manager, channel, clock)
     for one in (faster, manager):
         with pytest.raises(QuestionWaits):
             one.ask([COLOUR], timeout_s=0)
-    assert desk.puts == 1
+    assert channel.puts == 1
     assert actions(manager).count("question_asked") == 1
 
 
 def test_reply_that_another_worker_recorded_first_is_recorded_once(
-    manager: SessionManager, desk: MemoryDesk, clock: FakeClock
+    manager: SessionManager, channel: MemoryChannel, clock: FakeClock
 ) -> None:
-    other = another(manager, desk, clock)
+    other = another(manager, channel, clock)
 
     def meanwhile() -> None:
-        desk.before_wait = lambda: None
-        desk.answer("q-1", "red")
+        channel.before_wait = lambda: None
+        channel.answer("q-1", "red")
         other.reload()
         other.ask([COLOUR])
 
-    desk.before_wait = meanwhile
+    channel.before_wait = meanwhile
     assert manager.ask([COLOUR]).text == "red"
     assert actions(manager) == ["session_created", "question_asked", "question_answered"]
 
 
 def test_reply_is_kept_for_a_session_that_somebody_led_on_meanwhile_and_this_worker_stops(
-    manager: SessionManager, desk: MemoryDesk, clock: FakeClock
+    manager: SessionManager, channel: MemoryChannel, clock: FakeClock
 ) -> None:
-    other = another(manager, desk, clock)
+    other = another(manager, channel, clock)
 
     def meanwhile() -> None:
-        desk.before_wait = lambda: None
+        channel.before_wait = lambda: None
         other.reload()
         other.advance_phase("draft")
-        desk.answer("q-1", "red")
+        channel.answer("q-1", "red")
 
-    desk.before_wait = meanwhile
+    channel.before_wait = meanwhile
     with pytest.raises(SessionConflict):
         manager.ask([COLOUR])
     with pytest.raises(SessionConflict):
@@ -275,17 +281,17 @@ def test_reply_is_kept_for_a_session_that_somebody_led_on_meanwhile_and_this_wor
 
 
 def test_worker_that_waited_for_a_session_that_ended_meanwhile_stops(
-    manager: SessionManager, desk: MemoryDesk, clock: FakeClock
+    manager: SessionManager, channel: MemoryChannel, clock: FakeClock
 ) -> None:
-    other = another(manager, desk, clock)
+    other = another(manager, channel, clock)
 
     def meanwhile() -> None:
-        desk.before_wait = lambda: None
+        channel.before_wait = lambda: None
         other.reload()
         other.abort("enough")
-        desk.answer("q-1", "red")
+        channel.answer("q-1", "red")
 
-    desk.before_wait = meanwhile
+    channel.before_wait = meanwhile
     with pytest.raises(SessionConflict):
         manager.ask([COLOUR])
     other.reload()
@@ -293,22 +299,22 @@ def test_worker_that_waited_for_a_session_that_ended_meanwhile_stops(
 
 
 def test_phase_that_asked_while_somebody_led_the_session_on_is_not_recorded(
-    store: SessionStore, desk: MemoryDesk, clock: FakeClock
+    store: SessionStore, channel: MemoryChannel, clock: FakeClock
 ) -> None:
     def meanwhile() -> None:
-        desk.before_wait = lambda: None
-        other = another(manager, desk, clock)
+        channel.before_wait = lambda: None
+        other = another(manager, channel, clock)
         other.advance_phase("draft")
-        desk.answer("q-1", "red")
+        channel.answer("q-1", "red")
 
     def ask() -> None:
         with pytest.raises(SessionConflict):  # code in the sandbox may catch it and go on
             manager.ask([COLOUR])
 
     executor = FakeExecutor(during=ask)
-    manager = SessionManager(store, executor=executor, desk=desk, clock=clock)
+    manager = SessionManager(store, executor=executor, channel=channel, clock=clock)
     manager.create("spec", "clarify")
-    desk.before_wait = meanwhile
+    channel.before_wait = meanwhile
     with pytest.raises(SessionConflict):
         manager.run_phase("pass")
     manager.reload()
@@ -316,28 +322,28 @@ def test_phase_that_asked_while_somebody_led_the_session_on_is_not_recorded(
 
 
 def test_question_that_somebody_takes_away_is_abandoned_and_not_asked_again(
-    manager: SessionManager, desk: MemoryDesk, clock: FakeClock
+    manager: SessionManager, channel: MemoryChannel, clock: FakeClock
 ) -> None:
-    desk.after_put = desk.questions.clear
+    channel.after_put = channel.questions.clear
     reply = manager.ask([COLOUR])
     assert (reply.outcome, actions(manager)[-1]) == ("abandoned", "question_abandoned")
     assert "it is gone" in (reply.reason or "")
-    assert another(manager, desk, clock).ask([COLOUR]) == reply
-    assert desk.puts == 1
+    assert another(manager, channel, clock).ask([COLOUR]) == reply
+    assert channel.puts == 1
 
 
 def test_who_waits_is_told_the_id_when_the_person_can_see_the_question(
-    manager: SessionManager, desk: MemoryDesk
+    manager: SessionManager, channel: MemoryChannel
 ) -> None:
     told = []
-    desk.answer("q-1", "red")
-    manager.ask([COLOUR], on_waiting=lambda asked: told.append((asked, asked in desk.questions)))
+    channel.answer("q-1", "red")
+    manager.ask([COLOUR], on_waiting=lambda asked: told.append((asked, asked in channel.questions)))
     manager.ask([COLOUR], on_waiting=lambda asked: told.append((asked, False)))
     assert told == [("q-1", True)]
 
 
 def test_answers_come_back_from_the_history_to_the_letter(
-    manager: SessionManager, desk: MemoryDesk, clock: FakeClock
+    manager: SessionManager, channel: MemoryChannel, clock: FakeClock
 ) -> None:
     answers = (
         PersonAnswer(question_index=1, selected=("a", 'b"]'), text="two\nlines, key x"),
@@ -345,28 +351,28 @@ def test_answers_come_back_from_the_history_to_the_letter(
     )
     with pytest.raises(QuestionWaits):
         manager.ask([COLOUR, COLOUR], timeout_s=0)
-    desk.replies["q-1"] = QuestionAnswered(
+    channel.replies["q-1"] = QuestionAnswered(
         question_id="q-1", text="answers: []\nreason: none", answers=answers
     )
     manager.ask([COLOUR, COLOUR])
-    given = desk.replies.pop("q-1")
-    desk.questions.clear()
-    assert another(manager, desk, clock).ask([COLOUR, COLOUR]) == given
+    given = channel.replies.pop("q-1")
+    channel.questions.clear()
+    assert another(manager, channel, clock).ask([COLOUR, COLOUR]) == given
 
 
 def test_key_that_ends_like_another_names_its_own_question(
-    manager: SessionManager, desk: MemoryDesk
+    manager: SessionManager, channel: MemoryChannel
 ) -> None:
-    desk.answer("q-1", "red")
-    desk.answer("q-2", "blue")
+    channel.answer("q-1", "red")
+    channel.answer("q-2", "blue")
     assert manager.ask([COLOUR], key="a, key b").text == "red"
     assert manager.ask([COLOUR], key="b").text == "blue"
 
 
-def test_without_a_desk_nobody_can_be_asked(store: SessionStore) -> None:
+def test_without_a_channel_nobody_can_be_asked(store: SessionStore) -> None:
     manager = SessionManager(store)
     manager.create()
-    with pytest.raises(NoQuestionDesk):
+    with pytest.raises(NoQuestionChannel):
         manager.ask([COLOUR])
 
 
@@ -439,11 +445,11 @@ def test_the_built_manager_can_ask(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_asking_within_a_phase_does_not_stand_in_its_way(
-    store: SessionStore, desk: MemoryDesk, clock: FakeClock
+    store: SessionStore, channel: MemoryChannel, clock: FakeClock
 ) -> None:
     executor = FakeExecutor(during=lambda: manager.ask([COLOUR]))
-    manager = SessionManager(store, executor=executor, desk=desk, clock=clock)
+    manager = SessionManager(store, executor=executor, channel=channel, clock=clock)
     manager.create("spec", "clarify")
-    desk.answer("q-1", "red")
+    channel.answer("q-1", "red")
     assert manager.run_phase("pass").success
     assert actions(manager)[-3:] == ["question_asked", "question_answered", "phase_succeeded"]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from attrs import frozen
 from structlog.testing import capture_logs
+from tests.support.channels import COLOUR
 
 from agentforge_sessions.adapters.question_channel import (
     QuestionSessionChannel,
@@ -29,7 +30,6 @@ from agentforge_sessions.questions import (
 )
 from agentforge_sessions.questions.askers import ASKER_KILLED, asker_document, end_of, parse_asker
 from tests.support.clock import FakeClock
-from tests.support.desks import COLOUR
 from tests.support.questions import QUESTIONS, build
 
 
@@ -190,8 +190,8 @@ def test_the_asker_and_its_folder_stand_in_the_files(base: Path) -> None:
 
 @pytest.fixture
 def manager(tmp_path: Path, base: Path) -> SessionManager:
-    desk = QuestionSessionChannel(open_questions(base))
-    manager = SessionManager(SessionStore(tmp_path / "sessions"), desk=desk)
+    channel = QuestionSessionChannel(open_questions(base))
+    manager = SessionManager(SessionStore(tmp_path / "sessions"), channel=channel)
     manager.create("tdflow", "red")
     return manager
 
@@ -230,7 +230,7 @@ def test_a_session_that_ended_elsewhere_has_its_questions_ended_by_who_looks_nex
     question_id = ask(manager)
     session = manager.current_session
     assert session is not None
-    elsewhere = SessionManager(manager.store)  # it has no desk
+    elsewhere = SessionManager(manager.store)  # it has no channel
     elsewhere.load(session.session_id)
     elsewhere.abort("enough")
     assert status_of(base, question_id) is SessionStatus.PENDING

@@ -69,7 +69,7 @@ class Office(AgentGround):
     def worker(self, fs: object = None, **more: Any) -> WorkflowRunner:
         store = SessionStore(self.base)
         return WorkflowRunner(
-            SessionManager(store, desk=self.person, clock=self.clock),
+            SessionManager(store, channel=self.person, clock=self.clock),
             self.gates,
             lock_timeout_s=0,
             monotonic=self.look,

@@ -132,7 +132,7 @@ def make_scripts(base: Path) -> None:
 
 def make_asked(base: Path) -> None:
     """A person answered one question by hand, and the session is paused for another."""
-    manager = SessionManager(base, desk=Person(answer="red"), clock=Tick())
+    manager = SessionManager(base, channel=Person(answer="red"), clock=Tick())
     manager.create("hand", "paint", 1000, goal="Paint it.")
     manager.ask([COLOUR], key="one")
     manager = _manager(base, Person())
@@ -154,7 +154,7 @@ MAKERS: Final[dict[str, Callable[[Path], None]]] = {
 
 
 def _manager(base: Path, person: Person) -> SessionManager:
-    manager = SessionManager(base, desk=person, clock=Tick(now=LATER))
+    manager = SessionManager(base, channel=person, clock=Tick(now=LATER))
     (session_id,) = manager.store.list_sessions()
     manager.load(session_id)
     return manager

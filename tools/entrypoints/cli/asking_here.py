@@ -24,7 +24,7 @@ _POLL_S: Final = 0.2
 
 
 class TerminalPerson(QuestionSessionChannel):
-    """The desk of agents' sessions, where a terminal is at hand.
+    """The channel of agents' sessions, where a terminal is at hand.
 
     The questions are those of any question session: they wait in their directory, and can be
     answered or rejected there as well. The first saved answer counts. At the end of the

@@ -84,11 +84,11 @@ class Cli:
 
         return SessionStore(self.base)
 
-    def manager(self, desk: QuestionChannel | None = None) -> SessionManager:
-        """Return a manager without a session that can run no code, and asks through `desk` only."""
+    def manager(self, channel: QuestionChannel | None = None) -> SessionManager:
+        """Return a manager without a session that runs no code, and asks through `channel` only."""
         from ...harness import SessionManager
 
-        return SessionManager(self.store(), desk=desk, clock=self.outside.clock)
+        return SessionManager(self.store(), channel=channel, clock=self.outside.clock)
 
     def working_manager(self) -> SessionManager:
         """Return a manager without a session, that can run phases."""

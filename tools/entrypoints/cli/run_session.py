@@ -149,7 +149,7 @@ def _run_agent(cli: Cli, act: Act, *, wait: bool) -> None:
     def aside() -> AbstractContextManager[object]:
         return view.aside()
 
-    manager = cli.manager(_desk(cli, directory, aside))
+    manager = cli.manager(_channel(cli, directory, aside))
     view = run_view(manager, cli.output)
     view.questions_dir = None if directory is None else str(directory)
     runner = build_agent_runner(
@@ -170,7 +170,7 @@ def _questions_of(store: SessionStore) -> Path | None:
     return None if base in {DEFAULT_BASE_PATH, default_base()} else base.parent / "questions"
 
 
-def _desk(
+def _channel(
     cli: Cli, directory: Path | None, aside: Callable[[], AbstractContextManager[object]]
 ) -> QuestionSessionChannel:
     """Return the channel of agents' questions, which notifies the person of each.

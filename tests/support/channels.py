@@ -1,4 +1,4 @@
-"""A desk for questions to a person that is nothing but memory."""
+"""A channel for questions to a person that is nothing but memory."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ COLOUR = Question(prompt="Which colour?", title="Colour", options=["red", "blue"
 
 
 @define
-class MemoryDesk:
-    """A desk in memory: what other tests of the manager use."""
+class MemoryChannel:
+    """A channel in memory: what other tests of the manager use."""
 
     questions: dict[str, tuple[Question, ...]] = field(factory=dict)
     replies: dict[str, QuestionEnded] = field(factory=dict)
