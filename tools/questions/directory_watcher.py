@@ -32,6 +32,8 @@ _log = get_logger("agentforge.questions")
 
 OnChange = Callable[[], None]
 """Called after a change."""
+Start = Callable[[threading.Thread], None]
+"""Starts a thread, or raises `RuntimeError` where the system refuses one."""
 
 
 class Watcher(Protocol):
@@ -70,20 +72,25 @@ def _until_readable(descriptors: Sequence[int]) -> list[int]:
 class _InotifyThread:
     """An inotify instance with the thread that passes on its events, until nothing is watched."""
 
-    def __init__(self, wait: Callable[[Sequence[int]], list[int]]) -> None:
+    def __init__(self, wait: Callable[[Sequence[int]], list[int]], start: Start) -> None:
         self._wait = wait
         self._callbacks: dict[int, list[OnChange]] = {}
         self._lock = threading.Lock()
-        self._end_fd = os.eventfd(0, os.EFD_CLOEXEC)
+        self._inotify = Inotify()
         try:
-            self._inotify = Inotify()
-            try:
-                threading.Thread(target=self._run, name=THREAD_NAME, daemon=True).start()
-            except BaseException:
-                self._inotify.close()
-                raise
+            self._end_fd = os.eventfd(0, os.EFD_CLOEXEC)
         except BaseException:
-            os.close(self._end_fd)
+            self._inotify.close()
+            raise
+        try:
+            start(threading.Thread(target=self._run, name=THREAD_NAME, daemon=True))
+        except RuntimeError:  # it was refused
+            self.abandon()
+            raise
+        except BaseException:
+            # A signal's exception while we waited for its first step: it runs, and closes its
+            # descriptors. Closed here as well, their numbers would be other files' by then.
+            self.end()
             raise
 
     def add(self, path: str, on_change: OnChange) -> int:
@@ -107,7 +114,7 @@ class _InotifyThread:
         os.eventfd_write(self._end_fd, 1)
 
     def abandon(self) -> None:
-        """Close the copies that a forked child has, whose parent goes on using its own."""
+        """Close the descriptors where no thread does: it never ran, or only in a fork's parent."""
         self._inotify.close()
         os.close(self._end_fd)
 
@@ -137,13 +144,20 @@ class InotifyWatcher:
     child starts with nothing watched.
     """
 
-    def __init__(self, *, wait: Callable[[Sequence[int]], list[int]] = _until_readable) -> None:
+    def __init__(
+        self,
+        *,
+        wait: Callable[[Sequence[int]], list[int]] = _until_readable,
+        start: Start = threading.Thread.start,
+    ) -> None:
         """Make a watcher; nothing is watched yet.
 
         Args:
             wait: Sleeps until one of some descriptors can be read, and returns which.
+            start: Starts the thread.
         """
         self._wait = wait
+        self._start = start
         self._thread: _InotifyThread | None = None
         self._complained = False
         self._begin_anew()
@@ -174,7 +188,7 @@ class InotifyWatcher:
         with self._lock:
             try:
                 if self._thread is None:
-                    self._thread = _InotifyThread(self._wait)
+                    self._thread = _InotifyThread(self._wait, self._start)
                 watch = self._thread.add(str(path), on_change)
             except (OSError, RuntimeError) as error:  # a thread may be refused, too
                 self._complain(path, error)

@@ -144,14 +144,11 @@ def test_a_directory_that_can_not_be_watched_leaves_the_look_of_the_wait(tmp_pat
         ears.hears()
 
 
-def test_a_thread_that_is_refused_is_logged_once_and_hinders_nobody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_thread_that_is_refused_is_logged_once_and_hinders_nobody(tmp_path: Path) -> None:
     def refuse(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(threading.Thread, "start", refuse)
-    watcher = InotifyWatcher()
+    watcher = InotifyWatcher(start=refuse)
     descriptors = len(os.listdir("/proc/self/fd"))
     with capture_logs() as logs:
         for _ in range(3):
@@ -159,6 +156,30 @@ def test_a_thread_that_is_refused_is_logged_once_and_hinders_nobody(
                 pass
     assert [one["event"] for one in logs] == ["questions.not_watched"]
     assert len(os.listdir("/proc/self/fd")) <= descriptors
+
+
+def test_a_signal_while_the_thread_starts_closes_no_file_of_others(tmp_path: Path) -> None:
+    threads = []
+    go_on = threading.Event()
+
+    def interrupted(thread: threading.Thread) -> None:
+        thread.start()
+        threads.append(thread)
+        raise KeyboardInterrupt
+
+    def wait(descriptors: Sequence[int]) -> list[int]:
+        go_on.wait(PATIENCE_S)
+        return _until_readable(descriptors)
+
+    watcher = InotifyWatcher(wait=wait, start=interrupted)
+    with pytest.raises(KeyboardInterrupt), watcher.watching(tmp_path, lambda: None):
+        pass
+    others = [os.open(tmp_path, os.O_RDONLY) for _ in range(8)]  # with numbers that are free now
+    go_on.set()
+    threads[0].join(PATIENCE_S)
+    assert not threads[0].is_alive()
+    for fd in others:
+        os.close(fd)
 
 
 def test_a_forked_child_starts_with_nobody_to_tell(tmp_path: Path) -> None:
