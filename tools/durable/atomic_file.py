@@ -1,10 +1,10 @@
 """One file, replaced as a whole or not at all.
 
 The new content is built in a temporary file beside the old one, `.{name}.new-{random}.tmp`. What a
-killed writer left of that form is removed by the next replacement of the same file that succeeds:
-all that is older than the new content where the caller holds a lock, so that no other writer can be
-alive, and what is `LEFTOVER_AGE_S` older where there is none. Making, naming, putting back and
-sweeping temporary files are one protocol, and so one module.
+killed writer left of that form is removed by the next replacement of the same file, before its
+rename: all that is older than the new content where the caller holds a lock, so that no other
+writer can be alive, and what is `LEFTOVER_AGE_S` older where there is none. Making, naming, putting
+back and sweeping temporary files are one protocol, and so one module.
 """
 
 from __future__ import annotations
@@ -185,6 +185,7 @@ class AtomicFileWriter:
                 operation = "verify"
                 self._compare(b"".join(self._written))
             self._previous.hold(directory_fd)
+            self._sweep()  # before the rename: where the new content is, no leftover is any more
             operation = "rename"
             fs.rename(self._temporary, self._name, src_dir_fd=directory_fd, dst_dir_fd=directory_fd)
         except BaseException as error:
@@ -192,32 +193,32 @@ class AtomicFileWriter:
             if isinstance(error, OSError):
                 raise self._refused(operation, error) from error
             raise
-        left = self._leftovers()  # before the sync, which then writes the time of this reading too
         try:
             fs.fsync(directory_fd)
         except OSError as error:
             visible = not self._previous.put_back(directory_fd, self._token)
             raise self._refused("fsync of the directory", error, visible=visible) from error
-        if left:
-            self._sweep(left)
 
     def _leftovers(self) -> list[str]:
         """Return what looks like a killed writer's, its age aside."""
-        name, also_swept = self._name, self._also_swept
+        name, also_swept, ours = self._name, self._also_swept, (self._name, self._temporary)
         try:
             return [
                 entry
                 for entry in self._fs.listdir(self._directory_fd)
-                if entry != name and (entry in also_swept or is_temporary(entry, name))
+                if entry not in ours and (entry in also_swept or is_temporary(entry, name))
             ]
         except OSError:
             return []
 
-    def _sweep(self, left: list[str]) -> None:
-        """Remove what is old enough of the leftovers; what resists stays for the next time."""
+    def _sweep(self) -> None:
+        """Remove the leftovers that are old enough; what resists stays for the next time."""
         fs, directory_fd = self._fs, self._directory_fd
+        left = self._leftovers()
+        if not left:
+            return
         with suppress(OSError):
-            until = fs.stat(self._name, dir_fd=directory_fd).st_mtime - self._leftover_age_s
+            until = fs.stat(self._temporary, dir_fd=directory_fd).st_mtime - self._leftover_age_s
             for entry in left:
                 with suppress(OSError):
                     found = fs.stat(entry, dir_fd=directory_fd)

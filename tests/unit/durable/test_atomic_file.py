@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ def path(tmp_path: Path) -> Path:
     return made
 
 
-def write(path: Path, fs: FaultyFileSystem | None = None, **how: object) -> None:
+def write(path: Path, fs: OsFileSystem | FaultyFileSystem | None = None, **how: object) -> None:
     with AtomicFileWriter(path, fs=fs, **how) as file:  # type: ignore[arg-type]
         assert file.write(b"one ") == 4
         assert file.write("zwö") == 4
@@ -151,6 +152,22 @@ def test_temporary_names_are_not_foreseeable(path: Path) -> None:
     assert all(is_temporary(os.path.basename(name), "file") for name in opened)
 
 
+def test_where_the_new_content_is_no_leftover_is_any_more(path: Path) -> None:
+    old = path.parent / ".file.new-0011223344556677.tmp"
+    old.write_text("half")
+    os.utime(old, (0, 0))
+
+    class KilledAfterItsRename(OsFileSystem):
+        def rename(self, source: str, target: str, **directories: Any) -> None:
+            super().rename(source, target, **directories)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write(path, KilledAfterItsRename())
+    assert path.read_bytes() == WRITTEN
+    assert not old.exists()
+
+
 def test_leftovers_of_killed_writers_go_by_name_and_age_and_nothing_else(path: Path) -> None:
     directory = path.parent
     old, young = ".file.new-0011223344556677.tmp", ".file.new-8899aabbccddeeff.tmp"
@@ -164,10 +181,10 @@ def test_leftovers_of_killed_writers_go_by_name_and_age_and_nothing_else(path: P
     os.utime(directory / young)
     (directory / ".file.new-directory1.tmp").mkdir()
 
-    fs = FaultyFileSystem(plan=nth_of("rename", 0, errno.EIO))
+    fs = FaultyFileSystem(plan=nth_of("fsync", 0, errno.EIO))
     with pytest.raises(WriteError):
         write(path, fs)
-    assert (directory / old).exists(), "only a successful save sweeps"
+    assert (directory / old).exists(), "only a writer whose content is on disk sweeps"
 
     write(path)
     left = sorted([young, *others, ".file.new-directory1.tmp", "file"])
