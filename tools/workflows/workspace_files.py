@@ -99,19 +99,19 @@ class WorkspaceFiles:
         """
         found: dict[str, bytes] = {}
         size = 0
-        here = self.root
+        names: tuple[str, ...] = ()
         try:
             for entry in walk_tree(self.fs, self.fd, enter=_is_entered):
-                here = self.root.joinpath(*entry.names[:-1])
+                names = entry.names
                 data = None if entry.is_directory or _is_skipped(entry) else _read(self.fs, entry)
                 if data is None:
                     continue
                 size += len(data)
-                found["/".join(entry.names)] = data
+                found["/".join(names)] = data
                 if len(found) > MAX_FILES or size > MAX_BYTES:
                     raise WorkspaceTooLarge(self.root)
         except OSError as error:
-            raise ReadError(path=here, cause=error) from error
+            raise ReadError(path=self.root.joinpath(*names[:-1]), cause=error) from error
         return dict(sorted(found.items()))
 
     def place(self, inputs: Iterable[Input]) -> None:
