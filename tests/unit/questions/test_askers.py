@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from attrs import frozen
 from structlog.testing import capture_logs
-from tests.support.channels import COLOUR
 
 from agentforge_sessions.adapters.question_channel import (
     QuestionSessionChannel,
@@ -29,6 +28,7 @@ from agentforge_sessions.questions import (
     wire,
 )
 from agentforge_sessions.questions.askers import ASKER_KILLED, asker_document, end_of, parse_asker
+from tests.support.channels import COLOUR
 from tests.support.clock import FakeClock
 from tests.support.questions import QUESTIONS, build
 

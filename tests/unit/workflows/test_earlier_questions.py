@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.support.channels import COLOUR
 
 from agentforge_sessions.adapters.question_channel import QuestionSessionChannel
 from agentforge_sessions.harness import (
@@ -21,6 +20,7 @@ from agentforge_sessions.questions import QuestionSessions
 from agentforge_sessions.workflows import RunOutcome
 from agentforge_sessions.workflows.agents import AgentUnavailable
 from tests.support.agents import GOOD, AgentGround, ScriptedAgent
+from tests.support.channels import COLOUR
 
 RECORDED = Path(__file__).resolve().parents[2] / "recorded" / "earlier_questions"
 WAITING = "1da7a45e-ca3d-44e1-af57-bc7e2b6e1119"
