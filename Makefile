@@ -69,9 +69,11 @@ terminal-bench: $(VENV)/.dev-ready  ## measure what a thousand waiting questions
 soak: $(VENV)/.dev-ready  ## run the crash, attack and property campaigns in full
 	$(BIN)/agentforge setup
 	AGENTFORGE_SOAK=1 $(PYTEST) --numprocesses $(WORKERS) --timeout 3600 \
-		tests/crash tests/property tests/security tests/faults tests/corpus \
-		tests/contract/sandbox/test_restoring.py tests/e2e/mcp_server tests/e2e/gates \
-		tests/e2e/test_example_scripts.py tests/real_work
+		tests/crash tests/property tests/security tests/faults tests/corpus tests/real_work \
+		tests/contract/sandbox tests/e2e/mcp_server tests/e2e/gates tests/e2e/cli \
+		tests/e2e/test_example_scripts.py tests/e2e/test_embedding_document.py \
+		tests/unit/sandbox/test_process_exit.py tests/unit/harness/test_session_format.py \
+		tests/unit/workflows/test_workflow_document.py
 
 check: lint types imports test  ## everything that must hold before a change lands
 

@@ -102,7 +102,7 @@ class Ours(Driver):
 
         structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
         from agentforge_sessions import sandbox
-        from agentforge_sessions.sandbox.session_metadata import touch_session_metadata
+        from agentforge_sessions.sandbox.session_metadata_file import touch_session_metadata
 
         if Path(sandbox.__file__).resolve().parents[2] != self.root.resolve():
             raise RuntimeError("agentforge_sessions.sandbox is another tree's")

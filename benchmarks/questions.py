@@ -40,15 +40,15 @@ from agentforge_sessions.questions import (
     QuestionSessions,
     UserAnswer,
 )
-from agentforge_sessions.questions.watching import NoWatcher
+from agentforge_sessions.questions.directory_watcher import NoWatcher
 from benchmarks.measure import Timed
 
 TARGET_P50_MS = 10.0
 TARGET_P99_MS = 40.0
 TARGET_WAKES_PER_S = 6.0
 """One look every 200 ms, and room for what the interpreter itself does."""
-TOLD = "told, blocking"
-TOLD_ASYNC = "told, async"
+WATCHED = "watched, blocking"
+WATCHED_ASYNC = "watched, async"
 POLLER = "200 ms poller"
 PAUSE_S = (0.03, 0.25)
 QUIET_S = 10.0
@@ -79,7 +79,7 @@ def _wait(base: str, kind: str, pipe: Connection) -> None:
     sessions = QuestionSessions(base, watcher=NoWatcher() if kind == POLLER else None)
     while (session_id := pipe.recv()) is not None:
         pipe.send("waiting")
-        if kind == TOLD_ASYNC:
+        if kind == WATCHED_ASYNC:
             awake = anyio.run(_wait_async, sessions, session_id)
         else:
             sessions.wait_for_answers(session_id)
@@ -139,7 +139,7 @@ def measure(
     rng = random.Random(1)
     pipes: dict[str, Connection] = {}
     processes = []
-    results = {name: Timed() for name in (TOLD, TOLD_ASYNC, POLLER)}
+    results = {name: Timed() for name in (WATCHED, WATCHED_ASYNC, POLLER)}
     try:
         for name in results:
             ours, theirs = context.Pipe()

@@ -23,11 +23,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agentforge_sessions.harness import PhaseResult, SessionManager, SessionStore
-from agentforge_sessions.workflows import AgentRunner, AgentWork, SilentAgentObserver
-from agentforge_sessions.workflows.agent_workflow import AgentPhase, AgentWorkflow, FileGroup, Gate
+from agentforge_sessions.workflows import AgentWork, SilentObserver, WorkflowRunner
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest, TokenUsage
 from agentforge_sessions.workflows.gate_port import GateExecution
-from agentforge_sessions.workflows.gates import Verdict
+from agentforge_sessions.workflows.verdict import Verdict
+from agentforge_sessions.workflows.workflow import FileGroup, Gate, Phase, Workflow
 from benchmarks.measure import Row, Timed, row, table
 from benchmarks.references import RawWriter
 
@@ -38,7 +38,7 @@ KEPT = (14_000, 16_000, 11_000, 4_000, 1_500, 6_000)
 """About what a phase writes: prompt, answer, file, verdict, and the session's file twice."""
 
 
-class Stopwatch(SilentAgentObserver):
+class Stopwatch(SilentObserver):
     """Takes the time of each phase, less what the agent and the gate took."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Stopwatch(SilentAgentObserver):
         self._begun: float | None = None
 
     def phase_started(
-        self, phase: AgentPhase, *, attempt: int, round_number: int, position: int, total: int
+        self, phase: Phase, *, attempt: int, round_number: int, position: int, total: int
     ) -> None:
         """The phase before ends where this one begins, so that going on is in it."""
         del phase, attempt, round_number, position, total
@@ -56,9 +56,9 @@ class Stopwatch(SilentAgentObserver):
             self.samples.append(now - self._begun - self.outside)
         self._begun, self.outside = now, 0.0
 
-    def phase_finished(self, phase: AgentPhase, verdict: Verdict) -> None:
+    def phase_finished(self, phase: Phase, verdict: Verdict, result: PhaseResult | None) -> None:
         """Nothing: what follows belongs to the phase too."""
-        del phase
+        del phase, result
         assert verdict.passed
 
 
@@ -103,14 +103,14 @@ class Gates:
         return GateExecution(result=PhaseResult(success=True, exit_code=0))
 
 
-WORKFLOW = AgentWorkflow(
+WORKFLOW = Workflow(
     name="bench",
     workflow_type="bench",
     role="You are quick.",
     token_budget=10_000_000,
     groups=[FileGroup(name="work", paths=["work/"])],
     phases=[
-        AgentPhase(
+        Phase(
             name=f"phase-{number}",
             mode="work",
             prompt="Write a file.",
@@ -130,7 +130,7 @@ def measure_phases(directory: Path, *, files: int, rounds: int) -> tuple[Timed, 
         shutil.rmtree(base, ignore_errors=True)
         watch = Stopwatch()
         manager = SessionManager(SessionStore(base))
-        runner = AgentRunner(manager, Gates(watch), observer=watch)
+        runner = WorkflowRunner(manager, Gates(watch), observer=watch)
         inputs = _inputs(files)
         work = AgentWork(workflow=WORKFLOW, name="bench", inputs=inputs)
         outcome = runner.start(work, Agent(watch))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -20,6 +21,10 @@ from tests.support.filesystem import FaultyFileSystem
 from tests.support.soak import SOAKING
 
 gc.set_threshold(100_000, 50, 100)  # what is collected stays; looking through it all costs seconds
+
+if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+    # Under nohup, what tests start would ignore it too, and tests that send it would wait for ever.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "agentforge-hypothesis")
 hypothesis.settings.register_profile(
@@ -46,8 +51,9 @@ _CAMPAIGNS = tuple(
 _LONG = tuple(
     _HERE / name
     for name in (
-        *("e2e", "contract/sandbox", "real_work", "unit/terminal", "crash", "property"),
-        *("security", "faults", "unit/workflows"),
+        *("e2e", "contract/sandbox", "contract/harness", "real_work", "crash", "property"),
+        *("corpus", "security", "faults", "unit/agents", "unit/cli", "unit/mcp_server"),
+        *("unit/questions", "unit/sandbox", "unit/terminal", "unit/workflows"),
     )
 )
 
@@ -79,7 +85,7 @@ def _is_below(path: Path, places: tuple[Path, ...]) -> bool:
 
 def pytest_sessionfinish() -> None:
     """Close the interpreters opened ahead before pytest takes its fault handlers away."""
-    pool = sys.modules.get("agentforge_sessions.sandbox.interpreter_pool")
+    pool = sys.modules.get("agentforge_sessions.sandbox.process_pool")
     if pool is not None:
         pool.close_pool()
 

@@ -160,7 +160,7 @@ class _EventLogger:
 
 
 def _unheard(*_: object, **__: object) -> None:
-    """Tell nobody of an event."""
+    """Drop an event."""
 
 
 def _merge_bound_fields(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

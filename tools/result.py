@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, Literal, ParamSpec, TypeVar
 
@@ -78,13 +78,5 @@ def attempt(call: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> Succ
     """
     try:
         return Success(call(*args, **kwargs))
-    except AgentForgeError as error:
-        return Failure(error)
-
-
-async def attempt_async(call: Awaitable[_T]) -> Success[_T] | Failure:
-    """Await `call`, and return its value or the library's error that it raised, as `attempt`."""
-    try:
-        return Success(await call)
     except AgentForgeError as error:
         return Failure(error)

@@ -1,30 +1,46 @@
-"""YAML as nodes that know their line, with every fault collected instead of the first one raised.
+"""The one reader of YAML: text to nodes that know their line, and typed fields out of nodes.
 
-Only what a workflow needs is taken: one document of mappings, lists and scalars. Anchors, aliases,
-tags, keys that stand twice and keys that are no text are faults; reading goes on behind them.
+Strict: one document of mappings, lists and scalars; anchors, aliases, tags, keys that stand twice
+and keys that are no text are faults. Everything that is wrong is collected, instead of the first
+fault raised. Bounded: however large and hostile a text, reading stops soon after it has shown that
+it is not what was expected.
+
+The module is longer than most: what is read and what is wrong with it are reported in the same
+words for every file.
 """
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Collection
-from typing import Final, TypeVar
+from collections.abc import Mapping as MappingType
+from functools import cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import yaml
 from attrs import field, frozen
+
+if TYPE_CHECKING:
+    import yaml
 
 MAX_FAULTS: Final = 100
 """After so many faults reading stops."""
 _MAX_DEPTH: Final = 8
+_BLANK_LINES: Final = "\n" * (1 << 20)
+"""More than a person writes; libyaml takes a second for thirty times as many."""
 _STR: Final = "tag:yaml.org,2002:str"
-_NULL: Final = "tag:yaml.org,2002:null"
+_NULL_RE: Final = re.compile(r"~|null|Null|NULL|")
 _INT_RE: Final = re.compile(r"[-+]?(?:0|[1-9][0-9_]{0,24})")
 _FLOAT_RE: Final = re.compile(
     r"[-+]?(?:[0-9][0-9_]{0,24})(?:\.[0-9]{0,24})?(?:[eE][-+]?[0-9]{1,3})?"
 )
+_LONG: Final = 1000
+_LONG_NUMBER_RE: Final = re.compile(
+    # Possessive: the library's own expressions take seconds for megabytes of digits.
+    r"[-+]?[0-9][0-9_]*+(?::[0-5]?[0-9])*+(?:\.[0-9_]*+)?"
+)
+_NO_CALLS: Final[MappingType[str, Any]] = MappingProxyType({})
 _SURROGATE_RE: Final = re.compile("[\ud800-\udfff]")
-
 
 _T = TypeVar("_T")
 
@@ -40,11 +56,7 @@ class Faults:
     _found: list[tuple[int, str]] = field(factory=list)
 
     def add(self, line: int, text: str) -> None:
-        """Remember a fault.
-
-        Args:
-            line: Its line, from 1; 0 if it has none.
-            text: What is wrong.
+        """Remember a fault on a line, counted from 1; 0 if it is on none.
 
         Raises:
             TooManyFaults: There are enough of them now.
@@ -67,15 +79,23 @@ class Scalar:
 
     Attributes:
         text: The value as text.
-        kind: The YAML 1.1 tag that it resolves to.
         quoted: Whether it is quoted or a block, and so text whatever it looks like.
         line: Where it begins, from 1.
     """
 
     text: str
-    kind: str
     quoted: bool
     line: int
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is text to PyYAML, as to most readers of YAML 1.1."""
+        return self.quoted or _is_text(self.text)
+
+    @property
+    def is_null(self) -> bool:
+        """Whether it is null."""
+        return not self.quoted and _NULL_RE.fullmatch(self.text) is not None
 
 
 @frozen(eq=False)
@@ -95,15 +115,15 @@ class Mapping:
 
 @frozen(eq=False)
 class Sequence:
-    """A list."""
+    """A list: its nodes, or what `on_item` made of them."""
 
-    items: list[Node]
+    items: list[Any]
     line: int
 
 
 @frozen(eq=False)
 class Refused:
-    """Something whose fault is told already."""
+    """Something whose fault is reported already."""
 
     line: int
 
@@ -111,37 +131,21 @@ class Refused:
 Node = Scalar | Mapping | Sequence | Refused
 
 
-def parse(
-    text: str, faults: Faults, *, what: str = "workflow", max_depth: int = _MAX_DEPTH
-) -> Node | None:
-    """Turn text into nodes.
+@cache
+def _resolvers() -> MappingType[str | None, Any]:
+    import yaml
 
-    Args:
-        text: One YAML document.
-        faults: Takes what is wrong.
-        what: What the document is, for messages.
-        max_depth: How deep it may be nested.
+    return yaml.SafeLoader.yaml_implicit_resolvers
 
-    Returns:
-        The document's root; None, and a fault, if it is no YAML or empty.
 
-    Raises:
-        TooManyFaults: There are too many faults to go on.
-    """
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
-    try:
-        return _Composer(loader, faults, what, max_depth).document()
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        faults.add(
-            mark.line + 1 if mark is not None else 0,
-            f"it is not YAML: {error.problem or error.context}",
-        )
-    except yaml.YAMLError as error:
-        faults.add(0, f"it is not YAML: {' '.join(str(error).split())}")
-    finally:
-        loader.dispose()
-    return None
+def _is_text(plain: str) -> bool:
+    if len(plain) > _LONG:
+        return _LONG_NUMBER_RE.fullmatch(plain) is None
+    resolvers = _resolvers()
+    for tag, pattern in (*resolvers.get(plain[:1], ()), *resolvers.get(None, ())):
+        if pattern.match(plain):
+            return bool(tag == _STR)
+    return True
 
 
 def read_document(
@@ -151,6 +155,9 @@ def read_document(
     *,
     what: str = "workflow",
     max_depth: int = _MAX_DEPTH,
+    max_width: int | None = None,
+    on_field: MappingType[str, Callable[[Node], object]] = {},  # never changed
+    on_item: MappingType[str, Callable[[int, Node], object]] = {},
 ) -> _T | None:
     """Read a document of fields.
 
@@ -160,95 +167,147 @@ def read_document(
         make: Makes the value that is meant of the document's fields.
         what: What the document is, for messages.
         max_depth: How deep it may be nested.
+        max_width: How many fields or items a mapping or list may have; None bounds none.
+        on_field: Called with the value of a field of the document itself, by its name, as soon as
+            it is read.
+        on_item: Called with each item of a list that is a field of the document itself, by the
+            field's name, and with the item's index, as soon as it is read; the list has what it
+            returns in the item's place. Such a list may be of any length.
 
     Returns:
         What was made; None, and a fault, if the document has no fields or too much is wrong.
     """
+    blank = text.find(_BLANK_LINES)
+    if blank >= 0:
+        line = text.count("\n", 0, blank) + 2
+        faults.add(line, f"more than {len(_BLANK_LINES) - 1:,} blank lines in a row")
+        return None
+    import yaml  # takes long to load, and files that are as we write them need none of it
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+    composer = _Composer(
+        yaml, loader.get_event, faults, what, max_depth, max_width, on_field, on_item
+    )
     try:
-        root = parse(text, faults, what=what, max_depth=max_depth)
+        root = composer.document()
         if isinstance(root, Mapping):
             return make(root)
         if root is not None and not isinstance(root, Refused):
             faults.add(root.line, f"expected the keys of a {what}, found {describe(root)}")
     except TooManyFaults:
         pass  # they say enough
+    except yaml.YAMLError as error:
+        _add_syntax_fault(faults, error)
+    finally:
+        loader.dispose()
     return None
 
 
-class _Composer:
-    """Builds nodes from events."""
+def _add_syntax_fault(faults: Faults, error: yaml.YAMLError) -> None:
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    problem = getattr(error, "problem", None) or getattr(error, "context", None)
+    told = problem or " ".join(str(error).split())
+    faults.add(0 if mark is None else mark.line + 1, f"it is not YAML: {told}")
 
-    def __init__(self, loader: yaml.SafeLoader, faults: Faults, what: str, max_depth: int) -> None:
-        self._next: Callable[[], yaml.Event] = loader.get_event
-        self._resolve: Callable[[type[yaml.Node], str, tuple[bool, bool]], str] = loader.resolve
-        self._faults = faults
-        self._what = what
-        self._max_depth = max_depth
+
+@frozen
+class _Composer:
+    """Builds nodes from libyaml's events; the parameters are those of `read_document`."""
+
+    _yaml: Any
+    _next: Callable[[], yaml.Event]
+    _faults: Faults
+    _what: str
+    _max_depth: int
+    _max_width: int | None
+    _on_field: MappingType[str, Callable[[Node], object]]
+    _on_item: MappingType[str, Callable[[int, Node], object]]
 
     def document(self) -> Node | None:
         self._next()  # the beginning of the stream
         event = self._next()
-        if isinstance(event, yaml.StreamEndEvent):
+        if isinstance(event, self._yaml.StreamEndEvent):
             self._faults.add(0, "it is empty")
             return None
-        root = self._node(self._next(), depth=1)
+        root = self._node(self._next(), 1)
         self._next()  # the end of the document
         after = self._next()
-        if not isinstance(after, yaml.StreamEndEvent):
+        if not isinstance(after, self._yaml.StreamEndEvent):
             self._faults.add(_line(after), f"a second document begins; a {self._what} is one")
         return root
 
-    def _node(self, event: yaml.Event, *, depth: int) -> Node:
+    def _node(
+        self, event: yaml.Event, depth: int, judge: Callable[[int, Node], object] | None = None
+    ) -> Node:
         line = _line(event)
-        if isinstance(event, yaml.AliasEvent):
+        if isinstance(event, self._yaml.AliasEvent):
             self._faults.add(line, f"an alias (*{_short(str(event.anchor))}); spell it out instead")
             return Refused(line)
         if depth > self._max_depth:
             self._faults.add(line, f"nested deeper than a {self._what} ever is")
             raise TooManyFaults
-        if getattr(event, "anchor", None) is not None:
+        anchor, tag = event.anchor, event.tag  # type: ignore[attr-defined]  # all others have both
+        if anchor is not None:
             self._faults.add(line, "an anchor (&); spell things out where they are needed")
-        tag = getattr(event, "tag", None)
         if tag is not None:
             self._faults.add(line, f"a tag ({_short(str(tag))}); a {self._what} has none")
-        if isinstance(event, yaml.ScalarEvent):
+        if isinstance(event, self._yaml.ScalarEvent):
             return self._scalar(event, line)
-        if isinstance(event, yaml.MappingStartEvent):
+        if isinstance(event, self._yaml.MappingStartEvent):
             return self._mapping(line, depth)
-        items = []
-        while not isinstance(inner := self._next(), yaml.SequenceEndEvent):
-            items.append(self._node(inner, depth=depth + 1))
-        return Sequence(items, line)
+        return self._sequence(line, depth, judge)
 
     def _scalar(self, event: yaml.ScalarEvent, line: int) -> Node:
+        text = event.value
         if event.tag is not None:
             return Refused(line)
-        if _SURROGATE_RE.search(event.value):
+        if not text.isascii() and _SURROGATE_RE.search(text):
             self._faults.add(line, "a lone surrogate, which no file can hold as UTF-8")
             return Refused(line)
-        plain = event.implicit[0]
-        kind = self._resolve(yaml.ScalarNode, event.value, (True, False)) if plain else _STR
-        return Scalar(event.value, kind, not plain, line)
+        return Scalar(text, not event.implicit[0], line)
+
+    def _sequence(
+        self, line: int, depth: int, judge: Callable[[int, Node], object] | None
+    ) -> Sequence:
+        items: list[Any] = []
+        while not isinstance(event := self._next(), self._yaml.SequenceEndEvent):
+            node = self._node(event, depth + 1)
+            if judge is None:
+                self._check_width(len(items), node)
+                items.append(node)
+            else:
+                items.append(judge(len(items), node))
+        return Sequence(items, line)
+
+    def _check_width(self, count: int, node: Node) -> None:
+        if self._max_width is not None and count >= self._max_width:
+            told = f"more than {self._max_width:,} fields or items; a {self._what} has fewer"
+            self._faults.add(node.line, told)
+            raise TooManyFaults
 
     def _mapping(self, line: int, depth: int) -> Mapping:
         fields: dict[str, Node] = {}
         key_lines: dict[str, int] = {}
-        while not isinstance(event := self._next(), yaml.MappingEndEvent):
-            key = self._node(event, depth=depth + 1)
-            value = self._node(self._next(), depth=depth + 1)
-            if isinstance(key, Refused):
-                continue
-            if not isinstance(key, Scalar):
-                self._faults.add(key.line, "a key that is no text")
-            elif key.text in fields:
+        while not isinstance(event := self._next(), self._yaml.MappingEndEvent):
+            key = self._node(event, depth + 1)
+            name = key.text if isinstance(key, Scalar) else None
+            outer = depth == 1 and name is not None and name not in fields
+            judge = self._on_item.get(name) if outer and name is not None else None
+            value = self._node(self._next(), depth + 1, judge)
+            if name is None:
+                if not isinstance(key, Refused):
+                    self._faults.add(key.line, "a key that is no text")
+            elif name in fields:
                 self._faults.add(
                     key.line,
-                    f"the key {_short(key.text)!r} stands twice "
-                    f"(first on line {key_lines[key.text]})",
+                    f"the key {_short(name)!r} stands twice (first on line {key_lines[name]})",
                 )
             else:
-                fields[key.text] = value
-                key_lines[key.text] = key.line
+                self._check_width(len(fields), key)
+                fields[name] = value
+                key_lines[name] = key.line
+                if depth == 1 and name in self._on_field:
+                    self._on_field[name](value)
         return Mapping(fields, key_lines, line)
 
 
@@ -266,20 +325,29 @@ class Fields:
         self._left: dict[str, Node] = dict(node.fields) if isinstance(node, Mapping) else {}
         self._key_lines = node.key_lines if isinstance(node, Mapping) else {}
         self._asked: list[str] = []
-        if not isinstance(node, Mapping | Refused):
-            self.fault("", f"expected keys and values, found {describe(node)}", node)
+        if not isinstance(node, Mapping):
+            self.unexpected("", "keys and values", node)
 
     def fault(self, name: str, problem: str, node: Node | None = None) -> None:
         """Say what is wrong with a field (or, with no name, with the mapping itself)."""
-        label = f"{self._where}{'.' if self._where and name else ''}{name}"
+        label = self.label(name)
         line = self._key_lines.get(name) or (self.line if node is None else node.line)
         self._faults.add(line, f"{label}: {problem}" if label else problem)
+
+    def label(self, name: str) -> str:
+        """Return a field's name with where it stands, for messages."""
+        return f"{self._where}{'.' if self._where and name else ''}{_short(name)}"
+
+    def unexpected(self, name: str, expected: str, node: Node, *, hint: str = "") -> None:
+        """Say that a field is not what was expected; what is refused has its fault."""
+        if not isinstance(node, Refused):
+            self.fault(name, f"expected {expected}, found {describe(node)}{hint}", node)
 
     def take(self, name: str, *, required: bool = False) -> Node | None:
         """Take a field as it is; None, and if it is required a fault, when it is not there."""
         self._asked.append(name)
         node = self._left.pop(name, None)
-        if isinstance(node, Scalar) and node.kind == _NULL:
+        if isinstance(node, Scalar) and node.is_null:
             if required:
                 self.fault(name, "is empty", node)
             return None
@@ -294,12 +362,10 @@ class Fields:
 
     def text_of(self, name: str, node: Node) -> str | None:
         """Return the text of a node; None, and a fault, if it is none."""
-        if isinstance(node, Scalar):
-            if node.kind == _STR:
-                return node.text
-            self.fault(name, f"expected text, found {describe(node)}; put it in quotes", node)
-        elif not isinstance(node, Refused):
-            self.fault(name, f"expected text, found {describe(node)}", node)
+        if isinstance(node, Scalar) and node.is_text:
+            return node.text
+        hint = "; put it in quotes" if isinstance(node, Scalar) else ""
+        self.unexpected(name, "text", node, hint=hint)
         return None
 
     def name(self, name: str, pattern: re.Pattern[str], rule: str) -> str | None:
@@ -314,12 +380,10 @@ class Fields:
     def whole(self, name: str, default: int | None, *, least: int, most: int) -> int | None:
         """Take a whole number."""
         node = self.take(name)
-        if node is None:
+        digits = self._number(name, node, _INT_RE, "a whole number")
+        if digits is None:
             return default
-        if not isinstance(node, Scalar) or not self._is_number(node, _INT_RE):
-            self._no_number(name, node, "a whole number")
-            return default
-        value = int(node.text.replace("_", ""))
+        value = int(digits)
         if not least <= value <= most:
             self.fault(name, f"{value} is not from {least} to {most}", node)
             return default
@@ -328,29 +392,30 @@ class Fields:
     def seconds(self, name: str, *, most: float) -> float | None:
         """Take a number of seconds above 0."""
         node = self.take(name)
-        if node is None:
+        digits = self._number(name, node, _FLOAT_RE, "a number of seconds")
+        if digits is None:
             return None
-        if not isinstance(node, Scalar) or not self._is_number(node, _FLOAT_RE):
-            self._no_number(name, node, "a number of seconds")
-            return None
-        value = float(node.text.replace("_", ""))
+        value = float(digits)
         if not 0 < value <= most:
-            self.fault(name, f"{node.text} is not above 0 and at most {most:g} seconds", node)
+            self.fault(name, f"{digits} is not above 0 and at most {most:g} seconds", node)
             return None
         return value
 
-    @staticmethod
-    def _is_number(node: Scalar, pattern: re.Pattern[str]) -> bool:
+    def _number(
+        self, name: str, node: Node | None, pattern: re.Pattern[str], expected: str
+    ) -> str | None:
+        """Return the digits of a number; None, and a fault, if it is none."""
         # What is quoted is text, even if it looks like a number; `1e3` is text to YAML 1.1.
-        return not node.quoted and pattern.fullmatch(node.text) is not None
+        if isinstance(node, Scalar) and not node.quoted and pattern.fullmatch(node.text):
+            return node.text.replace("_", "")
+        if node is not None:
+            self.no_number(name, expected, node)
+        return None
 
-    def _no_number(self, name: str, node: Node, expected: str) -> None:
-        if isinstance(node, Refused):
-            return
-        hint = ""
-        if isinstance(node, Scalar) and node.quoted and _FLOAT_RE.fullmatch(node.text):
-            hint = "; take its quotes away"
-        self.fault(name, f"expected {expected}, found {describe(node)}{hint}", node)
+    def no_number(self, name: str, expected: str, node: Node) -> None:
+        """Say that a field is no number as expected."""
+        quoted = isinstance(node, Scalar) and node.quoted and _FLOAT_RE.fullmatch(node.text)
+        self.unexpected(name, expected, node, hint="; take its quotes away" if quoted else "")
 
     def flag(self, name: str, *, default: bool = False) -> bool:
         """Take true or false."""
@@ -359,8 +424,7 @@ class Fields:
             return default
         if isinstance(node, Scalar) and not node.quoted and node.text.lower() in {"true", "false"}:
             return node.text.lower() == "true"
-        if not isinstance(node, Refused):
-            self.fault(name, f"expected true or false, found {describe(node)}", node)
+        self.unexpected(name, "true or false", node)
         return default
 
     def texts(self, name: str, *, required: bool = False) -> tuple[str, ...]:
@@ -381,8 +445,8 @@ class Fields:
             if required and not node.items:
                 self.fault(name, "is an empty list", node)
             return node.items
-        if node is not None and not isinstance(node, Refused):
-            self.fault(name, f"expected a list, found {describe(node)}", node)
+        if node is not None:
+            self.unexpected(name, "a list", node)
         return []
 
     def refuse(self, name: str, problem: str) -> None:
@@ -392,7 +456,7 @@ class Fields:
             self.fault(name, problem, node)
 
     def done(self) -> None:
-        """Refuse the keys that nobody asked for."""
+        """Refuse the keys that were not taken."""
         where = f"{self._where}: " if self._where else ""
         for name in self._left:
             self._faults.add(
@@ -402,6 +466,8 @@ class Fields:
 
 
 def _meant(name: str, known: Collection[str]) -> str:
+    import difflib
+
     close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
     if close:
         return f"; did you mean {close[0]!r}?"
@@ -415,7 +481,7 @@ def describe(node: Node) -> str:
     if isinstance(node, Sequence):
         return "a list"
     if isinstance(node, Scalar):
-        if node.kind == _NULL:
+        if node.is_null:
             return "nothing"
         return f"the text {_short(node.text)!r}" if node.quoted else _short(node.text)
     return "something refused"

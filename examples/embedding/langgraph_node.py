@@ -10,7 +10,7 @@ from attrs import asdict
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, interrupt
 
-from agentforge_sessions.adapters.question_channel import QuestionSessionPerson
+from agentforge_sessions.adapters.question_channel import QuestionSessionChannel
 from agentforge_sessions.bootstrap import build_agent_runner
 from agentforge_sessions.questions import InvalidAnswers
 from agentforge_sessions.workflows import (
@@ -29,10 +29,10 @@ class State(TypedDict, total=False):
 
 def session_graph(work: AgentWork, agent: PhaseAgent, base: Path) -> StateGraph[State]:
     """Make a graph that takes one session to its end, or to where somebody has to look at it."""
-    person = QuestionSessionPerson(base.parent / "questions")
+    person = QuestionSessionChannel(base.parent / "questions")
 
     def runner() -> AgentRunner:  # one for each call: nodes run in threads
-        return build_agent_runner(base, desk=person)
+        return build_agent_runner(base, channel=person)
 
     def begin(state: State) -> State:
         """Have the session's id in a checkpoint before any work is done."""

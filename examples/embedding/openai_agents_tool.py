@@ -10,7 +10,7 @@ from typing import Any
 from agents import RunContextWrapper, function_tool
 from attrs import asdict, frozen
 
-from agentforge_sessions.adapters.question_channel import QuestionSessionPerson
+from agentforge_sessions.adapters.question_channel import QuestionSessionChannel
 from agentforge_sessions.bootstrap import build_agent_runner
 from agentforge_sessions.durable import DurableError
 from agentforge_sessions.harness import HarnessError
@@ -26,7 +26,7 @@ from agentforge_sessions.workflows import TDFLOW
 
 
 @frozen(kw_only=True)
-class Desk:
+class Channel:
     """What the tools work with: the context of a run, which no model sees or chooses."""
 
     base: Path
@@ -34,11 +34,11 @@ class Desk:
     agent: PhaseAgent
 
     @property
-    def person(self) -> QuestionSessionPerson:
-        return QuestionSessionPerson(self.base.parent / "questions")
+    def person(self) -> QuestionSessionChannel:
+        return QuestionSessionChannel(self.base.parent / "questions")
 
     def runner(self) -> AgentRunner:  # one for each call: tools run in threads
-        return build_agent_runner(self.base, desk=self.person)
+        return build_agent_runner(self.base, channel=self.person)
 
 
 def told(_: RunContextWrapper[Any], error: Exception) -> str:
@@ -49,7 +49,7 @@ def told(_: RunContextWrapper[Any], error: Exception) -> str:
 
 
 @function_tool(failure_error_function=told)
-def begin_component(context: RunContextWrapper[Desk], component: str) -> str:
+def begin_component(context: RunContextWrapper[Channel], component: str) -> str:
     """Begin a session that develops a component. Nothing runs yet: call run_session with its id.
 
     Args:
@@ -65,7 +65,7 @@ def begin_component(context: RunContextWrapper[Desk], component: str) -> str:
 
 
 @function_tool(failure_error_function=told)
-def run_session(context: RunContextWrapper[Desk], session_id: str) -> str:
+def run_session(context: RunContextWrapper[Channel], session_id: str) -> str:
     """Run a session, or go on with it, until it is completed, or paused for a reason.
 
     Put its questions to the user in the user's own conversation, never answer them yourself.
@@ -73,19 +73,19 @@ def run_session(context: RunContextWrapper[Desk], session_id: str) -> str:
     Args:
         session_id: What begin_component returned.
     """
-    desk = context.context
-    outcome = desk.runner().outcome(session_id)
+    channel = context.context
+    outcome = channel.runner().outcome(session_id)
     if not outcome.state.is_terminal:
         try:
-            outcome = desk.runner().resume(session_id, desk.agent)
+            outcome = channel.runner().resume(session_id, channel.agent)
         except (AttemptsExhausted, BudgetTooSmall):  # it stays paused, and says why
-            outcome = desk.runner().outcome(session_id)
-    waiting = desk.person.waiting(outcome.waiting_for) if outcome.waiting_for else ()
+            outcome = channel.runner().outcome(session_id)
+    waiting = channel.person.waiting(outcome.waiting_for) if outcome.waiting_for else ()
     return json.dumps({**outcome.to_dict(), "questions": [asdict(one) for one in waiting]})
 
 
 @function_tool(failure_error_function=told, needs_approval=True)
-def answer_questions(context: RunContextWrapper[Desk], asked: str, answers: list[str]) -> str:
+def answer_questions(context: RunContextWrapper[Channel], asked: str, answers: list[str]) -> str:
     """Give a session the user's answers to its questions; then call run_session.
 
     Args:

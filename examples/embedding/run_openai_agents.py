@@ -20,7 +20,7 @@ from pathlib import Path
 
 import structlog
 from agents import Agent, RunConfig, Runner, SQLiteSession
-from openai_agents_tool import Desk, answer_questions, begin_component, run_session
+from openai_agents_tool import Channel, answer_questions, begin_component, run_session
 from rehearsal import rehearsal
 
 from agentforge_sessions.workflows.agents.choice import make_agent, parse_agent
@@ -31,12 +31,12 @@ You have components developed in sessions: begin one, run it, and tell the user 
 A session that is paused goes on with run_session, once what it waits for is done."""
 
 
-async def talk(agent: Agent[Desk], desk: Desk, conversation: SQLiteSession) -> None:
+async def talk(agent: Agent[Channel], channel: Channel, conversation: SQLiteSession) -> None:
     """Let the user talk to the model until they have nothing more to say."""
     config = RunConfig(tracing_disabled=True)
     while words := input("\nyou> ").strip():
         result = await Runner.run(
-            agent, words, context=desk, session=conversation, run_config=config
+            agent, words, context=channel, session=conversation, run_config=config
         )
         while result.interruptions:
             state = result.to_state()
@@ -51,7 +51,7 @@ async def talk(agent: Agent[Desk], desk: Desk, conversation: SQLiteSession) -> N
 
 
 def main() -> int:
-    """Make the model, the tools and the desk, and talk."""
+    """Make the model, the tools and the channel, and talk."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--base", type=Path, default=Path(".agentforge/openai-agents/sessions"))
     parser.add_argument("--conversation", default="slugs", help="which conversation")
@@ -70,13 +70,13 @@ def main() -> int:
         parser.error("OPENAI_API_KEY is not set; --rehearse does without a model")
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
 
-    agent = Agent[Desk](
+    agent = Agent[Channel](
         name="foreman",
         instructions=INSTRUCTIONS,
         tools=[begin_component, run_session, answer_questions],
         model=rehearsal() if given.rehearse else given.model,
     )
-    desk = Desk(
+    channel = Channel(
         base=given.base,
         specification=given.specification.read_bytes(),
         agent=make_agent(parse_agent(given.agent)),
@@ -84,7 +84,7 @@ def main() -> int:
     given.base.parent.mkdir(parents=True, exist_ok=True)
     conversation = SQLiteSession(given.conversation, given.base.parent / "conversations.sqlite")
     try:
-        asyncio.run(talk(agent, desk, conversation))
+        asyncio.run(talk(agent, channel, conversation))
     except EOFError:
         print("\nAll is kept. Start again to go on.")
     finally:

@@ -157,7 +157,7 @@ for _number in range(1, len(_lines), 4):
     _add(f"cut off after line {_number}", "".join(_lines[:_number]), "cut off")
 _add("cut off before the end mark's dots", VALID.removesuffix("...\n") + "..", "cut off")
 _add("empty", b"", "empty")
-_add("one newline", "\n", "no YAML document")
+_add("one newline", "\n", "it is empty")
 _add("only the end mark", "...\n", "cut off|not YAML")
 _add("only a comment and the end mark", "# nothing\n...\n", "not YAML")
 _add("binary", bytes(range(256)) * 8, "NUL")
@@ -189,10 +189,10 @@ _add(
         for a, b in zip("abcdefgh", "bcdefghi", strict=True)
     )
     + "...\n",
-    "anchor or alias",
+    "an anchor|an alias",
 )
-_add("an anchor", _line("workflow_type", "&w tdflow"), "anchor or alias")
-_add("an alias", _line("workflow_type", "*w"), "anchor or alias")
+_add("an anchor", _line("workflow_type", "&w tdflow"), "an anchor|an alias")
+_add("an alias", _line("workflow_type", "*w"), "an anchor|an alias")
 _add(
     "an anchor and its alias",
     _line("workflow_type", "&w x").replace("goal: |-", "goal: *w\nx: |-"),
@@ -202,7 +202,7 @@ _add("a merge key", _swap("goal: |-", "<<: {state: paused}\ngoal: |-"), "<<")
 _add(
     "a merge of an alias",
     _swap("token_budget:\n", "token_budget:\n  <<: *other\n"),
-    "anchor or alias",
+    "an anchor|an alias",
 )
 _add(
     "a tag that makes a Python object",
@@ -215,17 +215,17 @@ _add("a time tag", _line("created_at", "!!timestamp 2026-03-01T09:30:00Z"), "tag
 _add("a tag of its own", _line("workflow_type", "!secret tdflow"), "tag")
 _add("a string tag", _line("workflow_type", "!!str tdflow"), "tag")
 _add("a set", "!!set {a, b}\n...\n", "tag")
-_add("a document of a list", "- a\n- b\n...\n", "expected the fields of a session")
+_add("a document of a list", "- a\n- b\n...\n", "expected the keys of a session")
 _add(
     "a document of a text",
     "just text\n...\n",
-    "expected the fields of a session, found 'just text'",
+    "expected the keys of a session, found just text",
 )
-_add("a document of nothing", "---\n...\n", "expected the fields of a session")
+_add("a document of nothing", "---\n...\n", "expected the keys of a session")
 _add("two documents", VALID.removesuffix("...\n") + "---\n" + VALID, "second document")
 _add("two documents with end marks", VALID + VALID, "second document|not YAML")
 _add("another YAML version", "%YAML 3.0\n---\n" + VALID, "not YAML")
-_add("a key that is a list", _swap("goal: |-", "? [a, b]\n: c\ngoal: |-"), "field's name")
+_add("a key that is a list", _swap("goal: |-", "? [a, b]\n: c\ngoal: |-"), "a key that is no text")
 _add("a JSON session with a fault", '{"state": "active"}\n...\n', "session_id: is missing")
 _add("10,000 deep flow", "a: " + "[" * 10_000 + "]" * 10_000 + "\n...\n", "nested deeper|not YAML")
 _add(
@@ -235,7 +235,7 @@ _add(
     "10,000 deep block", "".join(" " * n + "a:\n" for n in range(1_000)) + "...\n", "nested deeper"
 )
 _add("10,000 dashes deep", "a:\n" + "- " * 10_000 + "x\n...\n", "nested deeper")
-_add("10,000 questions deep", "? " * 10_000 + "x\n...\n", "field's name|nested deeper")
+_add("10,000 questions deep", "? " * 10_000 + "x\n...\n", "a key that is no text|nested deeper")
 
 # --------------------------------------------------------------------------- fields
 
@@ -353,7 +353,7 @@ _add(
 _add(
     "a name that is a map",
     _line("workflow_type", "{a: b}"),
-    "workflow_type: expected text, found fields",
+    "workflow_type: expected text, found keys and values",
 )
 for _value, _name in (
     ("-1", "negative"),
@@ -382,12 +382,12 @@ _add("attempt_number 0", _line("attempt_number", "0"), "attempt_number: 0 is les
 _add(
     "token_budget null",
     re.sub(r"token_budget:\n(  .*\n)+", "token_budget: null\n", VALID),
-    "token_budget: expected fields",
+    "token_budget: expected keys and values",
 )
 _add(
     "token_budget a list",
     re.sub(r"token_budget:\n(  .*\n)+", "token_budget: [1, 2]\n", VALID),
-    "token_budget: expected fields",
+    "token_budget: expected keys and values",
 )
 
 for _value, _name in (
@@ -486,13 +486,13 @@ _add(
 _add(
     "history of texts",
     re.sub(r"history:\n(  .*\n)+", "history: [a, b]\n", VALID),
-    r"history\[0\]: expected fields",
+    r"history\[0\]: expected keys and values",
     listed="summary",
 )
 _add(
     "history of lists",
     re.sub(r"history:\n(  .*\n)+", "history: [[a], [b]]\n", VALID),
-    r"history\[0\]: expected fields",
+    r"history\[0\]: expected keys and values",
     listed="summary",
 )
 _add(
@@ -649,13 +649,13 @@ _large("a number of 31 MB", lambda: _line("revision", _fill("7")), "revision: ")
 _large("a time of 31 MB", lambda: _line("created_at", _fill("7")), "created_at: ")
 _large("a state of 31 MB", lambda: _line("state", _fill("x")), "state: expected one of")
 _large(
-    "a field's name of 31 MB",
+    "a a key that is no text of 31 MB",
     lambda: _HISTORY + _fill("x") + ": y\n...\n",
     "not YAML|is not a field",
     listed="summary",
 )
 _large(
-    "an explicit field's name of 31 MB",
+    "an explicit a key that is no text of 31 MB",
     lambda: HEAD + "? " + _fill("x") + "\n: y\n...\n",
     "is not a field|is missing",
     listed="summary",
@@ -694,7 +694,7 @@ _large(
     lambda: "a: " + _fill("[\n") + "\n...\n",
     "nested deeper|not YAML",
 )
-_large("a list of 31 MB", lambda: _fill("- a\n") + "...\n", "expected the fields|more")
+_large("a list of 31 MB", lambda: _fill("- a\n") + "...\n", "expected the keys|more")
 for _field in ("history", "artifacts", "state", "mood"):
     _start = {"history": _HISTORY, "artifacts": HEAD + "artifacts:\n"}.get(_field, f"{_field}:\n")
     for _kind, _piece in (
@@ -709,7 +709,7 @@ for _field in ("history", "artifacts", "state", "mood"):
         _large(
             f"31 MB of {_kind} as {_field}",
             lambda s=_start, p=_piece: s + _fill(p, LARGE - 9_000) + "...\n",  # type: ignore[misc]
-            "expected fields|missing|not a field|expected one of|timestamp|more",
+            "expected keys and values|missing|not a field|expected one of|timestamp|more",
             listed="summary" if _field in {"history", "artifacts"} else "unreadable",
         )
     _large(
@@ -731,20 +731,20 @@ _large(
 _large(
     "31 MB of fields in an entry",
     lambda: _HISTORY + "  - {" + "".join(f"a{n}: b," for n in range(2_500_000)) + "}\n...\n",
-    "more fields|not a field",
+    "more than 1,000|not a field",
     listed="summary",
 )
 _large(
     "1,000,000 fields",
     lambda: "".join(f"field_{n}: x\n" for n in range(1_000_000)) + "...\n",
-    "more fields|not a field|missing",
+    "more than 1,000|not a field|missing",
 )
 _large(
     "1,000,000 fields after a good session",
     lambda: (
         VALID.removesuffix("...\n") + "".join(f"field_{n}: x\n" for n in range(1_000_000)) + "...\n"
     ),
-    "more fields|not a field",
+    "more than 1,000|not a field",
     listed="summary",
 )
 _large(
@@ -755,12 +755,12 @@ _large(
         )
         + "...\n"
     ),
-    "more fields|not a field",
+    "more than 1,000|not a field",
 )
 _large(
     "1,000,000 fields in braces",
     lambda: "{" + "".join(f"field_{n}: x," for n in range(1_000_000)) + "}\n...\n",
-    "more fields|not a field|missing",
+    "more than 1,000|not a field|missing",
 )
 _large(
     "1,000,000 anchors",

@@ -48,10 +48,18 @@ class Nursery:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for pid in list(self._alive):
+        for pid in self._alive:
             self.kill(pid)  # still ours: nobody has waited for it
         self._process.communicate()
         os.close(self._reader)
+
+    def clear(self) -> None:
+        """Kill what still runs, and forget what was told."""
+        for pid in list(self._alive):
+            self.kill(pid)
+            self.wait(pid)
+        self.heard()
+        self._told = b""
 
     def _ask(self, **request: Any) -> dict[str, Any]:
         assert self._process.stdin is not None

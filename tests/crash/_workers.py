@@ -254,6 +254,7 @@ def prune_root(
     archives: str | None = None,
     last: int | None = None,
     moment: str = "before",
+    file_clock_ns: int | None = None,
 ) -> None:
     """Prune a root of old workspaces; may die at one of its system calls, or be killed."""
     fs = DyingFileSystem(last, moment)
@@ -268,7 +269,9 @@ def prune_root(
         SandboxTarget(Path(root)),
         RetentionPolicy(max_age_hours=24),
         disposal=disposal,
-        outside=Outside(fs=fs),
+        outside=Outside(
+            fs=fs, file_clock=time.time_ns if file_clock_ns is None else lambda: file_clock_ns
+        ),
     )
     tell(did="ended", calls=len(fs.calls), deleted=len(result.deleted_sessions))
 

@@ -8,21 +8,19 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.adapters.question_channel import QuestionSessionPerson
-from agentforge_sessions.harness import PersonReply, SessionManager, SessionState, SessionStore
+from agentforge_sessions.adapters.question_channel import QuestionSessionChannel
+from agentforge_sessions.harness import QuestionEnded, SessionManager, SessionState, SessionStore
 from agentforge_sessions.questions import QuestionSessions
-from agentforge_sessions.workflows.agent_runner import AgentRunner
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest, TokenUsage
+from agentforge_sessions.workflows.runner import WorkflowRunner
 from agentforge_sessions.workflows.step_journal import STEPS
+from tests.crash._forked_workers import KILLED, Workers, serve
 from tests.support.agents import GREEN, RED, REFACTOR, WRONG, FakeGates, block, tdflow_work
 from tests.support.soak import SOAKING
 
@@ -30,8 +28,6 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
 
 KILLS = 300 if SOAKING else 15
 LEAST_HIT = 5 if SOAKING else 2
-KILLED = -signal.SIGKILL
-ROOT = Path(__file__).resolve().parents[2]
 ASK = "```agentforge:questions\n- {prompt: 'How wide?', title: Width, options: [a, b]}\n```\n"
 SCRIPT = {
     ("red", 1, 1): ASK,
@@ -64,21 +60,21 @@ class LoggingAgent:
         )
 
 
-class Person(QuestionSessionPerson):
+class Person(QuestionSessionChannel):
     """Question sessions on disk, whose person answers as soon as a worker waits."""
 
     def id_for(self, key: str) -> str:
         return super().id_for(key.partition("/")[2])  # the same in each session
 
-    def wait(self, question_id: str, timeout_s: float | None) -> PersonReply | None:
+    def wait(self, question_id: str, timeout_s: float | None) -> QuestionEnded | None:
         self.answer(question_id, ["a"])
         return super().wait(question_id, timeout_s)
 
 
 def work(base: Path, log: Path) -> None:
     store = SessionStore(base)
-    runner = AgentRunner(
-        SessionManager(store, desk=Person(base.parent / "questions")),
+    runner = WorkflowRunner(
+        SessionManager(store, channel=Person(base.parent / "questions")),
         FakeGates(),
         lock_timeout_s=5,
         monotonic=lambda: 0.0,
@@ -91,82 +87,13 @@ def work(base: Path, log: Path) -> None:
         runner.start(tdflow_work(), agent)
 
 
-def serve() -> None:
-    """Fork a worker for each line of input, `BASE<tab>LOG`."""
-    import structlog
-
-    structlog.configure(processors=[lambda *_: b""], logger_factory=structlog.ReturnLoggerFactory())
-    for line in sys.stdin:
-        base, log = map(Path, line.rstrip("\n").split("\t"))
-        ready, begin = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            code = 1
-            try:
-                os.close(begin)
-                os.read(ready, 1)
-                work(base, log)
-                code = 0
-            except BaseException:
-                import traceback
-
-                traceback.print_exc()
-            finally:
-                os._exit(code)
-        os.close(ready)
-        print(pid, flush=True)
-        sys.stdin.readline()
-        os.close(begin)
-        sys.stdin.readline()  # until then its pid stays its own, dead or not
-        _, status = os.waitpid(pid, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
-
-
 # --------------------------------------------------------------------------------------- the test
-
-
-class Workers:
-    """The test's hand on the process that forks workers."""
-
-    def __init__(self) -> None:
-        self._server = subprocess.Popen(
-            [sys.executable, "-W", "error", "-m", "tests.crash.test_agent_crash"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            bufsize=1,
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )
-
-    def _tell(self, line: str) -> None:
-        assert self._server.stdin is not None
-        print(line, file=self._server.stdin, flush=True)
-
-    def _hear(self) -> int:
-        assert self._server.stdout is not None
-        return int(self._server.stdout.readline())
-
-    def run(self, base: Path, log: Path, *, life_s: float | None = None) -> int:
-        """Run a worker, killing it after `life_s` seconds; return how it ended."""
-        self._tell(f"{base}\t{log}")
-        pid = self._hear()
-        self._tell("go")
-        if life_s is not None:
-            time.sleep(life_s)
-            os.kill(pid, signal.SIGKILL)
-        self._tell("collect")
-        return self._hear()
-
-    def stop(self) -> None:
-        self._server.communicate()
 
 
 @pytest.fixture
 def workers() -> Iterator[Workers]:
-    one = Workers()
-    yield one
-    one.stop()
+    with Workers("tests.crash.test_agent_crash") as one:
+        yield one
 
 
 class Place:
@@ -282,4 +209,4 @@ def test_killed_work_ends_as_if_undisturbed_and_no_stored_answer_is_asked_for_ag
 
 
 if __name__ == "__main__":
-    serve()
+    serve(work)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from agentforge_sessions.harness import SessionStore
 from tests.crash import _story
@@ -16,12 +13,6 @@ from tests.support.listing import names_in
 from tests.support.soak import SOAKING
 
 BEGIN_AFTER_S = 0.15
-
-
-@pytest.fixture
-def nursery() -> Iterator[Nursery]:
-    with Nursery() as one:
-        yield one
 
 
 def soon() -> float:

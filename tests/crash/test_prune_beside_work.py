@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -28,12 +27,6 @@ from tests.support.soak import SOAKING
 SECONDS = 30.0 if SOAKING else 0.3
 EXECUTIONS = 200 if SOAKING else 5
 BEGIN_AFTER_S = 0.15
-
-
-@pytest.fixture
-def nursery() -> Iterator[Nursery]:
-    with Nursery() as one:
-        yield one
 
 
 def soon() -> float:

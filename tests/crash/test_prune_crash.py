@@ -9,7 +9,6 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -31,14 +30,10 @@ SHARES = {"removed": 1, "trashed": 3, "archived": 4}
 """The kills of a mode are the whole count by this."""
 STEPS = dict.fromkeys(MODES, 1) if SOAKING else {"removed": 11, "trashed": 11, "archived": 51}
 """At every so many of the system calls it is killed, and at the last."""
+FILE_CLOCK_NS = {"removed": 10**19, "trashed": 0, "archived": 10**19}
+"""By these clocks all metadata changed long ago, or a moment ago: else the calls would differ."""
 DAY_S = 86_400.0
 _LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
-
-
-@pytest.fixture
-def nursery() -> Iterator[Nursery]:
-    with Nursery() as one:
-        yield one
 
 
 class Place:
@@ -271,7 +266,9 @@ def test_a_prune_killed_at_any_system_call_is_completed_by_the_next(
     rng = random.Random(mode)
     rehearsal = Place(tmp_path / "rehearsal", mode)
     rehearsal.fill(ids(rng, 3))
-    told = nursery.finish(nursery.start("prune_root", **rehearsal.request()))
+    clock = FILE_CLOCK_NS[mode]
+    task = nursery.start("prune_root", file_clock_ns=clock, **rehearsal.request())
+    told = nursery.finish(task)
     calls = told[-1]["calls"]
     shown = []
     kills = 0
@@ -280,7 +277,9 @@ def test_a_prune_killed_at_any_system_call_is_completed_by_the_next(
             where = f"{mode}, killed {moment} call {last} of {calls}"
             one = Place(tmp_path / f"{last}-{moment}", mode)
             one.fill(ids(rng, 3))
-            pid = nursery.start("prune_root", last=last, moment=moment, **one.request())
+            pid = nursery.start(
+                "prune_root", last=last, moment=moment, file_clock_ns=clock, **one.request()
+            )
             assert nursery.wait(pid) == KILLED, where
             nursery.heard()
             kills += 1

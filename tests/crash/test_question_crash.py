@@ -6,7 +6,6 @@ import json
 import os
 import random
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,14 +29,6 @@ CROWD_SECONDS = 30.0 if SOAKING else 0.5
 CROWD = 20
 LONGEST_LIFE_S = 0.12
 KILLED = -9
-# Less than the ten seconds after which a change gives up.
-ONE_WAIT_S = 9.0
-
-
-@pytest.fixture
-def nursery() -> Iterator[Nursery]:
-    with Nursery() as one:
-        yield one
 
 
 def all_of(sessions: QuestionSessions) -> dict[str, QuestionSession]:
@@ -55,15 +46,16 @@ def all_of(sessions: QuestionSessions) -> dict[str, QuestionSession]:
 
 
 def end_everything(sessions: QuestionSessions) -> None:
-    """Everybody who comes next can change every session, within one wait, and leaves no trace."""
+    """Everybody who comes next can change every session, and leaves no trace.
+
+    A change that meets a lock in its way gives up after ten seconds, and fails the test.
+    """
     for name, found in all_of(sessions).items():
-        began = time.monotonic()
         try:
             sessions.save_session_answers(name, ANSWERS)
             assert not found.status.is_terminal
         except SessionEnded as error:
             assert error.status is found.status  # noqa: PT017 (it may have waited)
-        assert time.monotonic() - began < ONE_WAIT_S
         with sessions.store.locked(name):
             pass
         left = set(os.listdir(sessions.base_dir / name))
@@ -173,9 +165,7 @@ def test_a_lock_does_not_outlive_its_killed_owner(nursery: Nursery, tmp_path: Pa
         nursery.kill(pid)
         nursery.wait(pid)
         assert lock.exists()
-        began = time.monotonic()
-        sessions.save_session_answers(session_id, ANSWERS)
-        assert time.monotonic() - began < ONE_WAIT_S
+        sessions.save_session_answers(session_id, ANSWERS)  # gives up after ten seconds
         assert not lock.exists()
 
 

@@ -25,12 +25,6 @@ IDS = [_story.id_of(number) for number in range(4)]
 KILLED = -9
 
 
-@pytest.fixture
-def nursery() -> Iterator[Nursery]:
-    with Nursery() as one:
-        yield one
-
-
 # ------------------------------------------------------------------------------- what is checked
 
 

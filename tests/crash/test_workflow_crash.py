@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import os
 import random
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +16,8 @@ import pytest
 from agentforge_sessions.durable import make_durable_directory
 from agentforge_sessions.durable.filesystem import OsFileSystem
 from agentforge_sessions.harness import PhaseResult, SessionManager, SessionState, SessionStore
-from agentforge_sessions.workflows import Input, Phase, RunOutcome, Workflow, WorkflowRunner
+from agentforge_sessions.workflows import Input, Phase, RunOutcome, Script, Workflow, WorkflowRunner
+from tests.crash._forked_workers import KILLED, Workers, serve
 from tests.support.soak import SOAKING
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
@@ -33,12 +31,11 @@ WORKFLOW = Workflow(
     workflow_type="tdflow",
     token_budget=TOKENS * len(PHASES),
     phases=[
-        Phase(name=name, code=name, tokens=TOKENS, artifacts=[f"out/{name}.txt"]) for name in PHASES
+        Phase(name=name, gate=Script(code=name, artifacts=[f"out/{name}.txt"]), tokens=TOKENS)
+        for name in PHASES
     ],
     inputs=[Input(target=f"spec/{n}.txt", content=b"spec\n" * 1000) for n in range(4)],
 )
-ROOT = Path(__file__).resolve().parents[2]
-KILLED = -signal.SIGKILL
 
 
 # ------------------------------------------------------------------------------------- the worker
@@ -85,87 +82,13 @@ def work(base: Path, log: Path) -> RunOutcome | None:
     return runner.resume(ids[0])
 
 
-def serve() -> None:
-    """Fork a worker for each request on standard input, when it is wanted and no sooner.
-
-    Forking spares each worker the start of an interpreter, so that a kill hits the run.
-    """
-    import structlog
-
-    structlog.configure(
-        processors=[structlog.dev.ConsoleRenderer()], logger_factory=structlog.ReturnLoggerFactory()
-    )
-    for line in sys.stdin:
-        base, log = map(Path, line.rstrip("\n").split("\t"))
-        ready, begin = os.pipe()
-        pid = os.fork()
-        if pid == 0:
-            code = 1
-            try:
-                os.close(begin)
-                os.read(ready, 1)
-                work(base, log)
-                code = 0
-            except BaseException:
-                import traceback
-
-                traceback.print_exc()
-            finally:
-                os._exit(code)
-        os.close(ready)
-        print(pid, flush=True)
-        sys.stdin.readline()
-        os.close(begin)
-        sys.stdin.readline()  # until then its pid stays its own, dead or not
-        _, status = os.waitpid(pid, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
-
-
 # --------------------------------------------------------------------------------------- the test
-
-
-class Workers:
-    """The test's hand on the process that forks workers."""
-
-    def __init__(self) -> None:
-        self._server = subprocess.Popen(
-            [sys.executable, "-W", "error", "-m", "tests.crash.test_workflow_crash"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            bufsize=1,
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )
-
-    def _tell(self, line: str) -> None:
-        assert self._server.stdin is not None
-        print(line, file=self._server.stdin, flush=True)
-
-    def _hear(self) -> int:
-        assert self._server.stdout is not None
-        return int(self._server.stdout.readline())
-
-    def run(self, base: Path, log: Path, *, life_s: float | None = None) -> int:
-        """Run a worker, killing it after `life_s` seconds; return how it ended."""
-        self._tell(f"{base}\t{log}")
-        pid = self._hear()
-        self._tell("go")
-        if life_s is not None:
-            time.sleep(life_s)
-            os.kill(pid, signal.SIGKILL)
-        self._tell("collect")
-        return self._hear()
-
-    def stop(self) -> None:
-        self._server.communicate()
 
 
 @pytest.fixture
 def workers() -> Iterator[Workers]:
-    one = Workers()
-    yield one
-    one.stop()
+    with Workers("tests.crash.test_workflow_crash") as one:
+        yield one
 
 
 class Place:
@@ -279,4 +202,4 @@ def test_every_phase_is_recorded_once_however_often_its_workers_are_killed(
 
 
 if __name__ == "__main__":
-    serve()
+    serve(work)

@@ -14,6 +14,7 @@ from agentforge_sessions.harness import SessionState, SessionStore
 from agentforge_sessions.questions import QuestionSessions, UserAnswer
 from agentforge_sessions.sandbox import prepare
 from examples.embedding.rehearsal import rehearsal
+from tests.support.soak import SOAKING
 
 # The first run on a machine compiles the guest, which takes minutes.
 pytestmark = pytest.mark.timeout(900)
@@ -86,6 +87,15 @@ def test_runners_are_embedded_in_ten_lines(code: str) -> None:
     assert len([line for line in code.splitlines() if line.strip()]) <= 10
 
 
+def test_tdflow_is_ready_to_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ready, start = TDFLOW.split("outcome = ")
+    names = run(ready, monkeypatch, base=tmp_path / "sessions")
+    assert names["work"].name == "session_domain"  # type: ignore[attr-defined]
+    assert start.split("\n")[0].removesuffix("agent)") in OWN
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(not SOAKING, reason="as the agent of one's own, which takes the same phases")
 def test_tdflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = run(TDFLOW, monkeypatch, base=tmp_path / "sessions")
     outcome = names["outcome"]
@@ -108,7 +118,9 @@ def test_spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_own_agent_and_going_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = run(OWN, monkeypatch, base=tmp_path / "sessions")
-    assert names["outcome"].state is SessionState.COMPLETED  # type: ignore[attr-defined]
+    outcome = names["outcome"]
+    assert outcome.state is SessionState.COMPLETED  # type: ignore[attr-defined]
+    assert outcome.attempts == {"red": 1, "green": 2, "refactor": 1, "verify": 1}  # type: ignore[attr-defined]
     run(ON, monkeypatch, **names)
 
 

@@ -20,7 +20,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command
 
-from agentforge_sessions.adapters.question_channel import QuestionSessionPerson
+from agentforge_sessions.adapters.question_channel import QuestionSessionChannel
 from agentforge_sessions.bootstrap import build_agent_runner
 from agentforge_sessions.durable import FileLock, OsFileSystem
 from agentforge_sessions.harness import SessionManager, SessionState, SessionStore
@@ -59,7 +59,7 @@ class FirstTakes:
 
 
 @define
-class Desk:
+class Channel:
     """The graph as an embedder has it: compiled anew whenever a worker comes."""
 
     base: Path
@@ -91,24 +91,26 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def channel(tmp_path: Path) -> Iterator[Channel]:
     with SqliteSaver.from_conn_string(str(tmp_path / "graph.sqlite")) as checkpoints:
-        yield Desk(tmp_path / "sessions", checkpoints)
+        yield Channel(tmp_path / "sessions", checkpoints)
 
 
-def test_questions_interrupt_the_graph_and_the_answers_complete_the_session(desk: Desk) -> None:
-    state = desk.invoke({})
-    (prompt, _) = desk.asked(state)
+def test_questions_interrupt_the_graph_and_the_answers_complete_the_session(
+    channel: Channel,
+) -> None:
+    state = channel.invoke({})
+    (prompt, _) = channel.asked(state)
     assert prompt == "How long may a slug be at most?"
-    state = desk.invoke(Command(resume=ANSWERS))
-    (approval,) = desk.asked(state)
+    state = channel.invoke(Command(resume=ANSWERS))
+    (approval,) = channel.asked(state)
     assert "Is it approved?" in approval
-    state = desk.invoke(Command(resume=["Approve"]))
+    state = channel.invoke(Command(resume=["Approve"]))
     assert state["outcome"]["state"] == "completed"
-    assert state["outcome"]["session_id"] == state["session_id"] == desk.session_id
-    assert isinstance(desk.agent, CountingAgent)
-    assert desk.agent.calls == WHOLE
-    product = desk.base / desk.session_id / "workspace" / "specs" / "slugs.yaml"
+    assert state["outcome"]["session_id"] == state["session_id"] == channel.session_id
+    assert isinstance(channel.agent, CountingAgent)
+    assert channel.agent.calls == WHOLE
+    product = channel.base / channel.session_id / "workspace" / "specs" / "slugs.yaml"
     assert "status: approved" in product.read_text()
     assert "answer: Drop them" in product.read_text()
 
@@ -116,117 +118,119 @@ def test_questions_interrupt_the_graph_and_the_answers_complete_the_session(desk
 @pytest.mark.parametrize("again", [{}, None], ids=["begun again", "gone on with"])
 @pytest.mark.parametrize("dies_at", ["clarify-1", "clarify-1-2", "draft-2"])
 def test_worker_that_dies_in_a_node_is_followed_by_one_that_repeats_nothing(
-    desk: Desk, dies_at: str, again: dict[str, Any] | None
+    channel: Channel, dies_at: str, again: dict[str, Any] | None
 ) -> None:
-    agent = desk.agent = CountingAgent(dies_at)
+    agent = channel.agent = CountingAgent(dies_at)
     steps: list[Any] = [{}, Command(resume=ANSWERS), Command(resume=["Approve"])]
     state: dict[str, Any] = {}
     for step in steps:
         try:
-            state = desk.invoke(step)
+            state = channel.invoke(step)
         except WorkerDied:
-            before = desk.session_id
-            state = desk.invoke(again)
-            assert desk.session_id == state["session_id"] == before
+            before = channel.session_id
+            state = channel.invoke(again)
+            assert channel.session_id == state["session_id"] == before
     assert agent.dies_at is None
     assert state["outcome"]["state"] == "completed"
     assert agent.calls == WHOLE
 
 
-def test_questions_that_wait_interrupt_again_when_the_graph_is_begun_again(desk: Desk) -> None:
-    assert desk.asked(desk.invoke({})) == desk.asked(desk.invoke({}))
-    assert "Is it approved?" in desk.asked(desk.invoke(Command(resume=ANSWERS)))[0]
-    assert desk.session_id
+def test_questions_that_wait_interrupt_again_when_the_graph_is_begun_again(
+    channel: Channel,
+) -> None:
+    assert channel.asked(channel.invoke({})) == channel.asked(channel.invoke({}))
+    assert "Is it approved?" in channel.asked(channel.invoke(Command(resume=ANSWERS)))[0]
+    assert channel.session_id
 
 
 @pytest.mark.parametrize("again", [{}, None], ids=["begun again", "gone on with"])
 def test_answers_given_elsewhere_let_the_graph_go_on_without_any(
-    desk: Desk, again: dict[str, Any] | None
+    channel: Channel, again: dict[str, Any] | None
 ) -> None:
-    desk.invoke({})
-    outcome = build_agent_runner(desk.base).outcome(desk.session_id)
+    channel.invoke({})
+    outcome = build_agent_runner(channel.base).outcome(channel.session_id)
     assert outcome.waiting_for is not None
-    QuestionSessionPerson(desk.base.parent / "questions").answer(outcome.waiting_for, ANSWERS)
-    (approval,) = desk.asked(desk.invoke(again))
+    QuestionSessionChannel(channel.base.parent / "questions").answer(outcome.waiting_for, ANSWERS)
+    (approval,) = channel.asked(channel.invoke(again))
     assert "Is it approved?" in approval
 
 
 @pytest.mark.parametrize("given", [["50 characters"], "50 characters", ["50 characters", " "], 7])
 def test_answers_that_can_not_be_taken_interrupt_again_with_the_problem(
-    desk: Desk, given: object
+    channel: Channel, given: object
 ) -> None:
-    desk.invoke({})
-    state = desk.invoke(Command(resume=given))
+    channel.invoke({})
+    state = channel.invoke(Command(resume=given))
     assert state["__interrupt__"][0].value["problem"].startswith("answers")
-    state = desk.invoke(Command(resume=ANSWERS))
-    assert "Is it approved?" in desk.asked(state)[0]
+    state = channel.invoke(Command(resume=ANSWERS))
+    assert "Is it approved?" in channel.asked(state)[0]
 
 
 def test_attempts_used_up_are_an_outcome_with_its_reason_however_often_it_is_invoked(
-    desk: Desk,
+    channel: Channel,
 ) -> None:
-    desk.agent = SilentAgent()
-    state = desk.invoke({})
+    channel.agent = SilentAgent()
+    state = channel.invoke({})
     assert state["outcome"]["state"] == "paused"
     assert "phase 'intake' failed at attempt 3 of 3" in state["outcome"]["reason"]
     first = state["session_id"]
-    again = desk.agent = CountingAgent()
-    state = desk.invoke({})
+    again = channel.agent = CountingAgent()
+    state = channel.invoke({})
     assert (state["session_id"], state["outcome"]["state"]) == (first, "paused")
     assert "phase 'intake' failed at attempt 3 of 3" in state["outcome"]["reason"]
     assert again.calls == []
 
 
 def test_session_that_was_retried_elsewhere_goes_on_when_the_graph_is_invoked_again(
-    desk: Desk,
+    channel: Channel,
 ) -> None:
-    desk.agent = SilentAgent()
-    first = desk.invoke({})["session_id"]
+    channel.agent = SilentAgent()
+    first = channel.invoke({})["session_id"]
     runner = build_agent_runner(
-        desk.base, desk=QuestionSessionPerson(desk.base.parent / "questions")
+        channel.base, channel=QuestionSessionChannel(channel.base.parent / "questions")
     )
     assert runner.retry(first, "a better agent", FirstTakes()).waiting_for is not None
-    state = desk.invoke({})
+    state = channel.invoke({})
     assert state["session_id"] == first
-    assert desk.asked(state)[0] == "How long may a slug be at most?"
+    assert channel.asked(state)[0] == "How long may a slug be at most?"
 
 
-def test_session_that_ended_elsewhere_ends_the_graph_and_asks_nobody(desk: Desk) -> None:
-    desk.invoke({})
-    manager = SessionManager(SessionStore(desk.base))
-    manager.load(desk.session_id)
+def test_session_that_ended_elsewhere_ends_the_graph_and_asks_nobody(channel: Channel) -> None:
+    channel.invoke({})
+    manager = SessionManager(SessionStore(channel.base))
+    manager.load(channel.session_id)
     manager.abort("not wanted any more")
-    agent = desk.agent = CountingAgent()
-    state = desk.invoke({})
+    agent = channel.agent = CountingAgent()
+    state = channel.invoke({})
     assert state["outcome"]["state"] == "aborted"
     assert state["outcome"]["reason"] == "not wanted any more"
     assert agent.calls == []
 
 
-def test_session_that_another_worker_runs_is_told_and_taken_up_later(desk: Desk) -> None:
-    agent = desk.agent = CountingAgent(dies_at="intake-1")
+def test_session_that_another_worker_runs_is_told_and_taken_up_later(channel: Channel) -> None:
+    agent = channel.agent = CountingAgent(dies_at="intake-1")
     with pytest.raises(WorkerDied):
-        desk.invoke({})
-    lock = FileLock(OsFileSystem(), desk.base / desk.session_id / WORKFLOW_NAME, timeout_s=0)
+        channel.invoke({})
+    lock = FileLock(OsFileSystem(), channel.base / channel.session_id / WORKFLOW_NAME, timeout_s=0)
     lock.acquire()
     try:
         with pytest.raises(AlreadyRunning):
-            desk.invoke(None)
+            channel.invoke(None)
     finally:
         lock.release()
     assert agent.calls == []
-    assert "__interrupt__" in desk.invoke(None)
+    assert "__interrupt__" in channel.invoke(None)
 
 
-def test_component_that_is_developed_asks_through_the_graph_just_so(desk: Desk) -> None:
+def test_component_that_is_developed_asks_through_the_graph_just_so(channel: Channel) -> None:
     prepare()
-    agent = desk.agent = CountingAgent(dies_at="green-1")
+    agent = channel.agent = CountingAgent(dies_at="green-1")
     specification = (ROOT / "examples" / "specs" / "slugs.yaml").read_bytes()
-    desk.work = AgentWork(workflow=TDFLOW, name="slugs", specification=specification)
-    assert desk.asked(desk.invoke({})) == ["Does an underscore in a title separate words?"]
+    channel.work = AgentWork(workflow=TDFLOW, name="slugs", specification=specification)
+    assert channel.asked(channel.invoke({})) == ["Does an underscore in a title separate words?"]
     with pytest.raises(WorkerDied):
-        desk.invoke(Command(resume=["It separates"]))
-    outcome = build_agent_runner(desk.base).outcome(desk.session_id)
+        channel.invoke(Command(resume=["It separates"]))
+    outcome = build_agent_runner(channel.base).outcome(channel.session_id)
     assert outcome.phases_done == ("red",)
     assert agent.calls == ["red-1", "red-1-2"]
 
@@ -238,10 +242,10 @@ def anyio_backend() -> str:
 
 @pytest.mark.anyio
 async def test_graph_is_invoked_from_a_running_loop_just_so(tmp_path: Path) -> None:
-    desk = Desk(tmp_path / "sessions", InMemorySaver())
-    await desk.graph().ainvoke({}, THREAD)
-    state = await desk.graph().ainvoke(Command(resume=ANSWERS), THREAD)
-    assert "Is it approved?" in desk.asked(state)[0]
+    channel = Channel(tmp_path / "sessions", InMemorySaver())
+    await channel.graph().ainvoke({}, THREAD)
+    state = await channel.graph().ainvoke(Command(resume=ANSWERS), THREAD)
+    assert "Is it approved?" in channel.asked(state)[0]
 
 
 def test_process_that_is_killed_while_the_agent_thinks_is_followed_by_another(
@@ -249,6 +253,7 @@ def test_process_that_is_killed_while_the_agent_thinks_is_followed_by_another(
 ) -> None:
     (tmp_path / "agent.py").write_text(
         "import os, pathlib, sys, time\n"
+        "parent = os.getppid()\n"
         "sys.stdin.read()\n"
         f"here = pathlib.Path({str(tmp_path)!r})\n"
         "name = os.environ['AGENTFORGE_PHASE'] + '-1'\n"
@@ -257,7 +262,6 @@ def test_process_that_is_killed_while_the_agent_thinks_is_followed_by_another(
         "    calls.write(name + ' ')\n"
         "if name == 'clarify-1' and not (here / 'slept').exists():\n"
         "    (here / 'slept').touch()\n"
-        "    parent = os.getppid()\n"
         "    while os.getppid() == parent:  # until the worker is killed\n"
         "        time.sleep(0.05)\n"
         "    sys.exit(1)\n"

@@ -26,7 +26,7 @@ from agentforge_sessions.workflows import PhaseAgent
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest
 from agentforge_sessions.workflows.job import WORKFLOW_NAME
 from examples.embedding.openai_agents_tool import (
-    Desk,
+    Channel,
     answer_questions,
     begin_component,
     run_session,
@@ -62,15 +62,17 @@ class Chat:
         self, words: Any, agent: PhaseAgent | None = None, model: ScriptedModel | None = None
     ) -> RunResult:
         """A new process, as far as session and conversation can tell."""
-        foreman = Agent[Desk](
+        foreman = Agent[Channel](
             name="foreman",
             tools=[begin_component, run_session, answer_questions],
             model=model or rehearsal(),
         )
-        desk = Desk(base=self.base, specification=SPECIFICATION, agent=agent or CountingAgent())
+        channel = Channel(
+            base=self.base, specification=SPECIFICATION, agent=agent or CountingAgent()
+        )
         config = RunConfig(tracing_disabled=True)
         return await Runner.run(
-            foreman, words, context=desk, session=self.conversation, run_config=config
+            foreman, words, context=channel, session=self.conversation, run_config=config
         )
 
     async def answer(self, words: str, agent: PhaseAgent | None = None) -> RunResult:
@@ -140,7 +142,7 @@ async def test_answer_that_the_user_does_not_approve_is_not_given(chat: Chat) ->
     assert "not approved" in (await chat.say(state)).final_output
     outcome = build_agent_runner(chat.base).outcome(chat.session_id)
     assert outcome.waiting_for is not None
-    assert Desk(base=chat.base, specification=b"", agent=SilentAgent()).person.waiting(
+    assert Channel(base=chat.base, specification=b"", agent=SilentAgent()).person.waiting(
         outcome.waiting_for
     )
 
@@ -210,7 +212,7 @@ async def test_answers_are_given_once(chat: Chat) -> None:
     await chat.say("Please develop slugs")
     asked = build_agent_runner(chat.base).outcome(chat.session_id).waiting_for
     assert asked is not None
-    desk = Desk(base=chat.base, specification=b"", agent=SilentAgent())
+    channel = Channel(base=chat.base, specification=b"", agent=SilentAgent())
     for words, told in (
         (["It separates", "and more"], "answers: expected 1, one for each question; got 2"),
         (["It separates"], "given"),
@@ -222,7 +224,7 @@ async def test_answers_are_given_once(chat: Chat) -> None:
         state = result.to_state()
         state.approve(result.interruptions[0])
         assert told in (await chat.say(state, model=called("none"))).final_output
-    reply = desk.person.wait(asked, 0)
+    reply = channel.person.wait(asked, 0)
     assert reply is not None
     assert answers_in_words(reply, 1) == ("It separates",)
 

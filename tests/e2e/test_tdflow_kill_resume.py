@@ -22,6 +22,7 @@ pytestmark = pytest.mark.timeout(900)
 ROOT = Path(__file__).resolve().parents[2]
 AGENT = """\
 import os, pathlib, sys, time
+parent = os.getppid()
 sys.stdin.read()
 here = pathlib.Path(__file__).parent
 phase = os.environ["AGENTFORGE_PHASE"]
@@ -29,24 +30,26 @@ with open(here / "calls", "a") as calls:
     calls.write(phase + " ")
 if phase == "green" and not (here / "slept").exists():
     (here / "slept").touch()
-    parent = os.getppid()
     while os.getppid() == parent:  # until the worker is killed
         time.sleep(0.05)
     sys.exit(1)
 print((here / (phase + ".md")).read_text())
 """
-# Long enough for a gate of red to be killed in; those that have the component need not wait.
-SLOW = "import os, time\nif not os.path.exists('/app/adder.py'):\n    time.sleep(3)\n"
+# A gate of red can be killed in this; those that have the component need not wait.
+SLOW = "import os, time\nif not os.path.exists('/app/adder.py'):\n    time.sleep(1)\n"
 
 
 def command(base: Path, *words: str) -> subprocess.Popen[bytes]:
+    """Start the command; a gate that is killed leaves its directory beside the sessions."""
+    temporary = base.with_name("temporary")
+    temporary.mkdir(exist_ok=True)
     return subprocess.Popen(
         [sys.executable, "-m", "agentforge_sessions.entrypoints.cli", "--base", str(base), *words],
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary)},
     )
 
 
@@ -71,7 +74,8 @@ def test_work_that_was_killed_in_the_agent_and_in_the_gate_is_finished(tmp_path:
     agent = f"{sys.executable} {tmp_path / 'agent.py'}"
 
     worker = command(base, "tdflow", str(tmp_path / "spec.yaml"), "--agent", agent)
-    kill_when(worker, lambda: list(base.glob("*/workspace/tests/test_adder.py")))  # in the gate
+    gate = "temporary/agentforge-gate-*/workspace/tests/test_adder.py"
+    kill_when(worker, lambda: list(tmp_path.glob(gate)))
     (session_id,) = SessionStore(base).list_sessions()
     worker = command(base, "resume", session_id)
     kill_when(worker, (tmp_path / "slept").exists)  # in the agent

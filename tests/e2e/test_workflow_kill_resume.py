@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.bootstrap import SandboxPhaseExecutor, build_manager, build_runner
+from agentforge_sessions.adapters.sandbox_executor import SandboxPhaseExecutor
+from agentforge_sessions.bootstrap import build_manager, build_runner
 from agentforge_sessions.harness import (
     PhaseExecutor,
     PhaseResult,
@@ -28,7 +29,9 @@ from agentforge_sessions.harness import (
 from agentforge_sessions.sandbox import ExecutionPolicy, end_process, prepare
 from agentforge_sessions.workflows import (
     AlreadyRunning,
+    Job,
     Phase,
+    Script,
     SilentObserver,
     Workflow,
     load_workflow,
@@ -209,7 +212,7 @@ def test_executor_tells_everything_the_sandbox_tells(tmp_path: Path) -> None:
 def test_limits_of_a_phase_stop_it_and_pause_the_session(
     tmp_path: Path, limit: dict[str, float], trapped: str
 ) -> None:
-    phase = Phase(name="endless", code="while True: pass", **limit)  # type: ignore[arg-type]
+    phase = Phase(name="endless", gate=Script(code="while True: pass", **limit))  # type: ignore[arg-type]
     workflow = Workflow(name="w", workflow_type="tdflow", phases=[phase])
     begun = time.monotonic()
     outcome = build_runner(tmp_path).start(workflow)
@@ -220,7 +223,7 @@ def test_limits_of_a_phase_stop_it_and_pause_the_session(
 
 
 def test_policy_holds_for_phases_that_name_no_limit(tmp_path: Path) -> None:
-    phase = Phase(name="endless", code="while True: pass")
+    phase = Phase(name="endless", gate=Script(code="while True: pass"))
     workflow = Workflow(name="w", workflow_type="tdflow", phases=[phase])
     runner = build_runner(tmp_path, policy=ExecutionPolicy(deadline_s=0.3))
     begun = time.monotonic()
@@ -238,13 +241,15 @@ def test_executor_makes_nothing_for_a_session_that_is_gone(tmp_path: Path) -> No
 # --- the worker ------------------------------------------------------------------------------
 
 
-class Teller(SilentObserver):
+class Notify(SilentObserver):
     """Tells the test what happens, a line of JSON each."""
 
-    def run_started(self, session_id: str, workflow: Workflow, *, resumed: bool) -> None:
+    def run_started(self, session_id: str, job: Job, *, resumed: bool) -> None:
         self._tell("resumed" if resumed else "started", session_id=session_id)
 
-    def phase_started(self, phase: Phase, *, attempt: int, position: int, total: int) -> None:
+    def phase_started(
+        self, phase: Phase, *, attempt: int, round_number: int, position: int, total: int
+    ) -> None:
         self._tell(phase.name)
 
     def completed(self) -> None:
@@ -260,7 +265,7 @@ def main(word: str, base: str, what: str) -> int:
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     # Whoever starts the tests in the background may have told its children to ignore Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    runner = build_runner(base, observer=Teller())
+    runner = build_runner(base, observer=Notify())
     try:
         runner.start(load_workflow(what)) if word == "start" else runner.resume(what)
     except KeyboardInterrupt:

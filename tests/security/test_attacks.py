@@ -10,6 +10,7 @@ A program says in comments what it needs and how it must end:
     # expect: exit 1, or trapped crash      alternatives after ", or " are possible)
     # policy: memory_bytes=134217728        (limits other than those of this file)
     # host memory: 200        (how many MiB this process may grow by meanwhile)
+    # long                    (it takes seconds, and others like it do not: `make soak` runs it)
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from attrs import evolve, frozen
+from attrs import frozen
 
 from agentforge_sessions.sandbox import (
     ExecutionPolicy,
@@ -45,19 +46,26 @@ from agentforge_sessions.sandbox import (
     read_session_metadata,
     warm_pool,
 )
-from agentforge_sessions.sandbox.workspace import Snapshot, open_workspace, take_snapshot
+from agentforge_sessions.sandbox.workspace import open_workspace
+from agentforge_sessions.sandbox.workspace_tree import Snapshot, take_snapshot
 from tests.support.promptness import given_time, soonest
 from tests.support.sandbox_hosts import OWN_HOST, of_the_runner
+from tests.support.sandbox_results import result_with
 from tests.support.soak import SOAKING
 
 HERE = Path(__file__).parent
 ATTACKS = sorted(path.stem for path in (HERE / "attacks").glob("*.py"))
-TRIED = ATTACKS if SOAKING else ATTACKS[::2]
+QUICK = [
+    name
+    for name in ATTACKS
+    if not re.search("^# long$", (HERE / "attacks" / f"{name}.py").read_text(), re.MULTILINE)
+]
+TRIED = ATTACKS if SOAKING else QUICK[::2]
 SECRET = "the-secret-7f3a91"
 SESSION = "workspace"
 GRACE_S = 0.5
 DEADLINE_S = 120.0
-SHORT_DEADLINE_S = 0.5
+SHORT_DEADLINE_S = 0.2
 """For what is expected to run into its deadline; more where it could not begin in that time."""
 MEMORY_SLACK_MIB = 300
 """How much this process may grow by beside the guest's own memory."""
@@ -371,7 +379,7 @@ def test_the_attacks_are_numerous() -> None:
 def test_only_the_expected_endings_count(
     expected: str, exit_code: int | None, trapped: str | None, truncated: bool, good: bool
 ) -> None:
-    result = evolve(_fine(), exit_code=exit_code, trapped=trapped, truncated=truncated)
+    result = contained(exit_code=exit_code, trapped=trapped, truncated=truncated)
     assert ended_as(expected, result) is good
 
 
@@ -386,28 +394,15 @@ def test_growth_of_memory_is_seen() -> None:
     assert grown[-1] > 48
 
 
-def _fine() -> SandboxResult:
-    return SandboxResult(
-        success=True,
-        stdout="CONTAINED\n",
-        stderr="",
-        exit_code=0,
-        trapped=None,
-        fuel_consumed=1,
-        duration_s=0.1,
-        files_created=(),
-        files_modified=(),
-        files_deleted=(),
-        truncated=False,
-        workspace_path=Path("/nowhere"),
-    )
+def contained(**changes: object) -> SandboxResult:
+    return result_with(**{"stdout": "CONTAINED\n", **changes})
 
 
 NOTHING: tuple[dict[str, bytes], set[str]] = ({}, set())
 
 
 def test_a_contained_attack_has_no_problems() -> None:
-    assert problems("", _fine(), NOTHING, NOTHING) == []
+    assert problems("", contained(), NOTHING, NOTHING) == []
 
 
 @pytest.mark.parametrize(
@@ -421,7 +416,7 @@ def test_a_contained_attack_has_no_problems() -> None:
     ],
 )
 def test_every_sign_of_an_escape_is_a_problem(change: dict[str, object], word: str) -> None:
-    found = problems("", evolve(_fine(), **change), NOTHING, NOTHING)
+    found = problems("", contained(**change), NOTHING, NOTHING)
     assert any(word in problem for problem in found)
 
 
@@ -429,7 +424,7 @@ def test_every_sign_of_an_escape_is_a_problem(change: dict[str, object], word: s
     "after", [({"canary": b"other"}, {"canary"}), ({"canary": b"1"}, {"canary", "planted"})]
 )
 def test_every_change_outside_is_a_problem(after: tuple[dict[str, bytes], set[str]]) -> None:
-    assert problems("", _fine(), ({"canary": b"1"}, {"canary"}), after) != []
+    assert problems("", contained(), ({"canary": b"1"}, {"canary"}), after) != []
 
 
 def test_attacks_do_escape_where_nothing_holds_them(ground: Ground) -> None:

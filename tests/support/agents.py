@@ -5,27 +5,30 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from attrs import define, evolve, field
+from attrs import define, field
 
 from agentforge_sessions.durable import FileSystem, OsFileSystem
 from agentforge_sessions.harness import (
     PersonAnswer,
-    PersonQuestion,
-    PersonReply,
     PhaseResult,
+    Question,
+    QuestionAnswered,
+    QuestionEnded,
+    QuestionRejected,
     SessionContext,
     SessionManager,
     SessionStore,
 )
-from agentforge_sessions.workflows.agent_runner import AgentRunner
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest, TokenUsage
 from agentforge_sessions.workflows.builtin import TDFLOW
 from agentforge_sessions.workflows.gate_port import GateExecution, GatePlaces, GateUnavailable
 from agentforge_sessions.workflows.job import AgentWork
+from agentforge_sessions.workflows.runner import WorkflowRunner
 
 SPEC: Final = """\
 schema_version: 1
@@ -160,29 +163,29 @@ def _outcome(name: str, files: Mapping[str, bytes], test: bytes) -> dict[str, An
     return {**one, "outcome": "failed", "error": error, "text": "E   assert"}
 
 
-def rejected(reason: str | None) -> PersonReply:
-    return PersonReply(question_id="", outcome="rejected", reason=reason)
+def rejected(reason: str | None) -> QuestionEnded:
+    return QuestionRejected(question_id="", reason=reason)
 
 
 @define
 class FakePerson:
-    """A desk whose person answers what it was given, or nothing yet; remembers what was put."""
+    """A channel whose person answers what it was given, or nothing yet; remembers what was put."""
 
-    answers: list[tuple[str, ...] | PersonReply | None] = field(factory=list)
-    asked: dict[str, Sequence[PersonQuestion]] = field(factory=dict)
+    answers: list[tuple[str, ...] | QuestionEnded | None] = field(factory=list)
+    asked: dict[str, Sequence[Question]] = field(factory=dict)
     ids: dict[str, str] = field(factory=dict)
     withdrawn: dict[str, str] = field(factory=dict)
 
     def id_for(self, key: str) -> str:
         return self.ids.setdefault(key, f"q-{len(self.ids) + 1}")
 
-    def check(self, questions: Sequence[PersonQuestion]) -> None:
+    def check(self, questions: Sequence[Question]) -> None:
         pass
 
     def put(
         self,
         question_id: str,
-        questions: Sequence[PersonQuestion],
+        questions: Sequence[Question],
         *,
         call_id: str | None,
         session: Path | None = None,
@@ -192,19 +195,18 @@ class FakePerson:
     def withdraw(self, question_id: str, reason: str) -> None:
         self.withdrawn[question_id] = reason
 
-    def wait(self, question_id: str, timeout_s: float | None) -> PersonReply | None:
+    def wait(self, question_id: str, timeout_s: float | None) -> QuestionEnded | None:
         assert question_id in self.asked
         found = self.answers.pop(0) if self.answers else None
         if isinstance(found, tuple):
-            return PersonReply(
+            return QuestionAnswered(
                 question_id=question_id,
-                outcome="answered",
                 text="; ".join(found),
                 answers=tuple(
                     PersonAnswer(question_index=index, text=one) for index, one in enumerate(found)
                 ),
             )
-        return None if found is None else evolve(found, question_id=question_id)
+        return None if found is None else replace(found, question_id=question_id)
 
 
 @define
@@ -228,12 +230,12 @@ class AgentGround:
     person: FakePerson | None = None
     clock: Tick = field(factory=Tick)
 
-    def worker(self, fs: FileSystem | None = None, **more: Any) -> AgentRunner:
+    def worker(self, fs: FileSystem | None = None, **more: Any) -> WorkflowRunner:
         """A new process, as far as the session can tell."""
         disk = fs if fs is not None else OsFileSystem()
         store = SessionStore(self.base, fs=disk)
-        return AgentRunner(
-            SessionManager(store, desk=self.person, clock=self.clock),
+        return WorkflowRunner(
+            SessionManager(store, channel=self.person, clock=self.clock),
             self.gates,
             fs=disk,
             lock_timeout_s=0,

@@ -111,6 +111,7 @@ async def browsing(
     program: str, profile: Path, *, width: int = 900, height: int = 620
 ) -> AsyncIterator[Browser]:
     """Start a browser with a profile of its own, and end it."""
+    profile.mkdir(parents=True, exist_ok=True)
     process = subprocess.Popen(
         [
             program,
@@ -128,7 +129,7 @@ async def browsing(
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env={**os.environ, "HOME": str(profile)},
+        env={**os.environ, "HOME": str(profile), "TMPDIR": str(profile)},
         start_new_session=True,
     )
     try:

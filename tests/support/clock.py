@@ -23,6 +23,21 @@ class FakeClock:
         return self.now
 
 
+class SleptClock:
+    """A clock in seconds that moves when it is slept on."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.pauses: list[float] = []
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.now += seconds
+
+
 class FakeTokens:
     """Gives 8 hexadecimal digits, each time others, always in the same order."""
 

@@ -11,8 +11,8 @@ from agentforge_sessions.sandbox.host.host_files import HostTree
 from agentforge_sessions.sandbox.host.memory_files import MemoryTree
 from agentforge_sessions.sandbox.host.quota import Meter
 from agentforge_sessions.sandbox.quota import Quota, Room
-from agentforge_sessions.sandbox.workspace_changes import ChangeLedger
-from agentforge_sessions.sandbox.workspace_usage import UsageBook
+from agentforge_sessions.sandbox.workspace import ChangeLedger
+from agentforge_sessions.sandbox.workspace_usage import UsageCounter
 
 AMPLE = Quota(workspace_bytes=1 << 30, workspace_files=10_000, file_bytes=1 << 28)
 
@@ -28,12 +28,12 @@ def served(
 ) -> Iterator[HostTree]:
     """A directory of the host, served."""
     root = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    book = UsageBook()
-    book.begin(root)
+    counter = UsageCounter()
+    counter.begin(root)
     options = {} if openat2 else {"has_openat2": lambda: False}
     tree = HostTree(
         root,
-        Meter(Room(root, quota, book)),
+        Meter(Room(root, quota, counter)),
         ChangeLedger(),
         hides=hides,
         writable=writable,
@@ -50,9 +50,9 @@ def served(
 def in_memory(directory: Path, quota: Quota = AMPLE) -> Iterator[MemoryTree]:
     """A directory in memory that counts towards the quota of one of the host's."""
     root = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    book = UsageBook()
-    book.begin(root)
+    counter = UsageCounter()
+    counter.begin(root)
     try:
-        yield MemoryTree(Meter(Room(root, quota, book), temporary=True))
+        yield MemoryTree(Meter(Room(root, quota, counter), temporary=True))
     finally:
         os.close(root)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import re
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -289,22 +291,22 @@ class Watcher:
         self.told.append(("completed", result))
 
 
-class Recorder:
-    """A logger that keeps what it is told, with levels."""
+@contextmanager
+def guarded_site(top: Path) -> Iterator[Site]:
+    """Make a root; whatever the block does to it, what is beside it stays, and nothing is open."""
+    made = Site(top)
+    before = tree_of(made.beside)
+    yield made
+    assert tree_of(made.beside) == before
+    assert made.fs.open_descriptors == {}
 
-    def __init__(self) -> None:
-        self.told: list[tuple[str, str, dict[str, object]]] = []
 
-    def info(self, event: str, **fields: object) -> None:
-        self.told.append(("info", event, fields))
-
-    def warning(self, event: str, **fields: object) -> None:
-        self.told.append(("warning", event, fields))
-
-    def of(self, event: str) -> list[dict[str, object]]:
-        """Return the fields of each event of a name."""
-        return [fields for _, name, fields in self.told if name == event]
-
-    def names(self, level: str | None = None) -> list[str]:
-        """Name the events, in their order."""
-        return [name for its, name, _ in self.told if level in {None, its}]
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of a directory or file within the block."""
+    fd = os.open(path, os.O_RDONLY)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        os.close(fd)

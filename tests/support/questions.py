@@ -15,7 +15,7 @@ from agentforge_sessions.questions import (
     QuestionSessions,
     UserAnswer,
 )
-from agentforge_sessions.questions.watching import NoWatcher
+from agentforge_sessions.questions.directory_watcher import NoWatcher
 from tests.support.clock import FakeClock, FakeTokens
 
 DATABASE: Final = Question(
@@ -79,7 +79,7 @@ class CountingWatcher(NoWatcher):
         self.active = 0
 
     @contextmanager
-    def telling(self, path: Path, tell: Callable[[], None]) -> Iterator[None]:
+    def watching(self, path: Path, on_change: Callable[[], None]) -> Iterator[None]:
         self.watched.append(path)
         self.active += 1
         try:

@@ -1,4 +1,4 @@
-"""How much a campaign tries: little by default, forty times as much with AGENTFORGE_SOAK=1."""
+"""How much a campaign tries: little by default, and forty times as much with AGENTFORGE_SOAK=1."""
 
 from __future__ import annotations
 
@@ -9,5 +9,7 @@ SOAKING: Final = os.environ.get("AGENTFORGE_SOAK") == "1"
 
 
 def examples(count: int) -> int:
-    """Return how many examples to try of a property that deserves `count`."""
-    return count * 10 if SOAKING else max(1, count // 4)
+    """Return how many examples to try of a property that deserves `count`: a part of many."""
+    if SOAKING:
+        return count * 10
+    return count // 6 if count >= 100 else max(1, count // 4)

@@ -19,7 +19,6 @@ WITHOUT_ROLES = {
     "entrypoints.cli.commands",
     "entrypoints.cli.commands.prune",
     "entrypoints.cli.commands.sandbox",
-    "entrypoints.mcp_server",
 }
 
 # What a contract leaves out today. Take away what is mended; add nothing.

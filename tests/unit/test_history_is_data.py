@@ -52,4 +52,4 @@ def test_rules_of_earlier_versions_are_asked_by_the_entry_alone() -> None:
         for path in TOOLS.rglob("*.py")
         if "former_entries import" in path.read_text() and path != FORMER
     ]
-    assert users == ["session_domain.py"]
+    assert users == ["session_entries.py"]

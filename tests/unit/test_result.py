@@ -1,11 +1,9 @@
 """A call's outcome as a value."""
 
-import asyncio
-
 import pytest
 
 from agentforge_sessions.errors import AgentForgeError
-from agentforge_sessions.result import Failure, Success, attempt, attempt_async
+from agentforge_sessions.result import Failure, Success, attempt
 
 
 class Refused(AgentForgeError):
@@ -45,21 +43,3 @@ def test_unwrapping_a_failure_raises_its_error() -> None:
 def test_an_error_that_is_not_the_librarys_passes_through() -> None:
     with pytest.raises(ValueError, match="invalid literal"):
         attempt(int, "seven")
-
-
-def test_what_is_awaited_is_a_value_or_a_failure_too() -> None:
-    async def answer() -> int:
-        return 7
-
-    async def refused() -> None:
-        refuse("a.txt")
-
-    async def broken() -> None:
-        raise ZeroDivisionError
-
-    assert asyncio.run(attempt_async(answer())) == Success(7)
-    outcome = asyncio.run(attempt_async(refused()))
-    assert isinstance(outcome, Failure)
-    assert outcome.code == "Refused"
-    with pytest.raises(ZeroDivisionError):
-        asyncio.run(attempt_async(broken()))

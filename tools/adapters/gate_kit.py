@@ -220,7 +220,7 @@ def _sources() -> dict[str, Path]:
     for name in _PACKAGES:
         try:
             spec = importlib.util.find_spec(name)
-        except ValueError:  # somebody took the module away
+        except ValueError:  # the module was removed from sys.modules
             spec = None
         if spec is None or spec.origin is None:
             raise GateUnavailable(

@@ -1,4 +1,4 @@
-"""The gates' sandbox: their port, served by `sandbox` with the test kit mounted."""
+"""The gates' port, served by the sandbox with the test kit mounted."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
 
-from ..harness import PhaseResult
 from ..workflows.gate_port import GateExecution, GatePlaces, GateUnavailable
 from .gate_kit import KIT, SERVE_KIT, prepare_kit
+from .phase_results import phase_result
 
 if TYPE_CHECKING:
     from ..sandbox import ExecutionPolicy
@@ -27,7 +27,7 @@ class SandboxGates:
     def __init__(
         self, policy: ExecutionPolicy | None = None, *, kit_directory: Path | None = None
     ) -> None:
-        """Make it; nothing runs yet.
+        """Run nothing yet.
 
         Args:
             policy: Limits and environment; the sandbox's default if None.
@@ -84,22 +84,8 @@ class SandboxGates:
             with create_sandbox(workspace=workspace, policy=policy) as sandbox:
                 result = sandbox.execute(code, timeout=deadline_s)
             left = _read(workspace / report)
-        return GateExecution(
-            result=PhaseResult(
-                success=result.success,
-                exit_code=result.exit_code,
-                trapped=result.trapped,
-                stdout=result.stdout,
-                stderr=result.stderr,
-                truncated=result.truncated,
-                duration_s=result.duration_s,
-                fuel_consumed=result.fuel_consumed,
-                files_created=result.files_created,
-                files_modified=result.files_modified,
-                files_deleted=result.files_deleted,
-            ),
-            report=left,
-        )
+        # The workspace has been removed by now.
+        return GateExecution(result=evolve(phase_result(result), workspace=None), report=left)
 
     def kit(self) -> Path:
         """Return the directory of the test kit; the first call on a machine makes it.

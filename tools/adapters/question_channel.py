@@ -1,7 +1,7 @@
-"""The person behind every question: the harness's port, served by question sessions.
+"""The way from agent sessions to a person: the harness's port, served by question sessions.
 
-Sessions that are led by hand, code in the sandbox (`ask_user`) and agents ask at the same desk.
-What may be asked is the question sessions' configuration.
+Sessions that are led by hand, code in the sandbox (`ask_user`) and agents ask through the same
+channel. What may be asked is the question sessions' configuration.
 """
 
 from __future__ import annotations
@@ -12,59 +12,66 @@ import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from attrs import evolve
 
 from ..durable import DurableError
 from ..harness import (
     HarnessError,
-    OfferedOption,
     PersonAnswer,
-    PersonQuestion,
-    PersonReply,
+    QuestionAbandoned,
+    QuestionAnswered,
+    QuestionEnded,
+    QuestionTimedOut,
     SessionStore,
 )
+from ..harness.history_events import QUESTION_ENDINGS
+from ..question import Question, QuestionError
 from ..questions import (
     AnswersTimeout,
     Asker,
-    Config,
     InvalidAnswers,
-    Option,
-    Question,
-    QuestionError,
+    Notify,
     QuestionSessions,
     SessionCorrupted,
     SessionEnded,
     SessionExists,
     SessionNotFound,
-    SessionRejected,
-    Teller,
     UserAnswer,
     check_questions,
     current_directory,
     format_user_response,
     load_config,
-    open_sessions,
 )
 
 
-class PersonDesk:
-    """Puts questions to a person as question sessions. Implements `harness.QuestionDesk`.
+class QuestionSessionChannel:
+    """Asks a person by question sessions. Implements `harness.QuestionChannel`.
 
     The id of a question session follows from the key it is asked under, so that a worker that was
     killed after it asked does not ask a second time.
     """
 
-    def __init__(self, sessions: QuestionSessions, teller: Teller | None = None) -> None:
-        """Make a desk; nothing is read or made yet.
+    def __init__(
+        self,
+        sessions: QuestionSessions | Path | None = None,
+        *,
+        notify: Notify | None = None,
+    ) -> None:
+        """Make a channel; nothing is read or made yet.
 
         Args:
-            sessions: The question sessions; their configuration says what may be asked.
-            teller: Tells the person of each new question; nobody if None.
+            sessions: The question sessions; their configuration says what may be asked. Or the
+                directory of those of agents, as `agents_questions()` has them.
+            notify: Notifies the person of each new question, if given.
+
+        Raises:
+            InvalidConfig: The questions' configuration can't be used.
         """
-        self.sessions = sessions
-        self._teller = teller
+        self.sessions = (
+            sessions if isinstance(sessions, QuestionSessions) else agents_questions(sessions)
+        )
+        self._notify = notify
 
     @property
     def base_dir(self) -> Path:
@@ -75,14 +82,14 @@ class PersonDesk:
         """Return the question session's id for a key: a version 4 UUID made of its digest."""
         return str(uuid.UUID(bytes=hashlib.sha256(key.encode()).digest()[:16], version=4))
 
-    def check(self, questions: Sequence[PersonQuestion]) -> None:
+    def check(self, questions: Sequence[Question]) -> None:
         """Raise `InvalidQuestions` with everything that stands against asking."""
-        check_questions(_as_asked(questions), self.sessions.config)
+        check_questions(questions, self.sessions.config)
 
     def put(
         self,
         question_id: str,
-        questions: Sequence[PersonQuestion],
+        questions: Sequence[Question],
         *,
         call_id: str | None,
         session: Path | None = None,
@@ -90,13 +97,15 @@ class PersonDesk:
         """Make the question session, if there is none of this id.
 
         Raises:
-            QuestionError: They can't be asked; nobody was asked. See `create_session()`.
+            QuestionError: They can't be asked, and were not. See `QuestionSessions.ask`.
         """
         if self.sessions.exists(question_id):
             return
+        with suppress(QuestionError):  # the asking says what is wrong with the place
+            self.sessions.pending()  # ends what no one waits for any more
         try:
-            self.sessions.create_session(
-                _as_asked(questions),
+            asked = self.sessions.ask(
+                questions,
                 call_id=call_id,
                 session_id=question_id,
                 working_directory=current_directory(),
@@ -104,10 +113,8 @@ class PersonDesk:
             )
         except SessionExists:  # another worker was faster
             return
-        with suppress(QuestionError):  # it was asked; that is what counts
-            if self._teller is not None:
-                self._teller.tell(self.sessions.get(question_id))
-            self.sessions.pending()  # ends what nobody waits for any more
+        if self._notify is not None:
+            self._notify(asked)
 
     def withdraw(self, question_id: str, reason: str) -> None:
         """End the question session as abandoned; does nothing if it has ended or is not there.
@@ -118,50 +125,39 @@ class PersonDesk:
         with suppress(SessionEnded, SessionNotFound):
             self.sessions.abandon_session(question_id, reason)
 
-    def wait(self, question_id: str, timeout_s: float | None) -> PersonReply | None:
-        """Wait for the end of the question session; see `wait_for_answers()`.
+    def wait(self, question_id: str, timeout_s: float | None) -> QuestionEnded | None:
+        """Wait for the end of the question session; see `QuestionSessions.wait_for`.
 
         Raises:
-            SessionNotFound: There is none, or it is gone.
+            SessionNotFound: There is none (any more).
             QuestionError: The system refused to read it.
         """
         try:
-            given = self.sessions.wait_for_answers(question_id, timeout_s)
-            questions = self.sessions.get(question_id).questions
+            done = self.sessions.wait_for(question_id, timeout_s)
         except AnswersTimeout as error:
-            ended = PersonReply(question_id=question_id, outcome="timed_out")
-            return ended if error.ended else None
-        except SessionRejected as error:
-            return PersonReply(question_id=question_id, outcome="rejected", reason=error.reason)
+            return QuestionTimedOut(question_id=question_id) if error.ended else None
         except SessionEnded as error:
-            return self._ended(question_id, error.status.value)
+            ending = QUESTION_ENDINGS[error.status.value]
+            return ending(question_id=question_id, reason=error.reason)
         except SessionCorrupted as error:
-            return PersonReply(question_id=question_id, outcome="abandoned", reason=str(error))
-        return PersonReply(
+            return QuestionAbandoned(question_id=question_id, reason=str(error))
+        given = done.answers
+        return QuestionAnswered(
             question_id=question_id,
-            outcome="answered",
-            text=format_user_response(given, questions),
+            text=format_user_response(given or (), done.questions),
             answers=tuple(
                 PersonAnswer(
                     question_index=index,
                     selected=_selected(one),
                     text=one.custom_text or None,
                 )
-                for index, one in given.numbered()
+                for index, one in (given.numbered() if given is not None else ())
             ),
         )
 
-    def _ended(self, question_id: str, outcome: str) -> PersonReply:
-        reason = None
-        with suppress(
-            SessionNotFound, SessionCorrupted
-        ):  # that it ended is known; why is a courtesy
-            reason = self.sessions.get(question_id).record.end_reason
-        return PersonReply(question_id=question_id, outcome=outcome, reason=reason)
+    # ------------------------------------------ for programs that bring the questions themselves
 
-    # ------------------------------------------------ for who brings questions to a person itself
-
-    def waiting(self, question_id: str) -> tuple[PersonQuestion, ...]:
+    def waiting(self, question_id: str) -> tuple[Question, ...]:
         """Return the questions that still wait for the person.
 
         For a program that brings them to the person in its own way, and the answers back with
@@ -171,8 +167,8 @@ class PersonDesk:
             question_id: An outcome's `waiting_for`, or what `QuestionWaits` names.
 
         Returns:
-            The questions in their order; none if they were answered, rejected or given up, or are
-            gone: whatever it is, the session finds it.
+            The questions in their order; none if they have ended, or can't be read as questions:
+            the session finds out how.
 
         Raises:
             QuestionError: The system refused to read them.
@@ -181,20 +177,7 @@ class PersonDesk:
             found = self.sessions.get(question_id)
         except (SessionNotFound, SessionCorrupted):
             return ()
-        if found.status.is_terminal:
-            return ()
-        return tuple(
-            PersonQuestion(
-                prompt=one.prompt,
-                title=one.title,
-                options=[
-                    OfferedOption(label=option.label, description=option.description)
-                    for option in one.options
-                ],
-                multi_select=one.multi_select,
-            )
-            for one in found.questions
-        )
+        return () if found.status.is_terminal else found.questions
 
     def answer(self, question_id: str, answers: Sequence[str | Sequence[str]]) -> bool:
         """Give the person's answers, as `agentforge questions` would.
@@ -229,36 +212,11 @@ class PersonDesk:
         return True
 
 
-class QuestionSessionPerson(PersonDesk):
-    """The desk of agents' sessions: what may be asked is what an agent's answer may ask.
-
-    The limits of the configuration's `[questions]` on questions and options hold for all others. An
-    agent is told of its own before it asks (`workflows.answers`), and may ask for free text
-    alone, as a specification's open questions do.
-    """
-
-    def __init__(
-        self,
-        base_dir: Path | None = None,
-        *,
-        sessions: QuestionSessions | None = None,
-        teller: Teller | None = None,
-    ) -> None:
-        """Name the place of the question sessions; nothing is read or made yet.
-
-        Args:
-            base_dir: Where they are; as the questions' configuration says if None.
-            sessions: The service itself, instead of one at `base_dir`.
-            teller: Tells the person of each new question; nobody if None.
-
-        Raises:
-            InvalidConfig: The questions' configuration can't be used.
-        """
-        super().__init__(sessions if sessions is not None else agents_questions(base_dir), teller)
-
-
 def agents_questions(base_dir: Path | None = None) -> QuestionSessions:
-    """Make the service as it is configured; what an agent may ask is the answers' own rule.
+    """Make the service as it is configured, with the limits of what an agent's answer may ask.
+
+    The configuration's own limits on questions and options hold for all others. An agent's answer
+    is checked before it asks (`workflows.answers`), and may ask for free text alone.
 
     Args:
         base_dir: Where the question sessions are; as their configuration says if None.
@@ -281,24 +239,8 @@ def agents_questions(base_dir: Path | None = None) -> QuestionSessions:
     )
 
 
-def open_questions(
-    directory: Path | str | None = None, *, config: Config | None = None, **given: Any
-) -> QuestionSessions:
-    """Make the service as it is configured, so that it knows which agent sessions have ended.
-
-    Args:
-        directory: Where the question sessions are; as their configuration says if None.
-        config: The configuration; read if None.
-        **given: More for `QuestionSessions`, as a clock.
-
-    Raises:
-        InvalidConfig: The configuration can't be used.
-    """
-    return open_sessions(directory, config=config, session_end=end_of_session, **given)
-
-
 def end_of_session(directory: Path) -> str | None:
-    """Return why nobody can go on with the agent session in a directory; None if somebody may.
+    """Return why no one can go on with the agent session in a directory; None if somebody may.
 
     One that is paused, or whose worker died, goes on with its next worker. What can't be read is
     not judged.
@@ -313,20 +255,6 @@ def end_of_session(directory: Path) -> str | None:
     if session.state.is_terminal:
         return f"session {session.session_id} was {session.state.value}"
     return None
-
-
-def _as_asked(questions: Sequence[PersonQuestion]) -> tuple[Question, ...]:
-    return tuple(
-        Question(
-            prompt=one.prompt,
-            title=one.title,
-            options=tuple(
-                Option(label=option.label, description=option.description) for option in one.options
-            ),
-            multi_select=one.multi_select,
-        )
-        for one in questions
-    )
 
 
 def _selected(answer: UserAnswer) -> tuple[str, ...]:
@@ -352,12 +280,8 @@ def _is_given(answer: object) -> bool:
     return bool(texts) and all(isinstance(text, str) and text.strip() for text in texts)
 
 
-def _several(answer: str | Sequence[str]) -> Sequence[str]:
-    return [answer] if isinstance(answer, str) else answer
-
-
 def _as_answer(index: int, question: Question, answer: str | Sequence[str]) -> UserAnswer:
-    given = _several(answer)
+    given = [answer] if isinstance(answer, str) else answer
     chosen = [one for one in given if one in question.labels]
     own = [one for one in given if one not in question.labels]
     several = question.multi_select or len(chosen) > 1

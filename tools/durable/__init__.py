@@ -1,16 +1,15 @@
 """Durable files: atomic replacement, locks that die with their owner, removal that stays inside.
 
-This package knows nothing of sessions. It names directories by descriptor wherever somebody else
+This package knows nothing of sessions. It names directories by descriptor wherever another process
 could swap a path under it, follows no symbolic link below the directory that the caller names, and
 turns every `OSError` into an error that says which path, which step, and what became of the data.
 """
 
 from .atomic_file import AtomicFileWriter, replace_file
-from .directory import make_durable_directory
+from .directory_store import make_durable_directory
 from .errors import DurableError, LockTimeout, ReadError, RemovalError, WriteError
 from .file_lock import DirectoryLock, FileLock, LockMode, Patience, try_lock, unlock
-from .filesystem import FileStatus, FileSystem, OsFileSystem
-from .ownership import hand_over
+from .filesystem import FileStatus, FileSystem, OsFileSystem, hand_over
 from .regular_file import read_regular_file
 from .tree_removal import (
     Undeletable,

@@ -1,9 +1,10 @@
 """One file, replaced as a whole or not at all.
 
 The new content is built in a temporary file beside the old one, `.{name}.new-{random}.tmp`. What a
-killed writer left of that form is removed by the next replacement of the same file that succeeds:
-whatever is older than the new content where the caller holds a lock, so that no other writer can be
-alive, and what is `LEFTOVER_AGE_S` older where nobody knows.
+killed writer left of that form is removed by the next replacement of the same file, before its
+rename: all that is older than the new content where the caller holds a lock, so that no other
+writer can be alive, and what is `LEFTOVER_AGE_S` older where there is none. Making, naming, putting
+back and sweeping temporary files are one protocol, and so one module.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from .filesystem import (
     OsFileSystem,
     close_reader,
 )
-from .regular_file import Chunk, read_descriptor, write_all
+from .regular_file import Chunk, being_written, read_descriptor, write_all
 
 LEFTOVER_AGE_S: Final = 60.0
 """How long an unknown writer's temporary file is left alone after its last write, in seconds."""
@@ -44,7 +45,7 @@ _FOLLOWING: Final = DIRECTORY_FLAGS & ~os.O_NOFOLLOW
 
 
 def random_token() -> str:
-    """Return a text that nobody foresees, for the name of a temporary file."""
+    """Return an unpredictable text for the name of a temporary file."""
     return secrets.token_hex(8)
 
 
@@ -70,14 +71,14 @@ class AtomicFileWriter:
             file.write(b"...")
 
     What is written goes to a temporary file in the same directory. At the normal end of the block
-    it is synced, renamed over the file, and the directory is synced. A reader sees the old content
-    or the new, never a mixture; when the block has ended, the new content survives a power failure
-    (as far as the disk keeps its word on fsync; Pillai et al., "All File Systems Are Not Created
-    Equal", OSDI 2014, is why each step is there). An exception in the block, or a step that fails,
+    it is synced, renamed over the file, and the directory is synced (Pillai et al., "All File
+    Systems Are Not Created Equal", OSDI 2014, is why each step is there). A reader sees the old
+    content or the new, never a mixture; after the block, the new content survives a power failure,
+    as far as the disk keeps its word on fsync. An exception in the block, or a step that fails,
     leaves the old file as it was and no temporary file.
 
     A symbolic link at `path` is replaced, not followed. Two writers of one file at once both
-    succeed, and the later rename stands: whoever has to know locks the directory.
+    succeed, and the later rename stands; a caller that must exclude that locks the directory.
     """
 
     def __init__(
@@ -96,11 +97,10 @@ class AtomicFileWriter:
 
         Args:
             path: The file; its directory must be there.
-            fs: The file system; the real one by default.
+            fs: The file system; the real one if None.
             token: Gives fresh random texts for temporary names.
-            directory_fd: The directory, where the caller has it open; then `path` gives the name
-                in it and the words of messages only.
-            previous_fd: The old file, open for reading, where the caller has it open.
+            directory_fd: The directory, if the caller has it open; `path` is for messages then.
+            previous_fd: The old file, if the caller has it open for reading.
             verify: Read the temporary file back and compare it before it takes the name.
             also_swept: Names in the directory that earlier releases gave temporary files.
             leftover_age_s: How much older than the new content a temporary file must be to count
@@ -125,12 +125,11 @@ class AtomicFileWriter:
         Raises:
             WriteError: The system refused; nothing was changed.
         """
+        fs = self._fs
         try:
             if self._given_fd is None:
-                self._directory_fd = self._fs.open(str(self._path.parent), _FOLLOWING)
-            self._fd, self._temporary = _create(
-                self._fs, self._directory_fd, self._name, self._token
-            )
+                self._directory_fd = fs.open(str(self._path.parent), _FOLLOWING)
+            self._fd, self._temporary = _create(fs, self._directory_fd, self._name, self._token)
         except BaseException as error:
             self._close()
             if isinstance(error, OSError):
@@ -142,7 +141,7 @@ class AtomicFileWriter:
         """Write all of `data`, text as UTF-8; return how many bytes that is.
 
         Raises:
-            WriteError: The system refused. The block may go on, but should end.
+            WriteError: The system refused; the block should end.
         """
         chunk = data.encode() if isinstance(data, str) else data
         self.write_chunks([chunk])
@@ -186,6 +185,7 @@ class AtomicFileWriter:
                 operation = "verify"
                 self._compare(b"".join(self._written))
             self._previous.hold(directory_fd)
+            self._sweep()  # before the rename: where the new content is, no leftover is any more
             operation = "rename"
             fs.rename(self._temporary, self._name, src_dir_fd=directory_fd, dst_dir_fd=directory_fd)
         except BaseException as error:
@@ -193,32 +193,32 @@ class AtomicFileWriter:
             if isinstance(error, OSError):
                 raise self._refused(operation, error) from error
             raise
-        left = self._leftovers()  # before the sync, which then writes the time of this reading too
         try:
             fs.fsync(directory_fd)
         except OSError as error:
             visible = not self._previous.put_back(directory_fd, self._token)
             raise self._refused("fsync of the directory", error, visible=visible) from error
-        if left:
-            self._sweep(left)
 
     def _leftovers(self) -> list[str]:
         """Return what looks like a killed writer's, its age aside."""
-        name, also_swept = self._name, self._also_swept
+        name, also_swept, ours = self._name, self._also_swept, (self._name, self._temporary)
         try:
             return [
                 entry
                 for entry in self._fs.listdir(self._directory_fd)
-                if entry != name and (entry in also_swept or is_temporary(entry, name))
+                if entry not in ours and (entry in also_swept or is_temporary(entry, name))
             ]
         except OSError:
             return []
 
-    def _sweep(self, left: list[str]) -> None:
-        """Remove what is old enough of the leftovers; what resists stays for the next time."""
+    def _sweep(self) -> None:
+        """Remove the leftovers that are old enough; what resists stays for the next time."""
         fs, directory_fd = self._fs, self._directory_fd
+        left = self._leftovers()
+        if not left:
+            return
         with suppress(OSError):
-            until = fs.stat(self._name, dir_fd=directory_fd).st_mtime - self._leftover_age_s
+            until = fs.stat(self._temporary, dir_fd=directory_fd).st_mtime - self._leftover_age_s
             for entry in left:
                 with suppress(OSError):
                     found = fs.stat(entry, dir_fd=directory_fd)
@@ -264,7 +264,7 @@ def replace_file(
     token: Callable[[], str] = random_token,
     also_swept: Collection[str] = (),
 ) -> None:
-    """Replace the content of a file, as `AtomicFileWriter` does.
+    """Replace the content of a file, as `AtomicFileWriter` does, in a directory that is locked.
 
     Args:
         fs: The file system.
@@ -272,12 +272,10 @@ def replace_file(
         name: The file's name in it.
         chunks: The new content, in pieces.
         path: The file's path, for messages only.
-        previous_fd: The old file, open for reading, where the caller has it open already. A failure
-            of the last fsync puts its content back, so that what a reader sees is what the caller
-            is told.
-        verify: Read the temporary file back and compare it before it takes the name.
-        token: Gives fresh random texts for temporary names.
-        also_swept: Names in the directory that earlier releases gave temporary files.
+        previous_fd: As of `AtomicFileWriter`, and so are the others.
+        verify: Whether to read it back.
+        token: Gives random texts.
+        also_swept: Names of leftovers.
 
     Raises:
         WriteError: The old content is untouched (unless `visible` says otherwise) and no temporary
@@ -346,11 +344,9 @@ class _Previous:
         except OSError:
             return False
         try:
-            try:
+            with being_written(fs, fd, directory_fd, temporary):
                 write_all(fs, fd, [old])
                 fs.fsync(fd)
-            finally:
-                fs.close(fd)
             fs.rename(temporary, name, src_dir_fd=directory_fd, dst_dir_fd=directory_fd)
         except OSError:
             with suppress(OSError):
@@ -363,12 +359,3 @@ class _Previous:
         if self._ours and self._fd is not None:
             close_reader(self._fs, self._fd)
             self._ours = False
-
-
-__all__ = [
-    "LEFTOVER_AGE_S",
-    "AtomicFileWriter",
-    "is_temporary",
-    "random_token",
-    "replace_file",
-]

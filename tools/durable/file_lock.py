@@ -1,4 +1,4 @@
-"""`flock`: locks that end with their owner, on whatever is open.
+"""`flock`: locks that end with their owner, on an open file or directory.
 
 The kernel lets go of a lock when its owner dies, however it dies, so there is no stale lock to
 break and no lock file to leave behind. A lock holds between threads and between processes of one
@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from enum import Enum
+from enum import IntEnum
 from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Self
@@ -22,7 +22,7 @@ from .errors import LockTimeout, WriteError
 from .filesystem import DIRECTORY_FLAGS, READ_FLAGS, FileSystem, close_reader
 
 
-class LockMode(Enum):
+class LockMode(IntEnum):
     """Whether others may hold the same lock in the same way."""
 
     SHARED = fcntl.LOCK_SH
@@ -36,7 +36,7 @@ def try_lock(fs: FileSystem, fd: int, mode: LockMode = LockMode.EXCLUSIVE) -> bo
         OSError: The file system has no such locks.
     """
     try:
-        fs.flock(fd, mode.value | fcntl.LOCK_NB)
+        fs.flock(fd, mode | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

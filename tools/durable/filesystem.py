@@ -81,13 +81,34 @@ class FileSystem(Protocol):
 def close_reader(fs: FileSystem, fd: int) -> None:
     """Close a descriptor that nothing was written through.
 
-    It is closed whatever the system answers, and no data hangs on the answer; so what was done
-    under it is not called a failure because of it.
+    It is closed in any case, and no data depends on the answer; so what was done under it is not
+    called a failure because of it.
     """
-    try:  # noqa: SIM105 (whoever looks through ten thousand directories closes as many)
+    try:  # noqa: SIM105 (a look through ten thousand directories closes as many)
         fs.close(fd)
     except OSError:
         pass
+
+
+def hand_over(fs: FileSystem, fd: int, directory_fd: int) -> None:
+    """Give what was just made to the owner of a directory, where root made it.
+
+    What the owner can't open shuts them out of their own directory. Does nothing for any other
+    user, and in a directory of root's.
+
+    Args:
+        fs: The file system.
+        fd: What was made, open; empty still, so that nothing is given away if it was swapped.
+        directory_fd: The directory it belongs to.
+
+    Raises:
+        OSError: The system refused.
+    """
+    if os.geteuid() != 0:
+        return
+    owner = fs.fstat(directory_fd)
+    if owner.st_uid != 0:
+        os.fchown(fd, owner.st_uid, owner.st_gid)
 
 
 class OsFileSystem:

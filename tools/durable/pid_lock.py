@@ -1,8 +1,7 @@
 """A lock that other programs know by a lock file with its owner's pid in it.
 
-The kernel's lock on the directory keeps our own processes apart and dies with its owner. The lock
-files say who it is, and keep programs apart that know lock files only;
-docs/adr/0006-pid-lock-files-beside-flock.md says why both kinds.
+The kernel's lock on the directory keeps our own processes apart and dies with its owner; the lock
+files are for programs that know nothing else (docs/adr/0006-pid-lock-files-beside-flock.md).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from attrs import frozen
 
 from .atomic_file import random_token
 from .errors import LockTimeout
-from .file_lock import DirectoryLock, unlock
+from .file_lock import DirectoryLock, Patience, unlock
 from .filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, FileSystem, close_reader
 from .process_owner import (
     MAX_LOCK_BYTES,
@@ -37,7 +36,6 @@ from .regular_file import read_descriptor
 _NO_FILE: Final = b"?"
 """What stands for the content of a thing that is no lock file."""
 _FIRST_PAUSE_S: Final = 0.001
-_LONGEST_PAUSE_S: Final = 0.02
 
 _held: set[int] = set()
 
@@ -54,7 +52,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 @frozen
-class _Seen:
+class _LockFile:
     """A lock file as it was seen. Its inode alone is not it: inodes are used again at once."""
 
     inode: int
@@ -64,7 +62,7 @@ class _Seen:
     is_directory: bool = False
 
     @classmethod
-    def of(cls, status: os.stat_result, content: bytes) -> _Seen:
+    def of(cls, status: os.stat_result, content: bytes) -> _LockFile:
         return cls(
             status.st_ino,
             status.st_dev,
@@ -76,7 +74,7 @@ class _Seen:
 
 LockEvent = Literal["lock_broken", "lock_left_behind", "lock_lost"]
 """A lock file was removed in place of its owner (`reason`, `holder`); its owner could not remove it
-(`error`); it is somebody else's by now (`path`)."""
+(`error`); it is another one's by now (`path`)."""
 
 
 class Report(Protocol):
@@ -84,7 +82,6 @@ class Report(Protocol):
 
     def __call__(self, event: LockEvent, /, **fields: str) -> None:
         """Take note."""
-        ...
 
 
 def _report_nothing(_: LockEvent, /, **__: str) -> None:
@@ -130,30 +127,26 @@ class PidLock:
         Args:
             fs: The file system.
             path: The directory.
-            names: The lock files in it that are made, in this order; all who use several of them
-                name them in the same order, and the same one first.
+            names: The lock files in it, in the order in which they are made; the same order for
+                all users of several.
             timeout_s: How long to wait for others, in seconds.
             grace_s: How long a lock file whose owner can't be judged is respected, in seconds.
-            is_leftover: Whether an entry of the directory is one that a killed owner was about to
-                write; it is removed.
+            is_leftover: Whether an entry of the directory is to be removed as a killed owner's.
             report: Observes locks that were broken or lost.
             token: Gives fresh random texts.
-            processes: The machine's processes.
+            processes: The machine's processes; the real ones if None.
             monotonic: The clock that waits are read from.
             sleep: How to pause between two looks.
         """
         self._fs = fs
         self._path = path
         self._names = names
-        self._prefix = f".{names[0]}."
-        self._is_leftover = is_leftover
+        self._prefix, self._is_leftover = f".{names[0]}.", is_leftover
         self._report = report
         self._token = token
-        self._timeout_s = timeout_s
-        self._grace_s = grace_s
+        self._timeout_s, self._grace_s = timeout_s, grace_s
         self._processes = processes if processes is not None else OsProcesses()
-        self._monotonic = monotonic
-        self._sleep = sleep
+        self._monotonic, self._sleep = monotonic, sleep
         self._directory = DirectoryLock(
             fs, path, timeout_s=timeout_s, monotonic=monotonic, sleep=sleep
         )
@@ -209,23 +202,25 @@ class PidLock:
             while self._mine:
                 self._remove_own(*self._mine.popitem())
         finally:
-            self._let_go()
-
-    def _let_go(self) -> None:
-        _held.discard(self.fd)
-        unlock(self._fs, self.fd)  # a child forked meanwhile has a copy of the descriptor
-        self._directory.release()
+            _held.discard(self.fd)
+            unlock(self._fs, self.fd)  # a child forked meanwhile has a copy of the descriptor
+            self._directory.release()
 
     def _sweep(self) -> None:
-        """Remove what killed owners were about to write; nobody else is at it now."""
+        """Remove what killed owners were about to write; no other owner is at it now."""
         for name in self._fs.listdir(self.fd):
             if name.startswith(self._prefix) or self._is_leftover(name):
                 with suppress(FileNotFoundError, IsADirectoryError):
                     self._fs.unlink(name, dir_fd=self.fd)
 
     def _take_file(self, name: str, deadline: float) -> None:
-        since: dict[_Seen, float] = {}
-        pause = _FIRST_PAUSE_S
+        since: dict[_LockFile, float] = {}
+        patience = Patience(
+            max(deadline - self._monotonic(), 0.0),
+            monotonic=self._monotonic,
+            sleep=self._sleep,
+            first_s=_FIRST_PAUSE_S,
+        )
         while True:
             if self._create(name):
                 return
@@ -239,12 +234,12 @@ class PidLock:
             if reason is not None:
                 self._break(name, seen, reason)
                 continue
-            if now >= deadline:
+            if not patience.pause():
                 raise self._busy(seen)
-            self._sleep(min(pause, max(deadline - now, 0.0)))
-            pause = min(pause * 2, _LONGEST_PAUSE_S)
 
-    def _reason_to_break(self, verdict: Verdict, seen: _Seen, *, unchanged_s: float) -> str | None:
+    def _reason_to_break(
+        self, verdict: Verdict, seen: _LockFile, *, unchanged_s: float
+    ) -> str | None:
         if verdict.is_dead:
             return verdict.value
         if verdict is Verdict.ALIVE:
@@ -273,7 +268,7 @@ class PidLock:
             self._fs.unlink(temporary, dir_fd=self.fd)
         return True
 
-    def _look(self, directory_fd: int, name: str) -> _Seen | None:
+    def _look(self, directory_fd: int, name: str) -> _LockFile | None:
         """Return the lock file that is there, or None if there is none."""
         try:
             fd = self._fs.open(name, READ_FLAGS, dir_fd=directory_fd)
@@ -281,7 +276,7 @@ class PidLock:
             return None
         except OSError:  # a link, a socket: it names no owner
             try:
-                return _Seen.of(self._fs.stat(name, dir_fd=directory_fd), _NO_FILE)
+                return _LockFile.of(self._fs.stat(name, dir_fd=directory_fd), _NO_FILE)
             except FileNotFoundError:
                 return None
         try:
@@ -289,11 +284,11 @@ class PidLock:
             content = _NO_FILE
             if stat.S_ISREG(status.st_mode) and status.st_size <= MAX_LOCK_BYTES:
                 content = read_descriptor(self._fs, fd, status.st_size)
-            return _Seen.of(status, content)
+            return _LockFile.of(status, content)
         finally:
             close_reader(self._fs, fd)
 
-    def _look_at_path(self) -> _Seen | None:
+    def _look_at_path(self) -> _LockFile | None:
         with suppress(OSError):
             fd = self._fs.open(str(self._path), DIRECTORY_FLAGS)
             try:
@@ -302,7 +297,7 @@ class PidLock:
                 close_reader(self._fs, fd)
         return None
 
-    def _break(self, name: str, seen: _Seen, reason: str) -> None:
+    def _break(self, name: str, seen: _LockFile, reason: str) -> None:
         """Put a lock file away that was left behind; if it is another one by now, leave it."""
         if self._put_away(name, lambda found: found == seen):
             self._report(
@@ -320,11 +315,11 @@ class PidLock:
         if not done and self._path.is_dir():  # else it went with its directory
             self._report("lock_lost", path=str(self._path / name))
 
-    def _put_away(self, name: str, is_it: Callable[[_Seen], bool]) -> bool:
+    def _put_away(self, name: str, is_it: Callable[[_LockFile], bool]) -> bool:
         """Remove a lock file if it is the one that is meant.
 
-        It is renamed and looked at again under its new name, where nobody else puts anything; if it
-        is not the one, because a program that knows no `flock` came between, it gets its name back.
+        It is renamed and looked at again under its new name, which nothing else uses; if it is not
+        the one, because a program that knows no `flock` came between, it gets its name back.
         """
         seen = self._look(self.fd, name)
         if seen is None or not is_it(seen):
@@ -347,7 +342,7 @@ class PidLock:
         self._fs.unlink(aside, dir_fd=self.fd)
         return done
 
-    def _busy(self, seen: _Seen | None) -> LockTimeout:
+    def _busy(self, seen: _LockFile | None) -> LockTimeout:
         holder = None
         if seen is not None:
             verdict = judge(seen.content, written_at=seen.written_at, processes=self._processes)

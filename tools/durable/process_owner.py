@@ -1,8 +1,8 @@
 """Who owns a lock file, and whether that process still lives.
 
-A pid alone names nobody for long: pids are used again, mean another process after a restart, on
-another machine and in another container. So an owner is a pid with the start time of its process,
-the boot of the kernel, the pid namespace and the machine.
+A pid alone identifies no process for long: pids are used again, and mean another process after a
+restart, on another machine and in another container. So an owner is a pid with the start time of
+its process, the boot of the kernel, the pid namespace and the machine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ counted in ticks since a boot whose own time is known to the second."""
 
 
 class Verdict(StrEnum):
-    """What is known about the owner of a lock file that somebody else made."""
+    """What is known about the owner of a lock file that another process made."""
 
     ALIVE = "alive"
     DEAD = "dead owner"
@@ -37,12 +37,12 @@ class Verdict(StrEnum):
 
     @property
     def is_dead(self) -> bool:
-        """Whether the owner is certainly gone."""
+        """Whether the owner has certainly ended."""
         return self in {Verdict.DEAD, Verdict.REUSED, Verdict.REBOOTED}
 
 
 class Processes(Protocol):
-    """What the machine tells of its processes."""
+    """The processes of a machine."""
 
     def start_time(self, pid: int) -> int | None:
         """Return when a process began, in clock ticks since the boot; None if there is none."""
@@ -79,15 +79,17 @@ def _boot() -> str:
 
 
 class OsProcesses:
-    """The processes of this machine, as /proc tells them."""
+    """The processes of this machine, from /proc."""
 
     def start_time(self, pid: int) -> int | None:
         """See `Processes`; field 22 of /proc/PID/stat, see proc_pid_stat(5)."""
         try:
-            told = (_PROC / str(pid) / "stat").read_bytes()
+            content = (_PROC / str(pid) / "stat").read_bytes()
         except OSError:
             return None
-        fields = told.rpartition(b")")[2].split()  # a command's name may hold blanks and brackets
+        fields = content.rpartition(b")")[
+            2
+        ].split()  # a command's name may hold blanks and brackets
         if len(fields) < 20 or fields[0] in {b"Z", b"X"}:
             return None  # a zombie runs nothing any more
         return int(fields[19])
@@ -122,11 +124,11 @@ class Owner:
 
     Attributes:
         pid: Its pid, in its own pid namespace.
-        start_time: When it began, in clock ticks since the boot, or None where nobody says.
-        machine: Its machine's id, or None where nobody says.
+        start_time: When it began, in clock ticks since the boot, or None where that is not known.
+        machine: Its machine's id, or None where that is not known.
         boot: The boot of its kernel.
         namespace: Its pid namespace.
-        token: Tells two locks of one process apart.
+        token: Distinguishes two locks of one process.
     """
 
     pid: int

@@ -9,8 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from .errors import ReadError
-from .filesystem import CREATE_FLAGS, READ_FLAGS, FileSystem, close_reader
-from .ownership import hand_over
+from .filesystem import CREATE_FLAGS, READ_FLAGS, FileSystem, close_reader, hand_over
 
 Chunk = bytes | bytearray | memoryview
 
@@ -79,7 +78,7 @@ def create_file(
         handed_over: Whether it belongs to the directory's owner, where root makes it.
 
     Raises:
-        OSError: As the system answered; a file that was begun is gone again.
+        OSError: As the system answered; a file that was begun is removed.
     """
     try:
         fd = fs.open(name, CREATE_FLAGS, 0o600, dir_fd=directory_fd)

@@ -36,8 +36,8 @@ def directory_beneath(
     """Hold open a directory below another; that other itself where there are no names.
 
     Guarantees: each directory is opened by its name in the one above, so the descriptor is of a
-    directory that was below the first one when it was opened, whatever is renamed or swapped for a
-    link meanwhile. Two descriptors are open at the most.
+    directory that was below the first one when it was opened, even if directories are renamed or
+    swapped for links meanwhile. Two descriptors are open at the most.
 
     Args:
         fs: The file system.

@@ -1,8 +1,8 @@
 """Removing a directory tree without ever leaving it.
 
-A tree goes in two steps: it is renamed, inside the same parent, to a name that no listing shows,
-so that nobody ever sees half of it; then it is emptied through directory descriptors, following no
-link. A crash between the two leaves a discarded name that `sweep_discarded` finishes.
+A tree is renamed, inside the same parent, to a name that no listing shows, so that no reader sees
+half of it; then it is emptied through directory descriptors, following no link. A crash between the
+two leaves a discarded name that `sweep_discarded` finishes.
 """
 
 from __future__ import annotations
@@ -46,8 +46,7 @@ def discard_tree(
         name: The directory's name in it.
         parent: The parent's path, for messages.
         token: Gives a fresh random text for the name out of sight.
-        identity: Device and inode of the directory that is meant, or None. Anything else that has
-            the name by now is put back.
+        identity: Device and inode of the directory, or None. Anything else is put back.
 
     Raises:
         WriteError: It could not be taken out of sight, or is not what was meant; nothing was
@@ -64,7 +63,8 @@ def discard_tree(
         operation = "fsync of the directory"
         fs.fsync(parent_fd)
     except OSError as error:
-        if operation != "rename" and not _put_back(fs, parent_fd, hidden, name):
+        renamed = operation != "rename"
+        if renamed and not put_back(fs, hidden, name, from_fd=parent_fd, to_fd=parent_fd):
             raise RemovalError(path=parent / hidden, cause=error) from error
         raise WriteError(path=parent / name, operation=operation, cause=error) from error
     _delete(fs, parent_fd, hidden, path=parent / hidden)
@@ -78,13 +78,13 @@ def _require_identity(
         raise OSError(errno.ESTALE, "something else was put in its place meanwhile")
 
 
-def _put_back(fs: FileSystem, parent_fd: int, hidden: str, name: str) -> bool:
-    """Give what was taken out of sight its name back, unless somebody has it already."""
+def put_back(fs: FileSystem, hidden: str, name: str, *, from_fd: int, to_fd: int) -> bool:
+    """Give what was taken out of sight a name, and return whether it could: not if it is taken."""
     try:
-        fs.stat(name, dir_fd=parent_fd)
+        fs.stat(name, dir_fd=to_fd)
     except FileNotFoundError:
         with suppress(OSError):
-            fs.rename(hidden, name, src_dir_fd=parent_fd, dst_dir_fd=parent_fd)
+            fs.rename(hidden, name, src_dir_fd=from_fd, dst_dir_fd=to_fd)
             return True
     except OSError:
         pass
@@ -94,18 +94,13 @@ def _put_back(fs: FileSystem, parent_fd: int, hidden: str, name: str) -> bool:
 def is_discarded(name: str) -> bool:
     """Return whether a name is one that this library gives to what it makes or deletes unseen.
 
-    Whatever else begins with the prefix is somebody else's, and stays.
+    All else that begins with the prefix stays.
     """
     return _DISCARDED.fullmatch(name) is not None
 
 
 def sweep_discarded(fs: FileSystem, parent_fd: int, *, parent: Path) -> list[RemovalError]:
-    """Finish the removals that a crash left half done.
-
-    Args:
-        fs: The file system.
-        parent_fd: The parent, open and locked by the caller.
-        parent: Its path, for messages.
+    """Finish the removals that a crash left half done, in a directory that the caller locked.
 
     Returns:
         What still could not be deleted.
@@ -157,12 +152,11 @@ def _delete(fs: FileSystem, parent_fd: int, name: str, *, path: Path) -> None:
 
 _NO_FILE = frozenset({errno.EISDIR, errno.EPERM})
 """What `unlink` answers for a directory; EPERM is POSIX's word for it, and an immutable file's."""
-
 _FILLED = frozenset({errno.ENOTEMPTY, errno.EEXIST})
 """What `rmdir` answers for a directory that is not empty; POSIX allows both."""
 
 MAX_REFILLS: Final = 100
-"""How often a directory is emptied again because somebody at work in it put something there."""
+"""How often a directory is emptied again because a process at work in it put something there."""
 
 
 @frozen
@@ -170,7 +164,7 @@ class Undeletable:
     """An entry that could not be deleted.
 
     Attributes:
-        name: Its name, in whatever directory of the tree it was.
+        name: Its name in its directory, which may be any of the tree.
         cause: What the system answered.
     """
 
@@ -179,7 +173,7 @@ class Undeletable:
 
 
 class RemovalCancelled(Exception):
-    """Whoever wanted a directory emptied does not wait for it any more."""
+    """The caller that wanted a directory emptied does not wait for it any more."""
 
 
 def _never() -> bool:
@@ -196,7 +190,7 @@ def remove_directory(
 ) -> list[Undeletable]:
     """Empty a directory and take its name away.
 
-    Somebody who had opened the directory before it was taken out of sight may still put something
+    A process that opened the directory before it was taken out of sight may still put something
     there: it is emptied again then, at most `MAX_REFILLS` times.
 
     Args:
@@ -204,7 +198,7 @@ def remove_directory(
         parent_fd: The directory that it is in.
         name: Its name there.
         fd: The directory, open.
-        cancelled: As `empty_directory` has it.
+        cancelled: As of `empty_directory`.
 
     Returns:
         What could not be deleted; where there is any, the directory is still there.
@@ -216,16 +210,15 @@ def remove_directory(
     """
     for refills in count():
         left = empty_directory(fs, fd, cancelled=cancelled)
-        if left:
-            return left
-        try:
-            fs.rmdir(name, dir_fd=parent_fd)
-        except OSError as error:
-            if error.errno not in _FILLED or refills >= MAX_REFILLS:
-                raise
-        else:
-            break
-    return []
+        if not left:
+            try:
+                fs.rmdir(name, dir_fd=parent_fd)
+            except OSError as error:
+                if error.errno not in _FILLED or refills >= MAX_REFILLS:
+                    raise
+                continue
+        break
+    return left
 
 
 def empty_directory(
@@ -241,7 +234,7 @@ def empty_directory(
     Args:
         fs: The file system.
         fd: The directory, open. It is emptied through this descriptor, wherever its name went.
-        cancelled: Asked before each entry whether to stop, for whoever can't be interrupted.
+        cancelled: Asked before each entry whether to stop, for callers that can't be interrupted.
 
     Returns:
         What is left, none of it deleted: files that resist, mount points, directories that can't

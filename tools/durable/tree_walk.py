@@ -85,7 +85,7 @@ def walk_tree(
             if entry.is_directory and enter(entry):
                 try:
                     below = fs.open(name, DIRECTORY_FLAGS, dir_fd=fd)
-                    stack.append((below, entry.names, []))  # closed in the end, whatever comes
+                    stack.append((below, entry.names, []))  # closed in the end in any case
                     stack[-1][2].extend(_names(fs, below))
                 except OSError as error:
                     onerror(error)

@@ -12,6 +12,7 @@ print(manager.briefing(max_tokens=1500))
 """
 
 from ..clock import Clock
+from ..question import Option, Question
 from .briefing import estimate_tokens
 from .disk_errors import (
     LockTimeout,
@@ -26,7 +27,7 @@ from .errors import (
     HarnessError,
     NoActiveSession,
     NoPhaseExecutor,
-    NoQuestionDesk,
+    NoQuestionChannel,
     QuestionWaits,
     SessionAlreadyActive,
     SessionConflict,
@@ -37,14 +38,18 @@ from .errors import (
     SessionTooLarge,
     UnsupportedSchema,
 )
-from .ports import (
-    OfferedOption,
+from .history_events import (
     PersonAnswer,
-    PersonQuestion,
-    PersonReply,
+    QuestionAbandoned,
+    QuestionAnswered,
+    QuestionEnded,
+    QuestionRejected,
+    QuestionTimedOut,
+)
+from .ports import (
     PhaseExecutor,
     PhaseResult,
-    QuestionDesk,
+    QuestionChannel,
     TokenCounter,
 )
 from .question_entries import answers_in_words
@@ -62,7 +67,8 @@ from .session_domain import (
     TokenBudget,
 )
 from .session_manager import SessionManager
-from .session_store import SessionStore, SessionSummary, UnreadableSession
+from .session_reader import SessionSummary, UnreadableSession
+from .session_store import SessionStore
 
 __all__ = [
     "AmbiguousSessionId",
@@ -78,14 +84,18 @@ __all__ = [
     "LockTimeout",
     "NoActiveSession",
     "NoPhaseExecutor",
-    "NoQuestionDesk",
-    "OfferedOption",
+    "NoQuestionChannel",
+    "Option",
     "PersonAnswer",
-    "PersonQuestion",
-    "PersonReply",
     "PhaseExecutor",
     "PhaseResult",
-    "QuestionDesk",
+    "Question",
+    "QuestionAbandoned",
+    "QuestionAnswered",
+    "QuestionChannel",
+    "QuestionEnded",
+    "QuestionRejected",
+    "QuestionTimedOut",
     "QuestionWaits",
     "ReadError",
     "RemovalError",

@@ -56,7 +56,7 @@ def brief(
     """Write the briefing of a session.
 
     Args:
-        session: What to tell of.
+        session: The session.
         max_tokens: The most that the text may count, 1 or more.
         count_tokens: How tokens are counted; it must not count fewer for a longer text.
 

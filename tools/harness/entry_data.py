@@ -48,57 +48,62 @@ class EntryData(dict[str, Any]):
 NO_DATA: Final = EntryData()
 
 
+_Place = tuple[str, ...]
+"""Where a value stands in the data; put together only for a fault."""
+
+
 def freeze(value: object) -> tuple[EntryData, list[str]]:
     """Return data that can't be changed any more, and everything that is wrong with it."""
     if not isinstance(value, Mapping):
         return NO_DATA, [f"data: expected a mapping, got {with_type(value)}"]
     faults: list[str] = []
-    frozen = _frozen("data", value, 1, faults)
+    frozen = _frozen_mapping(("data",), value, faults)
     return (NO_DATA if faults else frozen), faults
 
 
-def _frozen(name: str, value: Any, depth: int, faults: list[str]) -> Any:
+def _frozen(place: _Place, value: Any, faults: list[str]) -> Any:
     kind = type(value)
-    if value is None or kind is bool:
-        return value
     if kind is str:
         if not value.isascii():
-            faults += text_fault(name, value, optional=False, limit=None)
+            faults += text_fault("".join(place), value, optional=False, limit=None)
     elif kind is int:
-        if abs(value) > MAX_COUNT:
-            faults.append(f"{name}: is more than {MAX_COUNT}")
+        if not -MAX_COUNT <= value <= MAX_COUNT:
+            faults.append(f"{''.join(place)}: is more than {MAX_COUNT}")
     elif kind is float:
         if not math.isfinite(value):
-            faults.append(f"{name}: {value} is no number")
-    elif depth > MAX_DEPTH:
-        faults.append(f"{name}: is nested deeper than {MAX_DEPTH}")
+            faults.append(f"{''.join(place)}: {value} is no number")
+    elif value is None or kind is bool:
+        pass
+    elif len(place) > MAX_DEPTH:
+        faults.append(f"{''.join(place)}: is nested deeper than {MAX_DEPTH}")
     elif kind is dict or isinstance(value, Mapping):
-        return _frozen_mapping(name, value, depth, faults)
+        return _frozen_mapping(place, value, faults)
     elif kind is list or kind is tuple:
-        if len(value) > MAX_ITEMS:
-            faults.append(f"{name}: has {len(value):,} items, {MAX_ITEMS:,} are allowed")
-            return ()
-        return tuple(
-            _frozen(f"{name}[{index}]", one, depth + 1, faults) for index, one in enumerate(value)
-        )
+        if len(value) <= MAX_ITEMS:
+            return tuple(
+                [_frozen((*place, f"[{at}]"), one, faults) for at, one in enumerate(value)]
+            )
+        told = f"{''.join(place)}: has {len(value):,} items, {MAX_ITEMS:,} are allowed"
+        faults.append(told)
     else:
-        faults.append(f"{name}: {with_type(value)} is nothing that JSON has")
+        faults.append(f"{''.join(place)}: {with_type(value)} is nothing that JSON has")
     return value
 
 
-def _frozen_mapping(
-    name: str, value: Mapping[Any, Any], depth: int, faults: list[str]
-) -> EntryData:
+def _frozen_mapping(place: _Place, value: Mapping[Any, Any], faults: list[str]) -> EntryData:
     if len(value) > MAX_FIELDS:
-        faults.append(f"{name}: has {len(value):,} fields, {MAX_FIELDS} are allowed")
+        told = f"{''.join(place)}: has {len(value):,} fields, {MAX_FIELDS} are allowed"
+        faults.append(told)
         return NO_DATA
     found = {}
     for key, one in value.items():
-        if type(key) is str:
-            faults += text_fault(
-                f"{name}: a field's name", key, optional=False, limit=MAX_KEY_CHARS
-            )
+        if type(key) is not str:
+            faults.append(f"{''.join(place)}: {with_type(key)} is no name of a field")
+        elif len(key) > MAX_KEY_CHARS or not key.isascii():
+            name = f"{''.join(place)}: a field's name"
+            faults += text_fault(name, key, optional=False, limit=MAX_KEY_CHARS)
+        if one is None or one is True or one is False:
+            found[key] = one
         else:
-            faults.append(f"{name}: {with_type(key)} is no name of a field")
-        found[key] = _frozen(f"{name}.{key}", one, depth + 1, faults)
+            found[key] = _frozen((*place, f".{key}"), one, faults)
     return EntryData(found)

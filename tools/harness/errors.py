@@ -78,13 +78,13 @@ class NoPhaseExecutor(HarnessError):
         )
 
 
-class NoQuestionDesk(HarnessError):
+class NoQuestionChannel(HarnessError):
     """`ask()` of a manager that was given nowhere to put questions."""
 
     def __init__(self) -> None:
         super().__init__(
-            "this manager has no question desk: give it one (SessionManager(desk=...)) or build it "
-            "with agentforge_sessions.bootstrap.build_manager()"
+            "this manager has no question channel: give it one (SessionManager(channel=...)) or "
+            "build it with agentforge_sessions.bootstrap.build_manager()"
         )
 
 
@@ -263,7 +263,7 @@ class UnsupportedSchema(SessionCorrupted):
 
 
 class QuestionWaits(HarnessError):
-    """Nobody answered a question in the time that was waited; it still waits.
+    """A question was not answered in the time that was waited; it still waits.
 
     Attributes:
         question_id: The question.
@@ -305,7 +305,7 @@ class SessionTooLarge(HarnessError):
 
 
 class SessionInUse(HarnessError):
-    """A session was to be deleted while somebody works with it; nothing was touched.
+    """A session was to be deleted while it is in use; nothing was touched.
 
     Attributes:
         path: Its directory.

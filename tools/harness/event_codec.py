@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, Final, TypeVar
 
 from .entry_data import EntryData, freeze
-from .history_events import EVENTS, GateJudged, GivenAnswer, HistoryEvent
+from .history_events import EVENTS, GateJudged, HistoryEvent, PersonAnswer
 from .session_checks import InvalidSession, storable
 
 _Event = TypeVar("_Event", bound=HistoryEvent)
@@ -69,7 +69,7 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "float": _seconds,
     "float | None": lambda value: None if value is None else _seconds(value),
     "tuple[str, ...]": _each(_exactly(str)),
-    "tuple[GivenAnswer, ...]": _each(_part(GivenAnswer)),
+    "tuple[PersonAnswer, ...]": _each(_part(PersonAnswer)),
     "Mapping[str, int]": _counts,
     "GateJudged | None": lambda value: None if value is None else _part(GateJudged)(value),
 }
@@ -131,6 +131,6 @@ def _plain(value: Any, spell: Callable[[str], str] = str) -> Any:
         return tuple(_plain(one, spell) for one in value)
     if isinstance(value, Mapping):
         return {spell(str(name)): _plain(one, spell) for name, one in value.items()}
-    if isinstance(value, HistoryEvent | GateJudged | GivenAnswer):
+    if isinstance(value, HistoryEvent | GateJudged | PersonAnswer):
         return {one.name: _plain(getattr(value, one.name), spell) for one in fields(value)}
     return value

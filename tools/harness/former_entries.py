@@ -16,8 +16,8 @@ from .history_events import (
     QUESTION_ENDINGS,
     AgentAnswered,
     BudgetExtended,
-    GivenAnswer,
     HistoryEvent,
+    PersonAnswer,
     PhaseEnded,
     PhaseFailed,
     PhaseSucceeded,
@@ -38,7 +38,7 @@ _WAITING: Final = re.compile(r"waiting for an answer to question (\S+)(?: |$)")
 
 
 def former_event(action: str, details: str) -> HistoryEvent | None:
-    """Return the event that an entry without data tells of; None if it is of none.
+    """Return the event of an entry without data; None for a note.
 
     Args:
         action: The entry's action.
@@ -105,8 +105,8 @@ def _question_ended(kind: type[QuestionEnded]) -> Callable[[str], HistoryEvent]:
         if rest.startswith("reason: "):
             reason, _, rest = rest.removeprefix("reason: ").partition("\n")
         if rest.startswith("answers: "):
-            told, _, following = rest.removeprefix("answers: ").partition("\n")
-            if (answers := _read_answers(told)) is not None:
+            line, _, following = rest.removeprefix("answers: ").partition("\n")
+            if (answers := _read_answers(line)) is not None:
                 rest = following
         return kind(
             question_id=first.removeprefix("question "),
@@ -118,10 +118,10 @@ def _question_ended(kind: type[QuestionEnded]) -> Callable[[str], HistoryEvent]:
     return read
 
 
-def _read_answers(told: str) -> tuple[GivenAnswer, ...] | None:
+def _read_answers(line: str) -> tuple[PersonAnswer, ...] | None:
     """Read the line of the answers; None if it is something else."""
     try:
-        found = json.loads(told)
+        found = json.loads(line)
     except (ValueError, RecursionError):
         return None
     if not isinstance(found, list):
@@ -133,7 +133,7 @@ def _read_answers(told: str) -> tuple[GivenAnswer, ...] | None:
                 isinstance(label, str) for label in selected
             ):
                 answers.append(
-                    GivenAnswer(question_index=index, selected=tuple(selected), text=text)
+                    PersonAnswer(question_index=index, selected=tuple(selected), text=text)
                 )
             case _:
                 return None

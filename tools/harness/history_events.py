@@ -3,26 +3,48 @@
 An event becomes an entry of the history: `action` names it, `data` holds its fields, and `details`
 says the same to people. Whatever is decided by what happened is decided by events
 (`SessionHistory.event`), never by `details`. An entry that a caller added is a note, and no event,
-whatever it is called.
+whatever its action.
 
-To add a field, give it a default: entries of earlier versions have none. The module is long because
-the set is one and closed; `event_codec` turns events into data and back.
+To add a field, give it a default: entries of earlier versions have none. `event_codec` turns events
+into data and back. The module is long because the set is one and closed.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final, TypeVar, dataclass_transform
 
-_Values = Mapping[str, Any]
+_Kind = TypeVar("_Kind")
 _QUIET: Final = {"logged": False}
 """Marks a field that is too long, or too private, for a log."""
+_events: Final[dict[str, type[HistoryEvent]]] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
+def _fields(kind: type[_Kind]) -> type[_Kind]:
+    """Make a class a value of its fields."""
+    return dataclass(frozen=True, slots=True, kw_only=True)(kind)
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
+def _event(action: str, *, log: str | None = None) -> Callable[[type[_Kind]], type[_Kind]]:
+    """Make a class an event of this action; in the log it is called alike, unless given."""
+
+    def make(kind: type[_Kind]) -> type[_Kind]:
+        made = _fields(kind)
+        assert issubclass(made, HistoryEvent)  # noqa: S101 # for the type checker
+        made.action = action
+        made.log_name = log or action.replace("_", ".", 1)
+        _events[action] = made
+        return made
+
+    return make
+
+
+@_fields
 class HistoryEvent:
     """Something that happened to a session.
 
@@ -40,88 +62,74 @@ class HistoryEvent:
         return None
 
 
+@_fields
+class _WithReason(HistoryEvent):
+    """What happened for a reason, in words for people, or None."""
+
+    reason: str | None = None
+
+    @property
+    def sentence(self) -> str | None:
+        return self.reason
+
+
 # ----------------------------------------------------------------------------------- the life cycle
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_event("session_created")
 class SessionCreated(HistoryEvent):
     """A session began, in its first phase."""
 
-    action = "session_created"
-    log_name = "session.created"
     workflow_type: str | None = None
     token_budget: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionPaused(HistoryEvent):
+@_event("session_paused")
+class SessionPaused(_WithReason):
     """A session stopped until it is resumed.
 
     Attributes:
-        reason: Why, for people, or None.
-        cause: Why, for programs ("budget", "person", "agent", …), or None.
+        cause: The reason for programs ("budget", "person", "agent", …), or None.
         question_id: The question whose answer it waits for, or None.
+        missing_tokens: By how much the budget has to be extended first, in tokens, or None.
+        back_to: The phase that a person may decide to go back to, or None.
+        needs_retry: Whether only `retry` begins another attempt; `resume` would be refused.
     """
 
-    action = "session_paused"
-    log_name = "session.paused"
-    reason: str | None = None
     cause: str | None = None
     question_id: str | None = None
-
-    @property
-    def sentence(self) -> str | None:
-        """The reason."""
-        return self.reason
+    missing_tokens: int | None = None
+    back_to: str | None = None
+    needs_retry: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_event("session_resumed")
 class SessionResumed(HistoryEvent):
     """A paused session goes on."""
 
-    action = "session_resumed"
-    log_name = "session.resumed"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_event("session_completed")
 class SessionCompleted(HistoryEvent):
     """A session ended well."""
 
-    action = "session_completed"
-    log_name = "session.completed"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionAborted(HistoryEvent):
+@_event("session_aborted")
+class SessionAborted(_WithReason):
     """A session ended badly."""
 
-    action = "session_aborted"
-    log_name = "session.aborted"
-    reason: str | None = None
 
-    @property
-    def sentence(self) -> str | None:
-        """The reason."""
-        return self.reason
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_event("checkpoint", log="session.checkpoint")
 class CheckpointTaken(HistoryEvent):
-    """Somebody marked that the work is in a good state."""
-
-    action = "checkpoint"
-    log_name = "session.checkpoint"
+    """The work was marked as being in a good state."""
 
 
 # --------------------------------------------------------------------------------------- the phases
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_event("phase_advanced")
 class PhaseAdvanced(HistoryEvent):
     """A phase began, at its first attempt."""
 
-    action = "phase_advanced"
-    log_name = "phase.advanced"
     from_phase: str | None = None
     to_phase: str | None = None
 
@@ -132,12 +140,10 @@ class PhaseAdvanced(HistoryEvent):
         return f"{before}to {self.to_phase}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_event("phase_retried")
 class PhaseRetried(HistoryEvent):
     """Another attempt at the phase began."""
 
-    action = "phase_retried"
-    log_name = "phase.retried"
     attempt: int | None = None
     reason: str | None = None
 
@@ -147,26 +153,15 @@ class PhaseRetried(HistoryEvent):
         return f"attempt {self.attempt}" + (f": {self.reason}" if self.reason else "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryReason(HistoryEvent):
+@_event("retry_reason", log="phase.retry_reason")
+class RetryReason(_WithReason):
     """Why an earlier phase is about to begin again."""
 
-    action = "retry_reason"
-    log_name = "phase.retry_reason"
-    reason: str | None = None
 
-    @property
-    def sentence(self) -> str | None:
-        """The reason."""
-        return self.reason
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_event("inputs_placed")
 class InputsPlaced(HistoryEvent):
     """The inputs are in the workspace, for good."""
 
-    action = "inputs_placed"
-    log_name = "inputs.placed"
     paths: tuple[str, ...] = ()
 
     @property
@@ -175,23 +170,19 @@ class InputsPlaced(HistoryEvent):
         return ", ".join(self.paths)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_event("agent_answered")
 class AgentAnswered(HistoryEvent):
     """An agent's answer, or its failure, is stored and its tokens are charged.
 
     Attributes:
         call: Which call of the attempt, from 1.
-        agent: Who answered.
         tokens: What it cost, in tokens.
         usage: The same by kind ("input", "output").
         estimated: Whether that was estimated.
-        seconds: How long it took.
         answer_sha256: The digest of the answer's text, or None where there is none.
         failure: Why there is none, or None.
     """
 
-    action = "agent_answered"
-    log_name = "agent.answered"
     call: int | None = None
     agent: str | None = None
     tokens: int = 0
@@ -221,7 +212,6 @@ class GateJudged:
 
     Attributes:
         gate: The kind of gate.
-        passed: Whether the phase is passed.
         summary: The verdict on one line.
         evidence: The session's file that holds all of the evidence, or None where there is none.
         counts: What it counted ("collected", "passed", "failed", …).
@@ -234,15 +224,14 @@ class GateJudged:
     counts: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_fields
 class PhaseEnded(HistoryEvent):
     """An attempt at a phase has its result.
 
     Attributes:
         attempt: Which attempt, from 1.
-        seconds: How long the code, or the gate, ran; None where nobody measured.
+        seconds: How long the code, or the gate, ran; None where it was not measured.
         tokens: What the attempt cost: with what its answers were charged, where agents gave them.
-        exit_code: The code's exit code, or None.
         trapped: Which limit ended it, or None.
         fuel: What it consumed, or None.
         problem: Why it is no success, or None.
@@ -259,31 +248,23 @@ class PhaseEnded(HistoryEvent):
     verdict: GateJudged | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_event("phase_succeeded")
 class PhaseSucceeded(PhaseEnded):
     """An attempt at a phase succeeded."""
 
-    action = "phase_succeeded"
-    log_name = "phase.succeeded"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_event("phase_failed")
 class PhaseFailed(PhaseEnded):
     """An attempt at a phase failed."""
-
-    action = "phase_failed"
-    log_name = "phase.failed"
 
 
 # --------------------------------------------------------------------------------------- the budget
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_event("budget_extended")
 class BudgetExtended(HistoryEvent):
     """More tokens were allotted."""
 
-    action = "budget_extended"
-    log_name = "budget.extended"
     additional_tokens: int = 0
     total_budget: int = 0
 
@@ -293,7 +274,7 @@ class BudgetExtended(HistoryEvent):
         return f"by {self.additional_tokens} to {self.total_budget} tokens"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_fields
 class BudgetCrossed(HistoryEvent):
     """The tokens used crossed a line of the budget."""
 
@@ -307,46 +288,43 @@ class BudgetCrossed(HistoryEvent):
         return f"{self.tokens_used:,} of {self.total_budget:,} tokens used ({percent:.0f} %)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_event("budget_warning", log="session.budget.warning")
 class WarningCrossed(BudgetCrossed):
     """80 % of the budget is used."""
 
-    action = "budget_warning"
-    log_name = "session.budget.warning"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_event("budget_exceeded", log="session.budget.exceeded")
 class LimitCrossed(BudgetCrossed):
     """More than the budget is used."""
-
-    action = "budget_exceeded"
-    log_name = "session.budget.exceeded"
 
 
 # ------------------------------------------------------------------------------------ the questions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GivenAnswer:
-    """What a person answered to one question: a part of `QuestionAnswered`."""
+class PersonAnswer:
+    """What a person answered to one question: a part of `QuestionAnswered`.
+
+    Attributes:
+        question_index: Which question, from 0.
+        selected: The chosen labels, in the person's order.
+        text: Own words, or None.
+    """
 
     question_index: int
     selected: tuple[str, ...] = ()
     text: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_event("question_asked")
 class QuestionAsked(HistoryEvent):
     """A question is about to be put to a person.
 
     Attributes:
-        question_id: Its id.
         key: What it was asked under; None in an entry of the first versions, which had no keys.
         prompts: The questions.
     """
 
-    action = "question_asked"
-    log_name = "question.asked"
     question_id: str = ""
     key: str | None = field(default=None, metadata=_QUIET)
     prompts: tuple[str, ...] = field(default=(), metadata=_QUIET)
@@ -358,12 +336,10 @@ class QuestionAsked(HistoryEvent):
         return "\n".join([f"question {self.question_id}, key {self.key}", *prompts])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_event("question_not_asked")
 class QuestionNotAsked(HistoryEvent):
     """The question that was about to be asked could not be put."""
 
-    action = "question_not_asked"
-    log_name = "question.not_asked"
     question_id: str = ""
     key: str | None = field(default=None, metadata=_QUIET)
     problem: str | None = None
@@ -374,22 +350,24 @@ class QuestionNotAsked(HistoryEvent):
         return f"question {self.question_id}, key {self.key}\n{self.problem}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_fields
 class QuestionEnded(HistoryEvent):
-    """It is known what became of a question.
+    """How questions to a person ended: the reply to who asked, and its entry in the history.
 
     Attributes:
-        question_id: Its id.
+        outcome: "answered", "rejected", "timed_out" or "abandoned".
+        question_id: The id they were asked under.
         reason: Why it was rejected, or ended without an answer, or None.
         text: The answers as a model reads them; empty unless answered.
-        answers: The answers; empty unless answered.
+        answers: The answers; empty unless answered, or when the questions themselves are deleted
+            and an earlier version wrote the history, which has only the text.
     """
 
     outcome: ClassVar[str]
     question_id: str = ""
     reason: str | None = field(default=None, metadata=_QUIET)
     text: str = field(default="", metadata=_QUIET)
-    answers: tuple[GivenAnswer, ...] = field(default=(), metadata=_QUIET)
+    answers: tuple[PersonAnswer, ...] = field(default=(), metadata=_QUIET)
 
     @property
     def sentence(self) -> str:
@@ -405,54 +383,37 @@ class QuestionEnded(HistoryEvent):
         return "\n".join(lines)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_event("question_answered")
 class QuestionAnswered(QuestionEnded):
     """A person answered."""
 
-    action = "question_answered"
-    log_name = "question.answered"
     outcome = "answered"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_event("question_rejected")
 class QuestionRejected(QuestionEnded):
     """A person declined to answer."""
 
-    action = "question_rejected"
-    log_name = "question.rejected"
     outcome = "rejected"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_event("question_timed_out")
 class QuestionTimedOut(QuestionEnded):
-    """Nobody answered in time."""
+    """There was no answer in time."""
 
-    action = "question_timed_out"
-    log_name = "question.timed_out"
     outcome = "timed_out"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@_event("question_abandoned")
 class QuestionAbandoned(QuestionEnded):
-    """The question was withdrawn, or is gone."""
+    """The question was withdrawn, or does not exist any more."""
 
-    action = "question_abandoned"
-    log_name = "question.abandoned"
     outcome = "abandoned"
 
 
-_ENDINGS: Final = (QuestionAnswered, QuestionRejected, QuestionTimedOut, QuestionAbandoned)
-_ALL: Final[tuple[type[HistoryEvent], ...]] = (
-    *(SessionCreated, SessionPaused, SessionResumed, SessionCompleted, SessionAborted),
-    *(CheckpointTaken, PhaseAdvanced, PhaseRetried, RetryReason, InputsPlaced, AgentAnswered),
-    *(PhaseSucceeded, PhaseFailed, BudgetExtended, WarningCrossed, LimitCrossed),
-    *(QuestionAsked, QuestionNotAsked, *_ENDINGS),
-)
-EVENTS: Final[Mapping[str, type[HistoryEvent]]] = MappingProxyType(
-    {one.action: one for one in _ALL}
-)
+EVENTS: Final[Mapping[str, type[HistoryEvent]]] = MappingProxyType(_events)
 """Every event by its action."""
 QUESTION_ENDINGS: Final[Mapping[str, type[QuestionEnded]]] = MappingProxyType(
-    {one.outcome: one for one in _ENDINGS}
+    {one.outcome: one for one in _events.values() if issubclass(one, QuestionEnded)}
 )
-"""What became of a question, and its event."""
+"""The event of each way in which a question ends, by the outcome."""

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 
 from ..clock import Clock
 from ..errors import AgentForgeError
+from ..question import Question
 from .errors import QuestionWaits, SessionConflict
 from .event_codec import spelled
-from .history_events import QuestionAsked, QuestionNotAsked
-from .ports import PersonQuestion, PersonReply, QuestionDesk
+from .history_events import QuestionAbandoned, QuestionAsked, QuestionEnded, QuestionNotAsked
+from .ports import QuestionChannel
 from .question_entries import (
     check_key,
     find_asked,
@@ -18,7 +19,6 @@ from .question_entries import (
     pause_reason,
     question_key,
     questions_asked,
-    reply_event,
 )
 from .session_domain import SessionContext, SessionState
 from .session_events import SessionEvents
@@ -26,27 +26,27 @@ from .session_recording import SessionChanges
 from .session_store import SessionStore
 
 
-class Questioner:
-    """Asks questions of sessions at a desk, and keeps in the session what became of them.
+class PersonQuestions:
+    """Asks a person the questions of sessions, and records in the session how they ended.
 
     Args:
-        desk: Where questions are put.
+        channel: Takes the questions.
         store: Where the sessions are.
         changes: Saves the sessions.
-        events: Told of questions and replies.
+        events: The log.
         clock: The time.
     """
 
     def __init__(
         self,
-        desk: QuestionDesk,
+        channel: QuestionChannel,
         *,
         store: SessionStore,
         changes: SessionChanges,
         events: SessionEvents,
         clock: Clock,
     ) -> None:
-        self._desk = desk
+        self._channel = channel
         self._store = store
         self._changes = changes
         self._events = events
@@ -55,13 +55,13 @@ class Questioner:
     def ask(
         self,
         session: SessionContext,
-        questions: Sequence[PersonQuestion],
+        questions: Sequence[Question],
         *,
         key: str | None,
         pause: bool,
         timeout_s: float | None,
         on_waiting: Callable[[str], object],
-    ) -> PersonReply:
+    ) -> QuestionEnded:
         """Ask, and wait for the reply; see `SessionManager.ask`."""
         asked = tuple(questions)
         chosen = question_key(session, asked) if key is None else check_key(key)
@@ -74,11 +74,9 @@ class Questioner:
         self._put(session, question_id, chosen, asked)
         on_waiting(question_id)
         try:
-            reply = self._desk.wait(question_id, timeout_s)
-        except LookupError as error:  # it was put, so somebody took it away
-            reply = PersonReply(
-                question_id=question_id, outcome="abandoned", reason=f"it is gone ({error})"
-            )
+            reply = self._channel.wait(question_id, timeout_s)
+        except LookupError as error:  # it was put, so it was removed since
+            reply = QuestionAbandoned(question_id=question_id, reason=f"it is gone ({error})")
         if reply is None:
             raise QuestionWaits(
                 session.session_id, question_id=question_id, timeout_s=timeout_s or 0.0
@@ -87,16 +85,16 @@ class Questioner:
         return reply
 
     def withdraw_all(self, session: SessionContext) -> None:
-        """End every question of a session that has ended itself; nobody can take the answers.
+        """End every question of a session that has ended; no worker can take the answers.
 
-        What can't be ended now is logged; who looks at the questions next ends it.
+        What can't be ended now is logged; the next look at the questions ends it.
         """
         reason = f"session {session.session_id} was {session.state.value}"
         for question_id in sorted(questions_asked(session)):
             if find_reply(session, question_id) is not None:
                 continue
             try:
-                self._desk.withdraw(question_id, reason)
+                self._channel.withdraw(question_id, reason)
             except (AgentForgeError, OSError) as error:
                 self._events.question_not_withdrawn(session, question_id, error)
 
@@ -104,16 +102,16 @@ class Questioner:
         self,
         session: SessionContext,
         key: str,
-        questions: Sequence[PersonQuestion],
+        questions: Sequence[Question],
         *,
         pause: bool,
     ) -> str:
-        """Return the id of what is asked under a key; record it if nobody did."""
-        own_id = self._desk.id_for(f"{session.session_id}/{key}")
+        """Return the id of what is asked under a key; record it first, unless it is recorded."""
+        own_id = self._channel.id_for(f"{session.session_id}/{key}")
 
         def change() -> QuestionAsked:
             session.require(SessionState.ACTIVE, operation="ask")
-            self._desk.check(questions)
+            self._channel.check(questions)
             prompts = tuple(one.prompt for one in questions)
             event = spelled(QuestionAsked(question_id=own_id, key=key, prompts=prompts))
             session.add_event(event, now=self._clock())
@@ -143,10 +141,10 @@ class Questioner:
         self._events.happened(session, event)
         return own_id
 
-    def _found_again(self, known: PersonReply) -> PersonReply:
-        """Return a reply that is in the history with its answers, if the desk still has them."""
+    def _found_again(self, known: QuestionEnded) -> QuestionEnded:
+        """Return a reply that is in the history with its answers, if the channel still has them."""
         try:
-            return self._desk.wait(known.question_id, 0.0) or known
+            return self._channel.wait(known.question_id, 0.0) or known
         except LookupError:
             return known
 
@@ -155,11 +153,11 @@ class Questioner:
         session: SessionContext,
         question_id: str,
         key: str,
-        questions: Sequence[PersonQuestion],
+        questions: Sequence[Question],
     ) -> None:
         try:
             place = self._store.session_path(session.session_id).parent
-            self._desk.put(question_id, questions, call_id=session.session_id, session=place)
+            self._channel.put(question_id, questions, call_id=session.session_id, session=place)
         except Exception as error:
             event = QuestionNotAsked(question_id=question_id, key=key, problem=str(error))
             with self._changes.changing(session):
@@ -167,7 +165,7 @@ class Questioner:
                 self._resume(session, question_id)
             raise
 
-    def _record_reply(self, session: SessionContext, reply: PersonReply) -> None:
+    def _record_reply(self, session: SessionContext, reply: QuestionEnded) -> None:
         def is_recorded(session: SessionContext) -> bool:
             return find_reply(session, reply.question_id) is not None
 
@@ -187,10 +185,10 @@ class Questioner:
             if is_recorded(session):  # another worker recorded it
                 return
             raise
-        self._events.happened(session, reply_event(reply))
+        self._events.happened(session, spelled(reply))
 
-    def _keep_reply(self, session_id: str, reply: PersonReply) -> None:
-        """Put a reply into the history of a session that is led by somebody else by now."""
+    def _keep_reply(self, session_id: str, reply: QuestionEnded) -> None:
+        """Put a reply into the history of a session that another worker leads by now."""
 
         def change(found: SessionContext) -> bool:
             if found.state.is_terminal or find_reply(found, reply.question_id) is not None:
@@ -201,10 +199,10 @@ class Questioner:
 
         kept: list[SessionContext] = []
         if self._changes.change_elsewhere(session_id, change):
-            self._events.happened(kept[-1], reply_event(reply))
+            self._events.happened(kept[-1], spelled(reply))
 
-    def _add_reply(self, session: SessionContext, reply: PersonReply) -> None:
-        session.add_event(reply_event(reply), now=self._clock())
+    def _add_reply(self, session: SessionContext, reply: QuestionEnded) -> None:
+        session.add_event(spelled(reply), now=self._clock())
         self._resume(session, reply.question_id)
 
     def _resume(self, session: SessionContext, question_id: str) -> None:

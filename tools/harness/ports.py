@@ -1,6 +1,6 @@
 """The ports of the harness: what it needs from the outside, named by itself.
 
-Nothing in the harness knows who stands behind a port; `bootstrap` connects them.
+`bootstrap` gives each its adapter.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
 from attrs import field, frozen
+
+from ..question import Question
+from .history_events import QuestionEnded
 
 TokenCounter = Callable[[str], int]
 """Returns how many tokens a model counts in a text."""
@@ -21,20 +24,20 @@ def _as_tuple(paths: Iterable[str]) -> tuple[str, ...]:
 
 @frozen(kw_only=True)
 class PhaseResult:
-    """What became of one execution of phase work.
+    """The result of one execution of phase work.
 
     Attributes:
         success: True when the code ran to its end with exit code 0.
         exit_code: The guest's exit code; None when a limit ended it first.
         trapped: Which limit ended it ("deadline", "fuel", "memory", "cancelled", …) or None.
-        stdout: What it printed, decoded; `truncated` tells whether some was cut off.
+        stdout: What it printed, decoded.
         stderr: What it printed to standard error, decoded.
         truncated: True when output went over the executor's limit.
         duration_s: Wall-clock time of the execution, in seconds.
         fuel_consumed: WebAssembly fuel used, where the executor knows it.
         files_created: Workspace-relative paths that exist now and did not before.
         files_modified: Workspace-relative paths whose file was written to.
-        files_deleted: Workspace-relative paths that are gone.
+        files_deleted: Workspace-relative paths that do not exist any more.
         workspace: The host directory that the code saw, or None.
         quota_exceeded: Names of the workspace's quotas that refused the code something.
         lost_writes: The files that are not what the code wrote, each with the reason. Where there
@@ -55,6 +58,16 @@ class PhaseResult:
     workspace: Path | None = None
     quota_exceeded: tuple[str, ...] = field(default=(), converter=_as_tuple)
     lost_writes: tuple[str, ...] = field(default=(), converter=_as_tuple)
+
+    @property
+    def problem(self) -> str | None:
+        """Why it is no success; None where it is one."""
+        if self.success:
+            return None
+        problems = self.limit_problems()
+        if self.trapped is None:
+            problems.insert(0, f"exit code {self.exit_code}")
+        return ", ".join(problems)
 
     def limit_problems(self) -> list[str]:
         """Say which limits stood in the way, for the record of a result that is no success."""
@@ -99,7 +112,7 @@ class PhaseExecutor(Protocol):
         deadline_s: float | None = None,
         fuel: int | None = None,
     ) -> PhaseResult:
-        """Run `code` in the workspace of `session_id` and say what became of it.
+        """Run `code` in the workspace of `session_id` and return its result.
 
         Args:
             code: Python source.
@@ -110,78 +123,9 @@ class PhaseExecutor(Protocol):
         ...
 
 
-@frozen(kw_only=True)
-class OfferedOption:
-    """One of the answers that a person may choose.
-
-    Attributes:
-        label: What is chosen.
-        description: What it means, or None.
-    """
-
-    label: str
-    description: str | None = None
-
-
-def _as_options(options: Iterable[OfferedOption | str]) -> tuple[OfferedOption, ...]:
-    return tuple(OfferedOption(label=one) if isinstance(one, str) else one for one in options)
-
-
-@frozen(kw_only=True)
-class PersonQuestion:
-    """A question to a person. What may be asked is the desk's to say.
-
-    Attributes:
-        prompt: The whole question.
-        title: A word or two for lists.
-        options: The answers to choose from, labels or options; own words may always be given.
-        multi_select: Whether several may be chosen.
-    """
-
-    prompt: str
-    title: str
-    options: tuple[OfferedOption, ...] = field(default=(), converter=_as_options)
-    multi_select: bool = False
-
-
-@frozen(kw_only=True)
-class PersonAnswer:
-    """What a person answered to one question.
-
-    Attributes:
-        question_index: Which question, from 0.
-        selected: The chosen labels, in the person's order.
-        text: Own words, or None.
-    """
-
-    question_index: int
-    selected: tuple[str, ...] = ()
-    text: str | None = None
-
-
-@frozen(kw_only=True)
-class PersonReply:
-    """What became of questions to a person.
-
-    Attributes:
-        question_id: The id they were asked under.
-        outcome: "answered", "rejected", "timed_out" or "abandoned".
-        text: The answers as a model reads them; empty unless answered.
-        answers: The answers; empty unless answered, or when the questions themselves are gone and
-            an earlier version wrote the session's history, which has only the text.
-        reason: Why it was rejected, or ended without an answer, as far as somebody said; or None.
-    """
-
-    question_id: str
-    outcome: str
-    text: str = ""
-    answers: tuple[PersonAnswer, ...] = ()
-    reason: str | None = None
-
-
 @runtime_checkable
-class QuestionDesk(Protocol):
-    """Where questions to a person are put, and where the replies are found.
+class QuestionChannel(Protocol):
+    """Takes questions to a person, and has the replies.
 
     Guarantees asked of every implementation: a question that was put outlives every process; any
     process finds its reply by its id; putting a question twice under one id puts it once.
@@ -191,18 +135,18 @@ class QuestionDesk(Protocol):
         """Return the id of what is asked under a key: always the same, and no other key's.
 
         Args:
-            key: Names what is asked among all that is put on any desk.
+            key: Names what is asked, among all that is asked through any channel.
         """
         ...
 
-    def check(self, questions: Sequence[PersonQuestion]) -> None:
+    def check(self, questions: Sequence[Question]) -> None:
         """Raise with everything that stands against asking these questions; put nothing."""
         ...
 
     def put(
         self,
         question_id: str,
-        questions: Sequence[PersonQuestion],
+        questions: Sequence[Question],
         *,
         call_id: str | None,
         session: Path | None = None,
@@ -214,21 +158,21 @@ class QuestionDesk(Protocol):
             questions: What to ask, in its order.
             call_id: Names the asker to the person, or None.
             session: The directory of the session that asks, or None. The questions wait as long as
-                somebody may go on with it.
+                a worker may go on with it.
         """
         ...
 
     def withdraw(self, question_id: str, reason: str) -> None:
-        """End a question that nobody can take the answer of any more.
+        """End a question whose answer no worker can take any more.
 
         Does nothing to one that has ended or was never put.
         """
         ...
 
-    def wait(self, question_id: str, timeout_s: float | None) -> PersonReply | None:
+    def wait(self, question_id: str, timeout_s: float | None) -> QuestionEnded | None:
         """Wait for a reply; None if there is none within `timeout_s` seconds.
 
         Raises:
-            LookupError: No question was put under this id, or it is gone.
+            LookupError: No question was put under this id, or it was removed.
         """
         ...

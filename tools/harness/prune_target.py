@@ -6,10 +6,11 @@ import stat
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from attrs import frozen
 
+from ..clock import Clock
 from ..durable import FileSystem, ReadError, read_regular_file
 from ..durable.filesystem import READ_FLAGS, close_reader
 from ..durable.tree_removal import is_discarded
@@ -18,26 +19,25 @@ from ..prune import (
     Dated,
     Decision,
     PruneResult,
+    PruneRootMissing,
     PruneTarget,
     RetentionPolicy,
     Skipped,
     SkipReason,
     Undatable,
+    prune,
 )
 from ..prune.ports import Record, undatable
 from .errors import SessionCorrupted
-from .session_codec import (
-    END_MARK,
-    HEAD_BYTES,
-    SessionHead,
-    decode_head,
-    decode_session,
-)
+from .session_codec import SessionHead, decode_session
 from .session_deletion import GUARDS, KIND, SESSION_FILE
-from .session_store import DEFAULT_BASE_PATH, MAX_FILE_BYTES
+from .session_reader import DEFAULT_BASE_PATH, MAX_FILE_BYTES, read_head
+from .session_store import SessionStore
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
+
+_HOURS_A_DAY: Final = 24
 
 
 @frozen
@@ -73,7 +73,9 @@ class HarnessTarget:
             if not stat.S_ISREG(status.st_mode):
                 detail = f"{SESSION_FILE} is no regular file"
                 return Undatable(SkipReason.CORRUPTED_METADATA, detail)
-            head = _head(fs, fd, session_id, status.st_size)
+            head = None
+            if status.st_size <= MAX_FILE_BYTES:
+                head = read_head(fs, fd, session_id, status.st_size)
         except OSError as error:
             return Undatable(SkipReason.UNREADABLE, f"{SESSION_FILE}: {error.strerror or error}")
         finally:
@@ -92,16 +94,6 @@ def _dated(head: SessionHead, record: Record | None) -> Dated:
         removable=head.state.is_terminal,
         record=record,
     )
-
-
-def _head(fs: FileSystem, fd: int, session_id: str, size: int) -> SessionHead | None:
-    """Read the head of a session's file; None where that is not as we write it."""
-    data = fs.pread(fd, HEAD_BYTES, 0)
-    tail = data[-4:] if size == len(data) else fs.pread(fd, 4, max(size - 4, 0))
-    if tail != END_MARK or size > MAX_FILE_BYTES:
-        return None
-    head = decode_head(data)
-    return head if head is not None and head.session_id == session_id else None
 
 
 def _careful(fs: FileSystem, session_fd: int, session_id: str) -> SessionHead | Undatable | None:
@@ -123,8 +115,42 @@ def _careful(fs: FileSystem, session_fd: int, session_id: str) -> SessionHead | 
     return SessionHead.of(session)
 
 
+def clean_up(
+    store: SessionStore,
+    *,
+    days: float,
+    dry_run: bool,
+    clock: Clock,
+    log: FilteringBoundLogger,
+) -> list[str]:
+    """Delete the sessions that ended more than `days` ago; see `SessionManager`.
+
+    Returns:
+        The ids of those that are, or would be, deleted, oldest first.
+
+    Raises:
+        PruneRootUnusable: The base can't be read or written; nothing was deleted.
+    """
+    try:
+        result = prune(
+            HarnessTarget(store.base_path),
+            RetentionPolicy(max_age_hours=days * _HOURS_A_DAY),
+            dry_run=dry_run,
+            observer=CleanUpEvents(log),
+            outside=store.outside(clock),
+        )
+    except PruneRootMissing:
+        return []
+    removed = {*result.deleted_sessions, *result.unfinished_sessions}
+    planned = (one.candidate.session_id for one in result.decisions)
+    deleted = [session_id for session_id in planned if session_id in removed]
+    if not dry_run:
+        store.forget(deleted)
+    return deleted
+
+
 class CleanUpEvents:
-    """Tells the events of a clean-up to a structlog logger. A `prune.PruneObserver`."""
+    """Logs the events of a clean-up. A `prune.PruneObserver`."""
 
     def __init__(self, log: FilteringBoundLogger) -> None:
         self._log = log
@@ -137,16 +163,16 @@ class CleanUpEvents:
         self._log.warning("session.unreadable", session_id=skipped.session_id, error=skipped.detail)
 
     def candidate(self, decision: Decision, *, age_hours: float) -> None:
-        """A session is to go."""
+        """A session is to be deleted."""
 
     def deleted(self, session_id: str, *, size_bytes: int, trashed: bool) -> None:
-        """A session is gone."""
+        """A session was deleted."""
         self._log.info(
             "session.deleted", session_id=session_id, size_bytes=size_bytes, trashed=trashed
         )
 
     def failed(self, session_id: str, *, error: str) -> None:
-        """A session is not, or not all, gone."""
+        """A session could not be deleted, or not all of it."""
         self._log.warning("session.delete_failed", session_id=session_id, error=error)
 
     def completed(self, result: PruneResult) -> None:
@@ -157,4 +183,5 @@ __all__ = [
     "KIND",
     "CleanUpEvents",
     "HarnessTarget",
+    "clean_up",
 ]

@@ -1,36 +1,36 @@
 """How a question to a person stands in a session's history; pure.
 
-The entry that a question was asked is on disk before anybody can see the question, and holds its
-id. So whoever leads the session next knows which question waits, and finds its answer.
+The entry that a question was asked is on disk before a person can see the question, and holds its
+id. So the next worker knows which question waits, and finds its answer.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from .event_codec import spelled
+from ..question import Question
 from .history_events import (
-    QUESTION_ENDINGS,
-    GivenAnswer,
     HistoryEvent,
+    PersonAnswer,
     QuestionAsked,
     QuestionEnded,
     QuestionNotAsked,
     SessionPaused,
 )
-from .ports import PersonAnswer, PersonQuestion, PersonReply
 from .session_domain import SessionContext, SessionHistory, SessionState
 
 _KEY_CHARS: Final = 200
+_ABOUT_QUESTIONS: Final = "question"
+"""How the actions of all events of questions begin, also those of the first versions."""
 _NOT_ANSWERED: Final = "not answered"
 
 
-def question_key(session: SessionContext, questions: Sequence[PersonQuestion]) -> str:
-    """Name what is asked by where in the session it is asked and by its words."""
-    told = [
+def question_key(session: SessionContext, questions: Sequence[Question]) -> str:
+    """Return the key of questions, by their words and by where in the session they are asked."""
+    asked = [
         session.current_phase,
         session.attempt_number,
         [
@@ -43,7 +43,7 @@ def question_key(session: SessionContext, questions: Sequence[PersonQuestion]) -
             for one in questions
         ],
     ]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
 
 
 def check_key(key: str) -> str:
@@ -65,8 +65,8 @@ def find_asked(session: SessionContext, key: str, question_id: str) -> str | Non
         key: The key.
         question_id: The id that the key names; by it the entries of the first versions are known.
     """
-    for entry in reversed(session.history):
-        match entry.event:
+    for event in _question_events(session):
+        match event:
             case QuestionAsked(question_id=found, key=None) if found == question_id:
                 return found
             case QuestionAsked(question_id=found, key=under) if under == key:
@@ -78,12 +78,12 @@ def find_asked(session: SessionContext, key: str, question_id: str) -> str | Non
 
 def questions_asked(session: SessionContext) -> set[str]:
     """Return the ids of all questions that a session asked."""
-    events = (entry.event for entry in session.history)
+    events = _question_events(session)
     return {one.question_id for one in events if isinstance(one, QuestionAsked)} - {""}
 
 
 def waiting_question(events: Iterable[HistoryEvent | None]) -> str | None:
-    """Return the id of the question that was asked last, while nothing is known of its end.
+    """Return the id of the question that was asked last, unless it ended.
 
     Args:
         events: What happened, newest first.
@@ -96,54 +96,29 @@ def waiting_question(events: Iterable[HistoryEvent | None]) -> str | None:
     return None
 
 
-def reply_event(reply: PersonReply) -> QuestionEnded:
-    """Return the event of what became of a question."""
-    return spelled(
-        QUESTION_ENDINGS[reply.outcome](
-            question_id=reply.question_id,
-            reason=reply.reason,
-            text=reply.text,
-            answers=tuple(
-                GivenAnswer(
-                    question_index=one.question_index, selected=tuple(one.selected), text=one.text
-                )
-                for one in reply.answers
-            ),
-        )
-    )
-
-
-def find_reply(session: SessionContext, question_id: str) -> PersonReply | None:
-    """Return what the history says became of a question.
-
-    Entries of earlier versions have of the answers only their text.
-    """
-    for entry in reversed(session.history):
-        event = entry.event
+def find_reply(session: SessionContext, question_id: str) -> QuestionEnded | None:
+    """Return how a question ended, as the history says; earlier versions kept only the text."""
+    for event in _question_events(session):
         if isinstance(event, QuestionEnded) and event.question_id == question_id:
-            return PersonReply(
-                question_id=question_id,
-                outcome=event.outcome,
-                text=event.text,
-                answers=tuple(
-                    PersonAnswer(
-                        question_index=one.question_index, selected=one.selected, text=one.text
-                    )
-                    for one in event.answers
-                ),
-                reason=event.reason,
-            )
+            return event
     return None
 
 
-def answers_in_words(reply: PersonReply, count: int) -> tuple[str, ...]:
-    """Tell each answer in its own words: labels and the person's text, and nothing around them.
+def _question_events(session: SessionContext) -> Iterator[HistoryEvent]:
+    """Yield what happened to questions, newest first; other entries are not decoded."""
+    for entry in reversed(session.history):
+        if entry.action.startswith(_ABOUT_QUESTIONS) and (event := entry.event) is not None:
+            yield event
 
-    What quotes an answer word for word takes these; `PersonReply.text` is all of them as a model
+
+def answers_in_words(reply: QuestionEnded, count: int) -> tuple[str, ...]:
+    """Return each answer in its own words: labels and the person's text, and nothing around them.
+
+    What quotes an answer word for word takes these; `QuestionEnded.text` is all of them as a model
     reads them, with the prompts and what the options mean.
 
     Args:
-        reply: What became of the questions.
+        reply: The reply.
         count: How many there were.
 
     Returns:
@@ -156,7 +131,7 @@ def answers_in_words(reply: PersonReply, count: int) -> tuple[str, ...]:
             why = f"{ended}: {why}" if why else ended
         told = f"{_NOT_ANSWERED}: {why}" if why else _NOT_ANSWERED
         return (f"({told})",) * count
-    if not reply.answers:  # an earlier version's entry of a question that is gone
+    if not reply.answers:  # an earlier version's entry of a question that was removed
         return (reply.text or f"({_NOT_ANSWERED})",) * count
     by_index = {answer.question_index: answer for answer in reply.answers}
     return tuple(_in_words(by_index.get(index)) for index in range(count))
@@ -165,12 +140,12 @@ def answers_in_words(reply: PersonReply, count: int) -> tuple[str, ...]:
 def _in_words(answer: PersonAnswer | None) -> str:
     if answer is None:
         return f"({_NOT_ANSWERED})"
-    told = [", ".join(answer.selected), answer.text or ""]
-    return "; ".join(one for one in told if one) or f"({_NOT_ANSWERED})"
+    words = [", ".join(answer.selected), answer.text or ""]
+    return "; ".join(one for one in words if one) or f"({_NOT_ANSWERED})"
 
 
 def pause_reason(question_id: str) -> str:
-    """Write why a session is paused that waits for an answer; more may be said after it."""
+    """Return why a session is paused that waits for an answer; more may be added to it."""
     return f"waiting for an answer to question {question_id}"
 
 
@@ -181,6 +156,6 @@ def is_paused_for(session: SessionContext, question_id: str) -> bool:
 
 def _paused_for(history: Sequence[SessionHistory]) -> str | None:
     for entry in reversed(history):
-        if isinstance(event := entry.event, SessionPaused):
+        if entry.action == SessionPaused.action and isinstance(event := entry.event, SessionPaused):
             return event.question_id
     return None

@@ -3,37 +3,55 @@
 What is written is plain block YAML 1.1 that any YAML library reads to the same values. Its form is
 so regular that a reader of ours needs no YAML parser for it: a file that is exactly as we write it
 is taken apart by regular expressions, and every other one (edited by hand, say) goes through
-libyaml's events, with no tags, no aliases, no depth and no surprises allowed. Both ways end in the
-same constructors, so nothing is believed because of how it was read.
+`session_document`. Both ways end in the same constructors, so nothing is believed because of how it
+was read.
 
-docs/session-format.md is the description of the format for people.
+docs/session-format.md describes the format for people. The module is longer than most because the
+two directions of one form are easier to keep alike side by side.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
+from typing import Final, Generic, TypeVar
 
+from attrs import fields, frozen
+
+from ..identifiers import SESSION_ID_PATTERN
+from .entry_data import NO_DATA
 from .errors import SessionCorrupted
-from .session_document import decode_any
-from .session_domain import SessionContext
-from .session_head import (
-    HEAD_BYTES,
-    SessionHead,
-    SessionStamp,
-    decode_head,
-    decode_stamp,
+from .session_document import SCHEMA_VERSION, decode_any, indented
+from .session_domain import (
+    MAX_GOAL_CHARS,
+    MAX_NAME_CHARS,
+    InvalidSession,
+    SessionArtifact,
+    SessionContext,
+    SessionHistory,
+    SessionState,
+    TokenBudget,
 )
-from .session_nodes import Faults
-from .session_reader import decode_ours
-from .session_scalars import (
-    END_MARK,
-    HEADER,
-    SCHEMA_VERSION,
+from .session_values import (
+    BLOCK,
+    COUNT,
+    NAME,
+    PLAIN,
+    TIME,
     NotOurs,
+    decode_block,
+    decode_data,
+    decode_name,
+    decode_text,
+    decode_time,
+    encode_data,
+    encode_name,
+    encode_recent_time,
     encode_text,
-    encode_time,
+    is_plain,
 )
-from .session_writer import SessionEncoder, encode_head, encode_session
 
 __all__ = [
     "END_MARK",
@@ -45,11 +63,329 @@ __all__ = [
     "decode_head",
     "decode_session",
     "decode_stamp",
-    "encode_head",
     "encode_session",
     "encode_text",
-    "encode_time",
 ]
+
+_T = TypeVar("_T")
+
+END_MARK: Final = b"...\n"
+HEADER: Final = "# A session of AgentForge Harness. Its fields: docs/session-format.md\n"
+
+
+# ------------------------------------------------------------------------------------------ writing
+
+
+def encode_head(session: SessionContext, *, revision: int) -> bytes:
+    """Write all that comes before the artifacts and the history."""
+    budget = session.token_budget
+    newer = session.schema_minor
+    version = f'"{SCHEMA_VERSION}.{newer}"' if newer else str(SCHEMA_VERSION)
+    return (
+        f"{HEADER}"
+        f"schema_version: {version}\n"
+        f"session_id: {encode_name(session.session_id)}\n"
+        f"revision: {revision}\n"
+        f"state: {session.state.value}\n"
+        f"workflow_type: {encode_name(session.workflow_type)}\n"
+        f"current_phase: {encode_name(session.current_phase)}\n"
+        f"attempt_number: {int(session.attempt_number)}\n"
+        f"created_at: {encode_recent_time(session.created_at)}\n"
+        f"updated_at: {encode_recent_time(session.updated_at)}\n"
+        f"completed_at: {encode_recent_time(session.completed_at)}\n"
+        f"token_budget:\n"
+        f"  total_budget: {int(budget.total_budget)}\n"
+        f"  tokens_used: {int(budget.tokens_used)}\n"
+        f"  remaining: {budget.tokens_remaining}\n"
+        f"{indented(budget.newer_fields, '  ')}"
+        f"goal: {encode_text(session.goal, indent=2)}\n"
+    ).encode()
+
+
+def _encode_artifact(artifact: SessionArtifact) -> str:
+    return (
+        f"  - path: {encode_text(artifact.path)}\n"
+        f"    artifact_type: {encode_name(artifact.artifact_type)}\n"
+        f"    timestamp: {encode_recent_time(artifact.timestamp)}\n"
+        f"    phase: {encode_name(artifact.phase)}\n"
+        f"{indented(artifact.newer_fields, '    ')}"
+    )
+
+
+def _encode_entry(entry: SessionHistory) -> str:
+    return (
+        f"  - timestamp: {encode_recent_time(entry.timestamp)}\n"
+        f"    action: {encode_name(entry.action)}\n"
+        f"    phase: {encode_name(entry.phase)}\n"
+        f"    details: {encode_text(entry.details)}\n"
+        f"{encode_data(entry.data)}"
+        f"{indented(entry.newer_fields, '    ')}"
+    )
+
+
+class _EncodedList(Generic[_T]):
+    """A list's entries as they stand in the file, grown as the list grows.
+
+    The entries can't be changed, so what was written for them stays good as long as the list
+    still begins with the same ones; comparing that takes one look at each pointer.
+    """
+
+    def __init__(self, key: str, kind: type[_T], encode: Callable[[_T], str]) -> None:
+        self._key = key
+        self.kind = kind
+        self._encode = encode
+        self._entries: list[_T] = []
+        self._bytes = bytearray()
+
+    def seed(self, entries: list[_T], encoded: bytes) -> None:
+        self._entries = entries.copy()
+        self._bytes = bytearray(encoded)
+
+    def pieces(self, entries: list[_T]) -> list[bytes | bytearray]:
+        new = entries[len(self._entries) :]
+        encoded = self._encoded(new) if new else b""
+        self._entries += new
+        if self._entries != entries:  # compared in place: a slice would touch every entry
+            self._entries, self._bytes = [], bytearray()
+            encoded = self._encoded(entries)
+            self._entries = entries.copy()
+        self._bytes += encoded
+        if not entries:
+            return [f"{self._key}: []\n".encode()]
+        return [f"{self._key}:\n".encode(), self._bytes]
+
+    def _encoded(self, entries: list[_T]) -> bytes:
+        """Write entries; nothing is kept yet, so one that can't be written changes nothing."""
+        if not all(type(entry) is self.kind for entry in entries):
+            raise InvalidSession([f"{self._key}: holds what is no {self.kind.__name__}"])
+        return "".join(map(self._encode, entries)).encode()
+
+
+class SessionEncoder:
+    """Writes one session again and again, paying for each entry once."""
+
+    def __init__(self) -> None:
+        self._artifacts = _EncodedList("artifacts", SessionArtifact, _encode_artifact)
+        self._history = _EncodedList("history", SessionHistory, _encode_entry)
+
+    def encode(self, session: SessionContext, *, revision: int) -> list[bytes | bytearray]:
+        """Write the session's file, in pieces that are good until the next call.
+
+        Args:
+            session: What to write; checked first.
+            revision: The revision to write in its place.
+
+        Raises:
+            InvalidSession: It breaks the rules of the domain, so it must not reach the disk.
+        """
+        faults = session.faults()
+        if faults:
+            raise InvalidSession(faults)
+        return [
+            encode_head(session, revision=revision),
+            *self._artifacts.pieces(session.artifacts),
+            *self._history.pieces(session.history),
+            session.newer_fields.encode(),
+            END_MARK,
+        ]
+
+    def seed(self, session: SessionContext, artifacts: bytes, history: bytes) -> None:
+        """Take over what a session's lists look like in the file it was read from."""
+        self._artifacts.seed(session.artifacts, artifacts)
+        self._history.seed(session.history, history)
+
+
+def encode_session(session: SessionContext) -> bytes:
+    """Write a session's file in one piece.
+
+    Raises:
+        InvalidSession: It breaks the rules of the domain.
+    """
+    return b"".join(SessionEncoder().encode(session, revision=session.revision))
+
+
+# ----------------------------------------------------------------------------------- reading a head
+
+HEAD_BYTES: Final = 4096
+"""How much of a file is enough to read its head (`goal`, the one long field, comes after it)."""
+
+
+def _head_pattern(*, identity: str, name: str, count: str, positive: str) -> re.Pattern[str]:
+    """Write the expression for a head whose fields look so."""
+    return re.compile(
+        re.escape(HEADER) + r"schema_version: 1\n"
+        rf"session_id: ({identity})\n"
+        rf"revision: ({count})\n"
+        r"state: (active|paused|completed|aborted)\n"
+        rf"workflow_type: ({name})\n"
+        rf"current_phase: ({name})\n"
+        rf"attempt_number: ({positive})\n"
+        rf"created_at: ({TIME})\n"
+        rf"updated_at: ({TIME})\n"
+        rf"completed_at: (null|{TIME})\n"
+        r"token_budget:\n"
+        rf"  total_budget: ({positive})\n"
+        rf"  tokens_used: ({count})\n"
+        r"(?:  remaining: -?(?:0|[1-9][0-9]{0,18})\n)?(?=goal:)"  # former releases wrote none
+    )
+
+
+HEAD_RE: Final = _head_pattern(identity=NAME, name=NAME, count=COUNT, positive=COUNT)
+SOUND_HEAD_RE: Final = _head_pattern(
+    identity=SESSION_ID_PATTERN,
+    name=rf"(?=.{{1,{MAX_NAME_CHARS}}}\n){PLAIN}",
+    count="(?:0|[1-9][0-9]{0,17})",
+    positive="[1-9][0-9]{0,17}",
+)
+"""What no rule of the domain has anything against, its times aside: most heads, judged cheaply."""
+
+
+@frozen
+class SessionHead:
+    """What stands before the lists of a session's file: enough to list and to clean up.
+
+    Attributes: as those of `SessionContext`; `total_budget` and `tokens_used` as those of its
+        `token_budget`.
+    """
+
+    session_id: str
+    revision: int
+    state: SessionState
+    workflow_type: str | None
+    current_phase: str | None
+    attempt_number: int
+    created_at: datetime
+    updated_at: datetime
+    completed_at: datetime | None
+    total_budget: int
+    tokens_used: int
+
+    @classmethod
+    def of(cls, session: SessionContext) -> SessionHead:
+        """Take the head of a session that was read whole."""
+        budget = session.token_budget
+        return cls(
+            **{name: getattr(session, name) for name in _OWN_FIELDS},
+            total_budget=budget.total_budget,
+            tokens_used=budget.tokens_used,
+        )
+
+
+_OWN_FIELDS: Final = tuple(one.name for one in fields(SessionHead))[:-2]
+"""The fields of a head that a session has under the same names."""
+
+
+def make_head(match: re.Match[str]) -> SessionHead:
+    """Build a head from what `HEAD_RE` found; `NotOurs` if a value is spelled otherwise."""
+    found = match.groups()
+    return SessionHead(
+        decode_name(found[0]),
+        int(found[1]),
+        SessionState(found[2]),
+        decode_text(found[3]),
+        decode_text(found[4]),
+        int(found[5]),
+        datetime.fromisoformat(found[6][1:-1]),
+        datetime.fromisoformat(found[7][1:-1]),
+        decode_time(found[8]),
+        int(found[9]),
+        int(found[10]),
+    )
+
+
+def session_of(
+    head: SessionHead,
+    goal: str | None = None,
+    artifacts: list[SessionArtifact] | None = None,
+    history: list[SessionHistory] | None = None,
+) -> SessionContext:
+    """Build, and so judge, the session that a head begins."""
+    return SessionContext(
+        **{name: getattr(head, name) for name in _OWN_FIELDS},
+        token_budget=TokenBudget(head.total_budget, head.tokens_used),
+        artifacts=artifacts or [],
+        history=history or [],
+        goal=goal,
+    )
+
+
+def decode_head(data: bytes) -> SessionHead | None:
+    """Read the head of a file from its first bytes, and judge it as the whole would be.
+
+    Args:
+        data: At least `HEAD_BYTES` of the file, or all of it.
+
+    Returns:
+        The head, or None if the file is not exactly as we write it, which says nothing about
+        whether it is a session: `decode_session` does.
+    """
+    text = data.decode("utf-8", "surrogateescape")
+    try:
+        match = SOUND_HEAD_RE.match(text)
+        if match is not None:
+            head = make_head(match)
+            if _is_in_order(head):
+                return head
+        match = HEAD_RE.match(text)
+        if match is None:
+            return None
+        head = make_head(match)
+        session_of(head)
+    except (NotOurs, ValueError):
+        return None
+    return head
+
+
+def _is_in_order(head: SessionHead) -> bool:
+    """Return whether the times of a head are as `SessionContext.faults` asks."""
+    ended = head.completed_at
+    if ended is None:
+        return not head.state.is_terminal and head.created_at <= head.updated_at
+    return head.state.is_terminal and head.created_at <= min(head.updated_at, ended)
+
+
+@frozen
+class SessionStamp:
+    """What a save compares with the stored session before it replaces it.
+
+    Attributes: as those of `SessionContext`.
+    """
+
+    revision: int
+    state: SessionState
+    created_at: datetime
+
+
+def decode_stamp(data: bytes) -> SessionStamp | None:
+    """Read the stamp from the first `HEAD_BYTES` of a file.
+
+    Returns:
+        The stamp, or None if the file does not begin as we write it.
+    """
+    match = HEAD_RE.match(data.decode("utf-8", "surrogateescape"))
+    if match is None:
+        return None
+    try:
+        created_at = datetime.fromisoformat(match[7][1:-1])
+    except ValueError:
+        return None
+    return SessionStamp(int(match[2]), SessionState(match[3]), created_at)
+
+
+# -------------------------------------------------------------------------- reading a whole session
+
+_GOAL_SPAN: Final = 20 * MAX_GOAL_CHARS
+"""More than a goal ever takes: ten characters for one at most, and its margin."""
+_GOAL_RE: Final = re.compile(rf"goal: (?:({NAME})\n|({BLOCK % '  '}))")
+_ARTIFACT_RE: Final = re.compile(
+    rf"  - path: (?:({NAME})\n|({BLOCK % '      '}))    artifact_type: (created|modified)\n"
+    rf"    timestamp: ({TIME})\n    phase: ({NAME})\n"
+)
+_ENTRY_RE: Final = re.compile(
+    rf"  - timestamp: ({TIME})\n    action: ({NAME})\n    phase: ({NAME})\n"
+    rf"    details: (?:({NAME})\n|({BLOCK % '      '}))"
+    r"(?:    data:\n((?:      [^\n]*+\n|\n++)++))?"
+)
 
 
 def decode_session(
@@ -67,38 +403,131 @@ def decode_session(
         SessionCorrupted: It is no session; the error names the file and every fault.
         UnsupportedSchema: A newer version wrote it.
     """
+    text = _decode_bytes(data, path)
     try:
-        text = _decode_bytes(data)
-        try:
-            session, artifacts, history = decode_ours(data, text)
-        except (NotOurs, ValueError):
-            # Whatever the quick reader stumbles over, the careful one gives the words for.
-            return decode_any(text, path)
-    except Faults as error:
-        raise SessionCorrupted(path=path, faults=error.faults) from error
+        session, artifacts, history = decode_ours(data, text)
+    except (NotOurs, ValueError):
+        # Whatever the quick reader stumbles over, the careful one gives the words for.
+        return decode_any(text, path)
     if encoder is not None:
         encoder.seed(session, artifacts, history)
     return session
 
 
-def _decode_bytes(data: bytes) -> str:
+def _decode_bytes(data: bytes, path: Path) -> str:
+    fault = None
+    text = ""
     if not data:
-        raise Faults("it is empty")
-    if data.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")):
-        raise Faults("line 1: it begins with a byte order mark; save it as UTF-8 without one")
-    if b"\0" in data:
-        raise Faults(f"it holds binary data: a NUL byte at {data.index(0)}")
-    try:
-        text = data.decode()
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise Faults(f"line {line}: byte {error.start} is not UTF-8") from error
+        fault = "it is empty"
+    elif data.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")):
+        fault = "line 1: it begins with a byte order mark; save it as UTF-8 without one"
+    elif b"\0" in data:
+        fault = f"it holds binary data: a NUL byte at {data.index(0)}"
+    else:
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            fault = f"line {line}: byte {error.start} is not UTF-8"
     if "\r" in text:
         line = text.count("\n", 0, text.index("\r")) + 1
-        raise Faults(
-            f"line {line}: it has Windows line endings (CR); save it with Unix ones (dos2unix)"
-        )
-    ours = text.startswith(HEADER)  # any other program may end its files as it likes
-    if ours and not data.endswith(END_MARK) and not text.rstrip().endswith("\n..."):
-        raise Faults("it is cut off: the last line is not the end mark '...'")
+        fault = f"line {line}: it has Windows line endings (CR); save it with Unix ones (dos2unix)"
+    elif _is_cut_off(data, text):
+        fault = "it is cut off: the last line is not the end mark '...'"
+    if fault is not None:
+        raise SessionCorrupted(path=path, faults=[fault])
     return text
+
+
+def _is_cut_off(data: bytes, text: str) -> bool:
+    """Return whether a file of ours has no end; other programs may end theirs as they like."""
+    return (
+        text.startswith(HEADER)
+        and not data.endswith(END_MARK)
+        and not text.rstrip().endswith("\n...")
+    )
+
+
+def decode_ours(data: bytes, text: str) -> tuple[SessionContext, bytes, bytes]:
+    """Read a file that is exactly as we write it.
+
+    Returns:
+        The session, and its artifacts and history as they stand in the file.
+
+    Raises:
+        NotOurs: It is not.
+        InvalidSession: It is, and breaks the rules of the domain.
+    """
+    if not is_plain(data, text):
+        raise NotOurs
+    match = HEAD_RE.match(text)
+    if match is None or text.find("\nartifacts:", match.end(), match.end() + _GOAL_SPAN) < 0:
+        raise NotOurs
+    goal = _GOAL_RE.match(text, match.end())
+    if goal is None:
+        raise NotOurs
+    head = make_head(match)
+    quoted, block = goal.groups()
+    artifacts, first, second = _decode_items(
+        text, goal.end(), "artifacts", _ARTIFACT_RE, _make_artifact
+    )
+    history, third, fourth = _decode_items(text, second, "history", _ENTRY_RE, _make_entry)
+    if not history:  # the entry of its creation will be added
+        raise NotOurs
+    if text[fourth:] != END_MARK.decode():
+        raise NotOurs
+    session = session_of(
+        head,
+        decode_text(quoted) if block is None else decode_block(block, "  "),
+        artifacts,
+        history,
+    )
+    return session, text[first:second].encode(), text[third:fourth].encode()
+
+
+def _decode_items(
+    text: str,
+    position: int,
+    key: str,
+    pattern: re.Pattern[str],
+    make: Callable[[re.Match[str]], _T],
+) -> tuple[list[_T], int, int]:
+    """Read one list; return its items and where they begin and end."""
+    empty = f"{key}: []\n"
+    if text.startswith(empty, position):
+        end = position + len(empty)
+        return [], end, end
+    opening = f"{key}:\n"
+    if not text.startswith(opening, position):
+        raise NotOurs
+    begin = end = position + len(opening)
+    items = []
+    match = pattern.match
+    while (found := match(text, end)) is not None:
+        items.append(make(found))
+        end = found.end()
+    if not items:
+        raise NotOurs
+    return items, begin, end
+
+
+def _make_artifact(match: re.Match[str]) -> SessionArtifact:
+    path, block, artifact_type, timestamp, phase = match.groups()
+    return SessionArtifact(
+        decode_name(path) if block is None else decode_block(block, "      "),
+        artifact_type,
+        datetime.fromisoformat(timestamp[1:-1]),
+        decode_text(phase),
+    )
+
+
+def _make_entry(match: re.Match[str]) -> SessionHistory:
+    timestamp, action, phase, details, block, data = match.groups()
+    return SessionHistory(
+        datetime.fromisoformat(timestamp[1:-1]),
+        decode_name(action),
+        decode_text(phase),
+        decode_text(details) if block is None else decode_block(block, "      "),
+        "",
+        NO_DATA if data is None else decode_data(data),
+    )

@@ -1,6 +1,6 @@
-"""Deleting one session: only a session, only while nobody works with it, recorded beforehand.
+"""Deleting one session: only a session, only while it is not in use, recorded beforehand.
 
-lock      the session's directory and the guards of whoever works in it, without waiting
+lock      the session's directory and the guards of what works in it, without waiting
 check     a regular session file in the directory that is open, at the revision that was asked
 announce  a line in the audit log that a prune writes too, synced
 discard   renamed out of sight, looked at again by inode, emptied through descriptors
@@ -30,8 +30,8 @@ from ..durable.filesystem import close_reader
 from ..durable.tree_removal import DISCARDED_PREFIX
 from ..prune import Outside, PruneBusy, PruneError
 from ..prune.audit_log import AuditLog
-from ..prune.inspection import hold
 from ..prune.private_directory import opened_root
+from ..prune.session_lock import hold
 from .errors import SessionInUse
 
 KIND: Final = "harness"
@@ -44,7 +44,7 @@ AGENT_WORKFLOW_FILE: Final = "agent-workflow.yaml"
 RUN_LOCKS: Final = (WORKFLOW_FILE, AGENT_WORKFLOW_FILE)
 """The attachments that a runner, of whichever kind, holds a lock on."""
 GUARDS: Final = (*RUN_LOCKS, WORKSPACE)
-"""What in a session's directory is locked by whoever works in it."""
+"""What in a session's directory is locked by what works in it."""
 
 _NO_DIRECTORY: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
@@ -77,7 +77,7 @@ class SessionDeletion:
             True if it was there, False if there is no such session; then nothing was touched.
 
         Raises:
-            SessionInUse: Somebody works with it; nothing was touched.
+            SessionInUse: It is in use; nothing was touched.
             WriteError: It could not be announced or taken out of the base; it is all there.
             RemovalError: It is out of the base, but some of it could not be deleted.
         """
@@ -90,7 +90,7 @@ class SessionDeletion:
 
     @contextmanager
     def _held(self, session_id: str) -> Iterator[int | None]:
-        """Hold a session against all who could work with it; None if there is no such session."""
+        """Hold a session against all other use; None if there is no such session."""
         fs = self.outside.fs
         path = self.base / session_id
         lock = DirectoryLock(fs, path, timeout_s=0.0)
@@ -144,7 +144,7 @@ class SessionDeletion:
             raise WriteError(path=path, operation="look for it", cause=error) from error
         token = self.outside.token()
         with (
-            self._audit(session_id, hidden=f"{DISCARDED_PREFIX}{token}") as tell,
+            self._audit(session_id, hidden=f"{DISCARDED_PREFIX}{token}") as record,
             DirectoryLock(fs, self.base, timeout_s=self.lock_timeout_s, follow=True) as base_lock,
         ):
             self.sweep(base_lock.fd)
@@ -158,16 +158,16 @@ class SessionDeletion:
                     identity=(status.st_dev, status.st_ino),
                 )
             except RemovalError as error:
-                tell("unfinished", why=str(error))
+                record("unfinished", why=str(error))
                 raise
             except DurableError as error:
-                tell("kept", why=str(error))
+                record("kept", why=str(error))
                 raise
-            tell("removed")
+            record("removed")
 
     @contextmanager
     def _audit(self, session_id: str, *, hidden: str) -> Iterator[Callable[..., None]]:
-        """Announce a deletion in the audit log; yield what tells how it ended.
+        """Announce a deletion in the audit log; yield what records how it ended.
 
         Raises:
             WriteError: It could not be announced.
@@ -184,12 +184,12 @@ class SessionDeletion:
                     audit.add("removing", at=outside.clock(), reasons=["asked for"], **about)
                     audit.write()
 
-                    def tell(event: str, **fields: object) -> None:
+                    def record(event: str, **fields: object) -> None:
                         audit.add(event, at=outside.clock(), **about, **fields)
                         with suppress(OSError):  # the line that follows is not the proof
                             audit.write(sync=False)
 
-                    yield tell
+                    yield record
                 finally:
                     audit.close()
         except PruneBusy as error:

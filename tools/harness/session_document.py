@@ -1,4 +1,8 @@
-"""Nodes to sessions: every field of a file judged, and everything that is wrong told at once."""
+"""Sessions from any form of YAML, as other programs, newer versions and people write it.
+
+Every field is judged, and everything that is wrong is reported at once, with its line. Fields that
+a newer version wrote are kept as YAML, so that a save does not lose them.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from attrs import define
+from attrs import define, field
 
+from .. import yaml_document
+from ..yaml_document import MAX_FAULTS, Faults, Fields, Node, Scalar, describe
 from .entry_data import NO_DATA
-from .errors import UnsupportedSchema
-from .session_data import NotData, value_of
+from .errors import SessionCorrupted, UnsupportedSchema
 from .session_domain import (
     ARTIFACT_TYPES,
     MAX_COUNT,
@@ -23,284 +28,310 @@ from .session_domain import (
     SessionState,
     TokenBudget,
 )
-from .session_newer import is_text, keep
-from .session_nodes import (
-    Faults,
-    Judge,
-    MappingNode,
-    Node,
-    Scalar,
-    SequenceNode,
-    kind,
-    parse,
-    short,
-)
-from .session_scalars import SCHEMA_VERSION
+from .session_values import encode_key, encode_text
 
 _T = TypeVar("_T")
 
-_MAX_FAULTS: Final = 100
-_NULL_RE: Final = re.compile(r"~|null|Null|NULL|")
-_INT_RE: Final = re.compile(r"0|[-+]?[1-9][0-9]*")
+SCHEMA_VERSION: Final = 1
+"""The major version of the form; a file of a newer minor one (`"1.2"`) is read, and kept so."""
+_MAX_DEPTH: Final = 16
+_MAX_WIDTH: Final = 1000
+"""How many fields or items anything but the two long lists may have."""
+_COUNT_RE: Final = re.compile(r"0|[-+]?[1-9][0-9]*")
+_COUNT_DIGITS: Final = 20
 _VERSION_RE: Final = re.compile(r"([0-9]+)(?:\.([0-9]+))?")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_STATES: Final = tuple(state.value for state in SessionState)
+_INT_RE: Final = re.compile(r"0|[-+]?[1-9][0-9]{0,18}")
+_FLOAT_RE: Final = re.compile(r"[-+]?[0-9]{1,400}\.[0-9]{0,400}(?:[eE][-+][0-9]{1,3})?")
+_NUMBERS: Final = ((_INT_RE, int), (_FLOAT_RE, float))
+_BOOLEANS: Final[Mapping[str, bool]] = {
+    **dict.fromkeys(("true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"), True),
+    **dict.fromkeys(("false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF"), False),
+}
+"""What YAML 1.1 takes for true and false."""
 
 
-class _UnknownField(str):
-    """The fault of a field that no session has, unless a newer version wrote it."""
+def decode_any(text: str, path: Path) -> SessionContext:
+    """Read a session's file by a YAML parser.
+
+    Raises:
+        SessionCorrupted: It is no session; the error names the file and every fault.
+        UnsupportedSchema: A newer version wrote it.
+    """
+    reader = _Reader(path)
+    session = yaml_document.read_document(
+        text,
+        reader.faults,
+        reader.session,
+        what="session",
+        max_depth=_MAX_DEPTH,
+        max_width=_MAX_WIDTH,
+        on_field={"schema_version": reader.version},
+        on_item={"artifacts": reader.artifact, "history": reader.entry},
+    )
+    if session is None or reader.faults:
+        raise SessionCorrupted(path=path, faults=reader.faults.sorted())
+    return session
 
 
 @define
-class _Version:
-    """Which version wrote the file, as far as that was read already."""
+class _Reader:
+    """Makes a session of nodes.
 
+    Attributes:
+        path: The file.
+        faults: Everything that is wrong with it.
+        unknown: The fields that no session of this version has, with their lines: faults, unless
+            the version, which may stand behind them, is a newer one.
+        minor: The minor version of the form, once it is known.
+    """
+
+    path: Path
+    faults: Faults = field(factory=Faults)
+    unknown: list[tuple[int, str]] = field(factory=list)
     minor: int | None = None
 
-    @property
-    def is_newer(self) -> bool:
-        return bool(self.minor)
-
-    def take(self, node: Node, path: Path) -> None:
-        """Read it from its node; refuse a newer major version."""
+    def version(self, node: Node) -> None:
+        """Read the version; refuse a newer major one."""
         found = _VERSION_RE.fullmatch(node.text) if isinstance(node, Scalar) else None
         if found is None:
             return
-        major = int(found[1][:20])
+        major = int(found[1][:_COUNT_DIGITS])
         if major > SCHEMA_VERSION:
-            raise UnsupportedSchema(path=path, schema_version=major, newest=SCHEMA_VERSION)
+            raise UnsupportedSchema(path=self.path, schema_version=major, newest=SCHEMA_VERSION)
         if major == SCHEMA_VERSION:
-            self.minor = min(int((found[2] or "0")[:20]), MAX_COUNT)
+            self.minor = min(int((found[2] or "0")[:_COUNT_DIGITS]), MAX_COUNT)
 
+    def session(self, root: yaml_document.Mapping) -> SessionContext | None:
+        if "schema_version" not in root.fields:
+            self.minor = 0
+        fields = _Fields(root, "", self)
+        fields.drop("schema_version")
+        if self.minor is None:
+            fields.fault("schema_version", f"expected {SCHEMA_VERSION}")
+        values: dict[str, Any] = {
+            "session_id": fields.text_or_null("session_id"),
+            "revision": fields.count("revision") if fields.has("revision") else 1,
+            "state": SessionState(fields.choice("state", _STATES)),
+            "workflow_type": fields.text_or_null("workflow_type"),
+            "current_phase": fields.text_or_null("current_phase"),
+            "attempt_number": fields.count("attempt_number"),
+            "created_at": fields.time("created_at"),
+            "updated_at": fields.time("updated_at"),
+            "completed_at": fields.time("completed_at", optional=True),
+            "token_budget": self._budget(fields.present("token_budget")),
+            "goal": fields.text_or_null("goal") if fields.has("goal") else None,
+            "artifacts": fields.listed("artifacts"),
+            "history": fields.listed("history"),
+            "newer_fields": fields.unknown_fields(),
+        }
+        if not self.minor:
+            for line, fault in self.unknown:
+                self.faults.add(line, fault)
+        if self.faults:
+            return None
+        return fields.built(lambda: SessionContext(**values, schema_minor=self.minor or 0))
 
-class _Fields:
-    """Takes typed fields out of a mapping and remembers everything that is wrong."""
-
-    def __init__(self, node: Node, where: str, faults: list[str], version: _Version) -> None:
-        self._where = where
-        self._faults = faults
-        self._version = version
-        self._fields: dict[str, Node] = {}
-        if isinstance(node, MappingNode):
-            self._fields = dict(node.fields)
-        else:
-            self._fault("", f"expected fields, found {kind(node)}", node)
-
-    def _fault(self, name: str, problem: str, node: Node | None) -> None:
-        line = "" if node is None else f"line {node.line}: "
-        label = f"{self._where}{'.' if self._where and name else ''}{name}"
-        self._faults.append(f"{line}{label}{': ' if label else ''}{problem}")
-        if len(self._faults) >= _MAX_FAULTS:
-            raise Faults(*self._faults)
-
-    def node(self, name: str) -> Node | None:
-        """Take a field; None, and a fault, if it is not there."""
-        node = self._fields.pop(name, None)
-        if node is None:
-            self._fault(name, "is missing", None)
-        return node
-
-    def text(self, name: str) -> str | None:
-        node = self.node(name)
+    def _budget(self, node: Node | None) -> TokenBudget | None:
         if node is None:
             return None
-        if isinstance(node, Scalar):
-            if not node.plain:
-                return node.text
-            if _NULL_RE.fullmatch(node.text):
-                return None
-            if is_text(node.text):
-                return node.text
-            self._fault(name, f"expected text, found {short(node.text)}; put it in quotes", node)
-        else:
-            self._fault(name, f"expected text, found {kind(node)}", node)
-        return None
+        fields = _Fields(node, "token_budget", self)
+        total = fields.count("total_budget")
+        used = fields.count("tokens_used")
+        fields.drop("remaining")
+        newer = fields.unknown_fields()
+        return _Fields(node, "", self).built(lambda: TokenBudget(total, used, newer))
+
+    def artifact(self, index: int, node: Node) -> SessionArtifact | None:
+        fields = _Fields(node, f"artifacts[{index}]", self)
+        path = fields.text_or_null("path") or ""
+        artifact_type = fields.choice("artifact_type", ARTIFACT_TYPES)
+        timestamp = fields.time("timestamp") or _EPOCH
+        phase = fields.text_or_null("phase")
+        newer = fields.unknown_fields()
+        return fields.built(lambda: SessionArtifact(path, artifact_type, timestamp, phase, newer))
+
+    def entry(self, index: int, node: Node) -> SessionHistory | None:
+        fields = _Fields(node, f"history[{index}]", self)
+        timestamp = fields.time("timestamp") or _EPOCH
+        action = fields.text_or_null("action") or ""
+        phase = fields.text_or_null("phase")
+        details = fields.text_or_null("details")
+        data = fields.data("data") if fields.has("data") else NO_DATA
+        newer = fields.unknown_fields()
+        return fields.built(lambda: SessionHistory(timestamp, action, phase, details, newer, data))
+
+
+class _Fields(Fields):
+    """Takes the fields of a session, where null is not the same as missing."""
+
+    def __init__(self, node: Node, where: str, reader: _Reader) -> None:
+        super().__init__(node, where, reader.faults)
+        self._reader = reader
+
+    def present(self, name: str) -> Node | None:
+        """Take a field as it is; None, and a fault, if it is missing."""
+        node = self._left.pop(name, None)
+        if node is None and self.usable:
+            self.fault(name, "is missing")
+        return node
+
+    def has(self, name: str) -> bool:
+        """Return whether a field is there, and was not taken yet."""
+        return name in self._left
+
+    def drop(self, name: str) -> None:
+        """Take a field that is not read."""
+        self._left.pop(name, None)
+
+    def text_or_null(self, name: str) -> str | None:
+        """Take text, or null."""
+        node = self.present(name)
+        if node is None or (isinstance(node, Scalar) and node.is_null):
+            return None
+        return self.text_of(name, node)
 
     def count(self, name: str) -> int:
-        node = self.node(name)
-        if isinstance(node, Scalar) and node.plain and _INT_RE.fullmatch(node.text):
-            if len(node.text) <= 20:
+        """Take a whole number; its bounds are the domain's to judge."""
+        node = self.present(name)
+        if isinstance(node, Scalar) and not node.quoted and _COUNT_RE.fullmatch(node.text):
+            if len(node.text) <= _COUNT_DIGITS:
                 return int(node.text)
-            self._fault(name, "is too large a number", node)
+            self.fault(name, "is too large a number", node)
         elif node is not None:
-            self._fault(name, f"expected a whole number, found {kind(node)}", node)
+            self.no_number(name, "a whole number", node)
         return 1
 
-    def time(self, name: str, *, optional: bool = False) -> datetime:
-        node = self.node(name)
+    def time(self, name: str, *, optional: bool = False) -> datetime | None:
+        """Take a time."""
+        node = self.present(name)
         if isinstance(node, Scalar):
-            if optional and node.plain and _NULL_RE.fullmatch(node.text):
-                return None  # type: ignore[return-value]
+            if optional and node.is_null:
+                return None
             try:
                 return datetime.fromisoformat(node.text)
             except ValueError:
                 pass
         if node is not None:
-            self._fault(name, f"expected a time in ISO 8601, found {kind(node)}", node)
-        return datetime(1970, 1, 1, tzinfo=UTC)
+            self.unexpected(name, "a time in ISO 8601", node)
+        return None
 
     def choice(self, name: str, choices: tuple[str, ...]) -> str:
-        node = self.node(name)
+        """Take one of some words."""
+        node = self.present(name)
         if isinstance(node, Scalar) and node.text in choices:
             return node.text
         if node is not None:
-            self._fault(name, f"expected one of {', '.join(choices)}, found {kind(node)}", node)
+            self.unexpected(name, f"one of {', '.join(choices)}", node)
         return choices[0]
 
-    def items(self, name: str) -> list[Any]:
-        node = self.node(name)
-        if isinstance(node, SequenceNode):
+    def listed(self, name: str) -> list[Any]:
+        """Take a list, whose items stand for what was made of them."""
+        node = self.present(name)
+        if isinstance(node, yaml_document.Sequence):
             return node.items
         if node is not None:
-            self._fault(name, f"expected a list, found {kind(node)}", node)
+            self.unexpected(name, "a list", node)
         return []
 
     def data(self, name: str) -> Mapping[str, Any]:
-        """Take a field that holds what JSON has."""
-        node = self.node(name)
-        try:
-            found = value_of(node) if isinstance(node, MappingNode) else None
-        except NotData as error:
-            told = f"{short(error.node.text)} is no value of JSON's; put it in quotes"
-            self._fault(name, told, error.node)
+        """Take a mapping of what JSON has."""
+        node = self.present(name)
+        if not isinstance(node, yaml_document.Mapping):
+            if node is not None:
+                self.unexpected(name, "keys and values", node)
             return NO_DATA
-        if found is None:
-            self._fault(name, "expected fields", node)
-        return found or NO_DATA
+        try:
+            return {key: _json_value(one) for key, one in node.fields.items()}
+        except _NoValue as error:
+            if error.node is not None:
+                fault = f"{describe(error.node)} is no value of JSON's; put it in quotes"
+                self.fault(name, fault, error.node)
+            return NO_DATA
 
-    def has(self, name: str) -> bool:
-        return name in self._fields
+    def unknown_fields(self) -> str:
+        """Return, as YAML, what a newer version wrote beside the fields; else they are faults."""
+        reader = self._reader
+        if not reader.minor:
+            for name, node in self._left.items():
+                if reader.minor is not None:
+                    self.fault(name, "is not a field of a session", node)
+                elif len(reader.unknown) < MAX_FAULTS:
+                    fault = f"{self.label(name)}: is not a field of a session"
+                    reader.unknown.append((node.line, fault))
+        return "".join(_kept_field(name, node, 0) for name, node in self._left.items())
 
-    def drop(self, name: str) -> None:
-        """Take a field that follows from others, if it is there."""
-        self._fields.pop(name, None)
-
-    def done(self) -> str:
-        """Return what a newer version wrote beside these fields; else it is a fault."""
-        if not self._version.is_newer:
-            for name, node in self._fields.items():
-                if self._version.minor is not None:
-                    self._fault(short(name), "is not a field of a session", node)
-                elif len(self._faults) < _MAX_FAULTS - 1:
-                    label = f"{self._where}{'.' if self._where else ''}{short(name)}"
-                    told = f"line {node.line}: {label}: is not a field of a session"
-                    self._faults.append(_UnknownField(told))
-        return keep(self._fields) if self._fields else ""
-
-
-def _build(make: Callable[[], _T], where: str, node: Node, faults: list[str]) -> _T | None:
-    """Call a constructor of the domain; put what it refuses among the faults."""
-    try:
-        return make()
-    except InvalidSession as error:
-        label = f"line {node.line}: {where}{'.' if where else ''}"
-        faults.extend(f"{label}{fault}" for fault in error.faults)
-        if len(faults) >= _MAX_FAULTS:
-            raise Faults(*faults) from error
+    def built(self, make: Callable[[], _T]) -> _T | None:
+        """Call a constructor of the domain; what it refuses is among the faults."""
+        try:
+            return make()
+        except InvalidSession as error:
+            for fault in error.faults:
+                self._faults.add(self.line, f"{self._where}.{fault}" if self._where else fault)
         return None
 
 
-def decode_any(text: str, path: Path) -> SessionContext:
-    """Read a file through libyaml, judging every field."""
-    version = _Version()
-    of_artifacts: list[str] = []
-    of_history: list[str] = []
-    judges: dict[str, Judge] = {
-        "artifacts": lambda index, node: _decode_artifact(
-            node, f"artifacts[{index}]", of_artifacts, version
-        ),
-        "history": lambda index, node: _decode_entry(
-            node, f"history[{index}]", of_history, version
-        ),
-    }
-    root = parse(text, judges=judges, on_version=lambda node: version.take(node, path))
-    if not isinstance(root, MappingNode):
-        raise Faults(f"line {root.line}: expected the fields of a session, found {kind(root)}")
-    faults: list[str] = []
-    if version.minor is None and "schema_version" not in root.fields:
-        version.minor = 0
-    fields = _Fields(root, "", faults, version)
-    fields.drop("schema_version")
-    if version.minor is None:
-        faults.append(f"schema_version: expected {SCHEMA_VERSION}")
-    session_id = fields.text("session_id")
-    revision = fields.count("revision") if fields.has("revision") else 1
-    state = SessionState(fields.choice("state", tuple(state.value for state in SessionState)))
-    workflow_type = fields.text("workflow_type")
-    current_phase = fields.text("current_phase")
-    attempt_number = fields.count("attempt_number")
-    created_at = fields.time("created_at")
-    updated_at = fields.time("updated_at")
-    completed_at = fields.time("completed_at", optional=True)
-    budget = _decode_budget(fields.node("token_budget"), faults, version)
-    goal = fields.text("goal") if fields.has("goal") else None
-    artifacts = fields.items("artifacts")
-    faults += of_artifacts
-    history = fields.items("history")
-    faults += of_history
-    newer_fields = fields.done()
-    if version.is_newer:
-        faults = [fault for fault in faults if not isinstance(fault, _UnknownField)]
-    if faults:
-        raise Faults(*faults)
-    try:
-        return SessionContext(
-            session_id=session_id,  # type: ignore[arg-type]  # the constructor judges it
-            state=state,
-            created_at=created_at,
-            updated_at=updated_at,
-            token_budget=budget,
-            workflow_type=workflow_type,
-            current_phase=current_phase,
-            attempt_number=attempt_number,
-            completed_at=completed_at,
-            artifacts=artifacts,
-            history=history,
-            goal=goal,
-            revision=revision,
-            schema_minor=version.minor or 0,
-            newer_fields=newer_fields,
-        )
-    except InvalidSession as error:
-        raise Faults(*error.faults) from error
+class _NoValue(Exception):
+    """A value is nothing that JSON has, as a date.
+
+    Attributes:
+        node: The value; None where its fault is reported already.
+    """
+
+    def __init__(self, node: Scalar | None = None) -> None:
+        super().__init__()
+        self.node = node
 
 
-def _decode_budget(node: Node | None, faults: list[str], version: _Version) -> TokenBudget:
-    if node is None:
-        return TokenBudget()
-    fields = _Fields(node, "token_budget", faults, version)
-    total = fields.count("total_budget")
-    used = fields.count("tokens_used")
-    fields.drop("remaining")
-    newer = fields.done()
-    return _build(lambda: TokenBudget(total, used, newer), "", node, faults) or TokenBudget()
+def _json_value(node: Node) -> Any:
+    if isinstance(node, yaml_document.Mapping):
+        return {name: _json_value(one) for name, one in node.fields.items()}
+    if isinstance(node, yaml_document.Sequence):
+        return tuple(map(_json_value, node.items))
+    if not isinstance(node, Scalar):
+        raise _NoValue
+    return node.text if node.quoted else _plain_value(node)
 
 
-def _decode_artifact(
-    node: Node, where: str, faults: list[str], version: _Version
-) -> SessionArtifact | None:
-    fields = _Fields(node, where, faults, version)
-    path = fields.text("path") or ""
-    artifact_type = fields.choice("artifact_type", ARTIFACT_TYPES)
-    timestamp = fields.time("timestamp")
-    phase = fields.text("phase")
-    newer = fields.done()
-    return _build(
-        lambda: SessionArtifact(path, artifact_type, timestamp, phase, newer), where, node, faults
-    )
+def _plain_value(node: Scalar) -> Any:
+    if node.is_null:
+        return None
+    if node.text in _BOOLEANS:
+        return _BOOLEANS[node.text]
+    for pattern, read in _NUMBERS:
+        if pattern.fullmatch(node.text):
+            return read(node.text)
+    if node.is_text:
+        return node.text
+    raise _NoValue(node)
 
 
-def _decode_entry(
-    node: Node, where: str, faults: list[str], version: _Version
-) -> SessionHistory | None:
-    fields = _Fields(node, where, faults, version)
-    timestamp = fields.time("timestamp")
-    action = fields.text("action") or ""
-    phase = fields.text("phase")
-    details = fields.text("details")
-    data = fields.data("data") if fields.has("data") else NO_DATA
-    newer = fields.done()
-    return _build(
-        lambda: SessionHistory(timestamp, action, phase, details, newer, data),
-        where,
-        node,
-        faults,
-    )
+# --------------------------------------------------------------- fields that newer versions wrote
+
+_STEP: Final = 2
+
+
+def indented(kept: str, margin: str) -> str:
+    """Return what was kept of a newer version, moved to where it is written."""
+    if not kept or not margin:
+        return kept
+    return "\n".join(f"{margin}{line}" if line else line for line in kept.split("\n"))
+
+
+def _kept_field(name: str, node: Node, indent: int) -> str:
+    return f"{' ' * indent}{encode_key(name)}:{_kept_value(node, indent)}"
+
+
+def _kept_value(node: Node, indent: int) -> str:
+    """Write what follows a field's colon or an item's dash, with the end of its last line."""
+    inner = indent + _STEP
+    if isinstance(node, yaml_document.Mapping):
+        lines = [_kept_field(name, one, inner) for name, one in node.fields.items()]
+        return f"\n{''.join(lines)}" if lines else " {}\n"
+    if isinstance(node, yaml_document.Sequence):
+        lines = [f"{' ' * inner}-{_kept_value(item, inner)}" for item in node.items]
+        return f"\n{''.join(lines)}" if lines else " []\n"
+    if not isinstance(node, Scalar):
+        return " null\n"
+    return f" {encode_text(node.text, indent=inner) if node.is_text else node.text or 'null'}\n"

@@ -2,33 +2,19 @@
 
 Pure: no files, no YAML, no logging. Time comes in as an argument. Every value is checked when it is
 built, and all that is wrong with it is reported at once. The life cycle is in `session_states`, the
-budget in `token_budget`, the checks in `session_checks`; their names are also found here.
+record in `session_entries`, the budget in `token_budget`, the checks in `session_checks`; their
+names are also found here. The module is long because a session is one entity with one set of rules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from types import MemberDescriptorType
-from typing import Any, Final, cast
+from typing import Final
 
 from ..clock import as_utc, utc_now
 from ..identifiers import session_id_at
-from .entry_data import NO_DATA, EntryData, freeze
-from .event_codec import NOTE, data_of, event_from
-from .former_entries import ACTIONS, former_event
-from .history_events import (
-    EVENTS,
-    HistoryEvent,
-    PhaseAdvanced,
-    PhaseRetried,
-    SessionAborted,
-    SessionCompleted,
-    SessionCreated,
-    SessionPaused,
-    SessionResumed,
-)
+from .history_events import HistoryEvent, PhaseAdvanced, PhaseRetried, SessionCreated
 from .session_checks import (
     MAX_COUNT,
     MAX_GOAL_CHARS,
@@ -44,15 +30,16 @@ from .session_checks import (
     item_faults,
     list_fault,
     name_fault,
-    path_fault,
     text_fault,
     time_fault,
     validate_session_id,
     with_type,
 )
+from .session_entries import ARTIFACT_TYPES, SessionArtifact, SessionHistory
 from .session_states import (
     HISTORY_ACTIONS,
     STATE_AFTER,
+    STEPS,
     TRANSITIONS,
     InvalidStateForPhaseAdvance,
     InvalidStateTransition,
@@ -88,114 +75,6 @@ __all__ = [
     "TokenBudget",
     "validate_session_id",
 ]
-
-ARTIFACT_TYPES: Final = ("created", "modified")
-
-
-@dataclass(frozen=True, slots=True)
-class SessionArtifact:
-    """A file that the work created or modified.
-
-    Attributes:
-        path: Relative to the workspace, with `/`, never leading out of it.
-        artifact_type: "created" or "modified".
-        timestamp: When it was recorded, in UTC.
-        phase: The phase that made it, or None.
-        newer_fields: Fields that a newer version wrote, as YAML; kept for it.
-    """
-
-    path: str
-    artifact_type: str
-    timestamp: datetime
-    phase: str | None = None
-    newer_fields: str = field(default="", repr=False)
-
-    def __post_init__(self) -> None:
-        if getattr(self.timestamp, "tzinfo", None) is not UTC:
-            object.__setattr__(self, "timestamp", in_utc(self.timestamp))
-        faults = path_fault("path", self.path)
-        if self.artifact_type not in ARTIFACT_TYPES:
-            faults.append(
-                f"artifact_type: {with_type(self.artifact_type)} is neither "
-                f"{' nor '.join(map(repr, ARTIFACT_TYPES))}"
-            )
-        faults += time_fault("timestamp", self.timestamp)
-        faults += name_fault("phase", self.phase, optional=True)
-        if faults:
-            raise InvalidSession(faults)
-
-
-@dataclass(frozen=True, slots=True)
-class SessionHistory:
-    """One entry of the audit trail.
-
-    Attributes:
-        timestamp: When it happened, in UTC.
-        action: What happened ("session_created", "phase_advanced", …).
-        phase: The phase it happened in, or None.
-        details: More to say to people, of any length, or None.
-        newer_fields: Fields that a newer version wrote, as YAML; kept for it.
-        data: The same for programs: a mapping as JSON has it, which can't be changed.
-    """
-
-    timestamp: datetime
-    action: str
-    phase: str | None = None
-    details: str | None = None
-    newer_fields: str = field(default="", repr=False)
-    data: Mapping[str, Any] = field(default=NO_DATA, hash=False)
-
-    def __post_init__(self) -> None:
-        if getattr(self.timestamp, "tzinfo", None) is not UTC:
-            object.__setattr__(self, "timestamp", in_utc(self.timestamp))
-        faults = time_fault("timestamp", self.timestamp)
-        faults += name_fault("action", self.action, optional=False)
-        if self.phase is not None:
-            faults += name_fault("phase", self.phase, optional=True)
-        if type(self.details) is not str or not self.details.isascii():
-            faults += text_fault("details", self.details, optional=True, limit=None)
-        if self.data is not NO_DATA:
-            data, wrong = freeze(self.data)
-            object.__setattr__(self, "data", data)
-            faults += wrong
-        if faults:
-            raise InvalidSession(faults)
-
-    @classmethod
-    def of(
-        cls,
-        event: HistoryEvent,
-        timestamp: datetime,
-        phase: str | None,
-        *,
-        details: str | None = None,
-    ) -> SessionHistory:
-        """Write down an event.
-
-        Args:
-            event: What happened.
-            timestamp: When.
-            phase: The phase it happened in, or None.
-            details: What people read of it; by default the event's own sentence.
-
-        Raises:
-            InvalidSession: With everything that is wrong.
-        """
-        told = event.sentence if details is None else details
-        return cls(timestamp, event.action, phase, told, data=data_of(event))
-
-    @property
-    def event(self) -> HistoryEvent | None:
-        """What happened, with its fields; None for a note."""
-        if self.data:
-            return event_from(self.action, cast(EntryData, self.data))
-        return former_event(self.action, self.details or "")
-
-    @property
-    def event_type(self) -> type[HistoryEvent] | None:
-        """What kind of event the entry is of, soon told; None for a note."""
-        return None if "note" in self.data else EVENTS.get(self.action)
-
 
 _AT_CREATION: Final = datetime.min.replace(tzinfo=UTC)
 
@@ -239,6 +118,16 @@ class SessionContext:
     revision: int = 0
     schema_minor: int = field(default=0, repr=False)
     newer_fields: str = field(default="", repr=False)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name == "session_id" and hasattr(self, name):
+            raise ImmutableSessionId(self.session_id)
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        if name == "session_id":
+            raise ImmutableSessionId(self.session_id)
+        object.__delattr__(self, name)
 
     def __post_init__(self) -> None:
         self.created_at = in_utc(self.created_at)
@@ -418,9 +307,8 @@ class SessionContext:
             InvalidSession: With everything that is wrong; nothing was added.
         """
         moment = self._moment(now)
-        data = NOTE if action in ACTIONS else NO_DATA
         return self._append(
-            SessionHistory(moment, action, phase or self.current_phase, details, data=data)
+            SessionHistory.note(action, moment, phase or self.current_phase, details)
         )
 
     def add_event(
@@ -458,7 +346,7 @@ class SessionContext:
         *,
         details: str | None = None,
         now: datetime | None = None,
-        **fields: str | None,
+        **fields: str | int | None,
     ) -> SessionHistory:
         """Take a step of the life cycle and record it.
 
@@ -478,7 +366,7 @@ class SessionContext:
             )
         if operation in {"pause", "abort"}:
             fields["reason"] = details
-        entry = self.add_event(_STEPS[operation](**fields), details=details, now=now)
+        entry = self.add_event(STEPS[operation](**fields), details=details, now=now)
         self.state = target
         if target.is_terminal:
             self.completed_at = entry.timestamp
@@ -559,34 +447,6 @@ class SessionContext:
         return max(moment, self.updated_at)
 
 
-def _set_once(slot: MemberDescriptorType) -> property:
-    """Return an attribute that is refused a second value, and read as quickly as any other."""
-
-    def set_first(session: SessionContext, value: str) -> None:
-        try:
-            known = slot.__get__(session)
-        except AttributeError:
-            slot.__set__(session, value)
-        else:
-            raise ImmutableSessionId(known)
-
-    def refuse(session: SessionContext) -> None:
-        raise ImmutableSessionId(session.session_id)
-
-    return property(slot.__get__, set_first, refuse)
-
-
-# Not by a `__setattr__` of the class, which would be called for each of its fields.
-type.__setattr__(SessionContext, "session_id", _set_once(vars(SessionContext)["session_id"]))
-
-
-_STEPS: Final[Mapping[str, Callable[..., HistoryEvent]]] = {
-    "pause": SessionPaused,
-    "resume": SessionResumed,
-    "complete": SessionCompleted,
-    "abort": SessionAborted,
-}
-"""The event of each step of the life cycle."""
 _NO_HISTORY: Final = "history: is empty, and begins with the entry of the session's creation"
 
 

@@ -1,4 +1,4 @@
-"""The events of sessions, told to the log, each with the fields it always has."""
+"""The log of sessions: each event with the fields that it always has."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from .errors import SessionConflict
 from .event_codec import logged
 from .history_events import BudgetCrossed, HistoryEvent
 from .session_domain import BudgetState, SessionContext, SessionState
-from .session_store import UnreadableSession
+from .session_reader import UnreadableSession
 
 
 class SessionEvents:
-    """Tells what happens to sessions.
+    """Logs what happens to sessions.
 
     Args:
         log: A structlog logger.
@@ -30,8 +30,8 @@ class SessionEvents:
             event: What happened.
         """
         fields = {"session_id": session.session_id, "phase": session.current_phase}
-        told = self.log.warning if isinstance(event, BudgetCrossed) else self.log.info
-        told(event.log_name, **fields, **logged(event))
+        write = self.log.warning if isinstance(event, BudgetCrossed) else self.log.info
+        write(event.log_name, **fields, **logged(event))
 
     def created(self, session: SessionContext) -> None:
         """A session was begun and saved."""
@@ -96,7 +96,7 @@ class SessionEvents:
         )
 
     def budget_spent(self, session: SessionContext, before: BudgetState) -> None:
-        """Tokens were spent; told only of a line that was not reached before."""
+        """Tokens were spent; logged where they crossed a line of the budget."""
         for event in session.token_budget.crossings(before):
             self.happened(session, event)
 
@@ -112,7 +112,7 @@ class SessionEvents:
         )
 
     def conflict(self, session: SessionContext, error: SessionConflict) -> None:
-        """Somebody else saved the session first."""
+        """Another worker saved the session first."""
         self.log.warning(
             "session.conflict",
             session_id=session.session_id,

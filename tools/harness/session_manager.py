@@ -1,41 +1,49 @@
-"""The application service: one session at a time, every change of it on disk before it is told.
+"""The application service: one session at a time, every change of it on disk before it is reported.
 
-The way of every change is the same: change the session in memory, save it once, say so in the log.
-If the save fails, memory is put back to what the disk has, and the error goes to the caller.
+The way of every change is the same: change the session in memory, save it once, log it. If the save
+fails, memory is put back to what the disk has, and the error goes to the caller. The module is long
+because its docstrings are the reference of the library's face; the methods are short.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from attrs import evolve
+
 from ..clock import Clock, utc_now
 from ..durable import WriteError
 from ..event_log import get_logger
 from ..identifiers import next_session_id
+from ..question import Question
 from .briefing import DEFAULT_MAX_TOKENS, brief, most_tokens
 from .errors import (
     BudgetExceeded,
     NoActiveSession,
     NoPhaseExecutor,
-    NoQuestionDesk,
+    NoQuestionChannel,
     SessionAlreadyActive,
     SessionConflict,
     SessionIdTaken,
     SessionNotFound,
 )
-from .history_events import BudgetExtended, CheckpointTaken, HistoryEvent, PhaseEnded
-from .person_questions import Questioner
-from .phase_record import own_problem, record_result, with_success
+from .history_events import (
+    BudgetExtended,
+    CheckpointTaken,
+    HistoryEvent,
+    PhaseEnded,
+    QuestionEnded,
+)
+from .person_questions import PersonQuestions
 from .ports import (
-    PersonQuestion,
-    PersonReply,
     PhaseExecutor,
     PhaseResult,
-    QuestionDesk,
+    QuestionChannel,
     TokenCounter,
 )
 from .session_checks import check, count_fault
@@ -49,21 +57,21 @@ from .session_domain import (
     SessionState,
 )
 from .session_events import SessionEvents
-from .session_recording import SessionChanges, take_over
-from .session_store import SessionStore, SessionSummary, UnreadableSession
+from .session_reader import SessionSummary, UnreadableSession
+from .session_recording import SessionChanges, record_result, take_over
+from .session_store import SessionStore
 
 __all__ = [
     "InvalidSession",
     "InvalidStateTransition",
     "NoActiveSession",
     "NoPhaseExecutor",
-    "NoQuestionDesk",
+    "NoQuestionChannel",
     "SessionAlreadyActive",
     "SessionConflict",
     "SessionManager",
 ]
 
-_HOURS_A_DAY: Final = 24
 _IDS_TRIED: Final = 10_000
 """How many ids in a row may be taken."""
 _Ids = list[str]
@@ -80,8 +88,8 @@ class SessionManager:
     place.
 
     Not thread-safe: one manager belongs to one worker. Any number of managers, in any number of
-    processes, may lead the same session; whoever comes second gets a `SessionConflict` and calls
-    `reload()`.
+    processes, may lead the same session; the one that saves second gets a `SessionConflict` and
+    calls `reload()`.
     """
 
     def __init__(
@@ -89,7 +97,7 @@ class SessionManager:
         store: SessionStore | Path | str | None = None,
         *,
         executor: PhaseExecutor | None = None,
-        desk: QuestionDesk | None = None,
+        channel: QuestionChannel | None = None,
         clock: Clock = utc_now,
     ) -> None:
         """Make a manager with no session.
@@ -97,7 +105,7 @@ class SessionManager:
         Args:
             store: Where sessions are kept, or the path of it; `.agentforge/sessions` by default.
             executor: What runs phase work; only `run_phase()` needs it.
-            desk: Where questions to a person are put; only `ask()` needs it.
+            channel: Where questions to a person are put; only `ask()` needs it.
             clock: The time.
         """
         self._store = store if isinstance(store, SessionStore) else SessionStore(store)
@@ -106,11 +114,11 @@ class SessionManager:
         self._current: SessionContext | None = None
         self._events = SessionEvents(get_logger("agentforge.session"))
         self._changes = SessionChanges(self._store, self._events)
-        self._questioner = (
+        self._questions = (
             None
-            if desk is None
-            else Questioner(
-                desk, store=self._store, changes=self._changes, events=self._events, clock=clock
+            if channel is None
+            else PersonQuestions(
+                channel, store=self._store, changes=self._changes, events=self._events, clock=clock
             )
         )
 
@@ -283,6 +291,9 @@ class SessionManager:
         *,
         cause: str | None = None,
         question_id: str | None = None,
+        missing_tokens: int | None = None,
+        back_to: str | None = None,
+        needs_retry: bool = False,
     ) -> SessionContext:
         """Stop the session until it is resumed.
 
@@ -290,12 +301,23 @@ class SessionManager:
             reason: Why; it goes into the history and the next briefing.
             cause: Why, for programs: a short name ("budget", "agent", …).
             question_id: The question that it waits for; its reply resumes the session.
+            missing_tokens: By how much the budget has to be extended first, in tokens.
+            back_to: The phase that a person may decide to go back to.
+            needs_retry: Whether only a retry begins another attempt.
 
         Raises:
             NoActiveSession: There is none.
             InvalidStateTransition: It is not active.
         """
-        return self._transition("pause", reason, cause=cause, question_id=question_id)
+        return self._transition(
+            "pause",
+            reason,
+            cause=cause,
+            question_id=question_id,
+            missing_tokens=missing_tokens,
+            back_to=back_to,
+            needs_retry=needs_retry,
+        )
 
     def resume(self, session_id: str | None = None) -> SessionContext:
         """Go on with a session.
@@ -338,15 +360,15 @@ class SessionManager:
         return self._transition("abort", reason)
 
     def _transition(
-        self, operation: str, details: str | None = None, **fields: str | None
+        self, operation: str, details: str | None = None, **fields: str | int | None
     ) -> SessionContext:
         session = self._require(operation)
         came_from = session.state
         with self._changes.changing(session):
             session.apply(operation, details=details, now=self._clock(), **fields)
         self._events.state_changed(session, operation, came_from, details)
-        if self._questioner is not None and session.state.is_terminal:
-            self._questioner.withdraw_all(session)
+        if self._questions is not None and session.state.is_terminal:
+            self._questions.withdraw_all(session)
         return session
 
     # ------------------------------------------------------------------------------------- phases
@@ -362,7 +384,7 @@ class SessionManager:
         session = self._require("advance_phase")
         with self._changes.changing(session):
             session.enter_phase(new_phase, now=self._clock())
-        self._told(session)
+        self._log_last_event(session)
         self._events.checkpoint(session)
         return session
 
@@ -379,7 +401,7 @@ class SessionManager:
         session = self._require("retry_phase")
         with self._changes.changing(session):
             session.next_attempt(reason=reason, now=self._clock())
-        self._told(session)
+        self._log_last_event(session)
         return session
 
     def run_phase(
@@ -391,7 +413,7 @@ class SessionManager:
         fuel: int | None = None,
         judge: Callable[[PhaseResult], str | None] | None = None,
     ) -> PhaseResult:
-        """Run the work of the current phase and record what became of it, in one save.
+        """Run the work of the current phase and record its result, in one save.
 
         The code runs first; then the files it made, the tokens, and the result go into the
         session together. A worker that dies in between leaves a session that knows nothing of
@@ -414,7 +436,7 @@ class SessionManager:
             NoActiveSession: There is none.
             InvalidStateTransition: It is not active.
             InvalidSession: `tokens` is no count; nothing was run.
-            SessionConflict: While the code ran, somebody else ended the session, took it to
+            SessionConflict: While the code ran, another worker ended the session, took it to
                 another phase or attempt, or recorded a result; this one was not recorded. What
                 else was saved meanwhile (a budget extended, a pause) is kept, and the result is
                 recorded on top of it.
@@ -429,8 +451,8 @@ class SessionManager:
         result = self._executor.execute(
             code, session_id=session.session_id, deadline_s=deadline_s, fuel=fuel
         )
-        problem = judge(result) if judge is not None else own_problem(result)
-        judged = with_success(result, problem is None)
+        problem = judge(result) if judge is not None else result.problem
+        judged = evolve(result, success=problem is None)
 
         def change() -> tuple[BudgetState, PhaseEnded]:
             before = session.token_budget.snapshot()
@@ -452,9 +474,7 @@ class SessionManager:
             NoActiveSession: There is none.
             InvalidStateTransition: It has ended.
         """
-        session = self._require("checkpoint_session")
-        session.require(*_OPEN, operation="checkpoint_session")
-        with self._changes.changing(session):
+        with self._changing("checkpoint_session") as session:
             session.add_event(CheckpointTaken(), now=self._clock())
         self._events.checkpoint(session)
         return self.store.session_path(session.session_id)
@@ -463,59 +483,59 @@ class SessionManager:
 
     def ask(
         self,
-        questions: Sequence[PersonQuestion],
+        questions: Sequence[Question],
         *,
         key: str | None = None,
         pause: bool = False,
         timeout_s: float | None = None,
         on_waiting: Callable[[str], object] = lambda _: None,
-    ) -> PersonReply:
+    ) -> QuestionEnded:
         """Ask a person and wait for the reply.
 
         The question's id is in the session's history, on disk, before the person can see it. A
         worker that dies while it waits loses nothing: when the next one asks the same (the same
         words in the same phase and attempt, or the same `key`), it takes up the question that
-        waits, or gets the reply at once. So nobody is asked twice.
+        waits, or gets the reply at once. So a person is asked once.
 
         Args:
             questions: What to ask, 1 or more.
             key: Names what is asked, in this session; by default its words, the phase and the
                 attempt. Give another key to ask the same again.
-            pause: Pause the session while it waits, so that nobody goes on with it meanwhile; the
-                reply resumes it.
+            pause: Pause the session while it waits, so that no worker goes on with it meanwhile;
+                the reply resumes it.
             timeout_s: The longest wait, in seconds; None waits without end.
             on_waiting: Is called with the question's id when the person can see it and the wait
                 begins; not where the reply is known already.
 
         Returns:
-            What became of the questions. A rejection is a reply, too, and so is that nobody can
-            answer any more: withdrawn or gone ("abandoned"), or too late ("timed_out").
+            The reply. A rejection is one, too, and so is that the questions can't be answered any
+            more: withdrawn or removed ("abandoned"), or too late ("timed_out").
 
         Raises:
-            NoQuestionDesk: The manager has no desk.
+            NoQuestionChannel: The manager has no channel.
             NoActiveSession: There is none.
             InvalidStateTransition: The session has ended, or is paused for another reason.
-            ValueError: The key is none. The desk's own error says what is wrong with the questions.
+            ValueError: The key is none. The channel's own error says what is wrong with questions.
             QuestionWaits: There is no reply yet; the question waits on, and a session that was
                 paused for it stays so.
-            SessionConflict: Somebody else ended the session, took it to another phase or attempt,
-                or recorded a result: before the question was asked (then nobody was asked), or
+            SessionConflict: Another worker ended the session, took it to another phase or attempt,
+                or recorded a result: before the question was asked (then it was not asked), or
                 while it waited (then its reply is in the history, unless the session has ended).
                 What else was saved meanwhile (a budget extended, a pause) is kept.
-            WriteError: The session could not be saved. Before the question was asked nobody was
-                asked; after the reply, it is kept and found again.
+            WriteError: The session could not be saved. Before the question was put, it was
+                not asked; after the reply, the reply is kept and found again.
         """
-        if self._questioner is None:
-            raise NoQuestionDesk
+        if self._questions is None:
+            raise NoQuestionChannel
         session = self._require("ask")
-        return self._questioner.ask(
+        return self._questions.ask(
             session, questions, key=key, pause=pause, timeout_s=timeout_s, on_waiting=on_waiting
         )
 
     @property
     def can_ask(self) -> bool:
-        """Whether `ask()` has a desk to put questions on."""
-        return self._questioner is not None
+        """Whether `ask()` has a channel to a person."""
+        return self._questions is not None
 
     # ------------------------------------------------------------------------------------- budget
 
@@ -533,10 +553,8 @@ class SessionManager:
             InvalidStateTransition: It has ended.
             InvalidSession: `tokens` is no such count.
         """
-        session = self._require("record_tokens")
-        session.require(*_OPEN, operation="record_tokens")
-        before = session.token_budget.snapshot()
-        with self._changes.changing(session):
+        with self._changing("record_tokens") as session:
+            before = session.token_budget.snapshot()
             after = session.spend(tokens, now=self._clock())
         self._events.budget_spent(session, before)
         return after
@@ -552,9 +570,7 @@ class SessionManager:
             InvalidStateTransition: It has ended.
             InvalidSession: `additional_tokens` is no such count.
         """
-        session = self._require("extend_budget")
-        session.require(*_OPEN, operation="extend_budget")
-        with self._changes.changing(session):
+        with self._changing("extend_budget") as session:
             session.token_budget.extend(additional_tokens)
             event = BudgetExtended(
                 additional_tokens=additional_tokens, total_budget=session.token_budget.total_budget
@@ -612,9 +628,7 @@ class SessionManager:
             InvalidStateTransition: It has ended.
             InvalidSession: With everything that is wrong with the arguments.
         """
-        session = self._require("add_artifact")
-        session.require(*_OPEN, operation="add_artifact")
-        with self._changes.changing(session):
+        with self._changing("add_artifact") as session:
             return session.add_artifact(path, artifact_type, phase, now=self._clock())
 
     def get_artifacts(self, phase: str | None = None) -> _Artifacts:
@@ -639,9 +653,7 @@ class SessionManager:
             InvalidStateTransition: It has ended.
             InvalidSession: With everything that is wrong with the arguments.
         """
-        session = self._require("add_history")
-        session.require(*_OPEN, operation="add_history")
-        with self._changes.changing(session):
+        with self._changing("add_history") as session:
             session.add_history(action, details=details, now=self._clock())
         return session
 
@@ -666,7 +678,7 @@ class SessionManager:
             NoActiveSession: There is none.
             InvalidStateTransition: It has ended.
             InvalidSession: With everything that is wrong with the arguments; nothing is recorded.
-            SessionConflict: Meanwhile somebody else ended the session, took it to another phase or
+            SessionConflict: Meanwhile another worker ended the session, took it to another phase or
                 attempt, or recorded a result; this was not recorded. What else was saved meanwhile
                 (a budget extended, a pause) is kept, and this is recorded on top of it.
             WriteError: It could not be saved.
@@ -765,8 +777,8 @@ class SessionManager:
     def cleanup_old_sessions(self, days: float, dry_run: bool = False) -> _Ids:
         """Delete sessions that ended more than `days` ago.
 
-        A session that is active or paused, can't be read, is worked in, or is changed by somebody
-        else meanwhile is never deleted. Each deletion is in the audit log `.prune/audit.jsonl` of
+        A session that is active or paused, can't be read, is worked in, or is changed meanwhile
+        is never deleted. Each deletion is in the audit log `.prune/audit.jsonl` of
         the base before it happens.
 
         Args:
@@ -783,33 +795,25 @@ class SessionManager:
         """
         if isinstance(days, bool) or not days >= 0:
             raise InvalidSession([f"days: expected 0 or more, got {days!r}"])
-        from ..prune import PruneRootMissing, RetentionPolicy, prune
-        from .prune_target import CleanUpEvents, HarnessTarget  # what else needs it is rare
+        from .prune_target import clean_up  # what else needs it is rare
 
-        events = CleanUpEvents(self._events.log)
-        try:
-            result = prune(
-                HarnessTarget(self.store.base_path),
-                RetentionPolicy(max_age_hours=days * _HOURS_A_DAY),
-                dry_run=dry_run,
-                observer=events,
-                outside=self.store.outside(self._clock),
-            )
-        except PruneRootMissing:
-            gone: _Ids = []
-        else:
-            out = {*result.deleted_sessions, *result.unfinished_sessions}
-            planned = (one.candidate.session_id for one in result.decisions)
-            gone = [session_id for session_id in planned if session_id in out]
-        if not dry_run:
-            self.store.forget(gone)
-        self._events.cleaned_up(days=days, dry_run=dry_run, count=len(gone))
-        return gone
+        deleted = clean_up(
+            self.store, days=days, dry_run=dry_run, clock=self._clock, log=self._events.log
+        )
+        self._events.cleaned_up(days=days, dry_run=dry_run, count=len(deleted))
+        return deleted
 
     # ------------------------------------------------------------------------------------ helpers
 
-    def _told(self, session: SessionContext) -> None:
-        """Log the event that was recorded last."""
+    @contextmanager
+    def _changing(self, operation: str) -> Iterator[SessionContext]:
+        """Yield the current session, which must not have ended; save what the block changes."""
+        session = self._require(operation)
+        session.require(*_OPEN, operation=operation)
+        with self._changes.changing(session):
+            yield session
+
+    def _log_last_event(self, session: SessionContext) -> None:
         event = session.history[-1].event
         if event is not None:
             self._events.happened(session, event)

@@ -1,129 +1,391 @@
-"""Bytes to sessions, quickly: files that are exactly as we write them, by regular expressions."""
+"""Sessions on disk, read: one whole, or all of them by the heads of their files.
+
+The module is long because each way to look must agree with the others on what is a session.
+"""
 
 from __future__ import annotations
 
+import errno
+import os
 import re
-from collections.abc import Callable
-from datetime import datetime
-from typing import Final, TypeVar
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
-from .entry_data import NO_DATA
-from .session_data import decode_data
-from .session_domain import (
-    MAX_GOAL_CHARS,
-    SessionArtifact,
-    SessionContext,
-    SessionHistory,
+from attrs import frozen
+
+from ..durable import (
+    DurableError,
+    FileLock,
+    FileSystem,
+    OsFileSystem,
+    ReadError,
+    read_regular_file,
 )
-from .session_head import HEAD_RE, make_head, session_of
-from .session_scalars import (
-    BLOCK,
+from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
+from ..identifiers import completions, is_session_id, names_no_session
+from .disk_errors import SessionUnreadable, raising_harness_errors
+from .errors import AmbiguousSessionId, SessionCorrupted, SessionNotFound
+from .session_codec import (
     END_MARK,
-    NAME,
-    TIME,
-    NotOurs,
-    decode_block,
-    decode_name,
-    decode_text,
-    is_plain,
+    HEAD_BYTES,
+    SessionEncoder,
+    SessionHead,
+    decode_head,
+    decode_session,
 )
+from .session_deletion import RUN_LOCKS, SESSION_FILE, WORKSPACE
+from .session_domain import InvalidSessionId, SessionContext, SessionState
 
-_T = TypeVar("_T")
+DEFAULT_BASE_PATH: Final = Path(".agentforge/sessions")
+MAX_FILE_BYTES: Final = 32 * 1024 * 1024
+"""Largest session.yaml that is written or read: some 200,000 entries of ordinary length."""
+ATTACHMENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+"""The names that a file beside a session may have."""
 
-_GOAL_SPAN: Final = 20 * MAX_GOAL_CHARS
-"""More than a goal ever takes: ten characters for one at most, and its margin."""
-_GOAL_RE: Final = re.compile(rf"goal: (?:({NAME})\n|({BLOCK % '  '}))")
-_ARTIFACT_RE: Final = re.compile(
-    rf"  - path: (?:({NAME})\n|({BLOCK % '      '}))    artifact_type: (created|modified)\n"
-    rf"    timestamp: ({TIME})\n    phase: ({NAME})\n"
-)
-_ENTRY_RE: Final = re.compile(
-    rf"  - timestamp: ({TIME})\n    action: ({NAME})\n    phase: ({NAME})\n"
-    rf"    details: (?:({NAME})\n|({BLOCK % '      '}))"
-    r"(?:    data:\n((?:      [^\n]*+\n|\n++)++))?"
-)
+_CACHED_PLACES: Final = 1024
+_PART_OF_AN_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
-def _make_artifact(match: re.Match[str]) -> SessionArtifact:
-    path, block, artifact_type, timestamp, phase = match.groups()
-    return SessionArtifact(
-        decode_name(path) if block is None else decode_block(block, "      "),
-        artifact_type,
-        datetime.fromisoformat(timestamp[1:-1]),
-        decode_text(phase),
-    )
+@frozen
+class SessionSummary:
+    """A session as a listing shows it.
+
+    Attributes:
+        head: Its fields, less the artifacts and the history.
+        path: Its file.
+        size_bytes: The file's size.
+    """
+
+    head: SessionHead
+    path: Path
+    size_bytes: int
+
+    @property
+    def session_id(self) -> str:
+        """The session's id."""
+        return self.head.session_id
 
 
-def _make_entry(match: re.Match[str]) -> SessionHistory:
-    timestamp, action, phase, details, block, data = match.groups()
-    return SessionHistory(
-        datetime.fromisoformat(timestamp[1:-1]),
-        decode_name(action),
-        decode_text(phase),
-        decode_text(details) if block is None else decode_block(block, "      "),
-        "",
-        NO_DATA if data is None else decode_data(data),
-    )
+@frozen
+class UnreadableSession:
+    """A session that is there and can't be read.
+
+    Attributes:
+        session_id: Its directory's name.
+        path: Its file.
+        error: Why.
+    """
+
+    session_id: str
+    path: Path
+    error: SessionCorrupted
 
 
-def _decode_items(
-    text: str,
-    position: int,
-    key: str,
-    pattern: re.Pattern[str],
-    make: Callable[[re.Match[str]], _T],
-) -> tuple[list[_T], int, int]:
-    """Read one list; return its items and where they begin and end."""
-    empty = f"{key}: []\n"
-    if text.startswith(empty, position):
-        end = position + len(empty)
-        return [], end, end
-    opening = f"{key}:\n"
-    if not text.startswith(opening, position):
-        raise NotOurs
-    begin = end = position + len(opening)
-    items = []
-    match = pattern.match
-    while (found := match(text, end)) is not None:
-        items.append(make(found))
-        end = found.end()
-    if not items:
-        raise NotOurs
-    return items, begin, end
+def read_head(fs: FileSystem, fd: int, session_id: str, size: int) -> SessionHead | None:
+    """Read the head of an open session file.
 
-
-def decode_ours(data: bytes, text: str) -> tuple[SessionContext, bytes, bytes]:
-    """Read a file that is exactly as we write it.
+    Args:
+        fs: The file system.
+        fd: The file.
+        session_id: The session that it is of.
+        size: The file's size.
 
     Returns:
-        The session, and its artifacts and history as they stand in the file.
-
-    Raises:
-        NotOurs: It is not.
-        InvalidSession: It is, and breaks the rules of the domain.
+        The head, or None if the file is not exactly as we write it.
     """
-    if not is_plain(data, text):
-        raise NotOurs
-    match = HEAD_RE.match(text)
-    if match is None or text.find("\nartifacts:", match.end(), match.end() + _GOAL_SPAN) < 0:
-        raise NotOurs
-    goal = _GOAL_RE.match(text, match.end())
-    if goal is None:
-        raise NotOurs
-    head = make_head(match)
-    quoted, block = goal.groups()
-    artifacts, first, second = _decode_items(
-        text, goal.end(), "artifacts", _ARTIFACT_RE, _make_artifact
-    )
-    history, third, fourth = _decode_items(text, second, "history", _ENTRY_RE, _make_entry)
-    if not history:  # the entry of its creation will be added
-        raise NotOurs
-    if text[fourth:] != END_MARK.decode():
-        raise NotOurs
-    session = session_of(
-        head,
-        artifacts=artifacts,
-        history=history,
-        goal=decode_text(quoted) if block is None else decode_block(block, "  "),
-    )
-    return session, text[first:second].encode(), text[third:fourth].encode()
+    data = fs.pread(fd, HEAD_BYTES, 0)
+    tail = data[-4:] if size == len(data) else fs.pread(fd, 4, max(size - 4, 0))
+    if tail != END_MARK:
+        return None
+    head = decode_head(data)
+    return head if head is not None and head.session_id == session_id else None
+
+
+class SessionReader:
+    """Reads the sessions under one directory; changes nothing.
+
+    A reader needs no lock: it sees a whole session or none. No id leads outside the base.
+
+    Args:
+        base_path: Where the sessions are; `.agentforge/sessions` by default.
+        fs: The file system; the real one by default.
+        max_file_bytes: The largest session file that is read.
+    """
+
+    def __init__(
+        self,
+        base_path: Path | str | None = None,
+        *,
+        fs: FileSystem | None = None,
+        max_file_bytes: int = MAX_FILE_BYTES,
+    ) -> None:
+        self.base_path = Path(base_path) if base_path is not None else DEFAULT_BASE_PATH
+        self._fs: FileSystem = fs if fs is not None else OsFileSystem()
+        self._max_file_bytes = max_file_bytes
+        self._places: dict[str, tuple[Path, Path]] = {}
+
+    # ------------------------------------------------------------------------------- places
+
+    def session_path(self, session_id: str) -> Path:
+        """Return where a session's file is, or would be.
+
+        Raises:
+            InvalidSessionId: It is no id.
+        """
+        return self._place(session_id)[1]
+
+    def _place(self, session_id: str) -> tuple[Path, Path]:
+        """Return a session's directory and file, as paths that are built once."""
+        place = self._places.get(session_id)
+        if place is None:
+            if not is_session_id(session_id):
+                raise InvalidSessionId(session_id)
+            directory = self.base_path / session_id
+            place = (directory, directory / SESSION_FILE)
+            if len(self._places) >= _CACHED_PLACES:
+                self._places.clear()
+            self._places[session_id] = place
+        return place
+
+    def workspace_path(self, session_id: str) -> Path:
+        """Return where a session's workspace is, or would be.
+
+        Raises:
+            InvalidSessionId: It is no id.
+        """
+        return self._place(session_id)[0] / WORKSPACE
+
+    # -------------------------------------------------------------------------------- one session
+
+    @raising_harness_errors
+    def load(self, session_id: str) -> SessionContext | None:
+        """Read a session.
+
+        Returns:
+            The session, or None if there is none of this id.
+
+        Raises:
+            InvalidSessionId: It is no id, nor a harmless name that no session has.
+            SessionCorrupted: Its file is no session; the error names every fault.
+            SessionUnreadable: Its file is no regular file, is too large, or the system refused.
+        """
+        if names_no_session(session_id):
+            return None
+        return self._load(self.session_path(session_id), session_id=session_id)
+
+    def _load(
+        self, path: Path, session_id: str | None = None, encoder: SessionEncoder | None = None
+    ) -> SessionContext | None:
+        data = self._read(path)
+        if data is None:
+            return None
+        session = decode_session(data, path=path, encoder=encoder)
+        faults = []
+        if session.session_id != path.parent.name:
+            faults.append(
+                f"session_id: is {session.session_id}, but its directory is {path.parent.name}"
+            )
+        if session.revision < 1:
+            faults.append("revision: is 0, and a session that was saved has 1 or more")
+        if faults:
+            raise SessionCorrupted(path=path, faults=faults, session_id=session_id)
+        return session
+
+    def _read(self, path: Path) -> bytes | None:
+        """Read a file of a session's directory, following no link to either."""
+        directory = path.parent
+        try:
+            fd = self._fs.open(str(directory), DIRECTORY_FLAGS)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if error.errno == errno.ENOTDIR and not directory.is_symlink():
+                return None
+            linked = error.errno in {errno.ENOTDIR, errno.ELOOP}
+            reason = "it is a symbolic link, which is not followed" if linked else None
+            raise ReadError(path=directory, cause=error, reason=reason) from error
+        try:
+            return read_regular_file(
+                self._fs, path.name, path=path, max_bytes=self._max_file_bytes, directory_fd=fd
+            )
+        finally:
+            close_reader(self._fs, fd)
+
+    @raising_harness_errors
+    def read_attachment(self, session_id: str, name: str) -> bytes | None:
+        """Read a file that was put beside the session at its creation.
+
+        Returns:
+            Its content, or None if there is none of this name.
+
+        Raises:
+            InvalidSessionId: It is no id.
+            ValueError: `name` can't be an attachment's.
+            ReadError: It is no regular file, is too large, or the system refused.
+        """
+        directory = self.session_path(session_id).parent
+        if not ATTACHMENT.fullmatch(name):
+            raise ValueError(f"{name!r} can't be the name of an attachment")
+        return self._read(directory / name)
+
+    @raising_harness_errors
+    def exists(self, session_id: str) -> bool:
+        """Return whether there is a session of this id, readable or not.
+
+        What is there and can't be read is a session for `list_sessions` and `summaries` too, and
+        `load` raises for it: whatever else has the name `session.yaml`, a directory that can't be
+        entered, a symbolic link in the directory's place. A directory without `session.yaml`, or a
+        file in its place, is no session for any of them.
+
+        Raises:
+            InvalidSessionId: It is no id.
+            ReadError: The system refused to look.
+        """
+        if names_no_session(session_id):
+            return False
+        directory, path = self._place(session_id)
+        try:
+            self._fs.stat(str(path))
+        except OSError as error:
+            missing = isinstance(error, FileNotFoundError | NotADirectoryError)
+            try:
+                found = self._fs.stat(str(directory))
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+            except OSError as refused:
+                raise ReadError(path=directory, cause=refused) from refused
+            return stat.S_ISLNK(found.st_mode) or not missing
+        return True
+
+    def is_interrupted(self, session_id: str, state: SessionState) -> bool:
+        """Return whether a run of the session was cut off: it is active, and no runner is at it.
+
+        A session that no runner ever led is never interrupted: the program that leads it holds no
+        lock. The lock is held for a moment to find out; a runner that begins just then waits.
+
+        Args:
+            session_id: The session.
+            state: The state that its file says.
+
+        Raises:
+            InvalidSessionId: It is no id.
+        """
+        if state is not SessionState.ACTIVE:
+            return False
+        file = self.session_path(session_id)
+        for name in RUN_LOCKS:
+            lock = FileLock(self._fs, file.with_name(name), timeout_s=0.0)
+            try:
+                lock.acquire()
+            except FileNotFoundError:
+                continue
+            except DurableError:  # held, or not to be opened by this user
+                return False
+            lock.release()
+            return True
+        return False
+
+    # ------------------------------------------------------------------------------- all sessions
+
+    def list_sessions(self) -> list[str]:
+        """Return the ids of all sessions, readable or not, sorted.
+
+        Raises:
+            ReadError: The base is there and can't be read.
+        """
+        return [name for name, _ in self._names() if self.exists(name)]
+
+    @raising_harness_errors
+    def _names(self) -> list[tuple[str, bool]]:
+        """Return the ids of directories and links in the base, sorted, and which are links."""
+        try:
+            with os.scandir(self.base_path) as entries:
+                names = [
+                    (entry.name, entry.is_symlink())
+                    for entry in entries
+                    if is_session_id(entry.name)
+                    and (entry.is_dir(follow_symlinks=False) or entry.is_symlink())
+                ]
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise ReadError(path=self.base_path, cause=error) from error
+        return sorted(names)
+
+    def summaries(self) -> Iterator[SessionSummary | UnreadableSession]:
+        """Go through all sessions by the heads of their files, sorted by id.
+
+        What a session costs here does not grow with its history: a few kilobytes are read. One
+        that can't be read comes as `UnreadableSession`; one that is deleted
+        meanwhile is left out.
+
+        Raises:
+            ReadError: The base is there and can't be read.
+        """
+        base = os.fspath(self.base_path)
+        for name, linked in self._names():
+            file = f"{base}/{name}/{SESSION_FILE}"
+            found = self._careful_summary(name) if linked else self._summary(name, file)
+            if found is not None:
+                yield found
+
+    def _summary(self, name: str, file: str) -> SessionSummary | UnreadableSession | None:
+        fs = self._fs
+        try:
+            fd = fs.open(file, READ_FLAGS)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError:
+            return self._careful_summary(name)
+        try:
+            status = fs.fstat(fd)
+            regular = stat.S_ISREG(status.st_mode) and status.st_size <= self._max_file_bytes
+            head = read_head(fs, fd, name, status.st_size) if regular else None
+        except OSError:
+            return self._careful_summary(name)
+        finally:
+            close_reader(fs, fd)
+        if head is None:
+            return self._careful_summary(name)
+        return SessionSummary(head, Path(file), status.st_size)
+
+    def _careful_summary(self, name: str) -> SessionSummary | UnreadableSession | None:
+        """Read a session whole because its head is not as we write it."""
+        path = self.session_path(name)
+        try:
+            session = self._load(path, session_id=name)
+            if session is None:
+                return None
+            return SessionSummary(SessionHead.of(session), path, self._fs.stat(str(path)).st_size)
+        except FileNotFoundError:
+            return None
+        except SessionCorrupted as error:
+            return UnreadableSession(name, path, error)
+        except ReadError as error:
+            return UnreadableSession(name, path, SessionUnreadable(error, session_id=name))
+        except OSError as error:
+            refused = ReadError(path=path, cause=error)
+            return UnreadableSession(name, path, SessionUnreadable(refused, session_id=name))
+
+    def resolve(self, shortened: str) -> str:
+        """Return the one id that `shortened` is, begins, ends or is part of.
+
+        Args:
+            shortened: An id, or a part of one. A whole id wins over ids that it is a part of, a
+                beginning over an end, an end over a middle.
+
+        Raises:
+            InvalidSessionId: It could not be a part of an id.
+            SessionNotFound: It fits none.
+            AmbiguousSessionId: It fits several.
+        """
+        if not _PART_OF_AN_ID.fullmatch(shortened):
+            raise InvalidSessionId(shortened)
+        fitting = completions(shortened, self.list_sessions())
+        if not fitting:
+            raise SessionNotFound(shortened, path=self.base_path)
+        if len(fitting) > 1:
+            raise AmbiguousSessionId(shortened, fitting)
+        return fitting[0]

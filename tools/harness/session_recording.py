@@ -1,4 +1,4 @@
-"""Changes of a session: each saved once, or taken back as if it had not been tried."""
+"""Changes of a session, a phase's result among them: each saved once, or taken back as a whole."""
 
 from __future__ import annotations
 
@@ -13,13 +13,20 @@ from attrs import frozen
 
 from ..durable import ReadError, WriteError
 from .errors import SessionConflict, SessionCorrupted, SessionIdTaken
-from .history_events import PhaseEnded
-from .session_domain import SessionContext, SessionState
+from .history_events import PhaseEnded, PhaseFailed, PhaseSucceeded
+from .ports import PhaseResult
+from .session_checks import storable
+from .session_domain import MAX_PATH_CHARS, SessionContext, SessionState
 from .session_events import SessionEvents
 from .session_store import SessionStore
 
 _ATTEMPTS: Final = 5
 """How often a result is tried to be recorded when others save the session at the same time."""
+_OUTPUT_KEPT: Final = 4000
+"""How many characters of a phase's output are kept in the history, from its end."""
+_FILES_NAMED: Final = 20
+_ARTIFACTS_KEPT: Final = 1000
+"""How many files of one run are recorded one by one; of the rest, their number."""
 _SESSION_FIELDS: Final = tuple(
     one.name for one in fields(SessionContext) if one.name != "session_id"
 )
@@ -69,11 +76,11 @@ class _Snapshot:
 
 
 class SessionChanges:
-    """Saves the changes of sessions to one store, and tells of those that can't be saved.
+    """Saves the changes of sessions to one store, and logs those that can't be saved.
 
     Args:
         store: Where the sessions are kept.
-        events: Told of conflicts and failures.
+        events: The log.
     """
 
     def __init__(self, store: SessionStore, events: SessionEvents) -> None:
@@ -93,7 +100,7 @@ class SessionChanges:
             The path of its file.
 
         Raises:
-            SessionConflict: Somebody else saved it since.
+            SessionConflict: Another worker saved it since.
             WriteError: It could not be saved.
         """
         try:
@@ -112,7 +119,7 @@ class SessionChanges:
         """Save what the block changes; if anything fails, take it back.
 
         Raises:
-            SessionConflict: Somebody else saved the session since.
+            SessionConflict: Another worker saved the session since.
             WriteError: It could not be saved; what is `visible` is not taken back.
         """
         snapshot = _Snapshot.of(session)
@@ -161,7 +168,7 @@ class SessionChanges:
                     raise
 
     def catch_up(self, session: SessionContext) -> bool:
-        """Take over what somebody else saved while a phase ran, if its result still belongs there.
+        """Take over what another worker saved while a phase ran, if its result still belongs there.
 
         A budget extended or a session paused meanwhile is no reason to lose the work; another
         phase or attempt, or an end, is.
@@ -169,7 +176,7 @@ class SessionChanges:
         try:
             found = self._store.load(session.session_id)
         except (ReadError, SessionCorrupted):
-            return False  # the conflict is what the caller is told
+            return False  # the caller gets the conflict
         if (
             found is None
             or found.state.is_terminal
@@ -186,10 +193,10 @@ class SessionChanges:
         return True
 
     def change_elsewhere(self, session_id: str, change: Callable[[SessionContext], bool]) -> bool:
-        """Change a session that is led by somebody else by now.
+        """Change a session that another worker leads by now.
 
-        The one in memory stays as it was, so that nothing of this worker's is saved over what that
-        one does.
+        The one in memory stays as it was, so that nothing of this worker's is saved over the
+        other's work.
 
         Args:
             session_id: The session.
@@ -218,3 +225,94 @@ def take_over(session: SessionContext, found: SessionContext) -> None:
     """Make a session in memory what was found of it on disk, in place."""
     for name in _SESSION_FIELDS:
         setattr(session, name, getattr(found, name))
+
+
+def record_result(
+    session: SessionContext,
+    result: PhaseResult,
+    problem: str | None,
+    *,
+    tokens: int,
+    now: datetime,
+) -> PhaseEnded:
+    """Record a phase's result in its session: files, tokens and an event.
+
+    Args:
+        session: The session, in memory.
+        result: How the run ended.
+        problem: Why it is no success, or None.
+        tokens: What the phase is charged with.
+        now: The time of the record.
+
+    Returns:
+        The event that was recorded.
+
+    Raises:
+        InvalidSession: `tokens` is no count.
+    """
+    known = len(session.artifacts)
+    for path, kind in _artifacts_of(result):
+        session.add_artifact(path, kind, now=now)
+    details = _describe(
+        result,
+        problem,
+        attempt=session.attempt_number,
+        tokens=tokens,
+        recorded=len(session.artifacts) - known,
+    )
+    if tokens:
+        session.spend(tokens, now=now)
+    event = (PhaseSucceeded if problem is None else PhaseFailed)(
+        attempt=session.attempt_number,
+        seconds=round(result.duration_s, 3),
+        tokens=tokens,
+        exit_code=result.exit_code,
+        trapped=result.trapped,
+        fuel=result.fuel_consumed,
+        problem=None if problem is None else storable(problem),
+    )
+    session.add_event(event, details=details, now=now)
+    return event
+
+
+def _artifacts_of(result: PhaseResult) -> Iterator[tuple[str, str]]:
+    """Name the files to record: whatever the code did, what is recorded stays bounded and valid."""
+    made = [(path, "created") for path in result.files_created]
+    made += [(path, "modified") for path in result.files_modified]
+    for path, kind in made[:_ARTIFACTS_KEPT]:
+        name = storable(path)
+        if len(name) <= MAX_PATH_CHARS:
+            yield name, kind
+
+
+def _describe(
+    result: PhaseResult, problem: str | None, *, attempt: int, tokens: int, recorded: int
+) -> str:
+    """Describe a run for people: the facts on the first line, then the end of its output."""
+    facts = [f"attempt {attempt}", problem or f"exit code {result.exit_code}"]
+    facts.append(f"{result.duration_s:.2f} s")
+    if result.fuel_consumed is not None:
+        facts.append(f"fuel {result.fuel_consumed}")
+    if tokens:
+        facts.append(f"{tokens} tokens")
+    if problem is None:
+        facts += result.limit_problems()  # it coped with them, or did not notice
+    for paths, word in (
+        (result.files_created, "created"),
+        (result.files_modified, "modified"),
+        (result.files_deleted, "deleted"),
+    ):
+        if paths:
+            named = ", ".join(paths[:_FILES_NAMED])
+            more = f" and {len(paths) - _FILES_NAMED} more" if len(paths) > _FILES_NAMED else ""
+            facts.append(f"{word} {named}{more}")
+    unrecorded = len(result.files_created) + len(result.files_modified) - recorded
+    if unrecorded > 0:
+        facts.append(f"{unrecorded} of these files are not among the artifacts")
+    lines = ["; ".join(facts)]
+    for label, output in (("stderr", result.stderr), ("stdout", result.stdout)):
+        text = output.rstrip()
+        if text:
+            cut = len(text) > _OUTPUT_KEPT or result.truncated
+            lines.append(f"{label}{' (its end)' if cut else ''}:\n{text[-_OUTPUT_KEPT:]}")
+    return storable("\n".join(lines))

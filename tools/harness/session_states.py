@@ -8,6 +8,13 @@ from types import MappingProxyType
 from typing import Final
 
 from .errors import HarnessError
+from .history_events import (
+    HistoryEvent,
+    SessionAborted,
+    SessionCompleted,
+    SessionPaused,
+    SessionResumed,
+)
 
 
 class SessionState(Enum):
@@ -37,15 +44,19 @@ TRANSITIONS: Final[Mapping[tuple[SessionState, str], SessionState]] = MappingPro
 )
 """The life cycle, whole: what each state allows and where it leads. What is not here is refused."""
 
-HISTORY_ACTIONS: Final[Mapping[str, str]] = MappingProxyType(
+STEPS: Final[Mapping[str, type[HistoryEvent]]] = MappingProxyType(
     {
-        "pause": "session_paused",
-        "resume": "session_resumed",
-        "complete": "session_completed",
-        "abort": "session_aborted",
+        "pause": SessionPaused,
+        "resume": SessionResumed,
+        "complete": SessionCompleted,
+        "abort": SessionAborted,
     }
 )
-"""How each transition is named in the history."""
+"""The event of each step of the life cycle."""
+HISTORY_ACTIONS: Final[Mapping[str, str]] = MappingProxyType(
+    {operation: kind.action for operation, kind in STEPS.items()}
+)
+"""How each step is named in the history."""
 
 _LEADS_TO: Final = {operation: target for (_, operation), target in TRANSITIONS.items()}
 STATE_AFTER: Final[Mapping[str, SessionState]] = MappingProxyType(

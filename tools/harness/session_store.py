@@ -10,46 +10,40 @@
 A session appears in the base whole (built under a hidden name, then renamed) and disappears whole
 (renamed to a hidden name, then emptied). What a killed process left under a hidden name is removed
 by the next creation or deletion in the same base; a half-written `session.yaml` by the next save.
+The module is long because the steps of a save, whose order is the guarantee, stand together.
 """
 
 from __future__ import annotations
 
-import errno
 import os
-import re
 import stat
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from threading import RLock
 from typing import Final
-
-from attrs import frozen
 
 from ..clock import Clock, utc_now
 from ..durable import (
     DirectoryLock,
     FileSystem,
-    OsFileSystem,
     ReadError,
     RemovalError,
     WriteError,
     make_durable_directory,
-    read_regular_file,
     replace_file,
     sweep_discarded,
 )
 from ..durable.atomic_file import random_token
 from ..durable.directory_store import NewDirectory
-from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
+from ..durable.filesystem import READ_FLAGS, close_reader
 from ..durable.regular_file import create_file
 from ..durable.tree_removal import DISCARDED_PREFIX
 from ..event_log import get_logger
-from ..identifiers import completions, is_session_id, names_no_session
+from ..identifiers import names_no_session
 from ..prune import Outside, prepare_root
-from .disk_errors import SessionUnreadable, raising_harness_errors
+from .disk_errors import raising_harness_errors
 from .errors import (
-    AmbiguousSessionId,
     SessionConflict,
     SessionCorrupted,
     SessionIdTaken,
@@ -57,72 +51,30 @@ from .errors import (
     SessionTooLarge,
 )
 from .session_codec import (
-    END_MARK,
     HEAD_BYTES,
     SessionEncoder,
-    SessionHead,
     SessionStamp,
-    decode_head,
-    decode_session,
     decode_stamp,
 )
 from .session_deletion import SESSION_FILE, WORKSPACE, SessionDeletion
-from .session_domain import (
-    InvalidSessionId,
-    SessionContext,
-    SessionState,
+from .session_domain import SessionContext, SessionState
+from .session_reader import (
+    ATTACHMENT,
+    DEFAULT_BASE_PATH,
+    MAX_FILE_BYTES,
+    SessionReader,
+    SessionSummary,
+    UnreadableSession,
 )
 
-DEFAULT_BASE_PATH: Final = Path(".agentforge/sessions")
-MAX_FILE_BYTES: Final = 32 * 1024 * 1024
-"""Largest session.yaml that is written or read: some 200,000 entries of ordinary length."""
-
-_ATTACHMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _STAGING: Final = f"{DISCARDED_PREFIX}new-"
 _CACHED_WRITERS: Final = 16
-_CACHED_PLACES: Final = 1024
-_PART_OF_AN_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _FORMER_TEMPORARIES: Final = (f".{SESSION_FILE}.tmp",)
 
 _log = get_logger("agentforge.store")
 
 
-@frozen
-class SessionSummary:
-    """A session as a listing shows it.
-
-    Attributes:
-        head: Its fields, less the artifacts and the history.
-        path: Its file.
-        size_bytes: The file's size.
-    """
-
-    head: SessionHead
-    path: Path
-    size_bytes: int
-
-    @property
-    def session_id(self) -> str:
-        """The session's id."""
-        return self.head.session_id
-
-
-@frozen
-class UnreadableSession:
-    """A session that is there and can't be listed.
-
-    Attributes:
-        session_id: Its directory's name.
-        path: Its file.
-        error: Why.
-    """
-
-    session_id: str
-    path: Path
-    error: SessionCorrupted
-
-
-class SessionStore:
+class SessionStore(SessionReader):
     """Keeps sessions under one directory.
 
     Guarantees: when `save` returns, the session survives the death of the process and a power
@@ -155,46 +107,12 @@ class SessionStore:
             token: Gives fresh random texts for hidden names.
             clock: The time for the audit log of deletions, aware.
         """
-        self.base_path = Path(base_path) if base_path is not None else DEFAULT_BASE_PATH
-        self._fs: FileSystem = fs if fs is not None else OsFileSystem()
+        super().__init__(base_path, fs=fs, max_file_bytes=max_file_bytes)
         self._lock_timeout_s = lock_timeout_s
-        self._max_file_bytes = max_file_bytes
         self._token = token if token is not None else random_token
         self._clock = clock
         self._writers: OrderedDict[str, _Writer] = OrderedDict()
-        self._places: dict[str, tuple[Path, Path]] = {}
-        self._mutex = RLock()  # for the two caches only; never held while the disk is waited for
-
-    # ------------------------------------------------------------------------------- places
-
-    def session_path(self, session_id: str) -> Path:
-        """Return where a session's file is, or would be.
-
-        Raises:
-            InvalidSessionId: It is no id.
-        """
-        return self._place(session_id)[1]
-
-    def _place(self, session_id: str) -> tuple[Path, Path]:
-        """Return a session's directory and file, as paths that are built once."""
-        place = self._places.get(session_id)
-        if place is None:
-            if not is_session_id(session_id):
-                raise InvalidSessionId(session_id)
-            directory = self.base_path / session_id
-            place = (directory, directory / SESSION_FILE)
-            if len(self._places) >= _CACHED_PLACES:
-                self._places.clear()
-            self._places[session_id] = place
-        return place
-
-    def workspace_path(self, session_id: str) -> Path:
-        """Return where a session's workspace is, or would be.
-
-        Raises:
-            InvalidSessionId: It is no id.
-        """
-        return self._place(session_id)[0] / WORKSPACE
+        self._mutex = RLock()  # for the writers only; never held while the disk is waited for
 
     @raising_harness_errors
     def ensure_directory(self) -> None:
@@ -313,7 +231,7 @@ class SessionStore:
             )
             return True
         finally:
-            lock.release()  # first: nobody need wait while the replaced file is freed
+            lock.release()  # first: no save need wait while the replaced file is freed
             if previous_fd >= 0:
                 close_reader(self._fs, previous_fd)
 
@@ -358,13 +276,15 @@ class SessionStore:
         path: Path,
     ) -> None:
         for name in attachments:
-            if not _ATTACHMENT.fullmatch(name) or name in {SESSION_FILE, WORKSPACE}:
+            if not ATTACHMENT.fullmatch(name) or name in {SESSION_FILE, WORKSPACE}:
                 raise ValueError(f"{name!r} can't be the name of an attachment")
         self.ensure_directory()
         try:
-            with self._locked_base() as base_fd:
-                self._create_in(base_fd, session, pieces, attachments, path)
-        except FileNotFoundError as error:  # somebody took the base away
+            with DirectoryLock(
+                self._fs, self.base_path, timeout_s=self._lock_timeout_s, follow=True
+            ) as base:
+                self._create_in(base.fd, session, pieces, attachments, path)
+        except FileNotFoundError as error:  # the base was removed meanwhile
             raise WriteError(path=path, operation="lock the base", cause=error) from error
         prepare_root(self.base_path)
 
@@ -411,7 +331,7 @@ class SessionStore:
             ) from error
 
     def _sweep(self, base_fd: int) -> None:
-        """Finish what killed creations and deletions left; it is in nobody's way if it resists."""
+        """Finish what killed creations and deletions left; what resists stays, and is logged."""
         try:
             left = sweep_discarded(self._fs, base_fd, parent=self.base_path)
         except OSError as error:
@@ -420,10 +340,15 @@ class SessionStore:
         for remaining in left:
             _log.warning("store.sweep_failed", path=str(remaining.path), error=str(remaining))
 
-    def _locked_base(self) -> _LockedBase:
-        return _LockedBase(
-            DirectoryLock(self._fs, self.base_path, timeout_s=self._lock_timeout_s, follow=True)
-        )
+    def _load(
+        self, path: Path, session_id: str | None = None, encoder: SessionEncoder | None = None
+    ) -> SessionContext | None:
+        """Read a session, and remember its text for the next save."""
+        encoder = SessionEncoder()
+        session = super()._load(path, session_id, encoder)
+        if session is not None:
+            self._writer(session.session_id, encoder)
+        return session
 
     def _writer(self, session_id: str, encoder: SessionEncoder | None = None) -> _Writer:
         """Return what writes a session; with `encoder`, one that goes on from what was read."""
@@ -443,8 +368,8 @@ class SessionStore:
     ) -> bool:
         """Delete a session, with its workspace and everything in its directory.
 
-        Only a directory that holds a regular `session.yaml`, readable or not, is a session. Nobody
-        may be at work with it: the locks of a run, an execution and a save are tried without
+        Only a directory that holds a regular `session.yaml`, readable or not, is a session. It
+        must not be in use: the locks of a run, an execution and a save are tried without
         waiting. The deletion is in the base's audit log before it begins.
 
         Args:
@@ -458,7 +383,7 @@ class SessionStore:
         Raises:
             InvalidSessionId: It is no id, nor a harmless name that no session has.
             SessionNotFound: There is no such session, and `missing_ok` is False.
-            SessionInUse: Somebody works with it; nothing was touched.
+            SessionInUse: It is in use; nothing was touched.
             SessionConflict: It is at another revision; nothing was deleted.
             WriteError: It could not be announced or taken out of the base; nothing was deleted.
             RemovalError: It is out of the base, but some of it could not be deleted.
@@ -491,7 +416,7 @@ class SessionStore:
         return Outside(fs=self._fs, clock=clock, token=self._token)
 
     def forget(self, session_ids: Iterable[str]) -> None:
-        """Drop what is remembered of sessions that somebody else deleted."""
+        """Drop what is remembered of sessions that were deleted elsewhere."""
         with self._mutex:
             for session_id in session_ids:
                 self._writers.pop(session_id, None)
@@ -514,211 +439,6 @@ class SessionStore:
         if actual != expected:
             raise SessionConflict(session_id, path=path, expected=expected, actual=actual)
 
-    # ------------------------------------------------------------------------------- reading
-
-    @raising_harness_errors
-    def load(self, session_id: str) -> SessionContext | None:
-        """Read a session.
-
-        Returns:
-            The session, or None if there is none of this id.
-
-        Raises:
-            InvalidSessionId: It is no id, nor a harmless name that no session has.
-            SessionCorrupted: Its file is no session; the error names every fault.
-            SessionUnreadable: Its file is no regular file, is too large, or the system refused.
-        """
-        if names_no_session(session_id):
-            return None
-        return self._load(self.session_path(session_id), session_id=session_id)
-
-    def _load(self, path: Path, session_id: str | None = None) -> SessionContext | None:
-        data = self._read(path)
-        if data is None:
-            return None
-        encoder = SessionEncoder()
-        session = decode_session(data, path=path, encoder=encoder)
-        faults = []
-        if session.session_id != path.parent.name:
-            faults.append(
-                f"session_id: is {session.session_id}, but its directory is {path.parent.name}"
-            )
-        if session.revision < 1:
-            faults.append("revision: is 0, and a session that was saved has 1 or more")
-        if faults:
-            raise SessionCorrupted(path=path, faults=faults, session_id=session_id)
-        self._writer(session.session_id, encoder)
-        return session
-
-    def _read(self, path: Path) -> bytes | None:
-        """Read a file of a session's directory, following no link to either."""
-        directory = path.parent
-        try:
-            fd = self._fs.open(str(directory), DIRECTORY_FLAGS)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            if error.errno == errno.ENOTDIR and not directory.is_symlink():
-                return None
-            linked = error.errno in {errno.ENOTDIR, errno.ELOOP}
-            reason = "it is a symbolic link, which is not followed" if linked else None
-            raise ReadError(path=directory, cause=error, reason=reason) from error
-        try:
-            return read_regular_file(
-                self._fs, path.name, path=path, max_bytes=self._max_file_bytes, directory_fd=fd
-            )
-        finally:
-            close_reader(self._fs, fd)
-
-    @raising_harness_errors
-    def read_attachment(self, session_id: str, name: str) -> bytes | None:
-        """Read a file that was put beside the session at its creation.
-
-        Returns:
-            Its content, or None if there is none of this name.
-
-        Raises:
-            InvalidSessionId: It is no id.
-            ValueError: `name` can't be an attachment's.
-            ReadError: It is no regular file, is too large, or the system refused.
-        """
-        directory = self.session_path(session_id).parent
-        if not _ATTACHMENT.fullmatch(name):
-            raise ValueError(f"{name!r} can't be the name of an attachment")
-        return self._read(directory / name)
-
-    @raising_harness_errors
-    def exists(self, session_id: str) -> bool:
-        """Return whether there is a session of this id, readable or not.
-
-        What is there and can't be read is a session for `list_sessions` and `summaries` too, and
-        `load` raises for it: whatever else has the name `session.yaml`, a directory that can't be
-        entered, a symbolic link in the directory's place. A directory without `session.yaml`, or a
-        file in its place, is no session for any of them.
-
-        Raises:
-            InvalidSessionId: It is no id.
-            ReadError: The system refused to look.
-        """
-        if names_no_session(session_id):
-            return False
-        directory, path = self._place(session_id)
-        try:
-            self._fs.stat(str(path))
-        except OSError as error:
-            missing = isinstance(error, FileNotFoundError | NotADirectoryError)
-            try:
-                found = self._fs.stat(str(directory))
-            except (FileNotFoundError, NotADirectoryError):
-                return False
-            except OSError as refused:
-                raise ReadError(path=directory, cause=refused) from refused
-            return stat.S_ISLNK(found.st_mode) or not missing
-        return True
-
-    def list_sessions(self) -> list[str]:
-        """Return the ids of all sessions, readable or not, sorted.
-
-        Raises:
-            ReadError: The base is there and can't be read.
-        """
-        return [name for name, _ in self._names() if self.exists(name)]
-
-    @raising_harness_errors
-    def _names(self) -> list[tuple[str, bool]]:
-        """Return the ids of directories and links in the base, sorted, and which are links."""
-        try:
-            with os.scandir(self.base_path) as entries:
-                names = [
-                    (entry.name, entry.is_symlink())
-                    for entry in entries
-                    if is_session_id(entry.name)
-                    and (entry.is_dir(follow_symlinks=False) or entry.is_symlink())
-                ]
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise ReadError(path=self.base_path, cause=error) from error
-        return sorted(names)
-
-    def summaries(self) -> Iterator[SessionSummary | UnreadableSession]:
-        """Go through all sessions by the heads of their files, sorted by id.
-
-        What a session costs here does not grow with its history: a few kilobytes are read. One
-        that can't be read comes as `UnreadableSession` and stops nobody; one that is deleted
-        meanwhile is left out.
-
-        Raises:
-            ReadError: The base is there and can't be read.
-        """
-        base = os.fspath(self.base_path)
-        for name, linked in self._names():
-            file = f"{base}/{name}/{SESSION_FILE}"
-            found = self._careful_summary(name) if linked else self._summary(name, file)
-            if found is not None:
-                yield found
-
-    def _summary(self, name: str, file: str) -> SessionSummary | UnreadableSession | None:
-        fs = self._fs
-        try:
-            fd = fs.open(file, READ_FLAGS)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except OSError:
-            return self._careful_summary(name)
-        try:
-            status = fs.fstat(fd)
-            data = fs.pread(fd, HEAD_BYTES, 0) if stat.S_ISREG(status.st_mode) else b""
-            size = status.st_size
-            tail = data[-4:] if size == len(data) else fs.pread(fd, 4, max(size - 4, 0))
-        except OSError:
-            return self._careful_summary(name)
-        finally:
-            close_reader(fs, fd)
-        head = decode_head(data) if tail == END_MARK else None
-        if head is None or head.session_id != name or size > self._max_file_bytes:
-            return self._careful_summary(name)
-        return SessionSummary(head, Path(file), size)
-
-    def _careful_summary(self, name: str) -> SessionSummary | UnreadableSession | None:
-        """Read a session whole because its head is not as we write it."""
-        path = self.session_path(name)
-        try:
-            session = self._load(path, session_id=name)
-            if session is None:
-                return None
-            return SessionSummary(SessionHead.of(session), path, self._fs.stat(str(path)).st_size)
-        except FileNotFoundError:
-            return None
-        except SessionCorrupted as error:
-            return UnreadableSession(name, path, error)
-        except ReadError as error:
-            return UnreadableSession(name, path, SessionUnreadable(error, session_id=name))
-        except OSError as error:
-            refused = ReadError(path=path, cause=error)
-            return UnreadableSession(name, path, SessionUnreadable(refused, session_id=name))
-
-    def resolve(self, shortened: str) -> str:
-        """Return the one id that `shortened` is, begins, ends or is part of.
-
-        Args:
-            shortened: An id, or a part of one. A whole id wins over ids that it is a part of, a
-                beginning over an end, an end over a middle.
-
-        Raises:
-            InvalidSessionId: It could not be a part of an id.
-            SessionNotFound: It fits none.
-            AmbiguousSessionId: It fits several.
-        """
-        if not _PART_OF_AN_ID.fullmatch(shortened):
-            raise InvalidSessionId(shortened)
-        fitting = completions(shortened, self.list_sessions())
-        if not fitting:
-            raise SessionNotFound(shortened, path=self.base_path)
-        if len(fitting) > 1:
-            raise AmbiguousSessionId(shortened, fitting)
-        return fitting[0]
-
 
 class _Writer:
     """What writes one session: its encoder, whose pieces are good until it is used again."""
@@ -739,19 +459,6 @@ class _Writer:
     def stamp_of(self, data: bytes) -> SessionStamp | None:
         """Return the stamp of a file that begins as it was written last, else None."""
         return self._stamp if data.startswith(self._head) else None
-
-
-class _LockedBase:
-    """The base directory, locked; entering it gives its descriptor."""
-
-    def __init__(self, lock: DirectoryLock) -> None:
-        self._lock = lock
-
-    def __enter__(self) -> int:
-        return self._lock.acquire().fd
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
 
 
 __all__ = [

@@ -41,8 +41,8 @@ class BudgetState:
 class TokenBudget:
     """How many tokens the work may cost and how many it has cost.
 
-    What was spent is recorded as it was, over the budget too: a record that refuses the truth
-    helps nobody. It is `can_continue` that keeps a worker from overspending.
+    What was spent is recorded as it was, over the budget too: the
+    record says what happened. It is `can_continue` that keeps a worker from overspending.
 
     Attributes:
         total_budget: Tokens allotted, 1 or more.

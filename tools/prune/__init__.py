@@ -15,8 +15,17 @@ if TYPE_CHECKING:
     from .archive_reader import restore_archive
     from .archive_writer import TarArchiver
     from .audit_log import AUDIT_NAME, read_audit
-    from .disposal import Archiver, Disposal
-    from .domain import PruneResult
+    from .domain import (
+        Candidate,
+        Decision,
+        Plan,
+        PruneResult,
+        Reason,
+        Skipped,
+        SkipReason,
+        Unmet,
+        human_bytes,
+    )
     from .engine import prune
     from .environment import Outside
     from .errors import (
@@ -31,49 +40,38 @@ if TYPE_CHECKING:
         SessionInTheWay,
     )
     from .leftovers import left_half_done
-    from .policy import (
-        Candidate,
-        Decision,
-        Plan,
-        Reason,
-        RetentionPolicy,
-        Skipped,
-        SkipReason,
-        Unmet,
-        decide,
+    from .pins import pin, pinned, unpin
+    from .policy import RetentionPolicy, decide
+    from .ports import (
+        Archiver,
+        Dated,
+        Disposal,
+        PruneObserver,
+        PruneTarget,
+        Record,
+        Silent,
+        Undatable,
     )
-    from .ports import Dated, PruneObserver, PruneTarget, Silent, Undatable
     from .private_directory import PRIVATE, prepare_root
-    from .recovery import (
-        list_trash,
-        list_unrecorded,
-        pin,
-        pinned,
-        restore_from_trash,
-        unpin,
-    )
-    from .sizes import human_bytes
-    from .trash import TrashRecord
+    from .trash import TrashRecord, list_trash, list_unrecorded, restore_from_trash
 else:
     __getattr__ = on_first_use(
         __name__,
         {
             "archive_writer": "TarArchiver",
             "audit_log": "AUDIT_NAME read_audit",
-            "disposal": "Archiver Disposal",
             "engine": "prune",
             "errors": "ArchiveUnavailable InvalidArchive InvalidPolicy NotInTrash PruneBusy "
             "PruneError PruneRootMissing PruneRootUnusable SessionInTheWay",
             "leftovers": "left_half_done",
             "environment": "Outside",
-            "policy": "Candidate Decision Plan Reason RetentionPolicy Skipped SkipReason Unmet "
-            "decide",
+            "pins": "pin pinned unpin",
+            "policy": "RetentionPolicy decide",
             "private_directory": "PRIVATE prepare_root",
-            "recovery": "list_trash list_unrecorded pin pinned restore_from_trash unpin",
-            "domain": "PruneResult",
-            "sizes": "human_bytes",
-            "ports": "Dated PruneObserver PruneTarget Silent Undatable",
-            "trash": "TrashRecord",
+            "domain": "Candidate Decision Plan PruneResult Reason SkipReason Skipped Unmet "
+            "human_bytes",
+            "ports": "Archiver Dated Disposal PruneObserver PruneTarget Record Silent Undatable",
+            "trash": "TrashRecord list_trash list_unrecorded restore_from_trash",
             "archive_reader": "restore_archive",
         },
     )
@@ -100,6 +98,7 @@ __all__ = [
     "PruneRootUnusable",
     "PruneTarget",
     "Reason",
+    "Record",
     "RetentionPolicy",
     "SessionInTheWay",
     "Silent",

@@ -50,7 +50,7 @@ class HashingWriter(io.RawIOBase):
         self._sum = hashlib.sha256()
 
     def writable(self) -> bool:
-        """Say yes."""
+        """Return True."""
         return True
 
     def write(self, data: object, /) -> int:
@@ -67,27 +67,6 @@ class HashingWriter(io.RawIOBase):
         return self._sum.hexdigest()
 
 
-class HashingReader:
-    """Reads a session's file for the tar, and keeps the checksum of what was read."""
-
-    def __init__(self, fs: FileSystem, fd: int) -> None:
-        self._fs = fs
-        self._fd = fd
-        self._at = 0
-        self._sum = hashlib.sha256()
-
-    def read(self, size: int = -1) -> bytes:
-        """Read the next piece."""
-        data = self._fs.pread(self._fd, size, self._at)
-        self._at += len(data)
-        self._sum.update(data)
-        return data
-
-    def checksum(self) -> str:
-        """Return the SHA-256 of all that went by."""
-        return self._sum.hexdigest()
-
-
 class Reader(io.RawIOBase):
     """Reads an open file from its start."""
 
@@ -97,7 +76,7 @@ class Reader(io.RawIOBase):
         self._at = 0
 
     def readable(self) -> bool:
-        """Say yes."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: object, /) -> int:
@@ -115,6 +94,24 @@ class Reader(io.RawIOBase):
         data = self._fs.pread(self._fd, size, self._at)
         self._at += len(data)
         return data
+
+
+class HashingReader(Reader):
+    """Reads a session's file for the tar, and keeps the checksum of what was read."""
+
+    def __init__(self, fs: FileSystem, fd: int) -> None:
+        super().__init__(fs, fd)
+        self._sum = hashlib.sha256()
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Read the next piece."""
+        data = super().read(size)
+        self._sum.update(data)
+        return data
+
+    def checksum(self) -> str:
+        """Return the SHA-256 of all that was read."""
+        return self._sum.hexdigest()
 
 
 def checksum_of(fs: FileSystem, fd: int) -> str:

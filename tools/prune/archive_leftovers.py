@@ -3,7 +3,7 @@
     .{kind}-{session_id}-{time}.tar.zst.{token}
 
 Its writer holds an `flock` on it from the moment it is there until it has its name. The kernel
-lets go of that lock when the writer dies, however it dies: what nobody holds is nobody's any more.
+lets go of that lock when the writer dies, however it dies; a file that is not locked has no writer.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ def create_hidden(
             with suppress(OSError):
                 fs.unlink(name, dir_fd=directory_fd)
             raise
-        close_reader(fs, fd)  # whoever sweeps was quicker than our lock, and takes it away
+        close_reader(fs, fd)  # a sweep was quicker than our lock, and takes it away
     raise OSError(errno.EBUSY, "somebody takes away what is begun in the archives' directory")
 
 
 def _lock(fs: FileSystem, fd: int) -> bool | None:
-    """Lock a file; False if somebody else holds it, None where files can't be locked."""
+    """Lock a file; False if another process holds it, None where files can't be locked."""
     try:
         return try_lock(fs, fd)
     except OSError:
@@ -83,7 +83,7 @@ def sweep(fs: FileSystem, directory_fd: int) -> list[str]:
         directory_fd: The archives' directory, open.
 
     Returns:
-        The names that are gone.
+        The names of what was removed.
 
     Raises:
         OSError: The directory can't be listed.
@@ -102,7 +102,7 @@ def sweep(fs: FileSystem, directory_fd: int) -> list[str]:
 
 
 def _swept(fs: FileSystem, directory_fd: int, name: str) -> bool:
-    """Remove a hidden file if nobody holds it."""
+    """Remove a hidden file if no process holds it."""
     try:
         if not stat.S_ISREG(fs.stat(name, dir_fd=directory_fd).st_mode):
             return False
@@ -127,7 +127,7 @@ def _is_ours(fs: FileSystem, fd: int) -> bool:
 
 
 def _of(stems: Iterable[str], names: Iterable[str]) -> Iterable[str]:
-    """Name the checksums of these archives."""
+    """List the checksums of these archives."""
     wanted = set(stems)
     for name in names:
         found = _CHECKSUM_RE.fullmatch(name)
@@ -136,7 +136,7 @@ def _of(stems: Iterable[str], names: Iterable[str]) -> Iterable[str]:
 
 
 def _is_alone(fs: FileSystem, directory_fd: int, name: str) -> bool:
-    """Tell whether a file is a checksum as we write it, of an archive that is not there."""
+    """Return whether a file is a checksum as we write it, of an archive that is not there."""
     archive = name.removesuffix(CHECKSUM_SUFFIX)
     try:
         fs.stat(archive, dir_fd=directory_fd)

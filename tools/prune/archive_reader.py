@@ -33,9 +33,9 @@ from .archive_format import (
     zstd_module,
 )
 from .environment import Outside
-from .errors import InvalidArchive, SessionInTheWay
-from .ports import PruneTarget
-from .private_directory import COMING, LOCK_TIMEOUT_S, opened_root
+from .errors import InvalidArchive
+from .ports import LOCK_TIMEOUT_S, PruneTarget
+from .private_directory import COMING, opened_root
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -96,12 +96,7 @@ def restore_archive(
         try:
             _require_checksum(archive, fd)
             session_id = _read_about(zstd, archive, fd, target)
-            try:
-                outside.fs.stat(session_id, dir_fd=opened.root_fd)
-            except FileNotFoundError:
-                pass
-            else:
-                raise SessionInTheWay(session_id, target.root / session_id)
+            opened.require_free(outside.fs, session_id)
             coming_fd = opened.private.directory(COMING)
             with NewDirectory(outside.fs, coming_fd, outside.token()) as new:
                 with zstd.ZstdFile(Reader(OsFileSystem(), fd), "r") as plain:

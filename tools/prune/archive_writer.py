@@ -6,7 +6,7 @@
 The archive is written, synced and read back from the disk: its checksum, and the checksum of every
 file in it, must be those of what was written. Links are kept as links and never followed; sockets
 are left out, for they hold nothing. What a writer that was killed left behind, the next one takes
-away (`prune.sweeping`).
+away (`archive_leftovers`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from .archive_format import (
     zstd_module,
 )
 from .archive_leftovers import create_hidden, sweep
-from .policy import Candidate
+from .domain import Candidate
 from .private_directory import PRIVATE
 
 if TYPE_CHECKING:

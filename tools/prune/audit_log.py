@@ -4,11 +4,11 @@
      "hidden": …, "size_bytes": …, "dated_at": …, "reasons": ["expired"], "run": …, "by": {…}}
 
 `removing` is on the disk before the session is out of sight; `removed`, `unfinished` or `kept` says
-what became of it. A session that is gone without the second line was being removed when the process
-died; the next prune finishes it and writes `finished`.
+what became of it. Without that second line, the session was being removed when the process died;
+the next prune finishes it and writes `finished`.
 
 A log of `ROTATED_AT_BYTES` becomes `audit.jsonl.1`, the one before it `.2`, and so on. On a full
-disk lines go to the reserve (`prune.reserve`) until the log has room.
+disk lines go to the reserve (`audit_reserve`) until the log has room.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Final
 
 from ..durable import FileSystem, hand_over
-from ..durable.directory import sync_directory
+from ..durable.directory_store import sync_directory
 from ..durable.filesystem import close_reader
 from .audit_reserve import FULL, RESERVE_BYTES, RESERVE_NAME, Reserve
 
@@ -41,16 +41,13 @@ KEPT_LOGS: Final = 9
 AUDIT_NAME: Final = "audit.jsonl"
 """The log's name in a root's private directory."""
 
-AUDIT_FLAGS: Final = (
-    os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-)
-"""How the log is opened, and made if it is missing."""
+_FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def actor() -> dict[str, object]:
-    """Say who this process is: user, uid, process id, host and program."""
+    """Return who this process is: user, uid, process id, host and program."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):
@@ -110,7 +107,7 @@ class AuditLog:
             _rotate(fs, directory_fd, rotated_at)
         self._fd = self._opened(directory_fd, path)
         if path is None:
-            with suppress(OSError):  # a root that nobody used since there is a reserve has none
+            with suppress(OSError):  # an older root may have none
                 self._reserve = Reserve(fs, directory_fd)
             self._drain()
 
@@ -119,7 +116,7 @@ class AuditLog:
         fs = self._fs
         name, where = (AUDIT_NAME, directory_fd) if path is None else (os.fspath(path), None)
         try:
-            fd = fs.open(name, AUDIT_FLAGS, 0o600, dir_fd=where)
+            fd = fs.open(name, _FLAGS, 0o600, dir_fd=where)
         except OSError as error:
             said = "it is a link" if error.errno == errno.ELOOP else error.strerror
             raise OSError(error.errno, f"the audit log {name} can't be opened: {said}") from error
@@ -236,6 +233,30 @@ class AuditLog:
         if self._reserve is not None:
             self._reserve.close()
         close_reader(self._fs, self._fd)
+
+
+def make_log(fs: FileSystem, directory_fd: int) -> bool:
+    """Make the log of a private directory if it is missing.
+
+    Returns:
+        Whether it was made; the caller syncs the directory then.
+
+    Raises:
+        OSError: As the system answered.
+    """
+    try:
+        fs.stat(AUDIT_NAME, dir_fd=directory_fd)
+    except FileNotFoundError:
+        fd = fs.open(AUDIT_NAME, _FLAGS, 0o600, dir_fd=directory_fd)
+    else:
+        return False
+    try:
+        status = fs.fstat(fd)
+        if status.st_size == 0 and status.st_uid == os.geteuid():
+            hand_over(fs, fd, directory_fd)
+    finally:
+        close_reader(fs, fd)
+    return True
 
 
 def _rotate(fs: FileSystem, directory_fd: int, rotated_at: int) -> None:

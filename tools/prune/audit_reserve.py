@@ -31,8 +31,11 @@ _MAKING: Final = "audit.reserve.new"
 _FLAGS: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
-def make_reserve(fs: FileSystem, directory_fd: int) -> None:
+def make_reserve(fs: FileSystem, directory_fd: int) -> bool:
     """Make the reserve if it is missing; the private directory is locked by the caller.
+
+    Returns:
+        Whether it was made; the caller syncs the directory then.
 
     Raises:
         OSError: As the system answered; there is none then.
@@ -42,7 +45,7 @@ def make_reserve(fs: FileSystem, directory_fd: int) -> None:
     except FileNotFoundError:
         pass
     else:
-        return
+        return False
     create_file(fs, directory_fd, _MAKING, [b"\n" * RESERVE_BYTES], handed_over=True)
     try:
         fs.rename(_MAKING, RESERVE_NAME, src_dir_fd=directory_fd, dst_dir_fd=directory_fd)
@@ -50,7 +53,7 @@ def make_reserve(fs: FileSystem, directory_fd: int) -> None:
         with suppress(OSError):
             fs.unlink(_MAKING, dir_fd=directory_fd)
         raise
-    fs.fsync(directory_fd)
+    return True
 
 
 class Reserve:

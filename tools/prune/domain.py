@@ -1,13 +1,211 @@
-"""What a prune did, or would do."""
+"""What a prune knows and says: sessions, decisions with their reasons, and the result."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
 
 from attrs import field, frozen
 
-from .policy import Decision, Reason, Skipped, Unmet
-from .sizes import human_bytes
+_SECONDS_AN_HOUR: Final = 3600.0
+_UNITS = ("KB", "MB", "GB", "TB", "PB")
+
+
+def human_bytes(size: int) -> str:
+    """Write a number of bytes for people: "512 B", "1.5 MB"; a KB is 1,024 bytes."""
+    if size < 1024:
+        return f"{size} B"
+    scaled = float(size)
+    for unit in _UNITS:
+        scaled /= 1024
+        if round(scaled, 1) < 1024 or unit == _UNITS[-1]:
+            break
+    return f"{scaled:.1f} {unit}"
+
+
+class Reason(StrEnum):
+    """Why a session goes or stays."""
+
+    EXPIRED = "expired"
+    """It was not used for longer than `max_age_hours`."""
+    TOO_MANY = "too_many"
+    """It is none of the `max_sessions` newest."""
+    TOO_LARGE = "too_large"
+    """It and those that are newer have more than `max_total_bytes`."""
+    LOW_SPACE = "low_space"
+    """The file system has less than `min_free_space_gb` free."""
+
+    RECENT = "recent"
+    """No rule asks for it to go."""
+    STATE = "state"
+    """It is in one of `keep_states`, or in a state its kind is never removed in."""
+    PINNED = "pinned"
+    """It is pinned."""
+    IN_USE = "in_use"
+    """A process works in it."""
+    YOUNG = "young"
+    """A rule asks for it to go, but it was used within `min_age_hours`."""
+    FUTURE = "dated_in_the_future"
+    """A rule asks for it to go, but it is dated later than now."""
+    LIMIT = "limit"
+    """It would go, but `max_deletions` others go first."""
+    BUSY = "busy"
+    """It would go, but another prune worked on the root for the whole wait."""
+    CHANGED = "changed"
+    """It is not as it was when it was decided: it was used or replaced."""
+    GONE = "gone"
+    """Another process removed it before its turn came."""
+
+
+class SkipReason(StrEnum):
+    """Why something under a root is left alone: it can't be dated, is not ours, or is needed."""
+
+    NO_METADATA = "no_metadata"
+    CORRUPTED_METADATA = "corrupted_metadata"
+    FUTURE = "dated_in_the_future"
+    SYMBOLIC_LINK = "symbolic_link"
+    MOUNT_POINT = "mount_point"
+    OTHER_OWNER = "other_owner"
+    UNREADABLE = "unreadable"
+    IN_USE = "in_use"
+    PINNED = "pinned"
+
+
+LEFT_ALONE: Final = {
+    Reason.IN_USE: (SkipReason.IN_USE, "somebody works in it"),
+    Reason.PINNED: (SkipReason.PINNED, "it is pinned"),
+    Reason.FUTURE: (SkipReason.FUTURE, "it is dated in the future"),
+}
+"""What is reported of a session that a rule asks for and that stays for such a reason."""
+
+
+@frozen(kw_only=True)
+class Candidate:
+    """A session that could be removed, as far as it is known.
+
+    Attributes:
+        kind: What it is: "sandbox", "harness" or "questions".
+        session_id: Its id, which is its directory's name.
+        dated_at: When it was last used, or ended; aware.
+        version: What identifies the content it was dated by; another one means it changed.
+        size_bytes: The sizes of its files added up; 0 until it is measured.
+        disk_bytes: The room they take on the disk; 0 until it is measured.
+        state: Its state, where its kind has states.
+        removable: Whether its kind may be removed in this state at all.
+        pinned: Whether it is pinned.
+        in_use: Whether a process works in it now.
+    """
+
+    kind: str
+    session_id: str
+    dated_at: datetime
+    version: object = None
+    size_bytes: int = 0
+    disk_bytes: int = 0
+    state: str | None = None
+    removable: bool = True
+    pinned: bool = False
+    in_use: bool = False
+
+    def age_hours(self, now: datetime) -> float:
+        """How long ago it was dated, in hours; negative for the future."""
+        return (now - self.dated_at).total_seconds() / _SECONDS_AN_HOUR
+
+    def is_as(self, before: Candidate) -> bool:
+        """Return whether it is dated as it was before, in the same state."""
+        return (self.dated_at, self.version, self.state) == (
+            before.dated_at,
+            before.version,
+            before.state,
+        )
+
+
+@frozen(kw_only=True)
+class Skipped:
+    """Something that has a session's name and is left alone.
+
+    Attributes:
+        kind: The kind of sessions the root holds.
+        session_id: Its name.
+        reason: Why it is left alone.
+        detail: The same in words, with what was found.
+    """
+
+    kind: str
+    session_id: str
+    reason: SkipReason
+    detail: str
+
+
+@frozen(kw_only=True)
+class Decision:
+    """What becomes of one session.
+
+    Attributes:
+        candidate: The session.
+        remove: Whether it goes.
+        reasons: Why, at least one; several rules may ask for the same session.
+    """
+
+    candidate: Candidate
+    remove: bool
+    reasons: tuple[Reason, ...]
+
+
+@frozen(kw_only=True)
+class Unmet:
+    """A bound that does not hold after all that may go was removed.
+
+    Attributes:
+        rule: The rule's name, as `RetentionPolicy` has it.
+        bound: What it asks for, in sessions or bytes.
+        stays: What there is instead.
+    """
+
+    rule: str
+    bound: int
+    stays: int
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        if self.rule == "max_sessions":
+            return f"{self.stays:,} sessions stay, more than {self.bound:,}"
+        if self.rule == "max_total_bytes":
+            return f"{human_bytes(self.stays)} stay, more than {human_bytes(self.bound)}"
+        return f"{human_bytes(self.stays)} would be free, less than {human_bytes(self.bound)}"
+
+
+@frozen(kw_only=True)
+class Plan:
+    """What becomes of every session, oldest first.
+
+    Attributes:
+        decisions: One for each session.
+        skipped: Those that a rule asks for and that stay because they are needed or can't be dated.
+        unmet: The bounds that are not met, since what is in the way may not go.
+    """
+
+    decisions: tuple[Decision, ...]
+    skipped: tuple[Skipped, ...] = ()
+    unmet: tuple[Unmet, ...] = ()
+
+    @property
+    def removals(self) -> tuple[Decision, ...]:
+        """Those that go, in the order in which they go."""
+        return tuple(one for one in self.decisions if one.remove)
+
+    @property
+    def size_bytes(self) -> int:
+        """What the removals free, as sizes of files."""
+        return sum(one.candidate.size_bytes for one in self.decisions if one.remove)
+
+
+def left_alone(one: Candidate, kept: Reason) -> Skipped:
+    """Return why a session that a rule asks for stays; the reason is one of `LEFT_ALONE`."""
+    reason, detail = LEFT_ALONE[kept]
+    return Skipped(kind=one.kind, session_id=one.session_id, reason=reason, detail=detail)
 
 
 @frozen(kw_only=True)
@@ -15,17 +213,17 @@ class PruneResult:
     """What a prune did, or would do.
 
     Attributes:
-        deleted_sessions: Ids of the sessions that are gone (or would be, in a dry run), oldest
+        deleted_sessions: Ids of the sessions that were removed (or would be, in a dry run), oldest
             first. With a trash, they can be brought back.
         skipped_sessions: Ids of what was left alone because it can't be dated or is not ours, and
             of what a rule asked for and is in use, pinned or dated in the future.
         reclaimed_bytes: The sizes of the files of the deleted sessions, added up before they went.
-        errors: By session id: why it is not, or not all, gone, or could not be looked at.
+        errors: By session id: why it was not, or not wholly, removed, or could not be looked at.
         dry_run: True when nothing was done.
         trashed: True when what is deleted is in the trash: until its time there is over it can be
             brought back, and frees nothing.
         finished_sessions: Ids of sessions that an earlier prune had begun to remove, and that are
-            all gone now (or would be, in a dry run).
+            all deleted now (or would be, in a dry run).
         unfinished_sessions: Ids of sessions that are out of sight, but not all deleted; they are in
             `errors` too, and the next prune goes on with them.
         purged_sessions: Ids of sessions that left the trash for good because their time was over
@@ -34,7 +232,7 @@ class PruneResult:
         decisions: For each session that was considered: whether it goes, and why.
         skipped: Why each of `skipped_sessions` was.
         swept: Names of what dead processes had left half made or half deleted in the root, and that
-            is gone now (or would be, in a dry run).
+            is deleted now (or would be, in a dry run).
         unmet: The bounds of the policy that do not hold, since what is in the way may not go.
         busy: True when another prune worked on the root for the whole wait, so that this one
             removed nothing; what is due is in `decisions`.

@@ -7,9 +7,9 @@
                                                                   4 empty by descriptor, rmdir
                                                                   5 audit log
 
-A session goes only if nobody works in it, it is dated as it was when it was decided, and what was
-renamed is the very directory that was locked. Everything is named relative to descriptors; no link
-is followed, nothing mounted is entered. A crash leaves sessions whole or out of sight, and the
+A session goes only if no process works in it, it is dated as it was when it was decided, and what
+was renamed is the very directory that was locked. Everything is named relative to descriptors; no
+link is followed, nothing mounted is entered. A crash leaves sessions whole or out of sight, and the
 next prune finishes the latter. Once it has begun, nothing is raised for what it meets.
 
 The 4th step of a batch goes on, in several threads, while the next batch takes the first three.
@@ -17,44 +17,30 @@ The 4th step of a batch goes on, in several threads, while the next batch takes 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from attrs import evolve
+from attrs import evolve, field, frozen
 
-from ..durable.filesystem import close_reader
 from ..durable.tree_removal import DISCARDED_PREFIX
 from .audit_log import AuditLog
 from .audit_reserve import FULL
-from .deleters import Deleters
-from .deletion import Deletion
-from .disposal import Disposal
-from .domain import PruneResult
+from .deletion import Deletion, DeletionPool
+from .domain import Decision, Plan, PruneResult, Reason
 from .environment import Outside, owners_of
-from .errors import PruneBusy, PruneError, PruneRootUnusable
-from .inspection import Found, Inspector, Seen, batch_size
-from .leftovers import (
-    Finisher,
-    list_leftovers,
-    list_strays,
-    see_leftovers,
-)
-from .policy import Candidate, Decision, Plan, Reason, RetentionPolicy, decide
-from .ports import Dated, PruneObserver, PruneTarget, Silent
-from .private_directory import (
-    GOING,
-    PRIVATE,
-    TRASH,
-    PrivateDirectory,
-    furnish,
-    open_root,
-    read_pins,
-)
+from .errors import PruneBusy, PruneRootUnusable
+from .inspection import Inspection, InspectionCache, Inspector
+from .leftovers import Leftovers, list_leftovers, list_strays, see_leftovers
+from .pins import read_pins
+from .policy import RetentionPolicy, decide, only_as_shown
+from .ports import Dated, Disposal, PruneObserver, PruneTarget, Silent
+from .private_directory import GOING, PRIVATE, TRASH, PrivateDirectory, furnish, root_opened
+from .recovery import Recovery
 from .removal import Place, Remover
-from .run_record import Ledger, ObserverFailed, said
-from .trash import Leftovers
+from .run_record import ObserverFailed, RunRecord
+from .session_lock import batch_size
 
 _ARCHIVED_AT_ONCE: Final = 16
 
@@ -75,10 +61,10 @@ def prune(
         target: The sessions.
         policy: Which of them go.
         dry_run: Only look and decide: nothing is changed, made or locked for longer than a moment.
-        only: Remove none but these, and only as they were: what a dry run decided, and somebody
-            was shown and said yes to. All that the policy asks for if None.
+        only: Remove none but these, and only as they were: what a dry run decided and a person
+            confirmed. All that the policy asks for if None.
         disposal: What becomes of them; removed at once if None.
-        observer: Is told what happens; nobody if None.
+        observer: Notified of what happens.
         outside: Time, chance and the file system; the real ones if None.
 
     Returns:
@@ -92,320 +78,265 @@ def prune(
         Exception: What the observer raises comes out as it is, and ends the prune: what is out of
             sight by then, the next prune finishes.
 
-    Guarantees: nothing outside the plan is removed. A session that is gone has a line in the audit
-    log that was durable before it went.
+    Guarantees: nothing outside the plan is removed. A removed session has a line in the audit log
+    that was durable before it went.
     """
     outside = outside or Outside()
-    run = _Run(
-        target,
-        policy,
-        disposal or Disposal(),
-        observer or Silent(),
-        outside,
-        None if only is None else {one.candidate.session_id: one.candidate for one in only},
-    )
+    disposal = disposal or Disposal()
+    record = RunRecord(target, observer or Silent(), outside.clock)
+    began = outside.monotonic()
+    now = outside.clock()
     try:
-        return run.go(dry_run=dry_run)
+        with root_opened(outside.fs, target.root) as root_fd:
+            run = _Run(
+                target=target,
+                policy=policy,
+                only=only,
+                disposal=disposal,
+                outside=outside,
+                record=record,
+                root_fd=root_fd,
+                now=now,
+            )
+            plan = run.go(dry_run=dry_run)
+        result = record.result(
+            plan,
+            dry_run=dry_run,
+            trashed=disposal.grace is not None,
+            duration_s=outside.monotonic() - began,
+        )
+        record.observer.completed(result)
     except ObserverFailed as failed:
-        error = failed.error
-    raise error  # as it is: it says nothing about the root
+        raised = failed.error
+    else:
+        return result
+    raise raised  # as it is: it says nothing about the root
 
 
 def _hours_before(now: datetime, hours: float) -> datetime:
-    """Say when it was so many hours ago; a minute later, so that rounding leaves nobody out."""
+    """Return the time so many hours ago, and a minute later: rounding must leave none out."""
     try:
         return now - timedelta(hours=hours) + timedelta(minutes=1)
     except OverflowError:  # longer than there are dates
         return datetime.min.replace(tzinfo=UTC)
 
 
+@frozen(kw_only=True)
 class _Run:
-    """One prune of one root."""
+    """One prune of one root, which is open."""
 
-    def __init__(
-        self,
-        target: PruneTarget,
-        policy: RetentionPolicy,
-        disposal: Disposal,
-        observer: PruneObserver,
-        outside: Outside,
-        only: Mapping[str, Candidate] | None,
-    ) -> None:
-        self._target = target
-        self._policy = policy
-        self._disposal = disposal
-        self._outside = outside
-        self._only = only
-        self._fs = outside.fs
-        self._ledger = Ledger(target, observer, outside.clock)
+    target: PruneTarget
+    policy: RetentionPolicy
+    only: Sequence[Decision] | None
+    disposal: Disposal
+    outside: Outside
+    record: RunRecord
+    root_fd: int
+    now: datetime
+    cache: InspectionCache = field(init=False)
 
-    def go(self, *, dry_run: bool) -> PruneResult:
-        began = self._outside.monotonic()
-        now = self._outside.clock()
-        observer = self._ledger.observer
-        root_fd = open_root(self._fs, self._target.root)
-        try:
-            observer.started(self._target, self._policy, dry_run=dry_run)
-            seen = Seen(self._outside.file_clock())
-            found, plan = self._plan(root_fd, now, None if dry_run else seen)
-            self._ledger.look(found, plan)
-            for decision in plan.removals:
-                observer.candidate(decision, age_hours=decision.candidate.age_hours(now))
-            strays = list_strays(self._fs, self._target, root_fd, found.hidden, now)
-            if dry_run:
-                self._ledger.would(plan, evolve(self._leftovers(root_fd, now), strays=strays))
-            else:
-                self._apply(root_fd, seen, plan, strays, now)
-        except PruneBusy:
-            self._ledger.busy(plan)
-        except OSError as error:
-            if isinstance(error, PruneError):
-                raise
-            raise PruneRootUnusable(self._target.root, said(error)) from error
-        finally:
-            close_reader(self._fs, root_fd)
-        took = self._outside.monotonic() - began
-        trashed = self._disposal.grace is not None
-        result = self._ledger.result(plan, dry_run=dry_run, trashed=trashed, duration_s=took)
-        observer.completed(result)
-        return result
+    @cache.default
+    def _cache(self) -> InspectionCache:
+        return InspectionCache(self.outside.file_clock())
 
-    def _leftovers(self, root_fd: int, now: datetime) -> Leftovers:
-        return see_leftovers(self._fs, self._target.root, root_fd, now)
+    def go(self, *, dry_run: bool) -> Plan:
+        """Look, decide, and remove unless it is a dry run; return what was decided."""
+        record, fs, root_fd = self.record, self.outside.fs, self.root_fd
+        record.observer.started(self.target, self.policy, dry_run=dry_run)
+        found = self._inspect(None if dry_run else self.cache)
+        plan = self._decide(found)
+        record.look(found, plan)
+        for decision in plan.removals:
+            age_hours = decision.candidate.age_hours(self.now)
+            record.observer.candidate(decision, age_hours=age_hours)
+        strays = list_strays(fs, self.target, root_fd, found.hidden, self.now)
+        if dry_run:
+            left = see_leftovers(fs, self.target.root, root_fd, self.now)
+            purged = [one.session_id for _, one in left.expired]
+            record.foresee(plan, going=left.going, purged=purged, strays=strays)
+        elif plan.removals or strays or self._has_private():
+            try:
+                self._apply(plan, strays)
+            except PruneBusy:
+                record.busy(plan)
+        return plan
 
     # ------------------------------------------------------------------------------- decide
 
-    def _plan(self, root_fd: int, now: datetime, seen: Seen | None) -> tuple[Found, Plan]:
-        policy = self._policy
-        inspector = Inspector(
-            fs=self._fs,
-            target=self._target,
-            now=now,
-            pins=read_pins(self._fs, root_fd),
-            mounted=self._outside.mounts(self._target.root),
-            owners=owners_of(self._fs, root_fd),
-            seen=seen,
-        )
-
+    def _inspect(self, cache: InspectionCache | None) -> Inspection:
+        policy = self.policy
         limit = policy.max_age_hours
-        before = None if limit is None else _hours_before(now, limit)
+        before = None if limit is None else _hours_before(self.now, limit)
 
-        def old(dated: Dated, pinned: bool) -> bool:
+        def is_old(dated: Dated, pinned: bool) -> bool:
             kept = pinned or not dated.removable or dated.state in policy.keep_states
             return not kept and before is not None and dated.at <= before
 
-        found = inspector.look(root_fd, wanted=None if policy.counts_everything else old)
-        free = None
-        if policy.min_free_space_gb is not None:
-            free = self._outside.free_bytes(root_fd)
+        fs = self.outside.fs
+        inspector = Inspector(
+            fs=fs,
+            target=self.target,
+            now=self.now,
+            pins=read_pins(fs, self.root_fd),
+            mounted=self.outside.mounts(self.target.root),
+            owners=owners_of(fs, self.root_fd),
+            cache=cache,
+        )
+        return inspector.look(self.root_fd, wanted=None if policy.counts_everything else is_old)
+
+    def _decide(self, found: Inspection) -> Plan:
+        measured = self.policy.min_free_space_gb is not None
         plan = decide(
             found.candidates,
-            policy,
-            now=now,
-            free_bytes=free,
+            self.policy,
+            now=self.now,
+            free_bytes=self.outside.free_bytes(self.root_fd) if measured else None,
             others=len(found.skipped),
             other_bytes=found.skipped_bytes,
         )
-        if self._only is not None:
-            decisions = [self._asked_for(one) for one in plan.decisions]
-            plan = evolve(plan, decisions=(*decisions, *self._gone(found, self._only)))
-        return found, plan
+        if self.only is None:
+            return plan
+        return only_as_shown(plan, self.only, {one.session_id for one in found.skipped})
 
-    def _gone(self, found: Found, shown: Mapping[str, Candidate]) -> Iterator[Decision]:
-        """Account for what was shown and is not there any more."""
-        there = {one.session_id for one in found.candidates}
-        there.update(one.session_id for one in found.skipped)
-        for session_id, candidate in shown.items():
-            if session_id not in there:
-                yield Decision(candidate=candidate, remove=False, reasons=(Reason.GONE,))
-
-    def _asked_for(self, decision: Decision) -> Decision:
-        """Keep what nobody was shown, and what is not as it was shown."""
-        now = decision.candidate
-        shown = (self._only or {}).get(now.session_id)
-        if shown is None:
-            limited = evolve(decision, remove=False, reasons=(Reason.LIMIT,))
-            return limited if decision.remove else decision
-        if (shown.dated_at, shown.version, shown.state) != (now.dated_at, now.version, now.state):
-            return evolve(decision, remove=False, reasons=(Reason.CHANGED,))
-        return decision
-
-    # ------------------------------------------------------------------------------- apply
-
-    def _apply(
-        self,
-        root_fd: int,
-        seen: Seen,
-        plan: Plan,
-        strays: Sequence[str],
-        now: datetime,
-    ) -> None:
-        if not plan.removals and not strays and not self._has_private(root_fd):
-            return
-        removals = list(plan.removals)
-        while True:
-            try:
-                self._apply_once(root_fd, seen, removals, strays, now)
-            except PruneRootUnusable as error:
-                full = isinstance(error.cause, OSError) and error.cause.errno in FULL
-                elsewhere = self._disposal.audit_path is not None and self._disposal.grace is None
-                if not (full and elsewhere and removals):
-                    if len(removals) == len(plan.removals):
-                        raise
-                    for one in removals:  # the others went: it is no refusal any more
-                        self._ledger.fail(one.candidate.session_id, error.reason)
-                    return
-                size = self._batch_size()
-                self._make_room(root_fd, removals[:size], seen)
-                del removals[:size]
-            else:
-                return
-
-    def _apply_once(
-        self,
-        root_fd: int,
-        seen: Seen,
-        removals: Sequence[Decision],
-        strays: Sequence[str],
-        now: datetime,
-    ) -> None:
-        private = PrivateDirectory(
-            self._fs,
-            self._target.root,
-            root_fd,
-            owners=owners_of(self._fs, root_fd),
-            timeout_s=self._disposal.lock_timeout_s,
-            monotonic=self._outside.monotonic,
-            sleep=self._outside.sleep,
-            mount_of=self._outside.mount_of,
-        )
+    def _has_private(self) -> bool:
         try:
-            # All that may refuse the prune comes before the first removal.
-            left = evolve(list_leftovers(self._fs, private, now), strays=strays)
-            pins = read_pins(self._fs, root_fd)  # nobody can pin any more
-            audit = self._audit(private.fd)
-            try:
-                if removals:
-                    private.directory(self._parent)
-                removals = [one for one in removals if not self._pinned(one, pins)]
-                self._remove(root_fd, private, audit, left, removals, seen, now)
-            finally:
-                with suppress(OSError):  # the lines that follow a removal are not its proof
-                    audit.write()
-                audit.close()
-            with suppress(OSError):  # there may be room now
-                furnish(self._fs, private.fd)
-        finally:
-            private.close()
-
-    def _audit(self, private_fd: int) -> AuditLog:
-        return AuditLog(
-            self._fs,
-            private_fd,
-            run=self._outside.token(),
-            by=self._outside.actor(),
-            path=self._disposal.audit_path,
-            root=self._target.root,
-        )
-
-    def _make_room(self, root_fd: int, removals: Sequence[Decision], seen: Seen) -> None:
-        """Remove sessions by way of names in the root itself; a crash leaves a stray there.
-
-        For a disk without room for the private directory, with the audit log elsewhere.
-        """
-        audit = self._audit(root_fd)
-        try:
-            with Deleters(1) as deleters:
-                remover = self._remover(
-                    Place(root_fd=root_fd, parent_fd=root_fd, seen=seen, prefix=DISCARDED_PREFIX),
-                    audit,
-                    deleters,
-                )
-                try:
-                    remover.remove(removals)
-                    remover.finish()
-                finally:
-                    deleters.close()
-                    remover.close()
-        finally:
-            with suppress(OSError):
-                audit.write()
-            audit.close()
-
-    def _remover(self, place: Place, audit: AuditLog, deleters: Deleters) -> Remover:
-        return Remover(
-            self._target,
-            self._disposal,
-            place,
-            audit=audit,
-            ledger=self._ledger,
-            deletion=self._deletion(deleters),
-            deleters=deleters,
-            outside=self._outside,
-        )
-
-    def _deletion(self, deleters: Deleters) -> Deletion:
-        return Deletion(fs=self._fs, mount_of=self._outside.mount_of, cancelled=deleters.cancelled)
-
-    def _remove(
-        self,
-        root_fd: int,
-        private: PrivateDirectory,
-        audit: AuditLog,
-        left: Leftovers,
-        removals: Sequence[Decision],
-        seen: Seen,
-        now: datetime,
-    ) -> None:
-        """Finish what others left, then remove what was decided."""
-        with Deleters(self._outside.deleters) as deleters:
-            finisher = Finisher(
-                ledger=self._ledger,
-                private=private,
-                audit=audit,
-                deletion=self._deletion(deleters),
-                deleters=deleters,
-                target=self._target,
-                root_fd=root_fd,
-                token=self._outside.token(),
-            )
-            finisher.sweep(left, now)
-            finisher.finish(left)
-            finisher.purge(left)
-            if not removals:
-                return
-            place = Place(root_fd=root_fd, parent_fd=private.directory(self._parent), seen=seen)
-            remover = self._remover(place, audit, deleters)
-            try:
-                size = self._batch_size()
-                for start in range(0, len(removals), size):
-                    remover.remove(removals[start : start + size])
-                remover.finish()
-            finally:
-                deleters.close()
-                remover.close()
-
-    def _batch_size(self) -> int:
-        at_once = 1 if self._outside.deleters == 1 else 2  # one is deleted, the next is held
-        size = self._disposal.batch or batch_size(len(self._target.guards), at_once=at_once)
-        if self._disposal.archiver is not None:  # all of a batch are locked meanwhile
-            size = min(size, _ARCHIVED_AT_ONCE)
-        return size
-
-    def _has_private(self, root_fd: int) -> bool:
-        try:
-            self._fs.stat(PRIVATE, dir_fd=root_fd)
+            self.outside.fs.stat(PRIVATE, dir_fd=self.root_fd)
         except OSError:
             return False
         return True
 
+    # ------------------------------------------------------------------------------- apply
+
+    def _apply(self, plan: Plan, strays: Sequence[str]) -> None:
+        removals = list(plan.removals)
+        while True:
+            try:
+                self._apply_once(removals, strays)
+            except PruneRootUnusable as error:
+                full = isinstance(error.cause, OSError) and error.cause.errno in FULL
+                elsewhere = self.disposal.audit_path is not None and self.disposal.grace is None
+                if not (full and elsewhere and removals):
+                    if len(removals) == len(plan.removals):
+                        raise
+                    for one in removals:  # the others went: it is no refusal any more
+                        self.record.fail(one.candidate.session_id, error.reason)
+                    return
+                size = self._batch_size()
+                self._make_room(removals[:size])
+                del removals[:size]
+            else:
+                return
+
+    def _apply_once(self, removals: Sequence[Decision], strays: Sequence[str]) -> None:
+        """Finish what others left, then remove what was decided."""
+        fs, root_fd = self.outside.fs, self.root_fd
+        private = PrivateDirectory(
+            self.outside, self.target.root, root_fd, timeout_s=self.disposal.lock_timeout_s
+        )
+        try:
+            # All that may refuse the prune comes before the first removal.
+            left = evolve(list_leftovers(fs, private, self.now), strays=strays)
+            pins = read_pins(fs, root_fd)  # from here on, none can be added
+            with self._audit(private.fd) as audit:
+                parent_fd = private.directory(self._parent) if removals else -1
+                unpinned = [one for one in removals if not self._is_pinned(one, pins)]
+                with DeletionPool(self.outside.deleters) as pool:
+                    self._finish_others(private, audit, pool, left)
+                    if unpinned:
+                        place = Place(root_fd=root_fd, parent_fd=parent_fd, cache=self.cache)
+                        self._remove(place, audit, pool, unpinned)
+            with suppress(OSError):  # there may be room now
+                furnish(fs, private.fd)
+        finally:
+            private.close()
+
+    @contextmanager
+    def _audit(self, private_fd: int) -> Iterator[AuditLog]:
+        audit = AuditLog(
+            self.outside.fs,
+            private_fd,
+            run=self.outside.token(),
+            by=self.outside.actor(),
+            path=self.disposal.audit_path,
+            root=self.target.root,
+        )
+        try:
+            yield audit
+        finally:
+            with suppress(OSError):  # the lines that follow a removal are not its proof
+                audit.write()
+            audit.close()
+
+    def _make_room(self, removals: Sequence[Decision]) -> None:
+        """Remove sessions by way of names in the root itself; a crash leaves a stray there.
+
+        For a disk without room for the private directory, with the audit log elsewhere.
+        """
+        root_fd = self.root_fd
+        with self._audit(root_fd) as audit, DeletionPool(1) as pool:
+            place = Place(
+                root_fd=root_fd, parent_fd=root_fd, cache=self.cache, prefix=DISCARDED_PREFIX
+            )
+            self._remove(place, audit, pool, removals)
+
+    def _finish_others(
+        self, private: PrivateDirectory, audit: AuditLog, pool: DeletionPool, left: Leftovers
+    ) -> None:
+        recovery = Recovery(
+            record=self.record,
+            private=private,
+            audit=audit,
+            deletion=self._deletion(pool),
+            pool=pool,
+            target=self.target,
+            root_fd=self.root_fd,
+            token=self.outside.token(),
+        )
+        recovery.sweep(left, self.now)
+        recovery.finish(left)
+        recovery.purge(left)
+
+    def _remove(
+        self, place: Place, audit: AuditLog, pool: DeletionPool, removals: Sequence[Decision]
+    ) -> None:
+        remover = Remover(
+            target=self.target,
+            disposal=self.disposal,
+            place=place,
+            audit=audit,
+            record=self.record,
+            deletion=self._deletion(pool),
+            pool=pool,
+            outside=self.outside,
+        )
+        try:
+            size = self._batch_size()
+            for start in range(0, len(removals), size):
+                remover.remove(removals[start : start + size])
+            remover.finish()
+        finally:
+            pool.close()
+            remover.close()
+
+    def _deletion(self, pool: DeletionPool) -> Deletion:
+        return Deletion(
+            fs=self.outside.fs, mount_of=self.outside.mount_of, cancelled=pool.cancelled
+        )
+
+    def _batch_size(self) -> int:
+        at_once = 1 if self.outside.deleters == 1 else 2  # one is deleted, the next is locked
+        size = self.disposal.batch or batch_size(len(self.target.guards), at_once=at_once)
+        if self.disposal.archiver is not None:  # all of a batch are locked meanwhile
+            size = min(size, _ARCHIVED_AT_ONCE)
+        return size
+
     @property
     def _parent(self) -> str:
-        return TRASH if self._disposal.grace is not None else GOING
+        return TRASH if self.disposal.grace is not None else GOING
 
-    def _pinned(self, decision: Decision, pins: Collection[str]) -> bool:
-        """Tell whether a session was pinned since it was decided."""
-        session_id = decision.candidate.session_id
-        if session_id in pins:
-            self._ledger.keep(decision.candidate, Reason.PINNED)
-        return session_id in pins
+    def _is_pinned(self, decision: Decision, pins: Collection[str]) -> bool:
+        """Return whether a session was pinned since it was decided."""
+        if decision.candidate.session_id not in pins:
+            return False
+        self.record.keep(decision.candidate, Reason.PINNED)
+        return True

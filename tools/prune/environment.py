@@ -14,8 +14,53 @@ from attrs.validators import ge
 from ..clock import Clock, utc_now
 from ..durable import FileSystem, OsFileSystem
 from .audit_log import actor
-from .deleters import DELETERS
-from .inspection import mount_id, mounted_names
+from .deletion import DELETERS
+
+
+def mounted_names(root: Path, mountinfo: str = "/proc/self/mountinfo") -> frozenset[str]:
+    """List what in a root has something mounted at or below it.
+
+    A bind from the same file system has the same device number, so only the kernel's table has
+    it (proc_pid_mountinfo(5): the fifth field, with blanks and backslashes as octal escapes).
+
+    Args:
+        root: The directory.
+        mountinfo: The table; where there is none, nothing is known to be mounted.
+    """
+    try:
+        with open(mountinfo, "rb") as table:
+            points = [line.split(b" ")[4] for line in table]
+    except (OSError, IndexError):
+        return frozenset()
+    base = os.fsencode(os.path.realpath(root)).rstrip(b"/") + b"/"
+    names = set()
+    for point in points:
+        plain = _unescaped(point)
+        if plain.startswith(base):
+            names.add(os.fsdecode(plain[len(base) :].split(b"/", 1)[0]))
+    return frozenset(names)
+
+
+def mount_id(fd: int) -> str | None:
+    """Return which mount an open file or directory is reached through; None where it is not known.
+
+    A bind has an id of its own even where the device number is the same (proc_pid_fdinfo(5)).
+    """
+    try:
+        with open(f"/proc/self/fdinfo/{fd}", "rb") as about:
+            lines = about.read().splitlines()
+    except OSError:
+        return None
+    found = (line.split()[1] for line in lines if line.startswith(b"mnt_id:"))
+    return next((number.decode("ascii") for number in found), None)
+
+
+def _unescaped(field_: bytes) -> bytes:
+    if b"\\" not in field_:
+        return field_
+    for code, plain in ((b"\\040", b" "), (b"\\011", b"\t"), (b"\\012", b"\n"), (b"\\134", b"\\")):
+        field_ = field_.replace(code, plain)
+    return field_
 
 
 def _free(fd: int) -> int:
@@ -55,6 +100,6 @@ class Outside:
 
 
 def owners_of(fs: FileSystem, root_fd: int) -> frozenset[int]:
-    """Say whose sessions may go: this user's; root also cleans up for the root's owner."""
+    """Return whose sessions may go: this user's; root also cleans up for the root's owner."""
     user = os.geteuid()
     return frozenset({user} | ({fs.fstat(root_fd).st_uid} if user == 0 else set()))

@@ -11,8 +11,16 @@ from pathlib import Path
 from ..errors import AgentForgeError, ErrorKind
 
 
+def reason_of(error: BaseException) -> str:
+    """Return what the system answered, in its words."""
+    return getattr(error, "strerror", None) or str(error)
+
+
 class PruneError(AgentForgeError):
     """Base of this package's errors."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # also of those that are an `OSError`
 
 
 class InvalidPolicy(PruneError, ValueError):
@@ -45,9 +53,6 @@ class PruneRootMissing(PruneError, FileNotFoundError):
             "Check the path: a root that is missing may be a disk that is not mounted"
         )
 
-    def __str__(self) -> str:
-        return str(self.args[0])
-
 
 class PruneRootUnusable(PruneError, OSError):
     """The directory whose sessions were to be pruned can't be used; nothing was removed.
@@ -65,9 +70,6 @@ class PruneRootUnusable(PruneError, OSError):
         self.reason = reason
         self.cause = cause
         super().__init__(f"{path} can't be pruned: {reason}; nothing was removed")
-
-    def __str__(self) -> str:
-        return str(self.args[0])
 
 
 class PruneBusy(PruneError):
@@ -153,6 +155,3 @@ class SessionInTheWay(PruneError, FileExistsError):
             f"{session_id} can't be brought back: {path} is there; nothing was changed. "
             "Move that away first"
         )
-
-    def __str__(self) -> str:
-        return str(self.args[0])

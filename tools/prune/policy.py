@@ -9,189 +9,18 @@ after it agree as long as the sessions do.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from enum import StrEnum
 from typing import Final, cast
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
+from .domain import LEFT_ALONE, Candidate, Decision, Plan, Reason, Skipped, Unmet, left_alone
 from .errors import InvalidPolicy
-from .sizes import human_bytes
 
 GIB: Final = 1 << 30
-_SECONDS_AN_HOUR: Final = 3600.0
 _MOST: Final = 1 << 100
 """More bytes than there are; a number of them may be larger than any float."""
-
-
-class Reason(StrEnum):
-    """Why a session goes or stays."""
-
-    EXPIRED = "expired"
-    """It was not used for longer than `max_age_hours`."""
-    TOO_MANY = "too_many"
-    """It is none of the `max_sessions` newest."""
-    TOO_LARGE = "too_large"
-    """It and those that are newer have more than `max_total_bytes`."""
-    LOW_SPACE = "low_space"
-    """The file system has less than `min_free_space_gb` free."""
-
-    RECENT = "recent"
-    """No rule asks for it to go."""
-    STATE = "state"
-    """It is in one of `keep_states`, or in a state its kind is never removed in."""
-    PINNED = "pinned"
-    """Somebody pinned it."""
-    IN_USE = "in_use"
-    """Somebody is working in it."""
-    YOUNG = "young"
-    """A rule asks for it to go, but it was used within `min_age_hours`."""
-    FUTURE = "dated_in_the_future"
-    """A rule asks for it to go, but it is dated later than now."""
-    LIMIT = "limit"
-    """It would go, but `max_deletions` others go first."""
-    BUSY = "busy"
-    """It would go, but another prune worked on the root for the whole wait."""
-    CHANGED = "changed"
-    """It is not as it was when it was decided: somebody used or replaced it."""
-    GONE = "gone"
-    """Somebody else removed it before its turn came."""
-
-
-class SkipReason(StrEnum):
-    """Why something under a root is left alone: it can't be dated, is not ours, or is needed."""
-
-    NO_METADATA = "no_metadata"
-    CORRUPTED_METADATA = "corrupted_metadata"
-    FUTURE = "dated_in_the_future"
-    SYMBOLIC_LINK = "symbolic_link"
-    MOUNT_POINT = "mount_point"
-    OTHER_OWNER = "other_owner"
-    UNREADABLE = "unreadable"
-    IN_USE = "in_use"
-    PINNED = "pinned"
-
-
-TOLD: Final = {
-    Reason.IN_USE: (SkipReason.IN_USE, "somebody works in it"),
-    Reason.PINNED: (SkipReason.PINNED, "it is pinned"),
-    Reason.FUTURE: (SkipReason.FUTURE, "it is dated in the future"),
-}
-"""What is told of a session that a rule asks for and that stays for such a reason."""
-
-
-@frozen(kw_only=True)
-class Candidate:
-    """A session that could be removed, as far as it is known.
-
-    Attributes:
-        kind: What it is: "sandbox", "harness" or "questions".
-        session_id: Its id, which is its directory's name.
-        dated_at: When it was last used, or ended; aware.
-        version: What identifies the content it was dated by; another one means it changed.
-        size_bytes: The sizes of its files added up; 0 until it is measured.
-        disk_bytes: The room they take on the disk; 0 until it is measured.
-        state: Its state, where its kind has states.
-        removable: Whether its kind may be removed in this state at all.
-        pinned: Whether somebody pinned it.
-        in_use: Whether somebody works in it now.
-    """
-
-    kind: str
-    session_id: str
-    dated_at: datetime
-    version: object = None
-    size_bytes: int = 0
-    disk_bytes: int = 0
-    state: str | None = None
-    removable: bool = True
-    pinned: bool = False
-    in_use: bool = False
-
-    def age_hours(self, now: datetime) -> float:
-        """How long ago it was dated, in hours; negative for the future."""
-        return (now - self.dated_at).total_seconds() / _SECONDS_AN_HOUR
-
-
-@frozen(kw_only=True)
-class Skipped:
-    """Something that has a session's name and is left alone.
-
-    Attributes:
-        kind: The kind of sessions the root holds.
-        session_id: Its name.
-        reason: Why it is left alone.
-        detail: The same in words, with what was found.
-    """
-
-    kind: str
-    session_id: str
-    reason: SkipReason
-    detail: str
-
-
-@frozen(kw_only=True)
-class Decision:
-    """What becomes of one session.
-
-    Attributes:
-        candidate: The session.
-        remove: Whether it goes.
-        reasons: Why, at least one; several rules may ask for the same session.
-    """
-
-    candidate: Candidate
-    remove: bool
-    reasons: tuple[Reason, ...]
-
-
-@frozen(kw_only=True)
-class Unmet:
-    """A bound that does not hold after all that may go is gone.
-
-    Attributes:
-        rule: The rule's name, as `RetentionPolicy` has it.
-        bound: What it asks for, in sessions or bytes.
-        stays: What there is instead.
-    """
-
-    rule: str
-    bound: int
-    stays: int
-
-    def __str__(self) -> str:
-        """Say it in words."""
-        if self.rule == "max_sessions":
-            return f"{self.stays:,} sessions stay, more than {self.bound:,}"
-        if self.rule == "max_total_bytes":
-            return f"{human_bytes(self.stays)} stay, more than {human_bytes(self.bound)}"
-        return f"{human_bytes(self.stays)} would be free, less than {human_bytes(self.bound)}"
-
-
-@frozen(kw_only=True)
-class Plan:
-    """What becomes of every session, oldest first.
-
-    Attributes:
-        decisions: One for each session.
-        skipped: Those that a rule asks for and that stay because they are needed or can't be dated.
-        unmet: The bounds that are not met, since what is in the way may not go.
-    """
-
-    decisions: tuple[Decision, ...]
-    skipped: tuple[Skipped, ...] = ()
-    unmet: tuple[Unmet, ...] = ()
-
-    @property
-    def removals(self) -> tuple[Decision, ...]:
-        """Those that go, in the order in which they go."""
-        return tuple(one for one in self.decisions if one.remove)
-
-    @property
-    def size_bytes(self) -> int:
-        """What the removals free, as sizes of files."""
-        return sum(one.candidate.size_bytes for one in self.decisions if one.remove)
 
 
 def _number(value: object) -> bool:
@@ -201,7 +30,7 @@ def _number(value: object) -> bool:
 
 
 def _as_states(states: object) -> frozenset[str]:
-    """Take names of states; what is none stays as it is, to be told with the other faults."""
+    """Take names of states; what is none stays as it is, to be reported with the other faults."""
     if isinstance(states, str):
         return frozenset({str(states)})
     if isinstance(states, bytes) or not isinstance(states, Iterable):
@@ -220,7 +49,7 @@ class RetentionPolicy:
     Removal goes from the oldest to the newest, by the time a session was last used or ended, then
     by id; each rule removes no more than it needs. So what goes is always the oldest part of what
     may go. A rule that is None asks for nothing: without any rule, everything stays. A session
-    that is dated in the future stays, whatever the rules say.
+    that is dated in the future stays in any case.
 
     Attributes:
         max_age_hours: Sessions older than this go; of 0, all that have an age. Hours, 0 or more.
@@ -228,10 +57,10 @@ class RetentionPolicy:
             cost no newer one its place: the bound is not met then, and the plan says so.
         max_total_bytes: The newest stay, as many as have at most so many bytes together, and the
             older ones go; with what can't be removed as with `max_sessions`.
-        min_free_space_gb: At least so many GiB of the file system are free afterwards, as far as
-            the sizes on disk tell.
+        min_free_space_gb: At least so many GiB of the file system are free afterwards, by the sizes
+            on disk.
         min_age_hours: No session that was used within so many hours goes for one of these three.
-        keep_states: Sessions in these states stay, whatever the other rules say.
+        keep_states: Sessions in these states stay, also where other rules ask for them.
         max_deletions: At most this many go at once, the oldest; the rest waits for the next time.
 
     Raises:
@@ -280,7 +109,7 @@ def decide(
     others: int = 0,
     other_bytes: int = 0,
 ) -> Plan:
-    """Say for each session whether it goes, and why.
+    """Decide for each session whether it goes, and why.
 
     Args:
         candidates: The sessions, in any order.
@@ -316,7 +145,7 @@ def decide(
             continue
         why = known.setdefault((kept,), (kept,))
         decisions.append(Decision(candidate=one, remove=False, reasons=why))
-        if reasons and kept in TOLD:
+        if reasons and kept in LEFT_ALONE:
             skipped.append(left_alone(one, kept))
     unmet = rules.unmet(len(ordered) - deleted + others, other_bytes)
     return Plan(decisions=tuple(decisions), skipped=tuple(skipped), unmet=unmet)
@@ -348,7 +177,7 @@ class _Rules:
         self.spared = False
 
     def ask_for(self, index: int, one: Candidate) -> tuple[Reason, ...]:
-        """Say which rules ask for a session to go."""
+        """Return which rules ask for a session to go."""
         age = one.age_hours(self._now)
         reasons = []
         if index < self._many:
@@ -367,13 +196,13 @@ class _Rules:
         return tuple(reasons)
 
     def goes(self, one: Candidate) -> None:
-        """Count a session as gone."""
+        """Count a session as removed."""
         self._total -= one.size_bytes
         if self._free is not None:
             self._free += one.disk_bytes
 
     def unmet(self, stay: int, other_bytes: int) -> tuple[Unmet, ...]:
-        """Name the bounds that do not hold once all that go are gone."""
+        """List the bounds that do not hold once all that go are removed."""
         most, size = self._policy.max_sessions, self._policy.max_total_bytes
         total = self._total + other_bytes
         found = []
@@ -388,18 +217,12 @@ class _Rules:
 
 
 def _first_that_fits(ordered: Sequence[Candidate], size: int) -> int:
-    """Say from where on the sessions, the newest first, fit into a number of bytes."""
+    """Return from where on the sessions, the newest first, fit into a number of bytes."""
     for index in range(len(ordered) - 1, -1, -1):
         size -= ordered[index].size_bytes
         if size < 0:
             return index + 1
     return 0
-
-
-def left_alone(one: Candidate, kept: Reason) -> Skipped:
-    """Say of a session that a rule asks for why it is left alone; the reason is one of `TOLD`."""
-    reason, detail = TOLD[kept]
-    return Skipped(kind=one.kind, session_id=one.session_id, reason=reason, detail=detail)
 
 
 def _exempt(one: Candidate, policy: RetentionPolicy, now: datetime) -> Reason | None:
@@ -414,14 +237,34 @@ def _exempt(one: Candidate, policy: RetentionPolicy, now: datetime) -> Reason | 
     return None
 
 
-__all__ = [
-    "Candidate",
-    "Decision",
-    "Plan",
-    "Reason",
-    "RetentionPolicy",
-    "SkipReason",
-    "Skipped",
-    "Unmet",
-    "decide",
-]
+def only_as_shown(plan: Plan, shown: Sequence[Decision], skipped: Collection[str]) -> Plan:
+    """Limit a plan to what a former one decided, as far as it is as it was then.
+
+    Args:
+        plan: What the policy asks for now.
+        shown: What was decided then.
+        skipped: Names in the root that are no candidates.
+
+    Returns:
+        A plan that removes no more; what was shown and is not there any more stands in it as gone.
+    """
+    then = {one.candidate.session_id: one.candidate for one in shown}
+    there = {one.candidate.session_id for one in plan.decisions}.union(skipped)
+    gone = [
+        Decision(candidate=one, remove=False, reasons=(Reason.GONE,))
+        for session_id, one in then.items()
+        if session_id not in there
+    ]
+    return evolve(plan, decisions=(*(_as_shown(one, then) for one in plan.decisions), *gone))
+
+
+def _as_shown(decision: Decision, then: Mapping[str, Candidate]) -> Decision:
+    """Keep what was not shown, and what is not as it was shown."""
+    now = decision.candidate
+    shown = then.get(now.session_id)
+    if shown is None:
+        kept = evolve(decision, remove=False, reasons=(Reason.LIMIT,))
+        return kept if decision.remove else decision
+    if now.is_as(shown):
+        return decision
+    return evolve(decision, remove=False, reasons=(Reason.CHANGED,))

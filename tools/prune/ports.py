@@ -11,8 +11,12 @@ from typing import Final, Protocol
 from attrs import field, frozen
 
 from ..durable import FileStatus, FileSystem, ReadError
-from .domain import PruneResult
-from .policy import Decision, RetentionPolicy, Skipped, SkipReason
+from .domain import Candidate, Decision, PruneResult, Skipped, SkipReason
+from .errors import InvalidPolicy
+from .policy import RetentionPolicy
+
+LOCK_TIMEOUT_S: Final = 10.0
+"""How long a prune waits for another one of the same root, in seconds."""
 
 _SETTLED_AFTER_NS: Final = 100_000_000
 """Ten times the longest tick of a kernel; within one, a file may change and its times may not."""
@@ -50,18 +54,15 @@ class Record:
             status = fs.stat(self.name, dir_fd=session_fd)
         except OSError:
             return False
-        return _version_of(status) == _version_of(self.status)
-
-
-def _version_of(status: FileStatus) -> tuple[int, ...]:
-    return (
-        status.st_dev,
-        status.st_ino,
-        status.st_mode,
-        status.st_size,
-        status.st_mtime_ns,
-        status.st_ctime_ns,
-    )
+        before = self.status
+        return (
+            status.st_ino == before.st_ino
+            and status.st_dev == before.st_dev
+            and status.st_mode == before.st_mode
+            and status.st_size == before.st_size
+            and status.st_mtime_ns == before.st_mtime_ns
+            and status.st_ctime_ns == before.st_ctime_ns
+        )
 
 
 @frozen(kw_only=True)
@@ -102,7 +103,7 @@ _REFUSED: Final = frozenset({errno.ELOOP, errno.ENXIO})
 
 
 def undatable(error: ReadError) -> Undatable:
-    """Say why a record that can't be read gives no date: the system refused, or it is none."""
+    """Return why a record that can't be read gives no date: the system refused, or it is none."""
     cause = error.cause
     if isinstance(cause, OSError) and cause.errno not in _REFUSED:
         return Undatable(SkipReason.UNREADABLE, str(error))
@@ -123,7 +124,7 @@ def settled(dated: Dated, now_ns: int) -> Record | None:
 class PruneTarget(Protocol):
     """One kind of sessions: directories under one root, each named by its session's id.
 
-    Every implementation must hold up against whatever is in the directories: it opens names only
+    Every implementation must withstand any content of the directories: it opens names only
     relative to the descriptor it is given, follows no link, reads no more than it must, blocks on
     nothing and raises nothing for what it finds.
     """
@@ -140,7 +141,7 @@ class PruneTarget(Protocol):
 
     @property
     def guards(self) -> Sequence[str]:
-        """Names in a session's directory that somebody who works in it holds an `flock` on.
+        """Names in a session's directory that a process at work in it holds an `flock` on.
 
         The directory itself is asked for as well.
         """
@@ -171,7 +172,7 @@ class PruneTarget(Protocol):
 
 
 class PruneObserver(Protocol):
-    """Is told what a prune finds and does, as it happens, in the thread that prunes.
+    """Observes what a prune finds and does, in the thread that prunes.
 
     What it raises comes out of the prune as it is and ends it: what is out of sight by then is
     finished by the next one.
@@ -190,11 +191,11 @@ class PruneObserver(Protocol):
         ...
 
     def deleted(self, session_id: str, *, size_bytes: int, trashed: bool) -> None:
-        """A session is gone, or in the trash."""
+        """A session was removed, or is in the trash."""
         ...
 
     def failed(self, session_id: str, *, error: str) -> None:
-        """A session is not, or not all, gone."""
+        """A session was not, or not wholly, removed."""
         ...
 
     def completed(self, result: PruneResult) -> None:
@@ -203,22 +204,68 @@ class PruneObserver(Protocol):
 
 
 class Silent:
-    """An observer that tells nobody."""
+    """An observer that does nothing."""
 
     def started(self, target: PruneTarget, policy: RetentionPolicy, *, dry_run: bool) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def skipped(self, skipped: Skipped) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def candidate(self, decision: Decision, *, age_hours: float) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def deleted(self, session_id: str, *, size_bytes: int, trashed: bool) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def failed(self, session_id: str, *, error: str) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def completed(self, result: PruneResult) -> None:
-        """Say nothing."""
+        """Do nothing."""
+
+
+class Archiver(Protocol):
+    """Keeps a copy of a session before it goes."""
+
+    def archive(self, fs: FileSystem, session_fd: int, candidate: Candidate) -> Path:
+        """Write an archive of an open session, and prove that it can be read back.
+
+        Raises:
+            OSError: It could not be written or verified; nothing of it is left.
+            PruneError: The same, in the archive's own words.
+        """
+        ...
+
+
+@frozen(kw_only=True)
+class Disposal:
+    """What becomes of sessions that go.
+
+    Attributes:
+        grace: How long they can be brought back; None removes them at once.
+        archiver: Keeps a copy of each before; none is kept if None.
+        audit_path: Where the audit log is; None for the root's own.
+        lock_timeout_s: How long to wait for another prune of the same root, in seconds.
+        batch: How many sessions go between two syncs; None for what the descriptors allow.
+
+    Raises:
+        InvalidPolicy: A value makes no sense; it names every fault.
+    """
+
+    grace: timedelta | None = None
+    archiver: Archiver | None = None
+    audit_path: Path | None = None
+    lock_timeout_s: float = LOCK_TIMEOUT_S
+    batch: int | None = None
+
+    def __attrs_post_init__(self) -> None:
+        faults = []
+        if self.grace is not None and self.grace < timedelta(0):
+            faults.append(f"grace: expected a time of 0 or more, or None, got {self.grace}")
+        if not self.lock_timeout_s >= 0:
+            faults.append(f"lock_timeout_s: expected 0 or more, got {self.lock_timeout_s!r}")
+        if self.batch is not None and not self.batch >= 1:
+            faults.append(f"batch: expected 1 or more, or None, got {self.batch!r}")
+        if faults:
+            raise InvalidPolicy(faults)

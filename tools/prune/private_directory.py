@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -32,64 +32,26 @@ from ..durable import (
     try_lock,
 )
 from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
-from .audit_log import AUDIT_FLAGS, AUDIT_NAME
+from .audit_log import make_log
 from .audit_reserve import FULL, RESERVE_NAME, make_reserve
 from .environment import Outside, owners_of
-from .errors import PruneBusy, PruneError, PruneRootMissing, PruneRootUnusable
-from .inspection import mount_id
+from .errors import (
+    PruneBusy,
+    PruneError,
+    PruneRootMissing,
+    PruneRootUnusable,
+    SessionInTheWay,
+    reason_of,
+)
 
 PRIVATE: Final = ".prune"
 GOING: Final = "going"
 TRASH: Final = "trash"
 COMING: Final = "coming"
-PINS: Final = "pins"
-_SEPARATOR: Final = "~"
-_INODE_END: Final = "-"
 _ROOT_FLAGS: Final = DIRECTORY_FLAGS & ~os.O_NOFOLLOW
 
-LOCK_TIMEOUT_S: Final = 10.0
-"""How long a prune waits for another one of the same root, in seconds."""
 
-
-def hidden_name(session_id: str, token: str) -> str:
-    """Name a session out of sight; its id can be read from the name."""
-    return f"{session_id}{_SEPARATOR}{token}"
-
-
-def session_of(hidden: str) -> str:
-    """Read the id of a session from its name out of sight; bytes that are no text are escaped."""
-    return _shown(hidden.rsplit(_SEPARATOR, 1)[0])
-
-
-def _shown(name: str) -> str:
-    return os.fsencode(name).decode("utf-8", "backslashreplace")
-
-
-def going_path(hidden: str) -> str:
-    """Say where in its root something that is being removed is, for messages."""
-    return f"{PRIVATE}/{GOING}/{_shown(hidden)}"
-
-
-def still_going(hidden: str) -> str:
-    """Say where what is not all removed is, and what becomes of it."""
-    return f"it is out of sight in {going_path(hidden)}, the next prune tries again"
-
-
-def token_of(inode: int, token: str) -> str:
-    """Put the inode of what is to be removed into a token, so that nothing else is taken for it."""
-    return f"{inode:x}{_INODE_END}{token}"
-
-
-def inode_of(hidden: str) -> int | None:
-    """Read the inode from a name out of sight; None if it has none."""
-    number, found, _ = hidden.rsplit(_SEPARATOR, 1)[-1].partition(_INODE_END)
-    try:
-        return int(number, 16) if found else None
-    except ValueError:
-        return None
-
-
-def open_root(fs: FileSystem, root: Path) -> int:
+def _open_root(fs: FileSystem, root: Path) -> int:
     """Open a root; the path itself may lead over links, for it is the caller's.
 
     Raises:
@@ -101,60 +63,44 @@ def open_root(fs: FileSystem, root: Path) -> int:
     except FileNotFoundError:
         raise PruneRootMissing(root) from None
     except OSError as error:
-        raise PruneRootUnusable(root, error.strerror or str(error)) from error
+        raise PruneRootUnusable(root, reason_of(error)) from error
     except ValueError as error:  # a null byte
         raise PruneRootUnusable(root, str(error)) from error
 
 
-def read_pins(fs: FileSystem, root_fd: int) -> frozenset[str]:
-    """Name the sessions that somebody pinned.
+@contextmanager
+def root_opened(fs: FileSystem, root: Path) -> Iterator[int]:
+    """Hold a root open; what the system refuses meanwhile is a `PruneRootUnusable`.
 
     Raises:
-        OSError: There are pins and they can't be read; its words name what can't.
+        PruneRootMissing: It is not there.
+        PruneRootUnusable: It is no directory, or the system refused.
     """
-    path = Path(PRIVATE)
+    root_fd = _open_root(fs, root)
     try:
-        private_fd = fs.open(PRIVATE, DIRECTORY_FLAGS, dir_fd=root_fd)
-        try:
-            path = path / PINS
-            pins_fd = fs.open(PINS, DIRECTORY_FLAGS, dir_fd=private_fd)
-            try:
-                return frozenset(fs.listdir(pins_fd))
-            finally:
-                close_reader(fs, pins_fd)
-        finally:
-            close_reader(fs, private_fd)
-    except FileNotFoundError:
-        return frozenset()
+        yield root_fd
     except OSError as error:
-        raise OSError(error.errno, refused(path, error)) from error
+        if isinstance(error, PruneError):
+            raise
+        raise PruneRootUnusable(root, reason_of(error)) from error
+    finally:
+        close_reader(fs, root_fd)
 
 
 class PrivateDirectory:
     """A root's private directory, made if missing and locked for the time it is open."""
 
-    def __init__(
-        self,
-        fs: FileSystem,
-        root: Path,
-        root_fd: int,
-        *,
-        owners: Collection[int],
-        timeout_s: float,
-        monotonic: Callable[[], float],
-        sleep: Callable[[float], None],
-        mount_of: Callable[[int], object] = mount_id,
-    ) -> None:
+    def __init__(self, outside: Outside, root: Path, root_fd: int, *, timeout_s: float) -> None:
         """Open it.
 
         Raises:
             PruneBusy: Another prune holds it.
             PruneRootUnusable: It can't be made or opened, or something else has its name.
         """
-        self._fs = fs
+        self._fs = fs = outside.fs
         self._root = root
-        self._owners = owners
-        self._mount_of = mount_of
+        self._owners = owners_of(fs, root_fd)
+        self._mount_of = outside.mount_of
         self._open: dict[str, int] = {}
         path = root / PRIVATE
         try:
@@ -164,8 +110,8 @@ class PrivateDirectory:
                 fs,
                 Path(f"/proc/self/fd/{root_fd}") / PRIVATE,
                 timeout_s=timeout_s,
-                monotonic=monotonic,
-                sleep=sleep,
+                monotonic=outside.monotonic,
+                sleep=outside.sleep,
             ).acquire()
         except LockTimeout as error:
             raise PruneBusy(root, timeout_s) from error
@@ -202,7 +148,7 @@ class PrivateDirectory:
             try:
                 _make(self._fs, self.fd, name)
                 fd = self._fs.open(name, DIRECTORY_FLAGS, dir_fd=self.fd)
-                self._open[name] = fd  # closed with this one, whatever comes of it
+                self._open[name] = fd  # closed with this one in any case
                 self._require_own(fd, path)
                 self._require_same_mount(fd, self.fd, path)
             except PruneError:
@@ -273,15 +219,9 @@ def furnish(fs: FileSystem, private_fd: int) -> None:
     """
     for name in (GOING, TRASH):
         _make(fs, private_fd, name)
-    make_reserve(fs, private_fd)
-    fd = fs.open(AUDIT_NAME, AUDIT_FLAGS, 0o600, dir_fd=private_fd)
-    try:
-        status = fs.fstat(fd)
-        if status.st_size == 0 and status.st_uid == os.geteuid():
-            hand_over(fs, fd, private_fd)
-    finally:
-        close_reader(fs, fd)
-    fs.fsync(private_fd)
+    made = make_reserve(fs, private_fd)
+    if make_log(fs, private_fd) or made:
+        fs.fsync(private_fd)
 
 
 def _make(fs: FileSystem, parent_fd: int, name: str) -> None:
@@ -314,7 +254,7 @@ def _mounted(path: Path) -> str:
 
 
 def refused(path: Path, cause: OSError) -> str:
-    """Say why a private directory, or one in it, can't be opened or made."""
+    """Return why a private directory, or one in it, can't be opened or made."""
     if cause.errno in {errno.ENOTDIR, errno.ELOOP}:
         return f"{path} is no directory, and it is where what is removed goes first"
     if cause.errno in FULL:
@@ -325,42 +265,57 @@ def refused(path: Path, cause: OSError) -> str:
     return f"{path}: {cause.strerror or cause}"
 
 
+@contextmanager
+def opened_as_it_is(fs: FileSystem, root: Path, root_fd: int, name: str) -> Iterator[int | None]:
+    """Hold open a directory in a root's private one; None if it is missing. Nothing is locked.
+
+    Raises:
+        OSError: It can't be opened, or something else has its name; its words name what can't.
+    """
+    with ExitStack() as opened:
+        fd, path = root_fd, root
+        for part in (PRIVATE, name):
+            path = path / part
+            try:
+                fd = fs.open(part, DIRECTORY_FLAGS, dir_fd=fd)
+            except FileNotFoundError:
+                fd = -1
+                break
+            except OSError as error:
+                raise OSError(error.errno, refused(path, error)) from error
+            opened.callback(close_reader, fs, fd)
+        yield fd if fd >= 0 else None
+
+
 @frozen
 class OpenedRoot:
     """A root and its private directory, open and locked.
 
     Attributes:
-        root_fd: The root.
+        path: The root.
+        root_fd: The root, open.
         private: Its private directory.
     """
 
+    path: Path
     root_fd: int
     private: PrivateDirectory
+
+    def require_free(self, fs: FileSystem, session_id: str) -> None:
+        """Raise `SessionInTheWay` if something has a session's name."""
+        try:
+            fs.stat(session_id, dir_fd=self.root_fd)
+        except FileNotFoundError:
+            return
+        raise SessionInTheWay(session_id, self.path / session_id)
 
 
 @contextmanager
 def opened_root(root: Path, outside: Outside, timeout_s: float) -> Iterator[OpenedRoot]:
     """Open a root and its private directory, alone; what the system refuses is a typed error."""
-    fs = outside.fs
-    root_fd = open_root(fs, root)
-    try:
-        private = PrivateDirectory(
-            fs,
-            root,
-            root_fd,
-            owners=owners_of(fs, root_fd),
-            timeout_s=timeout_s,
-            monotonic=outside.monotonic,
-            sleep=outside.sleep,
-            mount_of=outside.mount_of,
-        )
+    with root_opened(outside.fs, root) as root_fd:
+        private = PrivateDirectory(outside, root, root_fd, timeout_s=timeout_s)
         try:
-            yield OpenedRoot(root_fd, private)
+            yield OpenedRoot(root, root_fd, private)
         finally:
             private.close()
-    except OSError as error:
-        if isinstance(error, PruneError):
-            raise
-        raise PruneRootUnusable(root, error.strerror or str(error)) from error
-    finally:
-        close_reader(fs, root_fd)

@@ -1,225 +1,176 @@
-"""Bringing sessions back from the trash, and keeping them from going: pins."""
+"""Finishing what other prunes left: strays, half removed and half restored sessions, old trash."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime
+from functools import partial
 
-from ..durable import FileSystem
-from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
-from ..durable.regular_file import create_file
+from attrs import frozen
+
 from .audit_log import AuditLog
-from .environment import Outside
-from .errors import NotInTrash, PruneRootUnusable, SessionInTheWay
+from .deletion import Deletion, DeletionPool
+from .errors import reason_of
+from .hidden_names import going_path, hidden_name, inode_of, session_of, still_going
+from .leftovers import Leftovers, is_stray, locked_root
 from .ports import PruneTarget
-from .private_directory import (
-    LOCK_TIMEOUT_S,
-    PINS,
-    PRIVATE,
-    TRASH,
-    open_root,
-    opened_root,
-    read_pins,
-    session_of,
-)
-from .trash import TrashRecord, forget_record, records
-
-# ------------------------------------------------------------------------------------------ trash
+from .private_directory import COMING, GOING, TRASH, PrivateDirectory
+from .run_record import RunRecord
+from .trash import TrashRecord, forget_record
 
 
-def list_trash(root: Path, *, outside: Outside | None = None) -> list[TrashRecord]:
-    """List the trash of a root, the oldest first; what has no record is left out.
+@frozen(kw_only=True)
+class Recovery:
+    """Finishes what other prunes left in one root, which is locked.
 
-    Args:
-        root: The root.
-        outside: Time and the file system; the real ones if None.
-
-    Raises:
-        PruneRootMissing: There is no such root.
-        PruneRootUnusable: It can't be read.
+    Attributes:
+        record: Takes what came of it.
+        private: The root's private directory, locked.
+        audit: The audit log.
+        deletion: How what is out of sight is deleted.
+        pool: Deletes several at the same time.
+        target: The kind of sessions.
+        root_fd: The root, open.
+        token: A text for names out of sight.
     """
-    found = [record for _, record in _in_trash(root, outside) if record is not None]
-    return sorted(found, key=lambda one: (one.trashed_at, one.session_id))
 
+    record: RunRecord
+    private: PrivateDirectory
+    audit: AuditLog
+    deletion: Deletion
+    pool: DeletionPool
+    target: PruneTarget
+    root_fd: int
+    token: str
 
-def list_unrecorded(root: Path, *, outside: Outside | None = None) -> list[str]:
-    """Name the sessions in the trash of a root whose record is lost or makes no sense.
+    def sweep(self, left: Leftovers, now: datetime) -> None:
+        """Remove what dead processes left half made or half deleted in the root."""
+        names = list(left.strays)
+        if not names:
+            return
+        going_fd = self.private.directory(GOING)
+        while names:
+            count, error = self._announce_strays(names)
+            if error is not None and not count:
+                why = f"the audit log could not be written, so it was kept: {reason_of(error)}"
+                for name in names:
+                    self.record.fail(session_of(name), why)
+                return
+            out = self._hide_strays(names[:count], going_fd, now)
+            names = names[count:]
+            jobs = [partial(self.deletion.hidden, going_fd, hidden) for _, hidden in out]
+            for (name, hidden), problem in zip(out, self.pool.all(jobs), strict=True):
+                if problem is None:
+                    self.record.swept(self.audit, name, hidden)
+                else:
+                    self.record.fail(session_of(name), f"{problem}; {still_going(hidden)}")
 
-    They stay there until they are restored. The arguments and errors are those of `list_trash`.
-    """
-    return sorted(
-        session_of(hidden) for hidden, record in _in_trash(root, outside) if record is None
-    )
+    def _announce_strays(self, names: Sequence[str]) -> tuple[int, OSError | None]:
+        for name in names:
+            self.record.log(self.audit, "sweeping", session_of(name))
+        return self.audit.announce(len(names))
 
+    def _hide_strays(
+        self, names: Sequence[str], going_fd: int, now: datetime
+    ) -> list[tuple[str, str]]:
+        """Take out of sight what is a stray still; the root is locked for that only."""
+        fs = self.deletion.fs
+        out = []
+        with locked_root(fs, self.root_fd) as alone:
+            for name in names:
+                if not alone or not is_stray(fs, self.target, self.root_fd, name, now):
+                    continue
+                hidden = hidden_name(name, self.token)
+                try:
+                    fs.rename(name, hidden, src_dir_fd=self.root_fd, dst_dir_fd=going_fd)
+                except OSError as error:
+                    self.record.fail(session_of(name), reason_of(error))
+                else:
+                    out.append((name, hidden))
+        return out
 
-def _in_trash(root: Path, outside: Outside | None) -> list[tuple[str, TrashRecord | None]]:
-    outside = outside or Outside()
-    fs = outside.fs
-    root_fd = open_root(fs, root)
-    try:
-        fds = []
-        try:
-            parent = root_fd
-            for name in (PRIVATE, TRASH):
-                parent = fs.open(name, DIRECTORY_FLAGS, dir_fd=parent)
-                fds.append(parent)
-            return list(records(fs, parent))
-        except FileNotFoundError:
-            return []
-        finally:
-            for fd in fds:
-                close_reader(fs, fd)
-    except OSError as error:
-        raise PruneRootUnusable(root, error.strerror or str(error)) from error
-    finally:
-        close_reader(fs, root_fd)
+    def finish(self, left: Leftovers) -> None:
+        """Finish the removals that another prune began, and drop half a restored session."""
+        if left.coming:
+            coming_fd = self.private.directory(COMING)
+            self.pool.all([partial(self.deletion.hidden, coming_fd, one) for one in left.coming])
+        if not left.going:
+            return
+        going_fd = self.private.directory(GOING)
+        outcomes = self.pool.all([partial(self._finish, going_fd, one) for one in left.going])
+        for hidden, problem in zip(left.going, outcomes, strict=True):
+            if problem is None:
+                self.record.finished(self.audit, session_of(hidden), hidden)
+            else:
+                self.record.fail(session_of(hidden), problem)
+        if None in outcomes:
+            with suppress(OSError):  # what a crash brings back is finished again
+                self.audit.write()
+                self.deletion.fs.fsync(going_fd)
 
+    def _finish(self, going_fd: int, hidden: str) -> str | None:
+        if self._is_stray(going_fd, hidden):
+            return (
+                f"something else was put in its place while it was removed; it is "
+                f"{going_path(hidden)} now, and nothing of it was deleted. Move it where it belongs"
+            )
+        problem = self.deletion.hidden(going_fd, hidden)
+        return problem and f"{problem}; {still_going(hidden)}"
 
-def restore_from_trash(
-    target: PruneTarget,
-    session_id: str,
-    *,
-    outside: Outside | None = None,
-    lock_timeout_s: float = LOCK_TIMEOUT_S,
-) -> Path:
-    """Bring a session back from the trash, as it was; of several of one id, the last removed.
-
-    Args:
-        target: Its kind and root.
-        session_id: Its whole id.
-        outside: Time, chance and the file system; the real ones if None.
-        lock_timeout_s: How long to wait for a prune of the same root, in seconds.
-
-    Returns:
-        Its directory.
-
-    Raises:
-        NotInTrash: It is not there.
-        SessionInTheWay: Something has its name; nothing was changed.
-        PruneBusy: A prune works on the root.
-        PruneRootMissing: There is no such root.
-        PruneRootUnusable: The system refused.
-    """
-    outside = outside or Outside()
-    fs = outside.fs
-    root = target.root
-    if not target.owns(session_id):
-        raise NotInTrash(session_id, root)
-    with opened_root(root, outside, lock_timeout_s) as opened:
-        trash_fd = opened.private.existing(TRASH)
-        hidden = None if trash_fd is None else _last_of(fs, trash_fd, session_id)
-        if trash_fd is None or hidden is None:
-            raise NotInTrash(session_id, root)
-        try:
-            fs.stat(session_id, dir_fd=opened.root_fd)
-        except FileNotFoundError:
-            pass
-        else:
-            raise SessionInTheWay(session_id, root / session_id)
-        audit = AuditLog(fs, opened.private.fd, run=outside.token(), by=outside.actor())
-        try:
-            audit.add("restored", at=outside.clock(), kind=target.kind, session_id=session_id)
-            audit.write()
-        finally:
-            audit.close()
-        fs.rename(hidden, session_id, src_dir_fd=trash_fd, dst_dir_fd=opened.root_fd)
-        fs.fsync(opened.root_fd)
-        forget_record(fs, trash_fd, hidden)
-        fs.fsync(trash_fd)
-    return root / session_id
-
-
-def _last_of(fs: FileSystem, trash_fd: int, session_id: str) -> str | None:
-    fitting = [
-        (record.trashed_at.timestamp() if record else 0.0, hidden)
-        for hidden, record in records(fs, trash_fd)
-        if session_of(hidden) == session_id
-    ]
-    return max(fitting)[1] if fitting else None
-
-
-# ------------------------------------------------------------------------------------------- pins
-
-
-def pinned(root: Path, *, outside: Outside | None = None) -> frozenset[str]:
-    """Name the sessions of a root that no prune removes.
-
-    Raises:
-        PruneRootMissing: There is no such root.
-        PruneRootUnusable: It can't be read.
-    """
-    outside = outside or Outside()
-    root_fd = open_root(outside.fs, root)
-    try:
-        return read_pins(outside.fs, root_fd)
-    except OSError as error:
-        raise PruneRootUnusable(root, error.strerror or str(error)) from error
-    finally:
-        close_reader(outside.fs, root_fd)
-
-
-def pin(
-    target: PruneTarget,
-    session_id: str,
-    *,
-    outside: Outside | None = None,
-    lock_timeout_s: float = LOCK_TIMEOUT_S,
-) -> bool:
-    """Keep a session from every prune until it is unpinned. A pin may come before its session.
-
-    Args:
-        target: Its kind and root.
-        session_id: Its whole id.
-        outside: Time and the file system; the real ones if None.
-        lock_timeout_s: How long to wait for a prune of the same root, in seconds.
-
-    Returns:
-        True if it was not pinned before.
-
-    Raises:
-        ValueError: No session of this kind can have such an id.
-        PruneBusy: A prune works on the root.
-        PruneRootMissing: There is no such root.
-        PruneRootUnusable: The system refused.
-    """
-    outside = outside or Outside()
-    _require_own(target, session_id)
-    with opened_root(target.root, outside, lock_timeout_s) as opened:
-        pins_fd = opened.private.directory(PINS)
-        if session_id in outside.fs.listdir(pins_fd):
-            return False
-        create_file(outside.fs, pins_fd, session_id, [])
-        outside.fs.fsync(pins_fd)
-    return True
-
-
-def unpin(
-    target: PruneTarget,
-    session_id: str,
-    *,
-    outside: Outside | None = None,
-    lock_timeout_s: float = LOCK_TIMEOUT_S,
-) -> bool:
-    """Let prunes remove a session again.
-
-    The arguments and errors are those of `pin`.
-
-    Returns:
-        True if it was pinned.
-    """
-    outside = outside or Outside()
-    _require_own(target, session_id)
-    with opened_root(target.root, outside, lock_timeout_s) as opened:
-        pins_fd = opened.private.existing(PINS)
-        if pins_fd is None:
+    def _is_stray(self, going_fd: int, hidden: str) -> bool:
+        """Return whether a name out of sight has something else than what was being removed."""
+        inode = inode_of(hidden)
+        if inode is None:
             return False
         try:
-            outside.fs.unlink(session_id, dir_fd=pins_fd)
-        except FileNotFoundError:
+            status = self.deletion.fs.stat(hidden, dir_fd=going_fd)
+        except OSError:
             return False
-        outside.fs.fsync(pins_fd)
-    return True
+        return status.st_ino != inode and not stat.S_ISLNK(status.st_mode)  # a link holds nothing
 
+    def purge(self, left: Leftovers) -> None:
+        """Remove what was in the trash for its time."""
+        if not left.expired and not left.orphaned:
+            return
+        fs, trash_fd = self.deletion.fs, self.private.directory(TRASH)
+        gone = False
+        expired = left.expired
+        while expired:
+            count, error = self._announced(expired)
+            announced, expired = expired[:count], expired[count:]
+            if error is not None and not announced:
+                reason = reason_of(error)
+                why = f"the audit log could not be written, so it stays in the trash: {reason}"
+                for _, record in expired:
+                    self.record.fail(record.session_id, why)
+                break
+            jobs = [partial(self._purge, trash_fd, hidden) for hidden, _ in announced]
+            outcomes = self.pool.all(jobs)  # it gives the log room
+            for (hidden, record), problem in zip(announced, outcomes, strict=True):
+                if problem is None:
+                    self.record.purged(self.audit, record.session_id, hidden)
+                    gone = True
+                else:
+                    self.record.fail(record.session_id, f"{problem}; it stays in the trash")
+        for hidden in left.orphaned:
+            forget_record(fs, trash_fd, hidden)
+        if gone:
+            with suppress(OSError):  # what a crash brings back is purged again
+                fs.fsync(trash_fd)
 
-def _require_own(target: PruneTarget, session_id: str) -> None:
-    if not target.owns(session_id):
-        raise ValueError(f"{session_id!r} is no id of a {target.kind} session")
+    def _announced(self, expired: Sequence[tuple[str, TrashRecord]]) -> tuple[int, OSError | None]:
+        """Write the audit log before anything happens; without it, nothing does."""
+        for hidden, record in expired:
+            size = record.size_bytes
+            self.record.log(
+                self.audit, "purging", record.session_id, hidden=hidden, size_bytes=size
+            )
+        return self.audit.announce(len(expired))
+
+    def _purge(self, trash_fd: int, hidden: str) -> str | None:
+        problem = self.deletion.hidden(trash_fd, hidden)
+        if problem is None:
+            forget_record(self.deletion.fs, trash_fd, hidden)
+        return problem

@@ -1,29 +1,28 @@
-"""What became of each session, kept for the result and told to the observer and the audit log."""
+"""What became of each session, for the result, the observer and the audit log."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, ParamSpec
 
 from attrs import evolve
 
 from ..clock import Clock
 from .audit_log import AuditLog
-from .domain import PruneResult
-from .inspection import Found
-from .policy import (
-    TOLD,
+from .domain import (
+    LEFT_ALONE,
     Candidate,
     Decision,
     Plan,
+    PruneResult,
     Reason,
-    RetentionPolicy,
     Skipped,
     SkipReason,
     left_alone,
 )
+from .hidden_names import session_of
+from .inspection import Inspection
 from .ports import PruneObserver, PruneTarget
-from .private_directory import session_of
-from .trash import Leftovers
 
 
 class ObserverFailed(Exception):
@@ -38,65 +37,36 @@ class ObserverFailed(Exception):
         self.error = error
 
 
-class Told:
-    """An observer whose `OSError`s are told apart from those of the root. A `PruneObserver`."""
+_P = ParamSpec("_P")
+
+
+def _guarded(notify: Callable[_P, None]) -> Callable[_P, None]:
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> None:
+        try:
+            notify(*args, **kwargs)
+        except OSError as error:
+            raise ObserverFailed(error) from error
+
+    return call
+
+
+class GuardedObserver:
+    """The methods of an observer; an `OSError` of it comes out as `ObserverFailed`."""
 
     def __init__(self, observer: PruneObserver) -> None:
-        self._observer = observer
-
-    def started(self, target: PruneTarget, policy: RetentionPolicy, *, dry_run: bool) -> None:
-        """Tell it that a prune began."""
-        try:
-            self._observer.started(target, policy, dry_run=dry_run)
-        except OSError as error:
-            raise ObserverFailed(error) from error
-
-    def skipped(self, skipped: Skipped) -> None:
-        """Tell it that something is left alone."""
-        try:
-            self._observer.skipped(skipped)
-        except OSError as error:
-            raise ObserverFailed(error) from error
-
-    def candidate(self, decision: Decision, *, age_hours: float) -> None:
-        """Tell it that a session is to go."""
-        try:
-            self._observer.candidate(decision, age_hours=age_hours)
-        except OSError as error:
-            raise ObserverFailed(error) from error
-
-    def deleted(self, session_id: str, *, size_bytes: int, trashed: bool) -> None:
-        """Tell it that a session is gone, or in the trash."""
-        try:
-            self._observer.deleted(session_id, size_bytes=size_bytes, trashed=trashed)
-        except OSError as error:
-            raise ObserverFailed(error) from error
-
-    def failed(self, session_id: str, *, error: str) -> None:
-        """Tell it that a session is not, or not all, gone."""
-        try:
-            self._observer.failed(session_id, error=error)
-        except OSError as cause:
-            raise ObserverFailed(cause) from cause
-
-    def completed(self, result: PruneResult) -> None:
-        """Tell it that a prune ended."""
-        try:
-            self._observer.completed(result)
-        except OSError as error:
-            raise ObserverFailed(error) from error
+        self.started: Final = _guarded(observer.started)
+        self.skipped: Final = _guarded(observer.skipped)
+        self.candidate: Final = _guarded(observer.candidate)
+        self.deleted: Final = _guarded(observer.deleted)
+        self.failed: Final = _guarded(observer.failed)
+        self.completed: Final = _guarded(observer.completed)
 
 
-def said(error: BaseException) -> str:
-    """Say what the system answered, in its words."""
-    return getattr(error, "strerror", None) or str(error)
-
-
-class Ledger:
+class RunRecord:
     """What became of each session of one prune."""
 
     def __init__(self, target: PruneTarget, observer: PruneObserver, clock: Clock) -> None:
-        self.observer: Final = Told(observer)
+        self.observer: Final = GuardedObserver(observer)
         self.archives: dict[str, str] = {}
         self._kind = target.kind
         self._clock = clock
@@ -111,7 +81,7 @@ class Ledger:
         self._skipped: list[Skipped] = []
         self._busy = False
 
-    def look(self, found: Found, plan: Plan) -> None:
+    def look(self, found: Inspection, plan: Plan) -> None:
         """Note what is left alone; what can't be looked at is an error."""
         for one in (*found.skipped, *plan.skipped):
             if one.reason is SkipReason.UNREADABLE:
@@ -130,54 +100,56 @@ class Ledger:
         for one in plan.removals:
             self.keep(one.candidate, Reason.BUSY)
 
-    def would(self, plan: Plan, left: Leftovers) -> None:
-        """Note what a dry run found."""
+    def foresee(
+        self, plan: Plan, *, going: Sequence[str], purged: Sequence[str], strays: Sequence[str]
+    ) -> None:
+        """Note what a dry run found: the plan, and what of former prunes is to be finished."""
         self._deleted = [one.candidate.session_id for one in plan.removals]
         self._bytes = plan.size_bytes
-        self._finished = [session_of(hidden) for hidden in left.going]
-        self._purged = [record.session_id for _, record in left.expired]
-        self._swept = [session_of(name) for name in left.strays]
+        self._finished = [session_of(hidden) for hidden in going]
+        self._purged = list(purged)
+        self._swept = [session_of(name) for name in strays]
 
     def deleted(self, audit: AuditLog, candidate: Candidate, *, trashed: bool) -> None:
-        """Note that a session is gone, or in the trash."""
+        """Note that a session was removed, or is in the trash."""
         session_id = candidate.session_id
         self._deleted.append(session_id)
         self._bytes += candidate.size_bytes
-        self.tell(audit, "trashed" if trashed else "removed", session_id)
+        self.log(audit, "trashed" if trashed else "removed", session_id)
         self.observer.deleted(session_id, size_bytes=candidate.size_bytes, trashed=trashed)
 
     def finished(self, audit: AuditLog, session_id: str, hidden: str) -> None:
-        """Note that a session that an earlier prune began with is gone."""
+        """Note that a session that an earlier prune began with was removed."""
         self._finished.append(session_id)
-        self.tell(audit, "finished", session_id, hidden=hidden)
+        self.log(audit, "finished", session_id, hidden=hidden)
 
     def purged(self, audit: AuditLog, session_id: str, hidden: str) -> None:
         """Note that a session left the trash for good."""
         self._purged.append(session_id)
-        self.tell(audit, "purged", session_id, hidden=hidden)
+        self.log(audit, "purged", session_id, hidden=hidden)
 
     def swept(self, audit: AuditLog, name: str, hidden: str) -> None:
-        """Note that what a dead process had left half done in the root is gone."""
+        """Note that what a dead process had left half done in the root was deleted."""
         self._swept.append(session_of(name))
-        self.tell(audit, "swept", session_of(name), hidden=hidden)
+        self.log(audit, "swept", session_of(name), hidden=hidden)
 
     def unfinished(self, audit: AuditLog, session_id: str, **fields: object) -> None:
-        """Note that a session is out of sight and not all gone."""
+        """Note that a session is out of sight and not wholly deleted."""
         self._unfinished.append(session_id)
-        self.tell(audit, "unfinished", session_id, **fields)
+        self.log(audit, "unfinished", session_id, **fields)
 
     def keep(self, candidate: Candidate, reason: Reason) -> None:
         """Note that a session stays after all."""
         self._kept[candidate.session_id] = reason
-        if reason in TOLD:
+        if reason in LEFT_ALONE:
             self.skip(left_alone(candidate, reason))
 
     def fail(self, session_id: str, error: str) -> None:
-        """Note why a session is not, or not all, gone."""
+        """Note why a session was not, or not wholly, removed."""
         self._errors[session_id] = error
         self.observer.failed(session_id, error=error)
 
-    def tell(self, audit: AuditLog, event: str, session_id: str, **fields: object) -> None:
+    def log(self, audit: AuditLog, event: str, session_id: str, **fields: object) -> None:
         """Add a line to the audit log, to be written with others."""
         audit.add(event, at=self._clock(), kind=self._kind, session_id=session_id, **fields)
 

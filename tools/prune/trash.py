@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +15,13 @@ from attrs import frozen
 
 from ..durable import FileSystem, ReadError, read_regular_file
 from ..durable.regular_file import create_file
-from .private_directory import session_of
+from .audit_log import AuditLog
+from .domain import Candidate
+from .environment import Outside
+from .errors import NotInTrash
+from .hidden_names import session_of
+from .ports import LOCK_TIMEOUT_S, PruneTarget
+from .private_directory import TRASH, opened_as_it_is, opened_root, root_opened
 
 _SUFFIX: Final = ".json"
 _DATED: Final = re.compile(r"~[^~]*\.([a-z]+)\.([0-9a-f]+)\.([0-9a-f]+)\.([0-9a-f]+)")
@@ -41,24 +47,20 @@ class TrashRecord:
     purge_after: datetime
     size_bytes: int
 
-
-@frozen(kw_only=True)
-class Leftovers:
-    """What others left to be finished, by names out of sight.
-
-    Attributes:
-        coming: Sessions that were not all restored.
-        going: Sessions that were not all removed.
-        expired: What was in the trash for its time, with its records.
-        orphaned: Records in the trash without their session.
-        strays: Names in the root of what was left half made or half deleted.
-    """
-
-    coming: Sequence[str]
-    going: Sequence[str]
-    expired: Sequence[tuple[str, TrashRecord]]
-    orphaned: Sequence[str]
-    strays: Sequence[str] = ()
+    @classmethod
+    def of(cls, candidate: Candidate, now: datetime, grace: timedelta) -> TrashRecord:
+        """Make the record of a session that goes to the trash for a time of grace."""
+        try:
+            until = now + grace
+        except OverflowError:  # longer than there are dates
+            until = datetime.max.replace(tzinfo=UTC)
+        return cls(
+            session_id=candidate.session_id,
+            kind=candidate.kind,
+            trashed_at=now,
+            purge_after=until,
+            size_bytes=candidate.size_bytes,
+        )
 
 
 def write_record(fs: FileSystem, trash_fd: int, hidden: str, record: TrashRecord) -> None:
@@ -149,7 +151,7 @@ def records(fs: FileSystem, trash_fd: int) -> Iterator[tuple[str, TrashRecord | 
 
 
 def orphaned_records(fs: FileSystem, trash_fd: int) -> list[str]:
-    """Name the records whose session is not in the trash: it came back, or never went.
+    """List the records whose session is not in the trash: it came back, or never went.
 
     Raises:
         OSError: It can't be listed.
@@ -168,12 +170,90 @@ def expired_in_trash(
             yield hidden, record
 
 
-__all__ = [
-    "TrashRecord",
-    "expired_in_trash",
-    "forget_record",
-    "orphaned_records",
-    "read_record",
-    "records",
-    "write_record",
-]
+def list_trash(root: Path, *, outside: Outside | None = None) -> list[TrashRecord]:
+    """List the trash of a root, the oldest first; what has no record is left out.
+
+    Args:
+        root: The root.
+        outside: Time and the file system; the real ones if None.
+
+    Raises:
+        PruneRootMissing: There is no such root.
+        PruneRootUnusable: It can't be read.
+    """
+    found = [record for _, record in _in_trash(root, outside) if record is not None]
+    return sorted(found, key=lambda one: (one.trashed_at, one.session_id))
+
+
+def list_unrecorded(root: Path, *, outside: Outside | None = None) -> list[str]:
+    """List the sessions in the trash of a root whose record is lost or makes no sense.
+
+    They stay there until they are restored. The arguments and errors are those of `list_trash`.
+    """
+    return sorted(
+        session_of(hidden) for hidden, record in _in_trash(root, outside) if record is None
+    )
+
+
+def _in_trash(root: Path, outside: Outside | None) -> list[tuple[str, TrashRecord | None]]:
+    fs = (outside or Outside()).fs
+    with root_opened(fs, root) as root_fd, opened_as_it_is(fs, root, root_fd, TRASH) as trash_fd:
+        return [] if trash_fd is None else list(records(fs, trash_fd))
+
+
+def restore_from_trash(
+    target: PruneTarget,
+    session_id: str,
+    *,
+    outside: Outside | None = None,
+    lock_timeout_s: float = LOCK_TIMEOUT_S,
+) -> Path:
+    """Bring a session back from the trash, as it was; of several of one id, the last removed.
+
+    Args:
+        target: Its kind and root.
+        session_id: Its whole id.
+        outside: Time, chance and the file system; the real ones if None.
+        lock_timeout_s: How long to wait for a prune of the same root, in seconds.
+
+    Returns:
+        Its directory.
+
+    Raises:
+        NotInTrash: It is not there.
+        SessionInTheWay: Something has its name; nothing was changed.
+        PruneBusy: A prune works on the root.
+        PruneRootMissing: There is no such root.
+        PruneRootUnusable: The system refused.
+    """
+    outside = outside or Outside()
+    fs = outside.fs
+    root = target.root
+    if not target.owns(session_id):
+        raise NotInTrash(session_id, root)
+    with opened_root(root, outside, lock_timeout_s) as opened:
+        trash_fd = opened.private.existing(TRASH)
+        hidden = None if trash_fd is None else _last_of(fs, trash_fd, session_id)
+        if trash_fd is None or hidden is None:
+            raise NotInTrash(session_id, root)
+        opened.require_free(fs, session_id)
+        audit = AuditLog(fs, opened.private.fd, run=outside.token(), by=outside.actor())
+        try:
+            audit.add("restored", at=outside.clock(), kind=target.kind, session_id=session_id)
+            audit.write()
+        finally:
+            audit.close()
+        fs.rename(hidden, session_id, src_dir_fd=trash_fd, dst_dir_fd=opened.root_fd)
+        fs.fsync(opened.root_fd)
+        forget_record(fs, trash_fd, hidden)
+        fs.fsync(trash_fd)
+    return root / session_id
+
+
+def _last_of(fs: FileSystem, trash_fd: int, session_id: str) -> str | None:
+    fitting = [
+        (record.trashed_at.timestamp() if record else 0.0, hidden)
+        for hidden, record in records(fs, trash_fd)
+        if session_of(hidden) == session_id
+    ]
+    return max(fitting)[1] if fitting else None

@@ -4,12 +4,12 @@
 (docs/questions.md); everything here may be used by any number of processes at once.
 """
 
+from ..question import InvalidQuestions, Option, Question, QuestionError
 from .askers import Asker, current_directory
-from .config import Config, NotifyConfig, load_config, open_sessions
+from .config import Config, NotifyConfig, load_config, open_sessions, shared_directory
+from .disk_errors import AtomicReadError, AtomicWriteError, SessionBusy, SessionCorrupted
 from .domain import (
     CleanupResult,
-    Option,
-    Question,
     QuestionSession,
     SessionAnswers,
     SessionRequest,
@@ -20,17 +20,11 @@ from .domain import (
 from .errors import (
     AmbiguousSessionId,
     AnswersTimeout,
-    AtomicReadError,
-    AtomicWriteError,
     CallIdMismatch,
     InvalidAnswers,
     InvalidConfig,
-    InvalidQuestions,
     InvalidSessionId,
     NoAnswers,
-    QuestionError,
-    SessionBusy,
-    SessionCorrupted,
     SessionEnded,
     SessionExists,
     SessionNotFound,
@@ -48,12 +42,11 @@ from .formatting import (
     format_submission,
     format_user_response,
 )
-from .notify import Notifier, Teller
-from .places import shared_directory
-from .rules import check_questions, is_request_to_asker, validate_answers
-from .service import QuestionSessions, UnreadableQuestion
+from .listing import UnreadableQuestion
+from .notify import Notifier, Notify
+from .rules import QuestionsConfig, check_questions, is_request_to_asker, validate_answers
+from .service import QuestionSessions
 from .session_status import SessionStatus
-from .settings import QuestionsConfig
 from .store import DEFAULT_BASE_DIR
 from .wire import parse_answers, parse_questions
 
@@ -73,6 +66,7 @@ __all__ = [
     "InvalidSessionId",
     "NoAnswers",
     "Notifier",
+    "Notify",
     "NotifyConfig",
     "Option",
     "Question",
@@ -90,7 +84,6 @@ __all__ = [
     "SessionRequest",
     "SessionStatus",
     "StatusRecord",
-    "Teller",
     "TooManySessions",
     "UnreadableQuestion",
     "UserAnswer",

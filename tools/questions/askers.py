@@ -1,7 +1,7 @@
 """Who asks: the process that waits for an answer, or the agent session that it is asked for.
 
-It stands in request.json under `asker`, a key of our own that other programs ignore. When nobody
-can take the answer any more, the question is ended; what can't be judged from here is left alone.
+It stands in request.json under `asker`, a key of our own that other programs ignore. Once no one
+can receive the answer, the question is ended; what can't be judged from here is left alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from attrs import frozen
 from ..durable.process_owner import OsProcesses, Owner, Processes, judge_owner, owner_of
 
 SessionEnd = Callable[[Path], str | None]
-"""Returns why nobody can go on with the agent session in a directory; None if somebody may."""
+"""Returns why no one can go on with the agent session in a directory; None if somebody may."""
 
 ASKER_KILLED: Final = "the program that waited for the answer has ended"
 _SESSION_KEY: Final = "session"
@@ -63,7 +63,7 @@ def asker_document(asker: Asker) -> dict[str, Any]:
 
 
 def parse_asker(found: object) -> Asker | None:
-    """Return who `asker_document` describes, or None: what is not understood is nobody's."""
+    """Return who `asker_document` describes, or None: what is not understood describes no one."""
     if not isinstance(found, dict):
         return None
     process = owner_of({**found, "token": ""})
@@ -79,13 +79,13 @@ def parse_asker(found: object) -> Asker | None:
 def end_of(
     asker: Asker | None, *, processes: Processes, session_end: SessionEnd | None
 ) -> str | None:
-    """Return why nobody can take the answer any more, or None if somebody may.
+    """Return why no one can receive the answer any more, or None if somebody may.
 
     An asker on another machine or in another container is never judged. The question of an agent
     session is judged by that session alone: a worker that was killed has a successor.
 
     Args:
-        asker: Who asks, or None where nobody says.
+        asker: Who asks, or None if it is not known.
         processes: The machine's processes.
         session_end: Judges agent sessions; without it they are left alone.
     """

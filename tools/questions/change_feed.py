@@ -1,7 +1,7 @@
 """Following all sessions of a directory: which of them appeared, changed or went.
 
-The watcher that wakes waits (`questions.watching`) watches the base and each session in it.
-What it reports is looked at by itself; everything is looked at every 200 ms, whatever it reports.
+The watcher that wakes waits (`directory_watcher`) watches the base and each session in it.
+What it reports is looked at by itself; everything is looked at every 200 ms anyway.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Final, Self
 
+from .directory_watcher import OnChange, Watcher
 from .store import QuestionStore, Signature
 from .waiting import LoopBell, ThreadBell
-from .watching import Tell, Watcher
 
 _GATHER_S: Final = 0.01
 """How long changes that come together are collected, in seconds."""
 _STOP_S: Final = 0.04
 """How often a caller's event to stop is asked, in seconds."""
 LOOK_S: Final = 0.2
-"""How often everything is looked at, whatever is reported, in seconds."""
+"""How often everything is looked at, reported or not, in seconds."""
 _MOST_COST: Final = 0.01
 """What looking may cost of one core, where the file system does not report changes."""
 
@@ -31,7 +31,7 @@ _MOST_COST: Final = 0.01
 class _Watched:
     """The directories that are watched: the base, and each session by its id."""
 
-    def __init__(self, store: QuestionStore, watcher: Watcher, ring: Tell) -> None:
+    def __init__(self, store: QuestionStore, watcher: Watcher, ring: OnChange) -> None:
         self._store = store
         self._watcher = watcher
         self._ring = ring
@@ -51,7 +51,7 @@ class _Watched:
             if self._base[0] == inode:
                 return
             self._base[1].__exit__(None, None, None)
-        block = self._watcher.telling(self._store.base_dir, self._report_base)
+        block = self._watcher.watching(self._store.base_dir, self._report_base)
         block.__enter__()
         self._base = (inode, block)
 
@@ -62,7 +62,7 @@ class _Watched:
             if known[0] == inode:
                 return False
             self.forget(name)
-        block = self._watcher.telling(self._store.base_dir / name, partial(self._report, name))
+        block = self._watcher.watching(self._store.base_dir / name, partial(self._report, name))
         block.__enter__()
         self._sessions[name] = (inode, block)
         return True
@@ -102,7 +102,9 @@ class _Watched:
 class _Follower:
     """Looks at sessions and knows what was seen of them last. Not for several threads at once."""
 
-    def __init__(self, store: QuestionStore, watcher: Watcher, ring: Tell, look_s: float) -> None:
+    def __init__(
+        self, store: QuestionStore, watcher: Watcher, ring: OnChange, look_s: float
+    ) -> None:
         self._store = store
         self._watched = _Watched(store, watcher, ring)
         self._look_s = look_s

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import sys
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -27,9 +28,8 @@ from attrs import evolve, field, fields, frozen
 from ..data_folder import data_folder_above
 from ..durable import FileSystem, OsFileSystem, ReadError, read_regular_file
 from .errors import InvalidConfig
-from .places import shared_directory
+from .rules import QuestionsConfig
 from .service import QuestionSessions
-from .settings import QuestionsConfig
 from .store import DEFAULT_BASE_DIR
 
 DEFAULT_CONFIG_PATH: Final = Path(".agentforge/config.toml")
@@ -37,12 +37,14 @@ CONFIG_VARIABLE: Final = "AGENTFORGE_CONFIG"
 """The environment variable that names another configuration file."""
 DIRECTORY_VARIABLE: Final = "AGENTFORGE_QUESTIONS"
 """The environment variable that says where the question sessions are; it beats the file."""
+SHARED_VARIABLE: Final = "AUQ_SESSION_DIR"
+"""The environment variable that names the shared directory, for both programs."""
 _MAX_BYTES: Final = 1024 * 1024
 
 
 @frozen(kw_only=True)
 class NotifyConfig:
-    """How a person is told of a new question.
+    """How a person is notified of a new question.
 
     Attributes:
         bell: Ring the terminal's bell.
@@ -76,12 +78,43 @@ class Config:
     Attributes:
         directory: Where the question sessions are, or None for the default place.
         questions: Limits and times of question sessions.
-        notify: How a person is told.
+        notify: How a person is notified.
     """
 
     directory: Path | None = None
     questions: QuestionsConfig = field(factory=QuestionsConfig)
     notify: NotifyConfig = field(factory=NotifyConfig)
+
+
+def shared_directory(
+    environment: Mapping[str, str] = os.environ,
+    *,
+    platform: str = sys.platform,
+    home: Path | None = None,
+) -> Path:
+    """Return the directory of questions that all projects and programs of this user share.
+
+    It is that of ask-user-questions-mcp, which writes the same files: either program answers what
+    the other one asked.
+
+    Args:
+        environment: The environment variables.
+        platform: The operating system, as `sys.platform` names it.
+        home: The user's own directory; the one of this user if None.
+    """
+    own = home if home is not None else Path.home()
+    named = environment.get(SHARED_VARIABLE)
+    if named:
+        return own / named[1:].lstrip("/") if named.startswith("~") else Path(named)
+    return _data_directory(environment, platform, own) / "auq" / "sessions"
+
+
+def _data_directory(environment: Mapping[str, str], platform: str, home: Path) -> Path:
+    if platform == "darwin":
+        return home / "Library" / "Application Support"
+    if platform == "win32":
+        return Path(environment.get("APPDATA") or environment.get("USERPROFILE") or home)
+    return Path(environment.get("XDG_DATA_HOME") or home / ".local" / "share")
 
 
 def load_config(

@@ -6,17 +6,18 @@ good. The wire names are those of the JSON files; see docs/questions.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final, Self
 
 import attrs
 from attrs import frozen
 
 from ..identifiers import is_uuid4
+from ..question import Question, as_tuple, kind_faults, list_faults, text_faults
 from .askers import Asker
-from .errors import InvalidAnswers, InvalidQuestions, InvalidSessionId, SessionEnded
+from .errors import InvalidAnswers, InvalidSessionId, SessionEnded
 from .session_status import SessionStatus
 
 TRANSITIONS: Final[Mapping[str, SessionStatus]] = MappingProxyType(
@@ -57,89 +58,6 @@ def check_session_id(text: object) -> str:
     return str(text)
 
 
-def _as_tuple(values: Any) -> Any:
-    """Take any iterable but a text; the validators say what is wrong with the rest."""
-    if isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping):
-        return tuple(values)
-    return values
-
-
-def _text_fault(name: str, value: object) -> list[str]:
-    if not isinstance(value, str):
-        return [f"{name}: expected text, got {type(value).__name__}"]
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return [f"{name}: it holds a lone surrogate, which UTF-8 can't"]
-    return []
-
-
-def _list_faults(name: str, values: object, kind: type, word: str) -> list[str]:
-    if not isinstance(values, tuple):
-        return [f"{name}: expected a list, got {type(values).__name__}"]
-    return [
-        f"{name}[{i}]: expected {word}, got {type(one).__name__}"
-        for i, one in enumerate(values)
-        if not isinstance(one, kind)
-    ]
-
-
-def _kind_faults(name: str, value: object, kind: type, word: str) -> list[str]:
-    exact = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
-    return [] if exact else [f"{name}: expected {word}, got {value!r}"]
-
-
-@frozen(kw_only=True)
-class Option:
-    """One of the offered answers.
-
-    Attributes:
-        label: What is chosen, and how the answer names it.
-        description: What it means, or None.
-    """
-
-    label: str
-    description: str | None = None
-
-    def __attrs_post_init__(self) -> None:
-        faults = _text_fault("label", self.label)
-        if self.description is not None:
-            faults += _text_fault("description", self.description)
-        if faults:
-            raise InvalidQuestions(faults)
-
-
-@frozen(kw_only=True)
-class Question:
-    """One question to a person.
-
-    Any text and any number of options is a value; what may be asked is `check_questions()`'s.
-
-    Attributes:
-        prompt: The whole question; markdown is rendered where it is shown.
-        title: A word or two for lists and tabs.
-        options: The offered answers; a free text may always be given instead.
-        multi_select: Whether several options may be chosen.
-    """
-
-    prompt: str
-    title: str
-    options: tuple[Option, ...] = attrs.field(converter=_as_tuple)
-    multi_select: bool = False
-
-    def __attrs_post_init__(self) -> None:
-        faults = _text_fault("prompt", self.prompt) + _text_fault("title", self.title)
-        faults += _list_faults("options", self.options, Option, "an option")
-        faults += _kind_faults("multiSelect", self.multi_select, bool, "true or false")
-        if faults:
-            raise InvalidQuestions(faults)
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The labels of its options."""
-        return tuple(option.label for option in self.options)
-
-
 @frozen(kw_only=True)
 class UserAnswer:
     """What a person answered to one question.
@@ -150,31 +68,31 @@ class UserAnswer:
         selected_option: The chosen label of a single-select question.
         selected_options: The chosen labels of a multi-select question, in the person's order.
         custom_text: Free text; it may stand beside selections.
-        timestamp: When it was given, aware, or None where nobody says; two answers that differ in
+        timestamp: When it was given, aware, or None if it is not known; two answers that differ in
             nothing else are equal.
     """
 
     question_index: int | None
     selected_option: str | None = None
-    selected_options: tuple[str, ...] | None = attrs.field(default=None, converter=_as_tuple)
+    selected_options: tuple[str, ...] | None = attrs.field(default=None, converter=as_tuple)
     custom_text: str | None = None
     timestamp: datetime | None = attrs.field(default=None, eq=False)
 
     def __attrs_post_init__(self) -> None:
         faults = []
         if self.question_index is not None:
-            faults += _kind_faults("questionIndex", self.question_index, int, "a whole number")
+            faults += kind_faults("questionIndex", self.question_index, int, "a whole number")
         for name, text in (
             ("selectedOption", self.selected_option),
             ("customText", self.custom_text),
         ):
             if text is not None:
-                faults += _text_fault(name, text)
+                faults += text_faults(name, text)
         if self.selected_options is not None:
-            wrong = _list_faults("selectedOptions", self.selected_options, str, "text")
+            wrong = list_faults("selectedOptions", self.selected_options, str, "text")
             faults += wrong
             for i, label in enumerate(() if wrong else self.selected_options):
-                faults += _text_fault(f"selectedOptions[{i}]", label)
+                faults += text_faults(f"selectedOptions[{i}]", label)
         if faults:
             raise InvalidAnswers(faults)
 
@@ -190,11 +108,11 @@ class SessionRequest:
         timestamp: When it was asked, aware.
         call_id: The call of an AI client that asks, or None.
         working_directory: The folder that the asker works in, or None.
-        asker: Who waits for the answer, or None where nobody says.
+        asker: Who waits for the answer, or None if it is not known.
     """
 
     session_id: str
-    questions: tuple[Question, ...] = attrs.field(converter=_as_tuple)
+    questions: tuple[Question, ...] = attrs.field(converter=as_tuple)
     status: SessionStatus
     timestamp: datetime
     call_id: str | None = None
@@ -228,6 +146,19 @@ class StatusRecord:
     end_reason: str | None = None
     working_directory: str | None = None
 
+    @classmethod
+    def of_new(cls, request: SessionRequest) -> Self:
+        """Return the first status of what was just asked."""
+        return cls(
+            session_id=request.session_id,
+            status=SessionStatus.PENDING,
+            created_at=request.timestamp,
+            last_modified=request.timestamp,
+            total_questions=len(request.questions),
+            call_id=request.call_id,
+            working_directory=request.working_directory,
+        )
+
 
 @frozen(kw_only=True)
 class SessionAnswers:
@@ -242,7 +173,7 @@ class SessionAnswers:
     """
 
     session_id: str
-    answers: tuple[UserAnswer, ...] = attrs.field(converter=_as_tuple)
+    answers: tuple[UserAnswer, ...] = attrs.field(converter=as_tuple)
     timestamp: datetime
     call_id: str | None = None
     last_read_at: datetime | None = None
@@ -308,7 +239,7 @@ class QuestionSession:
 
     @property
     def asker(self) -> Asker | None:
-        """Who waits for the answer, or None where nobody says."""
+        """Who waits for the answer, or None if it is not known."""
         return self.request.asker
 
     @property
@@ -333,8 +264,8 @@ class ValidationReport:
     """
 
     session_id: str
-    issues: tuple[str, ...] = attrs.field(default=(), converter=_as_tuple)
-    remarks: tuple[str, ...] = attrs.field(default=(), converter=_as_tuple)
+    issues: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
+    remarks: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
 
     @property
     def is_valid(self) -> bool:
@@ -347,11 +278,11 @@ class CleanupResult:
     """What a clean-up did.
 
     Attributes:
-        deleted: The ids of the sessions that are gone, oldest first.
+        deleted: The ids of the sessions that were deleted, oldest first.
         kept: How many sessions stay: not old enough, pinned or being changed.
-        failed: For each session that can't be read or did not go: its id and why.
+        failed: For each session that can't be read or could not be deleted: its id and why.
     """
 
-    deleted: tuple[str, ...] = attrs.field(default=(), converter=_as_tuple)
+    deleted: tuple[str, ...] = attrs.field(default=(), converter=as_tuple)
     kept: int = 0
-    failed: tuple[tuple[str, str], ...] = attrs.field(default=(), converter=_as_tuple)
+    failed: tuple[tuple[str, str], ...] = attrs.field(default=(), converter=as_tuple)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from .domain import Option, Question, SessionAnswers, UserAnswer
-from .errors import InvalidAnswers, InvalidQuestions
+from ..question import InvalidQuestions, Option, Question
+from .domain import SessionAnswers, UserAnswer
+from .errors import InvalidAnswers
 from .rules import (
     ELABORATE_MARKER,
     REPHRASE_MARKER,
@@ -137,7 +138,7 @@ def format_submission(
 
 
 def format_pending(session_id: str) -> str:
-    """Write the text for a session that nobody has answered yet."""
+    """Write the text for a session without an answer yet."""
     return f"{_standing(session_id, 'pending')}No answers yet."
 
 

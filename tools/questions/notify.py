@@ -1,4 +1,4 @@
-"""Telling a person that a question waits: bell, title, desktop notification, command.
+"""Notifying a person that a question waits: bell, title, desktop notification, command.
 
 Only the first two are on by default. Nothing here can fail the asking: what goes wrong is logged.
 Texts of a question are data: they are never part of a command line, and no terminal acts on them.
@@ -15,7 +15,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Protocol, TextIO
+from typing import Final, TextIO
 
 from ..event_log import get_logger
 from .config import NotifyConfig
@@ -33,12 +33,8 @@ Runner = Callable[[Sequence[str], bytes, Mapping[str, str]], int]
 """Runs a command with this standard input and environment; returns its exit code."""
 
 
-class Teller(Protocol):
-    """Tells a person of a question."""
-
-    def tell(self, session: QuestionSession) -> None:
-        """Tell of a new question; returns at once and never raises."""
-        ...
+Notify = Callable[[QuestionSession], None]
+"""Notifies a person of a new question; returns at once and never raises."""
 
 
 def plain(text: str, limit: int) -> str:
@@ -49,7 +45,7 @@ def plain(text: str, limit: int) -> str:
 
 
 class Notifier:
-    """Tells a person of new questions, as the configuration says.
+    """Notifies a person of new questions, as the configuration says.
 
     The bell and the title go to the terminal that is given; without a terminal they are left out.
     The command of `on_question` runs in a shell, in the background, with the session's request.json
@@ -86,12 +82,12 @@ class Notifier:
         self._environment = environment
         self._threads: list[threading.Thread] = []
 
-    def tell(self, session: QuestionSession) -> None:
-        """Tell of a new question; returns at once and never raises."""
+    def notify(self, session: QuestionSession) -> None:
+        """Notify the person of a new question; returns at once and never raises."""
         first = session.questions[0] if session.questions else None
         title = plain(first.title, _SHOWN_CHARS) if first is not None else ""
         prompt = plain(first.prompt, _BODY_CHARS) if first is not None else ""
-        self._tell_terminal(title)
+        self._notify_terminal(title)
         about = {
             "AGENTFORGE_QUESTION_ID": session.session_id,
             "AGENTFORGE_QUESTION_TITLE": title,
@@ -112,7 +108,7 @@ class Notifier:
             document = (json.dumps(request_document(session.request)) + "\n").encode()
             self._start("on_question", ["sh", "-c", self._config.on_question], document, about)
 
-    def _tell_terminal(self, title: str) -> None:
+    def _notify_terminal(self, title: str) -> None:
         if self._terminal is None or not (self._config.bell or self._config.title):
             return
         try:
@@ -122,7 +118,7 @@ class Notifier:
                 if self._config.bell:
                     self._terminal.write("\a")
                 self._terminal.flush()
-        except (OSError, ValueError) as error:  # the terminal is gone
+        except (OSError, ValueError) as error:  # the terminal was closed
             _log.warning("question.not_told", by="terminal", error=str(error))
 
     def _start(
@@ -138,7 +134,7 @@ class Notifier:
                 _log.warning("question.not_told", by=by, error=f"exit code {code}")
 
         self._threads = [one for one in self._threads if one.is_alive()]
-        thread = threading.Thread(target=work, name=f"agentforge-tell-{by}")
+        thread = threading.Thread(target=work, name=f"agentforge-notify-{by}")
         self._threads.append(thread)
         try:
             thread.start()

@@ -1,4 +1,4 @@
-"""Question sessions for the prune engine: which they are, and when they changed last."""
+"""Question sessions for the prune engine: which they are and how old, and their clean-up by it."""
 
 from __future__ import annotations
 
@@ -12,27 +12,34 @@ from attrs import frozen
 
 from ..durable import FileSystem, ReadError, read_regular_file
 from ..durable.tree_removal import is_discarded
-from ..prune import Dated, SkipReason, Undatable
-from ..prune.ports import undatable
-from .domain import is_session_id
-from .session_status import SessionStatus
-from .store import (
-    ANSWERS_FILE,
-    DEFAULT_BASE_DIR,
-    MAX_FILE_BYTES,
-    STAGING_GRACE_S,
-    STAGING_PREFIX,
-    STATUS_FILE,
+from ..event_log import get_logger
+from ..prune import (
+    Dated,
+    Outside,
+    PruneRootMissing,
+    RetentionPolicy,
+    SkipReason,
+    Undatable,
+    prune,
 )
-from .wire import WireError, read_status
+from ..prune.ports import undatable
+from .domain import CleanupResult, is_session_id
+from .json_fields import WireError
+from .session_files import ANSWERS_FILE, MAX_FILE_BYTES, STATUS_FILE
+from .session_status import SessionStatus
+from .store import DEFAULT_BASE_DIR, STAGING_GRACE_S, STAGING_PREFIX
+from .wire import read_status
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-    from ..prune import Decision, PruneResult, PruneTarget, RetentionPolicy, Skipped
+    from ..prune import Decision, PruneResult, PruneTarget, Skipped
+    from .rules import QuestionsConfig
+    from .store import QuestionStore
 
 KIND: Final = "questions"
 
+_log = get_logger("agentforge.questions")
 _STAGING: Final = re.compile(rf"{re.escape(STAGING_PREFIX)}[0-9a-f]{{1,32}}")
 
 
@@ -53,7 +60,7 @@ class QuestionTarget:
     guards: Sequence[str] = ()
 
     def owns(self, name: str) -> bool:
-        """Tell whether a name is a question session's id."""
+        """Return whether a name is a question session's id."""
         return is_session_id(name)
 
     def stray_age(self, name: str) -> timedelta | None:
@@ -63,7 +70,7 @@ class QuestionTarget:
         return timedelta(seconds=STAGING_GRACE_S) if _STAGING.fullmatch(name) else None
 
     def date(self, fs: FileSystem, session_fd: int, session_id: str) -> Dated | Undatable | None:
-        """Date a session by the last change that its status tells."""
+        """Date a session by the last change in its status."""
         path = Path(session_id) / STATUS_FILE
         try:
             data = read_regular_file(
@@ -108,8 +115,8 @@ def _is_there(fs: FileSystem, session_fd: int, name: str) -> bool:
     return True
 
 
-class CleanUpEvents:
-    """Tells the events of a clean-up to a structlog logger. A `prune.PruneObserver`."""
+class _CleanUpEvents:
+    """Logs the events of a clean-up. A `prune.PruneObserver`."""
 
     def __init__(self, log: FilteringBoundLogger) -> None:
         self._log = log
@@ -127,17 +134,55 @@ class CleanUpEvents:
         """A session is to go."""
 
     def deleted(self, session_id: str, *, size_bytes: int, trashed: bool) -> None:
-        """A session is gone."""
+        """A session was removed."""
         self._log.info(
             "question.deleted", session_id=session_id, size_bytes=size_bytes, trashed=trashed
         )
 
     def failed(self, session_id: str, *, error: str) -> None:
-        """A session is not, or not all, gone."""
+        """A session could not be removed, or not whole."""
         self._log.warning("question.cleanup_failed", session_id=session_id, error=error)
 
     def completed(self, result: PruneResult) -> None:
         """A clean-up ended."""
 
 
-__all__ = ["KIND", "CleanUpEvents", "QuestionTarget"]
+def cleanup(store: QuestionStore, config: QuestionsConfig, outside: Outside) -> CleanupResult:
+    """Delete the sessions that changed longer ago than `config.retention_s`, waiting ones too.
+
+    Args:
+        store: Where the sessions are.
+        config: Says how old is old; with `retention_s` 0 no session is deleted.
+        outside: Time, chance and the file system.
+
+    Raises:
+        prune.PruneError: The base can't be used, or another prune works on it.
+    """
+    target = QuestionTarget(store.base_dir, waiting_too=True)
+    hours = config.retention_s / 3600 if config.retention_s > 0 else None
+    try:
+        done = prune(
+            target,
+            RetentionPolicy(max_age_hours=hours),
+            observer=_CleanUpEvents(_log),
+            outside=outside,
+        )
+    except PruneRootMissing:
+        return CleanupResult()
+    failed = [(one.session_id, one.detail) for one in done.skipped]
+    failed += list(done.errors.items())
+    result = CleanupResult(
+        deleted=done.deleted_sessions,
+        kept=sum(1 for one in done.decisions if not one.remove),
+        failed=sorted(failed),
+    )
+    _log.info(
+        "questions.cleaned_up",
+        deleted=len(result.deleted),
+        kept=result.kept,
+        failed=len(result.failed),
+    )
+    return result
+
+
+__all__ = ["KIND", "QuestionTarget", "cleanup"]

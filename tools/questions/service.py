@@ -1,18 +1,19 @@
-"""The service: create, answer, reject, wait for, list and clean up question sessions."""
+"""The service: create, answer, reject, wait for, list and clean up question sessions.
+
+The module is long because it is the package's one face, with what each method promises; the work is
+in `endings`, `waiting`, `listing`, `change_feed` and `store`.
+"""
 
 from __future__ import annotations
 
 import math
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import suppress
-from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Final
-
-from attrs import evolve, frozen
+from typing import Final, cast
 
 from ..clock import Clock, utc_now
 from ..durable import FileSystem
@@ -20,12 +21,13 @@ from ..durable.process_owner import OsProcesses, Processes
 from ..event_log import get_logger
 from ..identifiers import completions, new_uuid4
 from ..prune import Outside
+from ..question import InvalidQuestions, Question, QuestionError, text_faults
 from .askers import Asker, SessionEnd, end_of
 from .change_feed import follow_changes, follow_changes_async
-from .cleanup import cleanup
+from .directory_watcher import Watcher, process_watcher
+from .disk_errors import AtomicReadError, SessionCorrupted
 from .domain import (
     CleanupResult,
-    Question,
     QuestionSession,
     SessionAnswers,
     SessionRequest,
@@ -34,54 +36,28 @@ from .domain import (
     ValidationReport,
     check_session_id,
     is_session_id,
-    next_status,
 )
+from .endings import SessionEndings
 from .errors import (
     AmbiguousSessionId,
-    AtomicReadError,
-    CallIdMismatch,
-    InvalidAnswers,
-    InvalidQuestions,
     InvalidSessionId,
-    NoAnswers,
-    QuestionError,
-    SessionCorrupted,
     SessionEnded,
     SessionNotFound,
     TooManySessions,
 )
 from .formatting import SHORT_ID_CHARS
-from .locks import ANSWERING
-from .rules import question_faults, submission_faults
+from .json_fields import to_millis
+from .listing import SessionListing, UnreadableQuestion
+from .prune_target import cleanup
+from .rules import QuestionsConfig, question_faults
 from .session_status import SessionStatus
-from .settings import QuestionsConfig
-from .store import READ_PAUSES_S, LockedSession, QuestionStore, Signature
+from .store import QuestionStore
 from .validation import find_issues
-from .waiting import Bell, Deadline, LoopBell, OnTimeout, ThreadBell, Wait
-from .watching import Watcher, process_watcher
-from .wire import to_millis
+from .waiting import Bell, Deadline, OnTimeout, ThreadBell, Wait
 
-MAX_REASON_CHARS: Final = 20_000
 _CALL_ID_CHARS: Final = 1_000
-_SETTLES_S: Final = 0.1
-"""How long ago a session must have changed so that what was read of it holds, in seconds."""
-_TORN_FOR_S: Final = 2.0
-"""The same for one that could not be read: another program may write its files bit by bit."""
 
 _log = get_logger("agentforge.questions")
-
-
-@frozen
-class UnreadableQuestion:
-    """A question session that is there and can't be listed.
-
-    Attributes:
-        session_id: Its directory's name.
-        error: Why.
-    """
-
-    session_id: str
-    error: QuestionError
 
 
 class QuestionSessions:
@@ -90,7 +66,7 @@ class QuestionSessions:
     Guarantees: when a method returns, what it did is on disk and survives a power failure; when it
     raises, the session is as it was (an `AtomicWriteError` that is `visible` excepted). A session
     ends once: of several that answer, reject, abandon or time out, one wins and the others get
-    `SessionEnded`. Answers that are on disk are never lost, whoever dies.
+    `SessionEnded`. Answers that are on disk are never lost.
 
     Instances may be shared between threads and processes; nothing is held between two calls.
     """
@@ -127,11 +103,11 @@ class QuestionSessions:
             wall: The file system's clock, in seconds since the epoch.
             new_id: Gives version 4 UUIDs.
             token: Gives random texts for hidden names.
-            watcher: Tells of changes to those who wait; one for the whole process by default.
+            watcher: Reports changes to waits; one for the whole process by default.
             bell: Makes what wakes one wait that blocks its thread.
             processes: The machine's processes, for lock files and askers.
-            session_end: Judges whether anybody can go on with the agent session that asked; without
-                it, questions of agent sessions wait without end.
+            session_end: Judges whether the agent session that asked can go on; without it,
+                questions of agent sessions wait without end.
             lock_timeout_s: How long a change waits for another one of the same session, in
                 seconds.
             lock_grace_s: How long a lock file whose owner can't be judged is respected, in
@@ -157,10 +133,8 @@ class QuestionSessions:
         self._sleep = sleep
         self._new_id = new_id
         self._watcher = watcher if watcher is not None else process_watcher()
-        self._listed: dict[str, tuple[Signature, QuestionSession | QuestionError]] = {}
-        self._ended: set[str] = set()
-        self._complained: set[str] = set()
-        self._mutex = threading.Lock()  # for the two caches; never held while the disk is read
+        self._endings = SessionEndings(self.store, self.config, clock)
+        self._listing = SessionListing(self.store, sleep=sleep)
 
     @property
     def base_dir(self) -> Path:
@@ -173,7 +147,7 @@ class QuestionSessions:
         """Return a fresh id, for a caller that must know it before the session exists."""
         return check_session_id(self._new_id())
 
-    def create_session(
+    def ask(
         self,
         questions: Iterable[Question],
         *,
@@ -181,7 +155,7 @@ class QuestionSessions:
         session_id: str | None = None,
         working_directory: Path | str | None = None,
         asker: Asker | None = None,
-    ) -> str:
+    ) -> QuestionSession:
         """Ask: make a session that waits for a person.
 
         Args:
@@ -189,11 +163,8 @@ class QuestionSessions:
             call_id: The call of an AI client that asks, or None.
             session_id: An id from `new_session_id()`, or None for a fresh one.
             working_directory: The folder that the asker works in, for the person to see.
-            asker: Who waits for the answer. When nobody can take it any more, the session is ended
-                as abandoned by the next one who looks; without it, it waits without end.
-
-        Returns:
-            The session's id.
+            asker: Who waits for the answer. Once that has ended, the next process that looks
+                ends the session as abandoned. Without it, the session waits without end.
 
         Raises:
             InvalidQuestions: With everything that stands against asking them ("At least one
@@ -210,31 +181,37 @@ class QuestionSessions:
         if faults:
             raise InvalidQuestions(faults)
         chosen = check_session_id(session_id) if session_id is not None else self.new_session_id()
-        folder = None if working_directory is None else str(working_directory)
-        now = to_millis(self._clock())
-        self.store.publish(
-            SessionRequest(
-                session_id=chosen,
-                questions=asked,
-                status=SessionStatus.PENDING,
-                timestamp=now,
-                call_id=call_id,
-                working_directory=folder,
-                asker=asker,
-            ),
-            StatusRecord(
-                session_id=chosen,
-                status=SessionStatus.PENDING,
-                created_at=now,
-                last_modified=now,
-                total_questions=len(asked),
-                call_id=call_id,
-                working_directory=folder,
-            ),
-            check=self._check_room,
+        request = SessionRequest(
+            session_id=chosen,
+            questions=asked,
+            status=SessionStatus.PENDING,
+            timestamp=to_millis(self._clock()),
+            call_id=call_id,
+            working_directory=None if working_directory is None else str(working_directory),
+            asker=asker,
         )
+        record = StatusRecord.of_new(request)
+        self.store.publish(request, record, check=self._check_room)
         _log.info("question.asked", session_id=chosen, questions=len(asked), call_id=call_id)
-        return chosen
+        return QuestionSession(request=request, record=record)
+
+    def create_session(
+        self,
+        questions: Iterable[Question],
+        *,
+        call_id: str | None = None,
+        session_id: str | None = None,
+        working_directory: Path | str | None = None,
+        asker: Asker | None = None,
+    ) -> str:
+        """Ask as `ask()` does; return the session's id."""
+        return self.ask(
+            questions,
+            call_id=call_id,
+            session_id=session_id,
+            working_directory=working_directory,
+            asker=asker,
+        ).session_id
 
     def _check_room(self) -> None:
         names = self.store.names()
@@ -242,27 +219,13 @@ class QuestionSessions:
             return
         if sum(1 for name in names if self._waits(name)) < self.config.max_sessions:
             return
-        waiting = len(self.pending())  # without those that nobody waits for any more
+        waiting = len(self.pending())  # without those whose asker has ended
         if waiting >= self.config.max_sessions:
             raise TooManySessions(waiting=waiting, max_sessions=self.config.max_sessions)
 
     def _waits(self, name: str) -> bool:
-        with self._mutex:
-            if name in self._ended:
-                return False
-        try:
-            record = self.store.read_record(name)
-        except QuestionError:
-            return False
-        if record.status is SessionStatus.PENDING:
-            return not self._is_overdue(record)
-        with self._mutex:
-            self._ended.add(name)
-        return False
-
-    def _is_overdue(self, record: StatusRecord) -> bool:
-        limit = self.config.session_timeout_s
-        return limit > 0 and self._clock() - record.created_at >= timedelta(seconds=limit)
+        record = self._listing.waiting(name)
+        return record is not None and not self._endings.is_overdue(record)
 
     # ------------------------------------------------------------------------------ answering
 
@@ -288,24 +251,7 @@ class QuestionSessions:
             SessionBusy: Others held its lock for too long.
             AtomicWriteError: They could not be written; the session still waits.
         """
-        given = answers.answers if isinstance(answers, SessionAnswers) else tuple(answers)
-        with self.store.locked(session_id, files=ANSWERING) as locked:
-            session = self._settled(locked, "answer")
-            _check_call(answers, session)
-            faults = submission_faults(given, session.questions, self.config)
-            if faults:
-                raise InvalidAnswers(faults, session_id=session_id)
-            now = self._after(session.record)
-            saved = SessionAnswers(
-                session_id=session_id,
-                answers=[evolve(one, timestamp=one.timestamp or now) for one in given],
-                timestamp=now,
-                call_id=session.call_id,
-            )
-            locked.write_answers(saved)
-            self._finish(locked, session.record, now)
-        _log.info("question.answered", session_id=session_id, answers=len(given))
-        return saved
+        return self._endings.answer(session_id, answers)
 
     def mark_answers_read(self, session_id: str) -> SessionAnswers:
         """Note on disk that the answers were fetched now.
@@ -318,14 +264,7 @@ class QuestionSessions:
             InvalidSessionId, SessionNotFound, SessionCorrupted, SessionBusy, AtomicWriteError: As
                 `save_session_answers()` does; the answers are as they were.
         """
-        with self.store.locked(session_id, files=ANSWERING) as locked:
-            session = locked.read()
-            if session.answers is None:
-                raise NoAnswers(session_id)
-            read_at = max(to_millis(self._clock()), session.answers.timestamp)
-            marked = evolve(session.answers, last_read_at=read_at)
-            locked.write_read_at(marked)
-        return marked
+        return self._endings.mark_read(session_id)
 
     def reject_session(self, session_id: str, reason: str | None = None) -> StatusRecord:
         """Reject a session: the person will not answer.
@@ -339,10 +278,10 @@ class QuestionSessions:
             InvalidSessionId, SessionNotFound, SessionCorrupted, SessionBusy, AtomicWriteError: As
                 `save_session_answers()` does.
         """
-        return self._end(session_id, "reject", rejection_reason=_checked_reason(reason))
+        return self._endings.end(session_id, "reject", reason)
 
     def abandon_session(self, session_id: str, reason: str | None = None) -> StatusRecord:
-        """End a session that nobody waits for any more, or whose files can't be used.
+        """End a session whose asker has ended, or whose files can't be used.
 
         Args:
             session_id: The session.
@@ -353,7 +292,7 @@ class QuestionSessions:
             InvalidSessionId, SessionNotFound, SessionCorrupted, SessionBusy, AtomicWriteError: As
                 `save_session_answers()` does; corrupted means here that status.json is.
         """
-        return self._end(session_id, "abandon", end_reason=_checked_reason(reason))
+        return self._endings.end(session_id, "abandon", reason)
 
     def time_out_session(self, session_id: str, reason: str | None = None) -> StatusRecord:
         """End a session whose time is over.
@@ -363,110 +302,47 @@ class QuestionSessions:
             InvalidSessionId, SessionNotFound, SessionCorrupted, SessionBusy, AtomicWriteError: As
                 `save_session_answers()` does.
         """
-        return self._end(session_id, "time out", end_reason=_checked_reason(reason))
-
-    def _end(
-        self,
-        session_id: str,
-        operation: str,
-        *,
-        rejection_reason: str | None = None,
-        end_reason: str | None = None,
-    ) -> StatusRecord:
-        with self.store.locked(session_id) as locked:
-            try:
-                record = self._settled(locked, operation).record
-                status = next_status(session_id, record.status, operation)
-            except SessionCorrupted:
-                if operation != "abandon":
-                    raise
-                record, status = self._what_is_left(locked), SessionStatus.ABANDONED
-            ended = evolve(
-                record,
-                status=status,
-                last_modified=self._after(record),
-                rejection_reason=rejection_reason,
-                end_reason=end_reason,
-            )
-            locked.write_record(ended)
-        _log.info(
-            f"question.{ended.status.value}",
-            session_id=session_id,
-            reason=rejection_reason or end_reason,
-        )
-        return ended
-
-    def _what_is_left(self, locked: LockedSession) -> StatusRecord:
-        """Return the status of a session whose files can't be used, to end it as abandoned.
-
-        A session that is completed by answers which don't fit its questions has not ended well: its
-        asker can't have them. Where status.json itself can't be read, the request has all of it.
-
-        Raises:
-            SessionEnded: It has ended in another way, which holds; or its answers are whole.
-            SessionCorrupted: Neither file can be read; both are as they were.
-        """
-        try:
-            record = locked.read_record()
-        except SessionCorrupted:
-            request = locked.read_request()
-            record = StatusRecord(
-                session_id=locked.session_id,
-                status=SessionStatus.PENDING,
-                created_at=request.timestamp,
-                last_modified=request.timestamp,
-                total_questions=len(request.questions),
-                call_id=request.call_id,
-                working_directory=request.working_directory,
-            )
-            locked.write_record(record)
-            with suppress(SessionCorrupted):
-                self._settled(locked, "abandon")  # whole answers complete it, whatever was torn
-            return record
-        if record.status is not SessionStatus.COMPLETED:
-            next_status(locked.session_id, record.status, "abandon")
-        return record
-
-    def _settled(self, locked: LockedSession, operation: str) -> QuestionSession:
-        """Read a session that is about to be changed, and finish what was left half done.
-
-        Raises:
-            SessionEnded: It has ended, so `operation` can't be done.
-        """
-        session = locked.read()
-        record = session.record
-        if session.answers is not None and record.status is SessionStatus.PENDING:
-            self._finish(locked, record, session.answers.timestamp)
-        elif not record.status.is_terminal and operation == "answer" and self._is_overdue(record):
-            ended = evolve(
-                record, status=SessionStatus.TIMED_OUT, last_modified=self._after(record)
-            )
-            locked.write_record(ended)
-            session = evolve(session, record=ended)
-        next_status(locked.session_id, session.status, operation)
-        return session
-
-    def _finish(self, locked: LockedSession, record: StatusRecord, now: datetime) -> None:
-        """Let the status say what the answers on disk say already.
-
-        If that fails, the session is completed all the same; the next change tries again.
-        """
-        try:
-            locked.write_record(
-                evolve(
-                    record,
-                    status=SessionStatus.COMPLETED,
-                    last_modified=max(now, record.last_modified),
-                )
-            )
-        except QuestionError as error:
-            _log.warning("question.status_behind", session_id=locked.session_id, error=str(error))
-
-    def _after(self, record: StatusRecord) -> datetime:
-        """The time now, or the record's own if the clock went back since."""
-        return max(to_millis(self._clock()), record.last_modified, record.created_at)
+        return self._endings.end(session_id, "time out", reason)
 
     # -------------------------------------------------------------------------------- waiting
+
+    def wait_for(
+        self,
+        session_id: str,
+        timeout_s: float | None = None,
+        expected_call_id: str | None = None,
+        *,
+        on_timeout: OnTimeout = "leave",
+    ) -> QuestionSession:
+        """Wait until a person answers; blocks the thread, and Ctrl-C ends it.
+
+        The file system reports the answer at once; where it does not, the wait looks for itself
+        every 200 ms, which is all that it does while nothing happens. Any number of processes may
+        wait for the same session.
+
+        Args:
+            session_id: The session.
+            timeout_s: The longest wait in seconds, 0 for one look; None waits without end, or as
+                long as `config.session_timeout_s` lets the session live.
+            expected_call_id: The call that the answers must belong to, or None for any.
+            on_timeout: What happens to the session without an answer in `timeout_s`: "leave" lets
+                it wait on, "end" makes it timed out.
+
+        Returns:
+            The session with its answers; they fit their questions.
+
+        Raises:
+            SessionRejected: "SESSION_REJECTED"; the person's words are its `reason`.
+            SessionEnded: It was abandoned or timed out.
+            AnswersTimeout: There was no answer in time.
+            CallIdMismatch: The session belongs to another call; it is not touched. Answers of
+                another call that lie in it are ignored, those without a call id are taken.
+            SessionNotFound: There is none (any more).
+            SessionCorrupted: Its files can't be used; the session is ended as abandoned.
+            ValueError: `timeout_s` is negative or no number.
+        """
+        wait = self._begin_wait(session_id, timeout_s, expected_call_id, on_timeout)
+        return wait.run(self._watcher, self._bell())
 
     def wait_for_answers(
         self,
@@ -476,45 +352,9 @@ class QuestionSessions:
         *,
         on_timeout: OnTimeout = "leave",
     ) -> SessionAnswers:
-        """Wait until a person answers; blocks the thread, and Ctrl-C ends it.
-
-        The file system tells, at once; where it does not, the wait looks for itself every 200 ms,
-        which is all that it does while nothing happens. Any number of processes may wait for the
-        same session.
-
-        Args:
-            session_id: The session.
-            timeout_s: The longest wait in seconds, 0 for one look; None waits without end, or as
-                long as `config.session_timeout_s` lets the session live.
-            expected_call_id: The call that the answers must belong to, or None for any.
-            on_timeout: What becomes of the session if nobody answers in `timeout_s`: "leave" lets
-                it wait on, "end" makes it timed out.
-
-        Returns:
-            The answers; they fit their questions.
-
-        Raises:
-            SessionRejected: "SESSION_REJECTED"; the person's words are its `reason`.
-            SessionEnded: It was abandoned or timed out.
-            AnswersTimeout: Nobody answered in time.
-            CallIdMismatch: The session belongs to another call; it is not touched. Answers of
-                another call that lie in it are ignored, those without a call id are taken.
-            SessionNotFound: It is gone.
-            SessionCorrupted: Its files can't be used; the session is ended as abandoned.
-            ValueError: `timeout_s` is negative or no number.
-        """
-        wait = self._begin_wait(session_id, timeout_s, expected_call_id, on_timeout)
-        bell = self._bell()
-        with self._watcher.telling(self.store.path(session_id), bell.ring):
-            while True:
-                bell.clear()
-                found = wait.look()
-                if found is not None:
-                    return found
-                pause = wait.deadline.pause(self._monotonic())
-                if wait.deadline.is_over(self._monotonic()):
-                    return wait.end()
-                bell.wait(pause)
+        """Wait as `wait_for()` does; return the answers."""
+        done = self.wait_for(session_id, timeout_s, expected_call_id, on_timeout=on_timeout)
+        return cast(SessionAnswers, done.answers)  # it has some, or the wait had raised
 
     async def wait_for_answers_async(
         self,
@@ -527,7 +367,7 @@ class QuestionSessions:
         """Wait until a person answers, without blocking the event loop.
 
         As `wait_for_answers()`, in asyncio or any event loop that anyio runs on. Cancelling it
-        leaves the session as it is: whoever cancels decides whether to abandon it.
+        leaves the session as it is: abandoning it is the caller's decision.
         """
         import anyio
         import anyio.to_thread
@@ -537,18 +377,8 @@ class QuestionSessions:
         wait = await in_thread(
             self._begin_wait, session_id, timeout_s, expected_call_id, on_timeout
         )
-        bell = LoopBell()
-        with self._watcher.telling(self.store.path(session_id), bell.ring):
-            while True:
-                bell.clear()
-                if wait.has_changed():
-                    found = await in_thread(wait.look)
-                    if found is not None:
-                        return found
-                pause = wait.deadline.pause(self._monotonic())
-                if wait.deadline.is_over(self._monotonic()):
-                    return await in_thread(wait.end)
-                await bell.wait(pause)
+        done = await wait.run_async(self._watcher, in_thread)
+        return cast(SessionAnswers, done.answers)
 
     def _begin_wait(
         self,
@@ -567,16 +397,14 @@ class QuestionSessions:
             with suppress(SessionCorrupted):
                 age = self._clock() - self.store.read_record(session_id).created_at
                 left = max(self.config.session_timeout_s - age.total_seconds(), 0.0)
-        deadline = Deadline.of(timeout_s, session_left_s=left, now=self._monotonic())
         return Wait(
             session_id,
             expected_call_id,
-            deadline,
+            Deadline.of(timeout_s, session_left_s=left, now=self._monotonic()),
             on_timeout=on_timeout,
             store=self.store,
             monotonic=self._monotonic,
-            time_out=self.time_out_session,
-            abandon=self.abandon_session,
+            end=self._endings.end,
         )
 
     # -------------------------------------------------------------------------------- looking
@@ -589,18 +417,17 @@ class QuestionSessions:
         """
         return self.store.read(session_id)
 
-    def standing(self, session: QuestionSession) -> SessionStatus:
-        """Return where a session stands for who would answer it now.
+    def status_of(self, session: QuestionSession) -> SessionStatus:
+        """Return the status that a session has for a person who would answer it now.
 
-        That is its status, or timed out where `session_timeout_s` is over and nobody has said so on
-        disk yet.
+        It is timed out where `session_timeout_s` is over, also before status.json says so.
         """
-        if session.status is SessionStatus.PENDING and self._is_overdue(session.record):
+        if session.status is SessionStatus.PENDING and self._endings.is_overdue(session.record):
             return SessionStatus.TIMED_OUT
         return session.status
 
     def exists(self, session_id: str) -> bool:
-        """Tell whether there is a session of this id, readable or not; False for what is no id."""
+        """Return whether there is a session of this id, readable or not."""
         return is_session_id(session_id) and self.store.signature(session_id) is not None
 
     def list_sessions(
@@ -612,7 +439,7 @@ class QuestionSessions:
         """Return the sessions, oldest first; one that can't be read hides none of the others.
 
         What did not change since the last call is not read again. A session that waits for an
-        answer which nobody can take any more (its asker was killed, or the agent session that it
+        answer that no one can receive (its asker was killed, or the agent session that it
         was asked for has ended or was deleted) is ended as abandoned first.
 
         Args:
@@ -623,26 +450,19 @@ class QuestionSessions:
         Raises:
             AtomicReadError: The base is there and can't be read.
         """
-        names = self.store.names()
         found = []
-        for name, read in self._read_all(names).items():
+        for name, read in self._listing.read_all(self.store.names()).items():
             if isinstance(read, QuestionSession):
                 attended = self._attended(read)
                 if status is None or attended.status is status:
                     found.append(attended)
             elif on_unreadable is not None:
                 on_unreadable(UnreadableQuestion(name, read))
-        there = set(names)
-        with self._mutex:
-            for name in [one for one in self._listed if one not in there]:
-                del self._listed[name]
-            self._ended &= there
-            self._complained &= there
         found.sort(key=lambda one: (one.created_at, one.session_id))
         return found
 
     def _attended(self, session: QuestionSession) -> QuestionSession:
-        """Return a session as it stands, ended if nobody can take its answer any more."""
+        """Return a session as it stands; ended first if no one can receive its answer."""
         if session.status is not SessionStatus.PENDING:
             return session
         reason = end_of(session.asker, processes=self._processes, session_end=self._session_end)
@@ -656,62 +476,15 @@ class QuestionSessions:
             _log.warning("question.not_withdrawn", session_id=session.session_id, error=str(error))
             return session
 
-    def _read_all(self, names: Sequence[str]) -> dict[str, QuestionSession | QuestionError]:
-        """Read sessions. What is torn is read again after a pause, all of it together."""
-        found: dict[str, QuestionSession | QuestionError] = {}
-        left = list(names)
-        for pause in (*READ_PAUSES_S, None):
-            torn = []
-            for name in left:
-                read = self._cached(name)
-                found.pop(name, None)
-                if read is not None:
-                    found[name] = read
-                if isinstance(read, SessionCorrupted) and name not in self._listed:
-                    torn.append(name)
-            if not torn or pause is None:
-                break
-            left = torn
-            self._sleep(pause)
-        for name, read in found.items():
-            if isinstance(read, QuestionError) and name not in self._complained:
-                self._complained.add(name)
-                _log.warning("question.unreadable", session_id=name, error=str(read))
-        return found
-
-    def _cached(self, name: str) -> QuestionSession | QuestionError | None:
-        signature = self.store.signature(name)
-        if signature is None:
-            return None
-        with self._mutex:
-            known = self._listed.get(name)
-        if known is not None and known[0] == signature:
-            return known[1]
-        found: QuestionSession | QuestionError
-        settles_s = _SETTLES_S
-        try:
-            found = self.store.read(name, pauses=())
-        except SessionNotFound:
-            return None
-        except QuestionError as error:
-            found, settles_s = error, _TORN_FOR_S
-        keep = self.store.is_settled(signature, for_s=settles_s)
-        with self._mutex:
-            if keep and not isinstance(found, AtomicReadError):
-                self._listed[name] = (signature, found)
-            else:
-                self._listed.pop(name, None)
-        return found
-
     def pending(
         self, *, on_unreadable: Callable[[UnreadableQuestion], None] | None = None
     ) -> list[QuestionSession]:
         """Return the sessions that wait for an answer, oldest first; see `list_sessions()`.
 
-        Those whose `session_timeout_s` is over are left out, though nobody said so on disk yet.
+        Those whose `session_timeout_s` is over are left out, also before status.json says so.
         """
         waiting = self.list_sessions(SessionStatus.PENDING, on_unreadable=on_unreadable)
-        return [one for one in waiting if not self._is_overdue(one.record)]
+        return [one for one in waiting if not self._endings.is_overdue(one.record)]
 
     def changes(self, *, stop: threading.Event | None = None) -> Iterator[frozenset[str]]:
         """Yield the ids of the sessions that appeared, changed or went, whenever some did.
@@ -732,8 +505,8 @@ class QuestionSessions:
         """Yield changes as `changes()` does, without blocking the event loop; may be cancelled.
 
         Args:
-            at_least_every_s: After how long without a change it yields nothing, for whoever has
-                something else to look at; None for never.
+            at_least_every_s: After how long without a change it yields an empty set, for a caller
+                that has something else to look at; None for never.
         """
         return follow_changes_async(self.store, self._watcher, at_least_every_s=at_least_every_s)
 
@@ -781,15 +554,14 @@ class QuestionSessions:
     def cleanup_expired_sessions(self) -> CleanupResult:
         """Delete the sessions that changed longer ago than `config.retention_s`.
 
-        Whatever their status; with `retention_s` 0 none. First, what waits for an answer that
-        nobody can take any more is ended as abandoned, as `list_sessions()` does; that is a change,
-        from which its retention counts. It goes through the prune engine: each
+        Their status does not matter; with `retention_s` 0 none is deleted. First, what waits for an
+        answer that no one can receive is ended as abandoned, as `list_sessions()` does; that is a
+        change, from which its retention counts. It goes through the prune engine: each
         removal is in the audit log, pinned sessions and those that somebody is changing stay, and
-        one that can't be read is left alone and told in the result and in the log.
+        one that can't be read is left alone, and named in the result and in the log.
 
         Raises:
             prune.PruneError: The base can't be used, or another prune works on it.
-            SessionBusy: Others held the base for too long.
         """
         with suppress(AtomicReadError):  # the clean-up says it
             self.list_sessions(SessionStatus.PENDING)
@@ -803,18 +575,8 @@ class QuestionSessions:
         return cleanup(self.store, self.config, outside)
 
 
-def _check_call(answers: object, session: QuestionSession) -> None:
-    """Raise `CallIdMismatch` where answers say that they belong to another call."""
-    given = answers.call_id if isinstance(answers, SessionAnswers) else None
-    if None not in {given, session.call_id} and given != session.call_id:
-        raise CallIdMismatch(session.session_id, expected=str(session.call_id), actual=given)
-
-
 def _is_call_id(text: str) -> bool:
-    try:
-        return len(text.encode()) > 0 and len(text) <= _CALL_ID_CHARS
-    except UnicodeEncodeError:
-        return False
+    return 0 < len(text) <= _CALL_ID_CHARS and not text_faults("callId", text)
 
 
 def _shared_chars(one: str, other: str) -> int:
@@ -822,16 +584,4 @@ def _shared_chars(one: str, other: str) -> int:
     return next((i for i, (a, b) in enumerate(pairs) if a != b), len(one))
 
 
-def _checked_reason(reason: str | None) -> str | None:
-    if reason is None or not reason.strip():
-        return None
-    try:
-        reason.encode()
-    except UnicodeEncodeError:
-        raise InvalidAnswers(["reason: it holds a lone surrogate, which UTF-8 can't"]) from None
-    if len(reason) > MAX_REASON_CHARS:
-        raise InvalidAnswers([f"reason: it has more than {MAX_REASON_CHARS:,} characters"])
-    return reason
-
-
-__all__ = ["QuestionSessions", "SessionEnded", "UnreadableQuestion"]
+__all__ = ["QuestionSessions"]

@@ -28,9 +28,9 @@ class SessionStatus(StrEnum):
         return _WORDS[self]
 
     @property
-    def told(self) -> str:
+    def phrase(self) -> str:
         """The same, as the end of a sentence that begins with the session."""
-        return _TOLD[self]
+        return _PHRASES[self]
 
 
 _WORDS: Final[Mapping[SessionStatus, str]] = MappingProxyType(
@@ -42,7 +42,7 @@ _WORDS: Final[Mapping[SessionStatus, str]] = MappingProxyType(
         SessionStatus.ABANDONED: "abandoned",
     }
 )
-_TOLD: Final[Mapping[SessionStatus, str]] = MappingProxyType(
+_PHRASES: Final[Mapping[SessionStatus, str]] = MappingProxyType(
     {
         SessionStatus.PENDING: "is waiting for an answer",
         SessionStatus.COMPLETED: "was answered",

@@ -9,9 +9,11 @@ from ..durable import ReadError
 from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
 from . import wire
 from .domain import SessionAnswers, SessionRequest, StatusRecord, ValidationReport
+from .json_fields import WireError
 from .rules import answer_faults, unnumbered_faults
+from .session_files import ANSWERS_FILE, REQUEST_FILE, STATUS_FILE
 from .session_status import SessionStatus
-from .store import ANSWERS_FILE, REQUEST_FILE, STATUS_FILE, QuestionStore
+from .store import QuestionStore
 
 _READERS: Final[dict[str, Any]] = {
     REQUEST_FILE: wire.read_request,
@@ -63,11 +65,11 @@ class _Files:
 
     def _read(self, store: QuestionStore, fd: int, path: Path) -> Any:
         try:
-            data = store.read_file(fd, path)
+            data = store.files.read(fd, path)
             if data is not None:
                 return _READERS[path.name](data)
             self.missing.add(path.name)
-        except wire.WireError as error:
+        except WireError as error:
             self.remarks += error.faults
         except ReadError as error:
             self.remarks.append(str(error))

@@ -1,37 +1,36 @@
-"""Waiting for the end of one session: what a look at it means, apart from how one waits."""
+"""Waiting for the end of one session, in a thread or in a task of an event loop."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from attrs import define
 
-from .domain import QuestionSession, SessionAnswers
-from .errors import (
-    AnswersTimeout,
-    CallIdMismatch,
-    QuestionError,
-    SessionCorrupted,
-    SessionEnded,
-    SessionRejected,
-)
+from ..question import QuestionError
+from .directory_watcher import Watcher
+from .disk_errors import SessionCorrupted
+from .domain import QuestionSession
+from .errors import AnswersTimeout, CallIdMismatch, SessionEnded, SessionRejected
 from .session_status import SessionStatus
 from .store import QuestionStore, Signature
 
 POLL_S: Final = 0.2
-"""How often a wait looks for itself, whatever the file system tells, in seconds."""
+"""How often a wait looks for itself, whatever the file system reports, in seconds."""
 
 _REASON_CHARS: Final = 2_000
 
+InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Runs a call in a thread of its own."""
+
 OnTimeout = Literal["leave", "end"]
-"""What becomes of a session that nobody answered in the time that was waited."""
+"""What happens to a session that was not answered in the time that was waited."""
 
 
-def outcome(session: QuestionSession, expected_call_id: str | None) -> SessionAnswers | None:
-    """Return the answers if the session is completed, None if it still waits.
+def outcome(session: QuestionSession, expected_call_id: str | None) -> QuestionSession | None:
+    """Return the session if it is completed, None if it still waits.
 
     Answers without a call id are taken, those of another call are not: the wait goes on.
 
@@ -53,10 +52,12 @@ def outcome(session: QuestionSession, expected_call_id: str | None) -> SessionAn
     if status is SessionStatus.REJECTED:
         raise SessionRejected(session_id, status=status, reason=session.rejection_reason)
     if session.answers is None:
-        raise SessionEnded(session_id, status=status, operation="wait for")
+        raise SessionEnded(
+            session_id, status=status, operation="wait for", reason=session.record.end_reason
+        )
     if ours is not None and session.answers.call_id not in ours:
-        return None  # another call's answers: nobody has answered this one
-    return session.answers
+        return None  # another call's answers: this one has none yet
+    return session
 
 
 class Bell(Protocol):
@@ -87,6 +88,47 @@ class ThreadBell:
     def wait(self, timeout_s: float) -> bool:
         """See `Bell`."""
         return self._event.wait(timeout_s)
+
+
+class LoopBell:
+    """Wakes a task of an asyncio event loop from another thread.
+
+    Other event loops are not woken; the task looks at its own interval.
+    """
+
+    def __init__(self) -> None:
+        """Belong to the event loop that runs."""
+        import asyncio
+
+        import anyio
+
+        self._event = anyio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        with suppress(RuntimeError):
+            self._loop = asyncio.get_running_loop()
+
+    def ring(self) -> None:
+        """Wake the task; from any thread."""
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop is closed, and its task has ended
+                self._loop.call_soon_threadsafe(self._set)
+
+    def _set(self) -> None:
+        self._event.set()
+
+    def clear(self) -> None:
+        """Forget what was rung."""
+        import anyio
+
+        self._event = anyio.Event()
+
+    async def wait(self, timeout_s: float) -> bool:
+        """Wait until it rings, or for `timeout_s` seconds; return whether it rang."""
+        import anyio
+
+        with anyio.move_on_after(timeout_s):
+            await self._event.wait()
+        return self._event.is_set()
 
 
 @define
@@ -137,11 +179,7 @@ class Deadline:
 
 
 class Wait:
-    """One wait for one session: looks, and ends. How one waits between two looks is the caller's.
-
-    Attributes:
-        deadline: When it ends.
-    """
+    """One wait for one session, in a thread or in a task."""
 
     def __init__(
         self,
@@ -152,38 +190,64 @@ class Wait:
         on_timeout: OnTimeout,
         store: QuestionStore,
         monotonic: Callable[[], float],
-        time_out: Callable[[str], object],
-        abandon: Callable[[str, str], object],
+        end: Callable[[str, str, str | None], object],
     ) -> None:
         """Begin a wait.
 
         Args:
             session_id: The session.
             expected_call_id: The call that its answers must belong to, or None for any.
-            deadline: When it ends.
-            on_timeout: What becomes of a session that nobody answered.
-            store: Reads it.
+            deadline: When the wait ends.
+            on_timeout: What happens to a session that was not answered.
+            store: Reads the session.
             monotonic: The clock that the deadline is read from.
-            time_out: Ends the session as timed out.
-            abandon: Ends the session as abandoned, with the reason.
+            end: Ends the session; see `SessionEndings.end`.
         """
         self._session_id = session_id
         self._expected = expected_call_id
+        self._deadline = deadline
         self._on_timeout = on_timeout
         self._store = store
         self._monotonic = monotonic
-        self._time_out = time_out
-        self._abandon = abandon
+        self._end_session = end
         self._seen: Signature | None = None
-        self.deadline = deadline
+
+    def run(self, watcher: Watcher, bell: Bell) -> QuestionSession:
+        """Block until the session is completed; return it with its answers."""
+        with watcher.watching(self._store.path(self._session_id), bell.ring):
+            while True:
+                bell.clear()
+                found = self.look()
+                if found is not None:
+                    return found
+                pause = self._deadline.pause(self._monotonic())
+                if self._deadline.is_over(self._monotonic()):
+                    return self.end()
+                bell.wait(pause)
+
+    async def run_async(self, watcher: Watcher, in_thread: InThread) -> QuestionSession:
+        """Wait as `run` does, without blocking the event loop."""
+        bell = LoopBell()
+        with watcher.watching(self._store.path(self._session_id), bell.ring):
+            while True:
+                bell.clear()
+                if self.has_changed():
+                    found: QuestionSession | None = await in_thread(self.look)
+                    if found is not None:
+                        return found
+                pause = self._deadline.pause(self._monotonic())
+                if self._deadline.is_over(self._monotonic()):
+                    ended: QuestionSession = await in_thread(self.end)
+                    return ended
+                await bell.wait(pause)
 
     def has_changed(self) -> bool:
-        """Whether a look could tell something new."""
+        """Return whether the session may have changed since the last look."""
         signature = self._store.signature(self._session_id)
         return signature is None or signature != self._seen
 
-    def look(self) -> SessionAnswers | None:
-        """Return the answers, None while the session waits, or raise how it ended."""
+    def look(self) -> QuestionSession | None:
+        """Return the session with its answers, None while it waits; or raise how it ended."""
         signature = self._store.signature(self._session_id)
         if signature is not None and signature == self._seen:
             return None
@@ -198,12 +262,13 @@ class Wait:
         return found
 
     def _give_up(self, error: SessionCorrupted) -> SessionCorrupted | None:
-        """End a session whose files can't be used; return the error that tells so.
+        """End a session whose files can't be used; return the error that says so.
 
         None means that it has ended otherwise, perhaps with answers, and can be read now.
         """
         try:
-            self._abandon(self._session_id, "; ".join(error.faults)[:_REASON_CHARS])
+            reason = "; ".join(error.faults)[:_REASON_CHARS]
+            self._end_session(self._session_id, "abandon", reason)
         except SessionEnded:
             return None
         except QuestionError:
@@ -212,7 +277,7 @@ class Wait:
             self._session_id, path=error.path, faults=error.faults, abandoned=True
         )
 
-    def end(self) -> SessionAnswers:
+    def end(self) -> QuestionSession:
         """End the wait whose time is over; an answer that came in the last moment still counts.
 
         Raises:
@@ -222,59 +287,18 @@ class Wait:
         found = self._look_anew()
         if found is not None:
             return found
-        ended = self._on_timeout == "end" or self.deadline.session_is_over(self._monotonic())
+        ended = self._on_timeout == "end" or self._deadline.session_is_over(self._monotonic())
         if ended:
             try:
-                self._time_out(self._session_id)
+                self._end_session(self._session_id, "time out", None)
             except SessionEnded:  # somebody was faster, perhaps with an answer
                 found = self._look_anew()
                 if found is not None:
                     return found
         raise AnswersTimeout(
-            self._session_id, timeout_s=self.deadline.waited(self._monotonic()), ended=ended
+            self._session_id, timeout_s=self._deadline.waited(self._monotonic()), ended=ended
         )
 
-    def _look_anew(self) -> SessionAnswers | None:
+    def _look_anew(self) -> QuestionSession | None:
         self._seen = None
         return self.look()
-
-
-class LoopBell:
-    """Wakes a task of an asyncio event loop from another thread.
-
-    On other event loops nobody is woken; the task looks at its own interval.
-    """
-
-    def __init__(self) -> None:
-        """Belong to the event loop that runs."""
-        import asyncio
-
-        import anyio
-
-        self._event = anyio.Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        with suppress(RuntimeError):
-            self._loop = asyncio.get_running_loop()
-
-    def ring(self) -> None:
-        """Wake the task; from any thread."""
-        if self._loop is not None:
-            with suppress(RuntimeError):  # the loop is closed, and its task gone
-                self._loop.call_soon_threadsafe(self._set)
-
-    def _set(self) -> None:
-        self._event.set()
-
-    def clear(self) -> None:
-        """Forget what was rung."""
-        import anyio
-
-        self._event = anyio.Event()
-
-    async def wait(self, timeout_s: float) -> bool:
-        """Wait until it rings, or for `timeout_s` seconds; tell whether it rang."""
-        import anyio
-
-        with anyio.move_on_after(timeout_s):
-            await self._event.wait()
-        return self._event.is_set()

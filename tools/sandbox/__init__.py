@@ -12,55 +12,49 @@ Importing this package loads no WebAssembly engine; the first execution does.
 from __future__ import annotations
 
 from ..prune import PruneResult, RetentionPolicy
-from .cancellation import CancelToken
 from .errors import (
+    CorruptedMetadata,
     InputFileError,
     InvalidExecution,
     InvalidPolicy,
+    InvalidSessionId,
+    PathEscapesWorkspace,
+    ReservedSessionPath,
     SandboxClosed,
     SandboxError,
     SandboxUnavailable,
+    SessionWorkspaceMissing,
     WorkspaceBusy,
     WorkspaceError,
 )
-from .factory import RuntimeType, UnsupportedRuntime, create_sandbox
-from .interpreter_pool import PoolStats, close_pool, configure_pool, pool_stats, warm_pool
+from .interpreter_pool import PoolStats
 from .policy import ExecutionPolicy, ReadOnlyMount
 from .process_exit import end_process
+from .process_pool import close_pool, configure_pool, pool_stats, warm_pool
 from .prune_target import (
     SandboxTarget,
     archive_sessions,
     prune_sessions,
     restore_session,
 )
+from .request import CancelToken
 from .result import LostWrite, SandboxResult, ToolCallRecord, Trap
 from .runtime import RuntimeInfo, prepare, runtime_info
-from .sandbox import BaseSandbox, Sandbox
+from .sandbox import BaseSandbox, Sandbox, create_sandbox
 from .sandbox_logging import SandboxLogger
+from .sandbox_options import RuntimeType, UnsupportedRuntime
+from .session_deletion import delete_session_workspace
 from .session_files import (
-    InvalidSessionId,
-    PathEscapesWorkspace,
-    ReservedSessionPath,
-    SessionWorkspaceMissing,
     delete_session_path,
     list_session_files,
     read_session_file,
     read_session_text,
     write_session_file,
 )
-from .session_metadata import (
-    CorruptedMetadata,
-    RepairResult,
-    SessionMetadata,
-    read_session_metadata,
-    repair_session_metadata,
-)
-from .sessions import (
-    SessionSandbox,
-    create_session_sandbox,
-    delete_session_workspace,
-    get_session_sandbox,
-)
+from .session_metadata import SessionMetadata
+from .session_metadata_file import read_session_metadata
+from .session_repair import RepairResult, repair_session_metadata
+from .sessions import SessionSandbox, create_session_sandbox, get_session_sandbox
 from .workspace import open_workspace_file
 from .workspace_usage import forget_usage
 

@@ -1,7 +1,7 @@
 """Closing files that have no name left, without waiting for it.
 
 Closing the last descriptor of a replaced file frees its blocks. On a file system with a journal
-that waits for what others write, for up to some milliseconds, and nobody needs to know its end.
+that waits for what others write, for up to some milliseconds, and nothing depends on its end.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _closer = Closer()
 
 
 def close_later(fd: int) -> None:
-    """Close a descriptor of a file that nobody will look for, on a thread of this process."""
+    """Close a descriptor of a file that has no name left, on a thread of this process."""
     _closer.close(fd)
 
 

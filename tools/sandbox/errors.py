@@ -1,15 +1,17 @@
 """The errors of the sandbox.
 
 Every one is the caller's or the machine's doing. What guest code does is never an error here: it
-is told in a `SandboxResult`.
+is in a `SandboxResult`.
 """
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..errors import AgentForgeError, ErrorKind
+from ..errors import AgentForgeError, ErrorKind, shown
+from ..identifiers import InvalidIdentifier
 
 
 class SandboxError(AgentForgeError):
@@ -138,4 +140,114 @@ class SandboxClosed(SandboxError, RuntimeError):
         super().__init__(
             f"the sandbox over {str(path)!r} is closed. No code ran and its files are kept; create "
             "another sandbox over the same workspace"
+        )
+
+
+class InvalidSessionId(SandboxError, InvalidIdentifier):
+    """A session id cannot name a workspace; the file system was not touched.
+
+    Attributes:
+        given: What was given.
+    """
+
+    kind = ErrorKind.USAGE
+
+    def __init__(self, session_id: object) -> None:
+        self.given = session_id
+        super().__init__(
+            f"the session id {shown(session_id)} was refused: it must have 1 to 128 letters, "
+            "digits, '-' and '_', the first of them a letter or digit. Nothing was touched; "
+            "use an id that create_session_sandbox returned"
+        )
+
+
+class PathEscapesWorkspace(SandboxError, ValueError):
+    """A path names something outside a session's workspace, or might; nothing was done.
+
+    Attributes:
+        relative_path: The path as it was given.
+        reason: What is wrong with it.
+    """
+
+    kind = ErrorKind.USAGE
+
+    def __init__(self, relative_path: object, reason: str) -> None:
+        self.relative_path = relative_path
+        self.reason = reason
+        super().__init__(
+            f"the path {shown(relative_path)} escapes the session's workspace: {reason}. "
+            "Nothing was read or changed; name a path below the workspace that leads over no link"
+        )
+
+
+class ReservedSessionPath(SandboxError, ValueError):
+    """A path names the session's metadata, which is not one of its files; nothing was done.
+
+    Attributes:
+        relative_path: The path as it was given.
+    """
+
+    kind = ErrorKind.USAGE
+
+    def __init__(self, relative_path: object) -> None:
+        self.relative_path = relative_path
+        super().__init__(
+            f"the path {shown(relative_path)} is reserved: it names the session's metadata. "
+            "Nothing was read or changed; use read_session_metadata or repair_session_metadata"
+        )
+
+
+class SessionWorkspaceMissing(SandboxError, FileNotFoundError):
+    """A session has no workspace under the workspace root.
+
+    Attributes:
+        session_id: The session.
+    """
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        FileNotFoundError.__init__(
+            self, errno.ENOENT, "no session has a workspace by this id", session_id
+        )
+
+
+class CorruptedMetadata(SandboxError, ValueError):
+    """A session's metadata is there and makes no sense; it was left as it is.
+
+    Attributes:
+        session_id: The session.
+        reason: What is wrong with it.
+        newer: Whether a later version of the file seems to be all that is wrong.
+    """
+
+    def __init__(self, session_id: str, reason: str, *, newer: bool = False) -> None:
+        self.session_id = session_id
+        self.reason = reason
+        self.newer = newer
+        remedy = (
+            "use the release that wrote it" if newer else "repair_session_metadata makes it anew"
+        )
+        super().__init__(
+            f"the metadata of session {session_id} cannot be used: {reason}. "
+            f"It was left as it is; {remedy}"
+        )
+
+
+class UnreadableMetadata(CorruptedMetadata):
+    """The system would not read a session's metadata; what is in it is unknown.
+
+    Attributes:
+        errno: What the system answered.
+    """
+
+    retryable = True
+
+    def __init__(self, session_id: str, cause: OSError) -> None:
+        super().__init__(session_id, f"its file cannot be read ({cause.strerror or cause})")
+        self.errno = cause.errno
+
+    def __str__(self) -> str:
+        return (
+            f"the metadata of session {self.session_id} cannot be used: {self.reason}. "
+            "It was left as it is; let this user read it, or look after the disk"
         )

@@ -18,11 +18,11 @@ _REMEDY: Final = (
 )
 Identity = tuple[int, int]
 
-_MAX_JUDGED: Final = 4096
-_judged: set[tuple[object, ...]] = set()
+_MAX_ALLOWED: Final = 4096
+_allowed: set[tuple[object, ...]] = set()
 
 
-def refuse_trusted(path: Path, cache: Path | None, *, writable: bool = True) -> None:
+def refuse_forbidden(path: Path, cache: Path | None, *, writable: bool = True) -> None:
     """Refuse a directory whose content the host or the runner trusts.
 
     A directory the guest writes may not be, hold or lie in the runner's code, the interpreter's
@@ -41,16 +41,16 @@ def refuse_trusted(path: Path, cache: Path | None, *, writable: bool = True) -> 
     if not chain:
         return
     question = (*chain, cache, tempfile.gettempdir(), writable)
-    if question in _judged:
+    if question in _allowed:
         return
     temporary = _chain(Path(tempfile.gettempdir()).resolve())
     if chain[0] in temporary:
         raise WorkspaceError(path, "it holds the temporary directory", _REMEDY)
     if writable:
         _refuse_code(path, chain, cache)
-    if len(_judged) >= _MAX_JUDGED:
-        _judged.clear()
-    _judged.add(question)
+    if len(_allowed) >= _MAX_ALLOWED:
+        _allowed.clear()
+    _allowed.add(question)
 
 
 def _refuse_code(path: Path, chain: list[Identity], cache: Path | None) -> None:

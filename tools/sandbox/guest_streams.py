@@ -1,6 +1,6 @@
 """A guest's output while it runs.
 
-The runner collects output and has no way to tell of it early, so the guest's own `sys.stdout`,
+The runner collects output and has no way to hand it on early, so the guest's own `sys.stdout`,
 `sys.stderr` and `os.write` write everything a second time, into a mount served here.
 """
 
@@ -29,7 +29,7 @@ class StreamProvider:
     Callbacks run on the thread that called the sandbox. One that raises is not called again.
 
     Args:
-        callbacks: Who is told of a stream, by its name.
+        callbacks: Called with the text of a stream, by its name.
         limit_bytes: How much of each stream is handed on.
     """
 

@@ -195,7 +195,7 @@ class TemporaryFiles:
 
 
 class RootDirectory:
-    """Serves the guest's `/`: the names of what is mounted below, which nobody can add to.
+    """Serves the guest's `/`: the names of what is mounted below, to which nothing can be added.
 
     Args:
         mounted: The guest's paths of all that is mounted.

@@ -49,7 +49,7 @@ def check_tools(tools: Sequence[Any], gate: Any) -> tuple[Any, ...]:
 
 
 class CallRecorder:
-    """Notes the arguments and the duration of each call; what came of it is the runner's to tell.
+    """Notes the arguments and the duration of each call; its outcome is the runner's to say.
 
     One guest calls one function at a time, so the call the gate saw last is the one that runs.
     """

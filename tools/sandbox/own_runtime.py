@@ -33,7 +33,7 @@ from .library import leave_changed_library
 from .policy import DEFAULT_ENVIRONMENT, ExecutionPolicy
 from .quota import Quota, Room
 from .releases import installed_version
-from .workspace_changes import ChangeLedger
+from .workspace import ChangeLedger
 
 _HOME: Final = f"{TEMPORARY}/{HOME_NAME}"
 ENVIRONMENT: Final = {

@@ -41,7 +41,7 @@ def let_engine_rest(
 
     Args:
         limit_s: The longest wait, in seconds.
-        threads: Where the system tells of them (proc_pid_task(5)); elsewhere nothing is waited for.
+        threads: Where the system lists them (proc_pid_task(5)); elsewhere nothing is waited for.
         monotonic: Gives the time in seconds.
         sleep: Waits that many seconds, and lets other threads have the interpreter meanwhile.
 
@@ -88,15 +88,15 @@ def end_process(code: int) -> NoReturn:
 
     As at the end of a script all threads but daemons are waited for, `atexit`'s functions are
     called and the standard streams are written out. The interpreter is not finalized: what waits
-    for its objects' destructors, as a file that nobody closed, is lost.
+    for its objects' destructors, as a file that was not closed, is lost.
 
     Args:
         code: The exit code, 0 to 255.
     """
-    atexit.unregister(_at_exit)  # nothing is finalized, so nobody need wait
+    atexit.unregister(_at_exit)  # nothing is finalized, so there is nothing to wait for
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError, AttributeError):  # gone, closed, none
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # broken, closed, none
             stream.flush()
     os._exit(code)

@@ -39,9 +39,11 @@ from ..prune import (
     prune,
     restore_archive,
 )
+from ..prune.ports import Record
+from .errors import CorruptedMetadata, UnreadableMetadata
 from .sandbox_logging import EventLogger, SandboxLogger
-from .session_files import ABANDONED_AFTER, DEFAULT_ROOT, INCOMING_PREFIX
-from .session_metadata import CorruptedMetadata, UnreadableMetadata, read_times
+from .session_directory import ABANDONED_AFTER, DEFAULT_ROOT, INCOMING_PREFIX
+from .session_metadata_file import METADATA_NAME, read_times
 
 KIND: Final = "sandbox"
 
@@ -65,7 +67,7 @@ class SandboxTarget:
     guards: Sequence[str] = ()
 
     def owns(self, name: str) -> bool:
-        """Tell whether a name is a session id as `create_session_sandbox` writes it."""
+        """Return whether a name is a session id as `create_session_sandbox` writes it."""
         return is_uuid(name)
 
     def stray_age(self, name: str) -> timedelta | None:
@@ -84,60 +86,72 @@ class SandboxTarget:
             return Undatable(SkipReason.CORRUPTED_METADATA, error.reason)
         if times is None:
             return Undatable(SkipReason.NO_METADATA, "it has no metadata")
-        created, updated = times
+        created, updated, status = times
         if updated < created:
             detail = "its metadata has it used before it was created"
             return Undatable(SkipReason.CORRUPTED_METADATA, detail)
-        return Dated(at=updated, version=updated)
+        record = None if status is None else Record(METADATA_NAME, status)
+        return Dated(at=updated, version=updated, record=record)
 
 
 class PruneEvents:
-    """Tells the events of a prune to a sandbox logger. A `prune.PruneObserver`."""
+    """Logs the events of a prune to a sandbox logger. A `prune.PruneObserver`."""
 
     def __init__(self, log: SandboxLogger) -> None:
-        """Tell them to `log`."""
+        """Log them to `log`."""
         self.log: Final = log
         self._log = log.settled()
-        self._is_told = self._log.is_told_info  # ten thousand events that nobody hears take time
+        self._logs_info = self._log.logs_info  # ten thousand events that are not logged take time
 
     def started(self, target: PruneTarget, policy: RetentionPolicy, *, dry_run: bool) -> None:
         """A prune began."""
-        self._log.prune_started(
-            older_than_hours=policy.max_age_hours,
+        self._log.info(
+            "session.prune.started",
+            threshold=policy.max_age_hours,
             workspace_root=os.fspath(target.root),
             dry_run=dry_run,
         )
 
     def skipped(self, skipped: Skipped) -> None:
         """A session is left alone."""
-        self._log.prune_skipped(
-            skipped.session_id, reason=str(skipped.reason), detail=skipped.detail
+        self._log.warning(
+            "session.prune.skipped",
+            session_id=skipped.session_id,
+            reason=str(skipped.reason),
+            detail=skipped.detail,
         )
 
     def candidate(self, decision: Decision, *, age_hours: float) -> None:
-        """A session is to go."""
-        if not self._is_told:
+        """A session is to be deleted."""
+        if not self._logs_info:
             return
         candidate = decision.candidate
-        self._log.prune_candidate(
-            candidate.session_id,
+        self._log.info(
+            "session.prune.candidate",
+            session_id=candidate.session_id,
             age_hours=round(age_hours, 3),
             size_bytes=candidate.size_bytes,
             reasons=[str(reason) for reason in decision.reasons],
         )
 
     def deleted(self, session_id: str, *, size_bytes: int, trashed: bool) -> None:
-        """A session is gone."""
-        if self._is_told:
-            self._log.prune_deleted(session_id, size_bytes=size_bytes, trashed=trashed)
+        """A session was deleted."""
+        if self._logs_info:
+            self._log.info(
+                "session.prune.deleted",
+                session_id=session_id,
+                size_bytes=size_bytes,
+                trashed=trashed,
+            )
 
     def failed(self, session_id: str, *, error: str) -> None:
-        """A session is not, or not all, gone."""
-        self._log.prune_failed(session_id, error=error)
+        """A session was not, or not wholly, deleted."""
+        self._log.warning("session.prune.failed", session_id=session_id, error=error)
 
     def completed(self, result: PruneResult) -> None:
         """A prune ended."""
-        self._log.prune_completed(
+        self._log.info(
+            "session.prune.completed",
             deleted_count=len(result.deleted_sessions),
             skipped_count=len(result.skipped_sessions),
             error_count=len(result.errors),
@@ -153,11 +167,11 @@ class PruneEvents:
 def prune_events(
     kind: str | None = None, logger: SandboxLogger | EventLogger | None = None
 ) -> PruneEvents:
-    """Make an observer that tells `session.prune.started` and the other events of a prune.
+    """Make an observer that logs `session.prune.started` and the other events of a prune.
 
     Args:
         kind: What kind of sessions it is about, for every event; left out if None.
-        logger: Told them; the library's own if None.
+        logger: Takes them; the library's own if None.
     """
     log = SandboxLogger.of(logger)
     return PruneEvents(log if kind is None else log.bind(kind=kind))
@@ -186,8 +200,8 @@ def prune_sessions(
         older_than_hours: Sessions whose last success is longer ago than this go; hours, 0 or more.
             With 0, all that are dated. Refused beside `policy`, which has an age of its own.
         workspace_root: The directory the sessions' workspaces are in; `workspace` if None.
-        dry_run: Only tell what would be done.
-        logger: Told `session.prune.started`, `.candidate`, `.skipped`, `.deleted`, `.failed` and
+        dry_run: Only return what would be done.
+        logger: Takes `session.prune.started`, `.candidate`, `.skipped`, `.deleted`, `.failed` and
             `.completed`; structlog's own if None.
         policy: Other rules than age, or several.
         max_deletions: Delete at most this many, the oldest; of it and the policy's, the smaller.
@@ -256,8 +270,8 @@ def archive_sessions(
         older_than_hours: Sessions whose last success is longer ago than this go; hours.
         archive_path: The directory the archives are written to; made if missing.
         workspace_root: The directory the sessions' workspaces are in; `workspace` if None.
-        dry_run: Only tell what would be done.
-        logger: Told the events of a prune.
+        dry_run: Only return what would be done.
+        logger: Takes the events of a prune.
         level: The compression level of zstd, 1 to 19.
         clock: Gives the time in the archives' names; the system's if None.
         outside: Time, chance and the file system; the real ones if None.

@@ -8,7 +8,7 @@ from typing import Final
 
 from attrs import frozen
 
-from .workspace_usage import Usage, UsageBook
+from .workspace_usage import Usage, UsageCounter
 
 
 @frozen(kw_only=True)
@@ -36,17 +36,17 @@ class Room:
     are written back: so that a write is refused when it is made, not when the file is closed.
     """
 
-    def __init__(self, root: int, quota: Quota, book: UsageBook | None) -> None:
+    def __init__(self, root: int, quota: Quota, usage: UsageCounter | None) -> None:
         """Count nothing yet.
 
         Args:
             root: A descriptor of the workspace.
             quota: The limits.
-            book: The usage known of the workspace; None for a directory that is only read.
+            usage: The usage known of the workspace; None for a directory that is only read.
         """
         self.quota: Final = quota
         self._root = root
-        self._book = book
+        self._usage = usage
         self._recounted = False
         self._exceeded: set[str] = set()
         self._promised = 0
@@ -78,19 +78,19 @@ class Room:
         Raises:
             OSError: There is no room for it (ENOSPC).
         """
-        if self._book is None or (more_bytes <= 0 and more_entries <= 0):
+        if self._usage is None or (more_bytes <= 0 and more_entries <= 0):
             return
         most = self.quota.temporary_bytes
         held = self._temporary.bytes + self._promised_temporary
         if temporary and most is not None and 0 < more_bytes > most - held:
             raise self._over("temporary_bytes", errno.ENOSPC)
         limit = Usage(bytes=self.quota.workspace_bytes, entries=self.quota.workspace_files)
-        wrong = self._short_of(self._book, limit, more_bytes, more_entries)
+        wrong = self._short_of(self._usage, limit, more_bytes, more_entries)
         if wrong is not None and not self._recounted:
-            # Others may have made room: count once more before the guest is told otherwise.
+            # Others may have made room: count once more before the guest is refused.
             self._recounted = True
-            self._book.forget()
-            wrong = self._short_of(self._book, limit, more_bytes, more_entries)
+            self._usage.forget()
+            wrong = self._short_of(self._usage, limit, more_bytes, more_entries)
         if wrong is not None:
             raise self._over(wrong, errno.ENOSPC)
 
@@ -101,8 +101,8 @@ class Room:
                 bytes=self._temporary.bytes + more_bytes,
                 entries=self._temporary.entries + more_entries,
             )
-        elif self._book is not None:
-            self._book.add(more_bytes, more_entries)
+        elif self._usage is not None:
+            self._usage.add(more_bytes, more_entries)
 
     def promise(self, more_bytes: int, *, temporary: bool = False) -> None:
         """Keep room for what an open file will need (or, below zero, give it back)."""
@@ -111,14 +111,14 @@ class Room:
             self._promised_temporary = max(0, self._promised_temporary + more_bytes)
 
     def _short_of(
-        self, book: UsageBook, limit: Usage, more_bytes: int, more_entries: int
+        self, usage: UsageCounter, limit: Usage, more_bytes: int, more_entries: int
     ) -> str | None:
         beside = self._temporary
         if more_bytes > 0:
             more_bytes += self._promised + beside.bytes
         if more_entries > 0:
             more_entries += max(0, beside.entries)  # a home that was removed was never counted
-        return book.known(self._root, limit).refuses(more_bytes, more_entries, limit)
+        return usage.known(self._root, limit).refuses(more_bytes, more_entries, limit)
 
     def _over(self, quota: str, number: int) -> OSError:
         self._exceeded.add(quota)

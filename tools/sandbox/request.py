@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import keyword
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypedDict
 
 from attrs import frozen
 
 from ..errors import shown
-from .cancellation import CancelToken
 from .errors import InvalidExecution
 from .guest_code import Script
 from .guest_paths import MAX_DEPTH, MAX_GUEST_PATH_BYTES, is_hidden
@@ -26,6 +27,47 @@ MAX_CODE_BYTES: Final = 256 << 20
 """The longest code, and the longest injected variables, in bytes."""
 
 _MAX_NAME_BYTES: Final = 255
+
+
+class CancelToken:
+    """Stops every execution it was given to, from any thread; once set it stays set.
+
+    A guest that computes or sleeps stops within a tenth of a second and its result says
+    `trapped == "cancelled"`. One token may stop several executions.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._cancelled = False
+        self._watching: list[threading.Event] = []
+
+    def cancel(self) -> None:
+        """Stop what runs under this token, and what is started under it later."""
+        with self._lock:
+            self._cancelled = True
+            for event in self._watching:
+                event.set()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether `cancel` was called."""
+        return self._cancelled
+
+    @contextlib.contextmanager
+    def watching(self, event: threading.Event) -> Iterator[None]:
+        """Have an event set if this token is, or until the block ends becomes, cancelled."""
+        with self._lock:
+            self._watching.append(event)
+            if self._cancelled:
+                event.set()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._watching.remove(event)
+
+    def __repr__(self) -> str:
+        return f"CancelToken(cancelled={self.cancelled})"
 
 
 class ExecutionOptions(TypedDict, total=False):
@@ -53,7 +95,7 @@ class Request:
         files: What to put into the workspace before it runs.
         deadline_s: Wall-clock seconds it may run.
         fuel: WebAssembly instructions it may execute.
-        callbacks: Who is told of its output as it comes, by stream.
+        callbacks: Called with its output as it comes, by stream.
     """
 
     script: Script
@@ -68,8 +110,8 @@ class Request:
 def checked_request(
     policy: ExecutionPolicy,
     *,
-    code: Any,
     stateful: bool,
+    code: Any,
     stdin: Any = None,
     files: Any = None,
     inject: Any = None,
@@ -80,36 +122,27 @@ def checked_request(
     on_stderr: Any = None,
     cancel: Any = None,
 ) -> Request:
-    """The arguments of one execution as a request; those beside the code are `ExecutionOptions`.
-
-    Args:
-        policy: The limits where an argument names none.
-        code: Python source.
-        stateful: Whether the sandbox keeps its interpreter.
-        stdin: As for `Sandbox.execute`, like all that follow.
-        files: As there.
-        inject: As there.
-        timeout: As there.
-        fuel: As there.
-        argv: As there.
-        on_stdout: As there.
-        on_stderr: As there.
-        cancel: As there.
+    """The code and the options of one execution as a request, under the limits of a policy.
 
     Raises:
         InvalidExecution: Some are refused; `.faults` names each one that is.
     """
-    faults = [*_code_faults(code)]
-    faults += _stdin_faults(stdin, stateful)
-    faults += [] if files is None else _files_faults(files)
-    variables, inject_faults = (None, []) if inject is None else _injected(inject)
-    faults += inject_faults
-    limits = [
-        None if timeout is None else seconds_fault("timeout", timeout),
-        None if fuel is None else integer_fault("fuel", fuel, 1, MAX_FUEL, "units of fuel"),
-    ]
-    faults += [fault for fault in limits if fault is not None]
-    faults += _argv_faults(argv)
+    faults = _code_faults(code)
+    if stdin is not None:
+        faults += _stdin_faults(stdin, stateful)
+    if files is not None:
+        faults += _files_faults(files)
+    variables = None
+    if inject is not None:
+        variables, inject_faults = _injected(inject)
+        faults += inject_faults
+    if timeout is not None and (fault := seconds_fault("timeout", timeout)) is not None:
+        faults.append(fault)
+    if fuel is not None:
+        fault = integer_fault("fuel", fuel, 1, MAX_FUEL, "units of fuel")
+        faults += [] if fault is None else [fault]
+    if argv != ():
+        faults += _argv_faults(argv)
     callbacks = {}
     for name, callback in (("stdout", on_stdout), ("stderr", on_stderr)):
         if callback is None:
@@ -121,33 +154,23 @@ def checked_request(
         faults.append(f"cancel must be a CancelToken or None, not {type(cancel).__name__}")
     if faults:
         raise InvalidExecution(faults)
-    given = stdin.encode("utf-8") if isinstance(stdin, str) else bytes(stdin or b"")
     return Request(
-        script=Script(
-            source=code,
-            argv=tuple(argv),
-            inject=variables,
-            streams=tuple(callbacks),
-        ),
+        script=Script(source=code, argv=tuple(argv), inject=variables, streams=tuple(callbacks)),
         code_bytes=len(code.encode("utf-8")),
-        stdin=given,
-        files={
-            path: data.encode("utf-8") if isinstance(data, str) else bytes(data)
-            for path, data in (files or {}).items()
-        },
+        stdin=_as_bytes(stdin or b""),
+        files={path: _as_bytes(data) for path, data in files.items()} if files else {},
         deadline_s=policy.deadline_s if timeout is None else float(timeout),
         fuel=policy.fuel_budget if fuel is None else fuel,
         callbacks=callbacks,
     )
 
 
-def relative_path_fault(where: str, path: Any) -> str | None:
-    """Why a text is no workspace-relative path of a file, or None when it is one.
+def _as_bytes(data: Any) -> bytes:
+    return data.encode("utf-8") if isinstance(data, str) else bytes(data)
 
-    Args:
-        where: How a message names it.
-        path: The text.
-    """
+
+def relative_path_fault(where: str, path: Any) -> str | None:
+    """Why a text is no workspace-relative path of a file, or None; `where` names it."""
     fault = text_fault(where, path)
     if fault is not None:
         return fault
@@ -166,12 +189,11 @@ def relative_path_fault(where: str, path: Any) -> str | None:
     return None
 
 
-def _code_faults(code: Any) -> Iterator[str]:
+def _code_faults(code: Any) -> list[str]:
     fault = text_fault("code", code)
-    if fault is not None:
-        yield fault
-    elif len(code) > MAX_CODE_BYTES:
-        yield f"code is longer than {MAX_CODE_BYTES} characters"
+    if fault is None and len(code) > MAX_CODE_BYTES:
+        fault = f"code is longer than {MAX_CODE_BYTES} characters"
+    return [] if fault is None else [fault]
 
 
 def _stdin_faults(stdin: Any, stateful: bool) -> Iterator[str]:
@@ -179,7 +201,7 @@ def _stdin_faults(stdin: Any, stateful: bool) -> Iterator[str]:
         fault = None if "\0" in stdin else text_fault("stdin", stdin)
         if fault is not None:
             yield fault
-    elif stdin is not None and not isinstance(stdin, (bytes, bytearray, memoryview)):
+    elif not isinstance(stdin, (bytes, bytearray, memoryview)):
         yield f"stdin must be bytes, str or None, not {type(stdin).__name__}"
         return
     if stdin and stateful:

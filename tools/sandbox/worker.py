@@ -1,6 +1,6 @@
 """A worker process: runs executions for a host process, one after another, over one socket.
 
-Started by `sandbox.apart`. It inherits no descriptor but its socket and no variable of the
+Started by `worker_process`. It inherits no descriptor but its socket and no variable of the
 environment but those that say where the compiled interpreter is, and limits itself before anything
 runs. It ends when the socket does.
 """
@@ -27,8 +27,8 @@ from attrs import evolve
 
 from ..event_log import configure_when_heard, get_logger
 from .errors import InputFileError, SandboxError, SandboxUnavailable, WorkspaceError
-from .in_process_executor import ExecutionsHere
-from .policy import ExecutionPolicy
+from .executor import Execution, ExecutorSettings
+from .in_process_executor import InProcessExecutor
 from .request import Request
 from .runtime import ensure_ready
 from .worker_protocol import FrameReader, encode_result, frame
@@ -53,7 +53,7 @@ class Worker:
         self._sending = threading.Lock()
         self._work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._stop = threading.Event()
-        self._executions: ExecutionsHere | None = None
+        self._executor: InProcessExecutor | None = None
 
     def run(self) -> None:
         """Serve until the host closes the connection."""
@@ -61,27 +61,22 @@ class Worker:
         while True:
             self._work.get()()
 
-    def _begin(self, settings: dict[str, Any]) -> None:
+    def _begin(self, settings: ExecutorSettings) -> None:
         """Limit this process, load the interpreter, and say that it is ready."""
-        policy: ExecutionPolicy = settings["policy"]
+        policy = settings.policy
         _limit(resource.RLIMIT_CORE, 0)
         _limit(resource.RLIMIT_AS, _ADDRESS_SPACE)
         # The guest's memory, the files it holds open, one of them on its way to the disk, `/tmp`.
         _limit(resource.RLIMIT_DATA, _OWN_DATA + 4 * policy.memory_bytes)
         _limit(resource.RLIMIT_FSIZE, max(policy.file_bytes, _OWN_FILE_BYTES))
         _limit(resource.RLIMIT_NOFILE, 2 * policy.open_files + _OWN_FILES)
-        self._executions = ExecutionsHere(
-            settings["workspace"],
-            policy,
-            stateful=settings["stateful"],
-            idle_s=settings["idle_s"],
-        )
+        self._executor = InProcessExecutor(settings)
         try:
             ensure_ready()
         except SandboxError as error:
-            self._tell_error(error)
+            self._send_error(error)
         else:
-            self._tell({"kind": "ready"})
+            self._send({"kind": "ready"})
 
     def _serve(self, request: Request, root: int) -> None:
         try:
@@ -92,24 +87,26 @@ class Worker:
     def _execute(self, request: Request, root: int) -> None:
         _allow_cpu(request.deadline_s)
         callbacks = {
-            name: lambda text, name=name: self._tell({"kind": "stream", "name": name, "text": text})
+            name: lambda text, name=name: self._send({"kind": "stream", "name": name, "text": text})
             for name in request.script.streams
         }
-        assert self._executions is not None  # noqa: S101 (begun before any request is taken)
+        assert self._executor is not None  # noqa: S101 (begun before any request is taken)
         with contextlib.ExitStack() as afterwards:
             try:
-                result = self._executions.execute(
-                    root,
-                    evolve(request, callbacks=callbacks),
-                    self._stop,
-                    ensure_ready(),
-                    afterwards,
-                    _log,
+                result = self._executor.execute(
+                    Execution(
+                        request=evolve(request, callbacks=callbacks),
+                        root=root,
+                        stop=self._stop,
+                        cache=ensure_ready(),
+                        afterwards=afterwards,
+                        events=_log,
+                    )
                 )
             except SandboxError as error:
-                self._tell_error(error)
+                self._send_error(error)
             else:
-                self._tell({"kind": "result", "result": encode_result(result)})
+                self._send({"kind": "result", "result": encode_result(result)})
 
     def _receive(self) -> None:
         reader = FrameReader(_LARGEST)
@@ -128,7 +125,7 @@ class Worker:
                 while (message := reader.next()) is not None:
                     self._take(pickle.loads(message), descriptors)  # noqa: S301 (the host's own)
         finally:
-            os._exit(0)  # the host has gone, or no longer wants this process
+            os._exit(0)  # the host ended, or no longer wants this process
 
     def _take(self, message: dict[str, Any], descriptors: list[int]) -> None:
         match message["kind"]:
@@ -142,7 +139,7 @@ class Worker:
             case "cancel":
                 self._stop.set()
 
-    def _tell_error(self, error: SandboxError) -> None:
+    def _send_error(self, error: SandboxError) -> None:
         fields: dict[str, Any] = {"reason": str(error), "remedy": "", "path": ""}
         if isinstance(error, (WorkspaceError, SandboxUnavailable)):
             fields.update(reason=error.reason, remedy=error.remedy)
@@ -150,9 +147,9 @@ class Worker:
             fields.update(path=str(error.path), reason=error.reason)
         if isinstance(error, InputFileError):
             fields["placed"] = error.placed
-        self._tell({"kind": "error", "type": type(error).__name__, **fields})
+        self._send({"kind": "error", "type": type(error).__name__, **fields})
 
-    def _tell(self, message: dict[str, Any]) -> None:
+    def _send(self, message: dict[str, Any]) -> None:
         with self._sending:
             self._connection.sendall(frame(json.dumps(message).encode("ascii")))
 
@@ -175,14 +172,14 @@ def _allow_cpu(deadline_s: float) -> None:
 
 def main() -> None:
     """Serve the host whose socket's descriptor is the first argument."""
-    configure_when_heard(_tell_nothing, minimum=logging.CRITICAL + 1)
+    configure_when_heard(_discard_events, minimum=logging.CRITICAL + 1)
     connection = socket.socket(fileno=int(sys.argv[1]))
     os.set_inheritable(connection.fileno(), False)
     Worker(connection).run()
 
 
-def _tell_nothing() -> None:
-    """The host tells of every execution; the worker of none."""
+def _discard_events() -> None:
+    """The host logs every execution; the worker none."""
     import structlog
 
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory(), processors=[lambda *_: ""])

@@ -1,8 +1,8 @@
-"""Executions in a process apart: a second wall, for the case that the engine itself fails.
+"""A worker process from the host's side: a second wall, should the engine itself fail.
 
 The worker is started once for a sandbox and kept. It gets the workspace as a descriptor, is killed
-with all it may have started when it does not answer in time, and is never believed more than what
-the protocol's fields can say.
+with all it may have started when it does not answer in time, and of its answers only the protocol's
+fields are read.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from ..event_log import get_logger
-from . import interpreter_pool as pool
 from .errors import (
     InputFileError,
     SandboxError,
     SandboxUnavailable,
     WorkspaceError,
 )
+from .executor import ExecutorSettings
 from .interpreter import HOST_VARIABLE, OWN_HOST, RUNNER, uses_own_host
-from .policy import ExecutionPolicy
+from .process_pool import POOL_VARIABLE, RESTORE_VARIABLE, the_pool
 from .request import Request
 from .result import SandboxResult
 from .runtime import CACHE_VARIABLE
 from .worker_protocol import BadMessage, FrameReader, decode_answer, decode_result, frame
 
 GRACE_S: Final = 5.0
-"""How long after its deadline, or after being told to stop, a worker may take to answer."""
+"""How long after its deadline, or after it was asked to stop, a worker may take to answer."""
 
 _START_S: Final = 60.0
 _CLOSE_S: Final = 2.0
@@ -55,7 +55,7 @@ _log = get_logger("agentforge.sandbox")
 
 
 class WorkerEnded(Exception):
-    """The worker is gone and nothing is known of what its execution did last.
+    """The worker ended and nothing is known of what its execution did last.
 
     Attributes:
         reason: How it ended, for `trap_detail`.
@@ -68,30 +68,15 @@ class WorkerEnded(Exception):
         super().__init__(reason)
 
 
-@frozen(kw_only=True)
-class WorkerSettings:
-    """What a worker is started for.
-
-    Attributes:
-        workspace: The one workspace it executes in.
-        policy: The one policy.
-        stateful: Whether it keeps its interpreter.
-        idle_s: How long a kept one may rest.
-        cache: The directory of compiled modules.
-    """
-
-    workspace: Path
-    policy: ExecutionPolicy
-    stateful: bool
-    idle_s: float
-    cache: Path
-
-
 class WorkerProcess:
-    """One worker, from the host's side; used by one thread at a time."""
+    """One worker; used by one thread at a time."""
 
-    def __init__(self, settings: WorkerSettings) -> None:
+    def __init__(self, settings: ExecutorSettings, cache: Path) -> None:
         """Start it, and wait until it is ready.
+
+        Args:
+            settings: What its executor is made for.
+            cache: The directory of compiled modules.
 
         Raises:
             SandboxUnavailable: It does not start.
@@ -116,7 +101,7 @@ class WorkerProcess:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
-                env=_environment(settings.cache),
+                env=_environment(cache),
                 cwd="/",
                 start_new_session=True,
             )
@@ -163,18 +148,18 @@ class WorkerProcess:
         except (WorkerEnded, SandboxError):
             raise
         except BaseException:
-            self.kill()  # the caller's own way out: nobody waits for the answer any more
+            self.kill()  # the caller's own way out: nothing waits for the answer any more
             raise
 
     def _answer(self, request: Request, stop: threading.Event) -> SandboxResult:
         until = time.monotonic() + request.deadline_s + GRACE_S
-        told = False
+        stopping = False
         while True:
-            if stop.is_set() and not told:
-                told = True
+            if stop.is_set() and not stopping:
+                stopping = True
                 until = min(until, time.monotonic() + GRACE_S)
                 self._send({"kind": "cancel"}, until, stop)
-            answer = self._receive(until, stop, told=told)
+            answer = self._receive(until, stop, stopping=stopping)
             if answer is None:
                 continue
             match answer["kind"]:
@@ -191,7 +176,7 @@ class WorkerProcess:
                     raise WorkerEnded(f"the worker said {other!r}", late=False)
 
     def close(self) -> None:
-        """End it; it is gone on return."""
+        """End it; the process has ended on return."""
         self._connection.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_CLOSE_S)
@@ -205,25 +190,12 @@ class WorkerProcess:
         self._connection.close()
 
     def _begin(self) -> None:
-        settings = self._settings
         until = time.monotonic() + _START_S
         try:
-            self._send(
-                {
-                    "kind": "begin",
-                    "settings": {
-                        "workspace": settings.workspace,
-                        "policy": settings.policy,
-                        "stateful": settings.stateful,
-                        "idle_s": settings.idle_s,
-                    },
-                },
-                until,
-                threading.Event(),
-            )
+            self._send({"kind": "begin", "settings": self._settings}, until, threading.Event())
             answer = None
             while answer is None:
-                answer = self._receive(until, threading.Event(), told=False)
+                answer = self._receive(until, threading.Event(), stopping=False)
         except WorkerEnded as error:
             self.close()
             raise SandboxUnavailable(
@@ -253,11 +225,11 @@ class WorkerProcess:
         data = memoryview(frame(pickle.dumps(dict(message))))
         poll = select.poll()
         poll.register(self._connection, select.POLLOUT)
-        told = False
+        stopping = False
         try:
             while data:
-                if stop.is_set() and not told:
-                    told = True
+                if stop.is_set() and not stopping:
+                    stopping = True
                     until = min(until, time.monotonic() + GRACE_S)
                 left = until - time.monotonic()
                 if left <= 0:
@@ -278,8 +250,10 @@ class WorkerProcess:
         except OSError as error:
             raise self._ended(error.strerror or "the connection broke") from error
 
-    def _receive(self, until: float, stop: threading.Event, *, told: bool) -> dict[str, Any] | None:
-        """The worker's next message, or None when the caller has to tell it to stop."""
+    def _receive(
+        self, until: float, stop: threading.Event, *, stopping: bool
+    ) -> dict[str, Any] | None:
+        """The worker's next message, or None when the caller has to ask it to stop."""
         poll = select.poll()
         poll.register(self._connection, select.POLLIN)
         while True:
@@ -287,7 +261,7 @@ class WorkerProcess:
                 message = self._reader.next()
                 if message is not None:
                     return decode_answer(message)
-                if stop.is_set() and not told:
+                if stop.is_set() and not stopping:
                     return None
                 left = until - time.monotonic()
                 if left <= 0:
@@ -328,8 +302,8 @@ def _environment(cache: Path) -> dict[str, str]:
         "TMPDIR": tempfile.gettempdir(),
         "LANG": "C.UTF-8",
         HOST_VARIABLE: OWN_HOST if uses_own_host() else RUNNER,
-        pool.POOL_VARIABLE: "1",
-        pool.RESTORE_VARIABLE: str(int(pool.the_pool().restores)),
+        POOL_VARIABLE: "1",
+        RESTORE_VARIABLE: str(int(the_pool().restores)),
     }
     artifacts = os.environ.get("WASI_PYTHON_ARTIFACTS")
     if artifacts:

@@ -1,4 +1,4 @@
-"""What the host and a worker process say to each other: frames of a length and a text.
+"""What the host and a worker process send each other: frames of a length and a text.
 
 The host sends what it trusts itself; the worker, which may have been taken over by what it runs,
 answers in JSON, of which only known fields of known kinds are read.
@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from attrs import asdict, fields
 
-from .result import TRAPS, LostWrite, SandboxResult, ToolCallRecord
+from .result import TRAPS, LostWrite, SandboxResult
 
 HEADER: Final = struct.Struct(">Q")
 
@@ -78,85 +78,67 @@ def decode_answer(data: bytes) -> dict[str, Any]:
 
 def encode_result(result: SandboxResult) -> dict[str, Any]:
     """A result for JSON, without what the host knows itself."""
-    return {
-        "stdout": result.stdout,
-        "stderr": result.stderr,
-        "exit_code": result.exit_code,
-        "trapped": result.trapped,
-        "fuel_consumed": result.fuel_consumed,
-        "memory_peak": result.memory_peak,
-        "duration_s": result.duration_s,
-        "files_created": result.files_created,
-        "files_modified": result.files_modified,
-        "files_deleted": result.files_deleted,
-        "truncated": result.truncated,
-        "lost_writes": [asdict(lost) for lost in result.lost_writes],
-        "metadata": dict(result.metadata),
-    }
+    said = {name: getattr(result, name) for name in _CHECKS}
+    return {**said, "lost_writes": [asdict(lost) for lost in result.lost_writes]}
 
 
-def decode_result(
-    said: object, workspace: Path, tool_calls: tuple[ToolCallRecord, ...] = ()
-) -> SandboxResult:
-    """A result from JSON.
+def decode_result(said: object, workspace: Path) -> SandboxResult:
+    """A result from JSON, of an execution that called no function of the host.
 
     Raises:
         BadMessage: A field is missing or of another kind.
     """
     if not isinstance(said, dict):
         raise BadMessage("a result is no object")
-    exit_code = _optional(said, "exit_code", int)
-    trapped = said.get("trapped")
-    if trapped is not None and trapped not in TRAPS:
-        raise BadMessage("a result has an unknown trap")
-    metadata = _field(said, "metadata", dict)
-    lost = _lost_writes(said)
+    found: dict[str, Any] = {name: said.get(name) for name in _CHECKS}
+    for name, is_right in _CHECKS.items():
+        if not is_right(found[name]):
+            raise BadMessage(f"a result's {name} is missing or of another kind")
+        if type(found[name]) is list:
+            found[name] = tuple(found[name])
+    found["lost_writes"] = tuple(LostWrite(**lost) for lost in found["lost_writes"])
+    found["metadata"] = {
+        name: tuple(value) if name in _TUPLES and isinstance(value, list) else value
+        for name, value in found["metadata"].items()
+    }
     return SandboxResult(
-        success=exit_code == 0 and not lost,
-        stdout=_field(said, "stdout", str),
-        stderr=_field(said, "stderr", str),
-        exit_code=exit_code,
-        trapped=trapped,
-        fuel_consumed=_optional(said, "fuel_consumed", int),
-        memory_peak=_optional(said, "memory_peak", int),
-        duration_s=float(_field(said, "duration_s", float)),
-        files_created=_paths(said, "files_created"),
-        files_modified=_paths(said, "files_modified"),
-        files_deleted=_paths(said, "files_deleted"),
-        truncated=_field(said, "truncated", bool),
+        success=found["exit_code"] == 0 and not found["lost_writes"],
         workspace_path=workspace,
-        metadata={
-            name: tuple(value) if name in _TUPLES and isinstance(value, list) else value
-            for name, value in metadata.items()
-        },
-        tool_calls=tool_calls,
-        lost_writes=lost,
+        **found,
     )
 
 
-def _field(said: Mapping[str, Any], name: str, kind: type) -> Any:
-    value = said.get(name)
-    if type(value) is not kind:
-        raise BadMessage(f"a result's {name} is no {kind.__name__}")
-    return value
+def _is_optional_integer(value: object) -> bool:
+    return value is None or type(value) is int
 
 
-def _optional(said: Mapping[str, Any], name: str, kind: type) -> Any:
-    return None if said.get(name) is None else _field(said, name, kind)
+def _are_texts(value: object) -> bool:
+    return type(value) is list and all(type(text) is str for text in value)
 
 
-def _lost_writes(said: Mapping[str, Any]) -> tuple[LostWrite, ...]:
+def _are_lost_writes(value: object) -> bool:
     names = {attribute.name for attribute in fields(LostWrite)}
-    value = _field(said, "lost_writes", list)
-    for lost in value:
-        texts = isinstance(lost, dict) and all(type(text) is str for text in lost.values())
-        if not texts or set(lost) != names:
-            raise BadMessage("a result's lost_writes holds something else than lost writes")
-    return tuple(LostWrite(**lost) for lost in value)
+    return type(value) is list and all(
+        isinstance(lost, dict)
+        and set(lost) == names
+        and all(type(text) is str for text in lost.values())
+        for lost in value
+    )
 
 
-def _paths(said: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    value = _field(said, name, list)
-    if not all(type(path) is str for path in value):
-        raise BadMessage(f"a result's {name} holds something else than text")
-    return tuple(value)
+_CHECKS: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "stdout": lambda value: type(value) is str,
+    "stderr": lambda value: type(value) is str,
+    "exit_code": _is_optional_integer,
+    "trapped": lambda value: value is None or value in TRAPS,
+    "fuel_consumed": _is_optional_integer,
+    "memory_peak": _is_optional_integer,
+    "duration_s": lambda value: type(value) is float,
+    "files_created": _are_texts,
+    "files_modified": _are_texts,
+    "files_deleted": _are_texts,
+    "truncated": lambda value: type(value) is bool,
+    "lost_writes": _are_lost_writes,
+    "metadata": lambda value: type(value) is dict,
+}
+"""The fields that are sent, each with what is accepted for it."""

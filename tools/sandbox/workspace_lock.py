@@ -1,11 +1,12 @@
 """One user at a time of a workspace, in this process and among processes.
 
-An execution claims its workspace, and so does who deletes one. In the process the users of one
+An execution claims its workspace, and so does the deletion of one. In the process the users of one
 directory wait for one lock, whatever sandbox they come from and whatever path leads there; among
-processes they wait for an advisory lock on the directory itself, which needs no file and is gone
-with its holder.
+processes they wait for an advisory lock on the directory itself, which needs no file and ends with
+its holder.
 
-Who also takes the lock of a workspace root takes the claim first, or tries it without waiting.
+A caller that also takes the lock of a workspace root claims the workspace first, or tries to
+without waiting.
 """
 
 from __future__ import annotations
@@ -28,23 +29,23 @@ _LONGEST_PAUSE_S: Final = 0.05
 _FILES: Final = OsFileSystem()
 
 
-class _Seat:
-    """The lock of one workspace, counted so that it goes when nobody wants it."""
+class _ThreadLock:
+    """The lock of one workspace among threads, counted so that it goes when nothing wants it."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.users = 0
 
 
-_seats_lock = threading.Lock()
-_seats: dict[Identity, _Seat] = {}
+_thread_locks_lock = threading.Lock()
+_thread_locks: dict[Identity, _ThreadLock] = {}
 
 
 def _after_fork() -> None:
-    """Threads that held a seat do not exist in a forked child; neither do their claims."""
-    global _seats_lock, _seats  # noqa: PLW0603 (a child starts with none)
-    _seats_lock = threading.Lock()
-    _seats = {}
+    """The threads that held a lock do not exist in a forked child; neither do their claims."""
+    global _thread_locks_lock, _thread_locks  # noqa: PLW0603 (a child starts with none)
+    _thread_locks_lock = threading.Lock()
+    _thread_locks = {}
 
 
 os.register_at_fork(after_in_child=_after_fork)
@@ -66,16 +67,15 @@ def claim(
 
     Raises:
         WorkspaceBusy: Others held it for the whole wait.
-        WorkspaceError: It is gone, or is no directory.
+        WorkspaceError: It is missing, or is no directory.
     """
-    until = time.monotonic() + timeout_s
     with contextlib.ExitStack() as held:
-        yield _take(held, path, timeout_s, until, given_up)
+        yield _take(held, path, timeout_s, given_up)
 
 
 @contextlib.contextmanager
 def try_claim(path: Path) -> Iterator[int | None]:
-    """Hold a workspace alone if nobody uses it now; never waits.
+    """Hold a workspace alone if it is not in use now; never waits.
 
         with try_claim(workspace) as root:
             if root is None:
@@ -92,32 +92,30 @@ def try_claim(path: Path) -> Iterator[int | None]:
         A descriptor of the directory, open for the block; None if it is in use.
 
     Raises:
-        WorkspaceError: It is gone, or is no directory.
+        WorkspaceError: It is missing, or is no directory.
     """
     with contextlib.ExitStack() as held:
         try:
-            root = _take(held, path, 0.0, time.monotonic(), lambda: False)
+            root = _take(held, path, 0.0, lambda: False)
         except WorkspaceBusy:
             root = None
         yield root
 
 
 def _take(
-    held: contextlib.ExitStack,
-    path: Path,
-    timeout_s: float,
-    until: float,
-    given_up: Callable[[], bool],
+    held: contextlib.ExitStack, path: Path, timeout_s: float, given_up: Callable[[], bool]
 ) -> int | None:
     """Claim what stands at the path; `held` gives the claim back."""
+    until = time.monotonic() + timeout_s
     while True:
         root = open_workspace(path)
         with contextlib.ExitStack() as attempt:
             attempt.callback(os.close, root)
             seen = os.fstat(root)
             identity = (seen.st_dev, seen.st_ino)
-            taken = attempt.enter_context(_seat(path, identity, timeout_s, until, given_up))
-            if not taken or not _lock(path, root, timeout_s, until, given_up):
+            if not _acquire(attempt, identity, path, timeout_s, until, given_up):
+                return None
+            if not _lock(path, root, timeout_s, until, given_up):
                 return None
             # A descriptor that went to another process must not hold on to the lock.
             attempt.callback(unlock, _FILES, root)
@@ -130,57 +128,59 @@ def _stands_at(path: Path, identity: Identity) -> bool:
     try:
         now = os.stat(path, follow_symlinks=False)
     except OSError:
-        return False  # opening it again tells what is wrong
+        return False  # opening it again says what is wrong
     return (now.st_dev, now.st_ino) == identity
 
 
-@contextlib.contextmanager
-def _seat(
-    path: Path, identity: Identity, timeout_s: float, until: float, given_up: Callable[[], bool]
-) -> Iterator[bool]:
-    with _seats_lock:
-        seat = _seats.setdefault(identity, _Seat())
-        seat.users += 1
-    try:
-        while not seat.lock.acquire(timeout=_pause(until)):
-            if given_up():
-                yield False
-                return
-            if time.monotonic() >= until:
-                raise WorkspaceBusy(path, timeout_s, "this process")
-        try:
-            yield True
-        finally:
-            seat.lock.release()
-    finally:
-        with _seats_lock:
-            seat.users -= 1
-            if not seat.users:
-                _seats.pop(identity, None)
+def _acquire(
+    attempt: contextlib.ExitStack,
+    identity: Identity,
+    path: Path,
+    timeout_s: float,
+    until: float,
+    given_up: Callable[[], bool],
+) -> bool:
+    """Take the lock among threads; `attempt` releases it. False if the wait was given up."""
+    with _thread_locks_lock:
+        wanted = _thread_locks.setdefault(identity, _ThreadLock())
+        wanted.users += 1
+    attempt.callback(_forget, identity, wanted)
+    while not wanted.lock.acquire(
+        timeout=min(_LONGEST_PAUSE_S, max(0.0, until - time.monotonic()))
+    ):
+        if given_up():
+            return False
+        if time.monotonic() >= until:
+            raise WorkspaceBusy(path, timeout_s, "this process")
+    attempt.callback(wanted.lock.release)
+    return True
 
 
-def _pause(until: float) -> float:
-    return min(_LONGEST_PAUSE_S, max(0.0, until - time.monotonic()))
+def _forget(identity: Identity, lock: _ThreadLock) -> None:
+    with _thread_locks_lock:
+        lock.users -= 1
+        if not lock.users:
+            _thread_locks.pop(identity, None)
 
 
 def _lock(
     path: Path, root: int, timeout_s: float, until: float, given_up: Callable[[], bool]
 ) -> bool:
-    patience = Patience(until - time.monotonic(), longest_s=_LONGEST_PAUSE_S)
-    while not _try_lock(path, root):
+    """Take the lock among processes; False if the wait was given up."""
+    patience: Patience | None = None
+    while True:
+        try:
+            if try_lock(_FILES, root):
+                return True
+        except OSError as error:
+            raise WorkspaceError(
+                path,
+                f"it cannot be locked ({error.strerror})",
+                "put it on a file system with advisory locks",
+            ) from error
         if given_up():
             return False
+        if patience is None:
+            patience = Patience(until - time.monotonic(), longest_s=_LONGEST_PAUSE_S)
         if not patience.pause():
             raise WorkspaceBusy(path, timeout_s, "another process")
-    return True
-
-
-def _try_lock(path: Path, root: int) -> bool:
-    try:
-        return try_lock(_FILES, root)
-    except OSError as error:
-        raise WorkspaceError(
-            path,
-            f"it cannot be locked ({error.strerror})",
-            "put it on a file system with advisory locks",
-        ) from error

@@ -2,7 +2,7 @@
 
 Counting walks the whole tree, so it is done when a guest first makes something grow, and then
 remembered in this process for the workspace's identity. Executions of other processes leave a mark
-on the directory (an extended attribute) that tells this process to count again. Files others write
+on the directory (an extended attribute) that makes this process count again. Files others write
 below the workspace in the meantime are not in the count; before a guest is refused for want of
 room, it is taken anew.
 """
@@ -16,7 +16,7 @@ from typing import Final, Literal
 
 from attrs import frozen
 
-from .workspace import measure_tree
+from .workspace_tree import measure_tree
 
 MARK_ATTRIBUTE: Final = "user.agentforge.execution"
 
@@ -39,10 +39,10 @@ class Usage:
         return None
 
 
-class UsageBook:
+class UsageCounter:
     """What this process knows of one workspace's usage.
 
-    Only the holder of the workspace's claim uses a book, so it needs no lock of its own.
+    Only the holder of the workspace's claim uses a counter, so it needs no lock of its own.
     """
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class UsageBook:
         """An execution ended: leave a mark for other processes if anything changed."""
         if not self._changed:
             if self._mark is None:
-                self._usage = None  # an unmarked directory cannot be told from a later one
+                self._usage = None  # an unmarked directory cannot be distinguished from a later one
             return
         mark = secrets.token_bytes(8)
         try:
@@ -110,19 +110,19 @@ def _read_mark(root: int) -> bytes | None:
         return None
 
 
-_MAX_BOOKS: Final = 4096
-_books_lock = threading.Lock()
-_books: dict[tuple[int, int], UsageBook] = {}
+_MAX_COUNTERS: Final = 4096
+_counters_lock = threading.Lock()
+_counters: dict[tuple[int, int], UsageCounter] = {}
 
 
-def usage_book(identity: tuple[int, int]) -> UsageBook:
-    """The book of the workspace with this device and inode, the same for every sandbox over it."""
-    with _books_lock:
-        book = _books.pop(identity, None) or UsageBook()
-        _books[identity] = book  # the most recently used is last
-        while len(_books) > _MAX_BOOKS:
-            del _books[next(iter(_books))]
-        return book
+def usage_counter(identity: tuple[int, int]) -> UsageCounter:
+    """The counter of the workspace with this device and inode, one for every sandbox over it."""
+    with _counters_lock:
+        counter = _counters.pop(identity, None) or UsageCounter()
+        _counters[identity] = counter  # the most recently used is last
+        while len(_counters) > _MAX_COUNTERS:
+            del _counters[next(iter(_counters))]
+        return counter
 
 
 def forget_usage(path: str | os.PathLike[str]) -> None:
@@ -135,5 +135,5 @@ def forget_usage(path: str | os.PathLike[str]) -> None:
         seen = os.stat(path, follow_symlinks=False)
     except OSError:
         return
-    with _books_lock:
-        _books.pop((seen.st_dev, seen.st_ino), None)
+    with _counters_lock:
+        _counters.pop((seen.st_dev, seen.st_ino), None)

@@ -17,15 +17,6 @@ work = AgentWork(workflow=TDFLOW, name="ledger", specification=Path("spec.yaml")
 outcome = build_agent_runner().start(work, CommandAgent("claude -p"))
 """
 
-from .agent_observer import AgentObserver, SilentAgentObserver
-from .agent_runner import AgentRunner
-from .agent_workflow import (
-    AgentPhase,
-    AgentWorkflow,
-    FileGroup,
-    Gate,
-    load_agent_workflow,
-)
 from .agents import CommandAgent, PhaseAgent, RecordedAgent, Recorder
 from .agents.port import AgentChoice
 from .builtin import SPEC, TDFLOW
@@ -40,24 +31,24 @@ from .errors import (
     PhaseNotInWorkflow,
 )
 from .gate_port import GateExecution, GatePlaces, GateSandbox, GateUnavailable
-from .gates import Verdict
-from .job import AgentWork
-from .run_observer import RunObserver, SilentObserver
-from .run_outcome import RunOutcome, StopCause
+from .job import AgentWork, Job
+from .ports import RunObserver, RunOutcome, SilentObserver, Stop, StopCause
 from .runner import WorkflowRunner
 from .specification import InvalidSpecification, Specification, UnknownComponent
 from .specification_document import load_specification, parse_specification
-from .workflow_document import Input, Phase, Workflow, load_workflow
+from .verdict import Verdict
+from .workflow import FileGroup, Gate, Input, Phase, Script, Workflow
+from .workflow_document import load_agent_workflow, load_workflow
+
+AgentRunner = WorkflowRunner
+"""The runner by its former name, under which programs annotate it."""
 
 __all__ = [
     "SPEC",
     "TDFLOW",
     "AgentChoice",
-    "AgentObserver",
-    "AgentPhase",
     "AgentRunner",
     "AgentWork",
-    "AgentWorkflow",
     "AlreadyRunning",
     "AttemptsExhausted",
     "BudgetTooSmall",
@@ -71,6 +62,7 @@ __all__ = [
     "Input",
     "InvalidSpecification",
     "InvalidWorkflow",
+    "Job",
     "NoAgent",
     "NotAWorkflowSession",
     "NothingToRetry",
@@ -81,9 +73,10 @@ __all__ = [
     "Recorder",
     "RunObserver",
     "RunOutcome",
-    "SilentAgentObserver",
+    "Script",
     "SilentObserver",
     "Specification",
+    "Stop",
     "StopCause",
     "UnknownComponent",
     "Verdict",

@@ -11,22 +11,22 @@ around: prose, CRLF, blocks in lists, longer fences, tildes, fences within a fil
 fenced examples are part of it as long as they are closed), and a whole answer that stands in one
 ```` ```markdown ```` block. What could not be taken is said with its line.
 
-Pure: no files are touched here. Fences are those of CommonMark 0.31, section 4.5, except that a
-block may be indented by any amount and that an opening fence within a file's block opens a nested
-one.
+Pure: no files are touched here.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final
 
 import yaml
 from attrs import field, frozen
 
+from ..question import InvalidQuestions
 from .agents.port import AgentOption, AgentQuestion, TokenUsage
 from .converters import as_tuple
+from .fenced_blocks import FENCE_RE, WRAPPERS, FencedBlock, fenced_blocks
 from .names import path_problem
 
 MAX_FILES: Final = 200
@@ -37,9 +37,7 @@ MAX_OPTIONS: Final = 20
 MAX_CONTESTED: Final = 50
 _MAX_TEXT: Final = 10_000
 _MAX_BLOCK: Final = 64 << 10
-_FENCE_RE: Final = re.compile(r"([ \t]*)(`{3,}|~{3,})[ \t]*(.*?)[ \t]*")
 _SPECIAL: Final = "agentforge"
-_WRAPPERS: Final = frozenset({"", "markdown", "md", "text", "txt"})
 _LANGUAGE_RE: Final = re.compile(r"[A-Za-z0-9_+#.-]{1,40}")
 _UNSAFE_RE: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
@@ -65,7 +63,7 @@ class Answer:
 
     Attributes:
         files: What it wants written, in its order; empty if there are faults.
-        deleted: Paths that it wants gone; empty if there are faults.
+        deleted: Paths that it wants deleted; empty if there are faults.
         questions: What it asks.
         contested: Tests that it says no implementation can pass, each with the reason.
         usage: What it says that it cost, or None.
@@ -83,16 +81,8 @@ class Answer:
 
     @property
     def says_something(self) -> bool:
-        """Whether it wants a file written or gone, or contests a test."""
+        """Whether it wants a file written or deleted, or contests a test."""
         return bool(self.files or self.deleted or self.contested)
-
-
-@frozen(kw_only=True)
-class _Block:
-    info: str
-    lines: list[str]
-    line: int
-    closed: bool
 
 
 def _no_refusal(path: str) -> str | None:
@@ -156,7 +146,7 @@ class _Reader:
         self._faults.append(f"line {line}: {text}" if line else text)
 
     def read(self, lines: list[str], *, first: int, depth: int) -> None:
-        for block in _blocks(lines, first):
+        for block in fenced_blocks(lines, first):
             language, colon, path = block.info.partition(":")
             if not colon:
                 self._pathless(block, depth)
@@ -170,14 +160,14 @@ class _Reader:
                     "a file's is marked language:path"
                 )
 
-    def _pathless(self, block: _Block, depth: int) -> None:
+    def _pathless(self, block: FencedBlock, depth: int) -> None:
         """Look into a block that may be the wrapping of a whole answer; else it is prose."""
         inner = any(
             ":" in found[3] and _LANGUAGE_RE.match(found[3])
             for line in block.lines
-            if (found := _FENCE_RE.fullmatch(line)) is not None
+            if (found := FENCE_RE.fullmatch(line)) is not None
         )
-        if inner and depth == 0 and block.info.lower() in _WRAPPERS:
+        if inner and depth == 0 and block.info.lower() in WRAPPERS:
             self.read(block.lines, first=block.line + 1, depth=1)
         elif any(line.strip() for line in block.lines):
             self._notes.append(
@@ -185,7 +175,7 @@ class _Reader:
                 f"{'' if block.info else ' (```python:path/to/file.py names one)'}"
             )
 
-    def _file(self, block: _Block, path: str) -> None:
+    def _file(self, block: FencedBlock, path: str) -> None:
         problem = _path_fault(path)
         if problem is None and not block.closed:
             problem = (
@@ -211,7 +201,7 @@ class _Reader:
 
     # --------------------------------------------------------------------------- special blocks
 
-    def _special(self, block: _Block, kind: str) -> None:
+    def _special(self, block: FencedBlock, kind: str) -> None:
         text = "\n".join(block.lines)
         if kind not in {"questions", "usage", "delete", "contest"}:
             self._fault(
@@ -243,7 +233,7 @@ class _Reader:
         else:
             self._take_questions(block.line, value)
 
-    def _take_deleted(self, block: _Block) -> None:
+    def _take_deleted(self, block: FencedBlock) -> None:
         for number, line in enumerate(block.lines, block.line + 1):
             path = line.strip().removeprefix("- ").strip()
             if not path:
@@ -284,7 +274,10 @@ class _Reader:
             self._fault(line, f"it asks {len(items)} questions; {MAX_QUESTIONS} are allowed")
             return
         for number, item in enumerate(items, 1):
-            found = _question(item)
+            try:
+                found = _question(item)
+            except InvalidQuestions as error:
+                found = error.faults[0]
             if isinstance(found, str):
                 self._fault(line, f"question {number}: {found}")
             else:
@@ -342,68 +335,6 @@ def _path_fault(path: str) -> str | None:
     if path.startswith("~"):
         return f"{shown!r} is not inside the workspace; give it relative, without ~"
     return path_problem(path)
-
-
-def _blocks(lines: list[str], first: int) -> Iterable[_Block]:
-    """Find the fenced blocks; in one that has a path or wraps others, nested ones are inside."""
-    index = 0
-    while index < len(lines):
-        opening = _FENCE_RE.fullmatch(lines[index])
-        start = index
-        index += 1
-        if opening is None or not _opens(opening):
-            continue
-        indent, fence, info = opening[1], opening[2], opening[3]
-        content: list[str] = []
-        nested: list[str] = []
-        closed = False
-        while index < len(lines):
-            line = lines[index]
-            index += 1
-            found = _FENCE_RE.fullmatch(line)
-            if found is not None:
-                if not found[3] and not nested and _closes(found[2], fence):
-                    closed = True
-                    break
-                if not found[3] and nested and _closes(found[2], nested[-1]):
-                    nested.pop()
-                elif found[3] and _opens(found) and _nests(info) and _closes(found[2], fence):
-                    nested.append(found[2])
-            content.append(line.removeprefix(indent))
-        if not closed and nested and (again := _last_bare(lines, start + 1, fence)) is not None:
-            # A fence inside was never closed: the last bare one that fits ends the block.
-            content = [line.removeprefix(indent) for line in lines[start + 1 : again]]
-            closed, index = not _path_between(lines, start + 1, again), again + 1
-        yield _Block(info=info, lines=content, line=first + start, closed=closed)
-
-
-def _nests(info: str) -> bool:
-    return ":" in info or info.lower() in _WRAPPERS
-
-
-def _opens(found: re.Match[str]) -> bool:
-    """A backtick fence's info holds no backtick (else it is code in a line)."""
-    return not (found[2][0] == "`" and "`" in found[3])
-
-
-def _closes(fence: str, opening: str) -> bool:
-    return fence[0] == opening[0] and len(fence) >= len(opening)
-
-
-def _last_bare(lines: list[str], start: int, fence: str) -> int | None:
-    for index in range(len(lines) - 1, start - 1, -1):
-        found = _FENCE_RE.fullmatch(lines[index])
-        if found is not None and not found[3] and _closes(found[2], fence):
-            return index
-    return None
-
-
-def _path_between(lines: list[str], start: int, end: int) -> bool:
-    """Whether another file's block begins in between: then nobody can say where this one ends."""
-    return any(
-        (found := _FENCE_RE.fullmatch(line)) is not None and ":" in found[3]
-        for line in lines[start:end]
-    )
 
 
 def _short(text: str) -> str:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from .agent_workflow import CODE, TESTS, AgentPhase, AgentWorkflow, FileGroup, Gate
+from .workflow import CODE, TESTS, FileGroup, Gate, Phase, Workflow
 
 _TDFLOW_ROLE: Final = """\
 You are a senior engineer who develops one Python component test first. You follow the specification
 to the letter: its names, signatures, errors and acceptance criteria are what others build on. You
 write plain, typed, documented code that needs nothing but the standard library and attrs."""
 
-TDFLOW: Final = AgentWorkflow(
+TDFLOW: Final = Workflow(
     name="tdflow",
     workflow_type="tdflow",
     role=_TDFLOW_ROLE,
@@ -19,7 +19,7 @@ TDFLOW: Final = AgentWorkflow(
     token_budget=200_000,
     needs_specification=True,
     phases=[
-        AgentPhase(
+        Phase(
             name="red",
             mode="write failing tests",
             prompt="""\
@@ -34,7 +34,7 @@ tests.""",
             gate=Gate(kind="tests_fail", covers_criteria=True),
             budget_share=0.45,
         ),
-        AgentPhase(
+        Phase(
             name="green",
             mode="make the tests pass",
             prompt="""\
@@ -44,7 +44,7 @@ refused. Implement all that the specification names, also what no test touches."
             gate=Gate(kind="tests_pass", tests_unchanged=True),
             budget_share=0.45,
         ),
-        AgentPhase(
+        Phase(
             name="refactor",
             mode="improve the code, keep its behaviour",
             prompt="""\
@@ -55,7 +55,7 @@ where little has changed.""",
             gate=Gate(kind="tests_pass", tests_unchanged=True),
             budget_share=0.35,
         ),
-        AgentPhase(
+        Phase(
             name="verify",
             mode="verify from the files alone",
             gate=Gate(kind="suite", tests_unchanged=True, covers_criteria=True),
@@ -93,7 +93,7 @@ components:
 clarifications:
   - {question: …, answer: …}"""
 
-SPEC: Final = AgentWorkflow(
+SPEC: Final = Workflow(
     name="spec",
     workflow_type="spec",
     role=_SPEC_ROLE,
@@ -104,7 +104,7 @@ SPEC: Final = AgentWorkflow(
         FileGroup(name="specification", paths=["specs/{name}.yaml"]),
     ],
     phases=[
-        AgentPhase(
+        Phase(
             name="intake",
             mode="take in what is wanted",
             prompt="""\
@@ -115,7 +115,7 @@ scope; what is unclear.""",
             budget_share=0.2,
             questions="refused",
         ),
-        AgentPhase(
+        Phase(
             name="clarify",
             mode="ask the person what only they can decide",
             prompt="""\
@@ -127,7 +127,7 @@ or why there is none.""",
             gate=Gate(kind="files", require=["notes/clarifications.md"]),
             budget_share=0.25,
         ),
-        AgentPhase(
+        Phase(
             name="analyze",
             mode="analyze",
             prompt="""\
@@ -137,7 +137,7 @@ so, the edge cases, and the decisions you took with their reasons.""",
             gate=Gate(kind="files", require=["notes/analysis.md"]),
             budget_share=0.25,
         ),
-        AgentPhase(
+        Phase(
             name="draft",
             mode="write the specification",
             prompt=f"""\
@@ -152,7 +152,7 @@ document of requirements the answers stand under open_questions, as question and
             budget_share=0.6,
             answer_tokens=6000,
         ),
-        AgentPhase(
+        Phase(
             name="validate",
             mode="validate",
             gate=Gate(kind="specification", require=["specs/{name}.yaml"]),
@@ -160,7 +160,7 @@ document of requirements the answers stand under open_questions, as question and
             max_attempts=4,
             questions="refused",
         ),
-        AgentPhase(
+        Phase(
             name="approve",
             mode="have it approved",
             gate=Gate(kind="approval", require=["specs/{name}.yaml"]),

@@ -14,6 +14,8 @@ files that import it at their top can be collected: whatever is taken from it ra
 `Exception`, so that no `pytest.raises(Exception)` takes it for the error that it waits for. The
 result names the tests that reached the component: that used the placeholder or, where the
 component is there in part, ran code of it or named what it offers.
+
+The module is long because nearly all of it is one program, which goes into the guest as text.
 """
 
 from __future__ import annotations
@@ -209,7 +211,7 @@ def run(request_text):
 
     def begin(nodeid, function):
         # A test that names what a component in part offers has reached it, as when it compares
-        # one of its constants; of a placeholder that is told by the placeholder itself.
+        # one of its constants; of a placeholder the placeholder itself reports that.
         current[0] = nodeid
         there, function = sys.modules.get(module), getattr(function, "__func__", function)
         code, known = getattr(function, "__code__", None), getattr(function, "__globals__", {})
@@ -227,7 +229,7 @@ def run(request_text):
     collected, tests, errors, stopped, tampered = [], {}, [], [], set()
     RANK = {"unfinished": 0, "passed": 0, "skipped": 1, "failed": 2}
 
-    def told(error):
+    def explain(error):
         names = [kind.__name__ for kind in type(error).__mro__]
         try:
             text = str(error)
@@ -262,7 +264,7 @@ def run(request_text):
         elif RANK[outcome] >= RANK[one["outcome"]] and "error" not in one:
             one["outcome"], one["when"] = outcome, when
             if error is not None:
-                one["error"] = told(error)
+                one["error"] = explain(error)
             if text:
                 one["text"] = text[-3000:]
 
@@ -294,13 +296,13 @@ def run(request_text):
 
     begun_at = now()
     given = (
-        request, collected, errors, stopped, tampered, record, told, remember, inside, begin, end
+        request, collected, errors, stopped, tampered, record, explain, remember, inside, begin, end
     )
     try:
         code = with_pytest(*given) if request["framework"] == "pytest" else with_unittest(*given)
     except (SystemExit, KeyboardInterrupt) as error:
         code = type(error).__name__
-        stopped.append(told(error))
+        stopped.append(explain(error))
     compare()
     for one in tests.values():
         one["reached"] = one["id"] in reached
@@ -330,7 +332,7 @@ def run(request_text):
     os.close(fd)
 
 def with_pytest(
-    request, collected, errors, stopped, tampered, record, told, remember, inside, begin, end
+    request, collected, errors, stopped, tampered, record, explain, remember, inside, begin, end
 ):
     import os, sys
     kit, root, scratch = request["kit"], request["root"], request["scratch"]
@@ -388,10 +390,10 @@ def with_pytest(
                 end()
 
         def pytest_keyboard_interrupt(self, excinfo):
-            stopped.append(told(excinfo.value))
+            stopped.append(explain(excinfo.value))
 
         def pytest_internalerror(self, excinfo):
-            stopped.append(told(excinfo.value))
+            stopped.append(explain(excinfo.value))
 
         @pytest.hookimpl(wrapper=True, tryfirst=True)
         def pytest_make_collect_report(self, collector):
@@ -402,7 +404,7 @@ def with_pytest(
                 cause = error.__cause__ if error is not None and error.__cause__ else error
                 one = {"id": report.nodeid, "text": str(report.longrepr)[-3000:]}
                 if cause is not None:
-                    one["error"] = told(cause)
+                    one["error"] = explain(cause)
                 errors.append(one)
             elif report.skipped:
                 errors.append({"id": report.nodeid, "text": "It skips itself, whole."})
@@ -416,7 +418,7 @@ def with_pytest(
             report = yield
             error = call.excinfo.value if call.excinfo is not None else None
             if error is not None and report.when == "setup":
-                found = told(error)
+                found = explain(error)
                 if found["missing"]:
                     spoilt[item.parent.nodeid] = error
                 elif found["where"] is None:
@@ -451,7 +453,7 @@ def with_pytest(
     return int(code)
 
 def with_unittest(
-    request, collected, errors, stopped, tampered, record, told, remember, inside, begin, end
+    request, collected, errors, stopped, tampered, record, explain, remember, inside, begin, end
 ):
     import importlib.util, os, sys, time, traceback, unittest
     root = request["root"]
@@ -495,7 +497,7 @@ def with_unittest(
             spec.loader.exec_module(made)
         except BaseException as error:
             text = "".join(traceback.format_exception(error))[-3000:]
-            errors.append({"id": path, "text": text, "error": told(error)})
+            errors.append({"id": path, "text": text, "error": explain(error)})
             continue
         found = loader.loadTestsFromModule(made)
         if hasattr(made, "setUpModule"):

@@ -76,7 +76,7 @@ class GateSandbox(Protocol):
         deadline_s: float | None = None,
         kit: bool = False,
     ) -> GateExecution:
-        """Run code in a fresh workspace that holds these files and is gone afterwards.
+        """Run code in a fresh workspace that holds these files and is removed afterwards.
 
         Args:
             code: Python source.

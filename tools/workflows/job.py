@@ -1,6 +1,6 @@
-"""One piece of work for an agent: workflow, specification, component, agent, as one value.
+"""One piece of work: a workflow and, for an agent, what it works from, as one value.
 
-It goes into the session when the session is begun, so that any worker on any day can go on with
+It goes into the session when the session is begun, so that any worker on any day can resume with
 nothing but the session's id.
 """
 
@@ -17,20 +17,23 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from ..harness import SessionStore
-from ..harness.session_deletion import AGENT_WORKFLOW_FILE
-from .agent_workflow import CODE, TESTS, AgentPhase, AgentWorkflow
+from ..harness.session_deletion import AGENT_WORKFLOW_FILE, WORKFLOW_FILE
 from .agents.port import AgentChoice
 from .converters import as_tuple
 from .errors import InvalidWorkflow, NotAWorkflowSession
-from .gates import is_test_path
 from .names import path_problem
 from .prompts import shown_paths
 from .specification import Component, Specification
 from .specification_document import parse_specification
-from .workflow_document import Input
+from .verdict import is_test_path
+from .workflow import CODE, TESTS, Input, Phase, Workflow
+from .workflow_document import read_agent_workflow, read_snapshot
+from .workflow_snapshot import snapshot_of
 
+SNAPSHOT_NAME: Final = WORKFLOW_FILE
+"""The name under which a session keeps a workflow of scripts; the run's lock is on it."""
 WORKFLOW_NAME: Final = AGENT_WORKFLOW_FILE
-"""The name under which a session keeps its workflow; the run's lock is on it."""
+"""The name under which a session keeps an agent's workflow; the run's lock is on it."""
 SPECIFICATION_NAME: Final = "specification.yaml"
 WORK_NAME: Final = "agent-work.json"
 MAX_SUBJECT_CHARS: Final = 200_000
@@ -39,20 +42,20 @@ _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 @frozen(kw_only=True)
 class AgentWork:
-    """What is to be done.
+    """What an agent is to do.
 
     Attributes:
         workflow: Its phases.
         name: What it is called: the component's id, or the specification's name; `{name}` in the
             workflow's paths stands for it. 1 to 64 of `a-z 0-9 _ -`.
-        subject: What is wanted, in the words of whoever began it, or None.
+        subject: What is wanted, in the words of the person who began it, or None.
         specification: The specification's document, or None.
         component_id: Which of its components; None: the one that `name` names, or the only one.
-        agent: Who does it, or None: whoever resumes has to say.
+        agent: Who does it, or None: `resume` is given one.
         inputs: Files that are in the workspace before the first phase.
     """
 
-    workflow: AgentWorkflow
+    workflow: Workflow
     name: str
     subject: str | None = None
     specification: bytes | None = field(default=None, repr=False)
@@ -66,6 +69,8 @@ class AgentWork:
             faults.append(f"name: {self.name[:80]!r} is no name; it has 1 to 64 of a-z 0-9 _ -")
         if self.subject is not None and len(self.subject) > MAX_SUBJECT_CHARS:
             faults.append(f"subject: has more than {MAX_SUBJECT_CHARS:,} characters")
+        if self.workflow.role is None:
+            faults.append("workflow: has no role for an agent; it runs scripts")
         if self.workflow.needs_specification and self.specification is None:
             faults.append(f"specification: is missing, and {self.workflow.name} needs one")
         faults += [
@@ -97,7 +102,7 @@ class AgentWork:
             ],
         }
         files = {
-            WORKFLOW_NAME: self.workflow.to_snapshot(),
+            WORKFLOW_NAME: snapshot_of(self.workflow),
             WORK_NAME: json.dumps(work, indent=1).encode(),
         }
         if self.specification is not None:
@@ -121,7 +126,7 @@ class AgentWork:
             value: Mapping[str, Any] = json.loads(work)
             agent = value["agent"]
             return cls(
-                workflow=AgentWorkflow.from_snapshot(workflow, path.with_name(WORKFLOW_NAME)),
+                workflow=read_agent_workflow(workflow, path.with_name(WORKFLOW_NAME)),
                 name=value["name"],
                 subject=value["subject"],
                 specification=store.read_attachment(session_id, SPECIFICATION_NAME),
@@ -142,7 +147,7 @@ class AgentWork:
 
 
 def is_agent_session(store: SessionStore, session_id: str) -> bool:
-    """Tell whether a session was begun as an agent's work.
+    """Return whether a session was begun as an agent's work.
 
     Raises:
         InvalidSessionId: It is no id.
@@ -152,56 +157,121 @@ def is_agent_session(store: SessionStore, session_id: str) -> bool:
 
 
 @frozen(kw_only=True)
-class Ground:
-    """What follows from a piece of work: its component, and which files a phase may write.
+class Job:
+    """What a runner works through: a workflow with all that follows from the work it is for.
 
     Attributes:
-        work: The work.
-        specification: Its specification, or None.
+        workflow: The workflow.
+        work: What an agent is to do, or None where scripts run.
+        specification: The work's specification, or None.
         component: Its component, or None.
     """
 
-    work: AgentWork
+    workflow: Workflow
+    work: AgentWork | None = None
     specification: Specification | None = None
     component: Component | None = None
 
     @classmethod
-    def of(cls, work: AgentWork) -> Ground:
-        """Read the specification.
+    def of(cls, work: AgentWork | Workflow) -> Job:
+        """Return the job of an agent's work or of a workflow of scripts.
 
         Raises:
-            InvalidSpecification: It is none.
+            InvalidWorkflow: The workflow was built by hand and breaks the rules of its file, or
+                is an agent's without its work.
+            InvalidSpecification: The specification is none.
             UnknownComponent: It has no such component, or several to choose from.
         """
+        if isinstance(work, Workflow):
+            if work.role is not None:
+                raise InvalidWorkflow(
+                    path=Path(work.name), faults=["it is an agent's; begin an AgentWork with it"]
+                )
+            return cls(workflow=read_snapshot(snapshot_of(work), Path(SNAPSHOT_NAME)))
         if work.specification is None:
-            return cls(work=work)
+            return cls(workflow=work.workflow, work=work)
         path = Path(SPECIFICATION_NAME)
         specification = parse_specification(work.specification, path=path)
         named = work.component_id
         if named is None and any(one.component_id == work.name for one in specification.components):
             named = work.name
         component = specification.component(named, path=path)
-        return cls(work=work, specification=specification, component=component)
+        return cls(
+            workflow=work.workflow, work=work, specification=specification, component=component
+        )
 
-    def writable(self, phase: AgentPhase) -> tuple[str, ...]:
+    @classmethod
+    def of_session(cls, store: SessionStore, session_id: str) -> Job:
+        """Read the job that a session was begun with.
+
+        Raises:
+            NotAWorkflowSession: No workflow began it.
+            InvalidWorkflow: What is there can't be read.
+        """
+        data = store.read_attachment(session_id, SNAPSHOT_NAME)
+        if data is None:
+            return cls.of(AgentWork.of_session(store, session_id))
+        path = store.session_path(session_id).with_name(SNAPSHOT_NAME)
+        return cls(workflow=read_snapshot(data, path))
+
+    @property
+    def name(self) -> str:
+        """What `{name}` stands for in the workflow's paths."""
+        return self.workflow.name if self.work is None else self.work.name
+
+    @property
+    def title(self) -> str:
+        """What people call it: the workflow, and what an agent works on."""
+        return self.name if self.work is None else f"{self.workflow.name} {self.name}"
+
+    @property
+    def goal(self) -> str | None:
+        """What the session is for."""
+        work = self.work
+        if work is None:
+            return self.workflow.goal
+        goal = self.workflow.goal or self.workflow.name
+        if self.component is not None and self.specification is not None:
+            return f"{goal} Component {work.name} of {self.specification.title}."
+        if work.subject:
+            return f"{goal} {work.name}: {' '.join(work.subject.split())[:1500]}"
+        return goal
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """Files that are in the workspace before the first phase."""
+        return self.workflow.inputs if self.work is None else self.work.inputs
+
+    @property
+    def lock_name(self) -> str:
+        """The attachment that the run's lock is on: the session's copy of the workflow."""
+        return SNAPSHOT_NAME if self.work is None else WORKFLOW_NAME
+
+    def attachments(self) -> dict[str, bytes]:
+        """Return the files that go into the session."""
+        if self.work is None:
+            return {SNAPSHOT_NAME: snapshot_of(self.workflow)}
+        return self.work.attachments()
+
+    def writable(self, phase: Phase) -> tuple[str, ...]:
         """Return the files, and directories ending in `/`, that a phase may write."""
         found: list[str] = []
-        groups = {group.name: group.paths for group in self.work.workflow.groups}
+        groups = {group.name: group.paths for group in self.workflow.groups}
         for name in phase.writes:
             if name == CODE and self.component is not None:
                 found.append(self.component.location)
             elif name == TESTS and self.component is not None:
                 found += self.component.tests
             else:
-                found += shown_paths(groups.get(name, ()), self.work.name)
+                found += shown_paths(groups.get(name, ()), self.name)
         return tuple(dict.fromkeys(found))
 
-    def required(self, phase: AgentPhase) -> tuple[str, ...]:
+    def required(self, phase: Phase) -> tuple[str, ...]:
         """Return the files that a phase's gate asks for."""
-        return shown_paths(phase.gate.require, self.work.name)
+        return shown_paths(phase.agents_gate.require, self.name)
 
-    def refusal(self, phase: AgentPhase, path: str) -> str | None:
-        """Say why a phase may not write a path, or None."""
+    def refusal(self, phase: Phase, path: str) -> str | None:
+        """Return why a phase may not write a path, or None."""
         allowed = self.writable(phase)
         for place in allowed:
             if path == place or (place.endswith("/") and path.startswith(place)):

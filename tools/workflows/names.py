@@ -19,7 +19,7 @@ _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def path_problem(path: str) -> str | None:
-    """Say why a text is no plain path inside the workspace."""
+    """Return why a text is no plain path inside the workspace."""
     parts = path.split("/")
     problem = None
     if not path:

@@ -1,61 +1,31 @@
-"""One attempt at one phase: prompt, answer, files, gate, verdict, record."""
+"""One attempt at a phase in which an agent works: answer, files, gate, verdict, record."""
 
 from __future__ import annotations
 
-import hashlib
-import math
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from attrs import evolve, frozen
 
-from ..durable import FileSystem
-from ..harness import (
-    PersonReply,
-    QuestionWaits,
-    SessionContext,
-    SessionManager,
-    SessionState,
-    answers_in_words,
-)
-from ..harness.briefing import estimate_tokens
+from ..harness import SessionContext, SessionManager
 from ..harness.event_codec import spelled
-from ..harness.history_events import (
-    AgentAnswered,
-    GateJudged,
-    PhaseFailed,
-    PhaseSucceeded,
-)
-from ..harness.question_entries import pause_reason, reply_event
-from ..result import Failure, attempt
-from .agent_observer import AgentObserver
-from .agent_workflow import AgentPhase
-from .agents.port import (
-    AgentAnswer,
-    AgentCrashed,
-    AgentCutOff,
-    AgentFailed,
-    AgentOption,
-    AgentQuestion,
-    AgentRequest,
-    PhaseAgent,
-    TokenUsage,
-)
-from .answers import Answer, parse_answer
-from .component_files import apply_files, read_workspace
+from ..harness.history_events import GateJudged, PhaseFailed, PhaseSucceeded
+from .agent_conversation import AgentConversation
+from .agent_questions import AgentQuestions
+from .agents.port import AgentOption, AgentQuestion
+from .answers import Answer
+from .errors import BudgetTooSmall
 from .gate_port import GateSandbox
-from .gates import GateInput, Verdict, run_gate
-from .job import Ground
-from .progress import Standing, cost_of_attempt
-from .prompts import PromptInput, budget_note, compose
-from .run_outcome import StopCause
+from .gates import run_gate
+from .job import Job
+from .ports import RunObserver, Stop
+from .progress import Progress, cost_of_attempt
 from .specification_document import with_status
-from .step_journal import StepKey, StepStore, StoredAnswer, digest_of
+from .step_journal import StepJournal, StepKey, digest_of
+from .verdict import GateInput, Verdict
+from .workflow import Phase
+from .workspace_files import WorkspaceFiles
 
-MAX_CALLS: Final = 8
-"""How often an agent is asked within one attempt: once, and once after each round of questions."""
-BRIEFING_TOKENS: Final = 2000
 APPROVE: Final = "Approve"
 CHANGES: Final = "Ask for changes"
 _YES: Final = frozenset({APPROVE.casefold(), "approved", "yes"})
@@ -63,110 +33,99 @@ _YES: Final = frozenset({APPROVE.casefold(), "approved", "yes"})
 _RECORDED_EVIDENCE: Final = 4000
 
 
-@frozen(kw_only=True)
-class Waiting:
-    """The attempt can't go on now; nothing of it is lost.
-
-    Attributes:
-        reason: What it waits for, and what to do.
-        cause: What kind of thing that is.
-        question_id: The question whose answer it waits for, or None.
-    """
-
-    reason: str
-    cause: StopCause
-    question_id: str | None = None
-
-
 @frozen(kw_only=True, eq=False)
-class PhaseRun:
+class AgentAttempts:
     """Runs attempts at the phases of one session, under its lock."""
 
     manager: SessionManager
-    observer: AgentObserver
+    observer: RunObserver
     session: SessionContext
-    ground: Ground
-    agent: PhaseAgent
+    job: Job
     gates: GateSandbox
-    answers_timeout_s: float
-    monotonic: Callable[[], float]
-    fs: FileSystem
-    steps: StepStore
-    workspace: Path
-    workspace_fd: int
+    questions: AgentQuestions
+    conversation: AgentConversation
+    steps: StepJournal
+    files: WorkspaceFiles
 
-    def run(self, phase: AgentPhase, standing: Standing) -> Verdict | Waiting:
+    def hindrance(self, phase: Phase) -> Stop | None:
+        """Return None: the budget is looked at before each call of the agent."""
+        del phase
+        return None
+
+    def refusal(self, phase: Phase, progress: Progress) -> BudgetTooSmall | None:
+        """Return why the budget forbids to resume the session, or None."""
+        return self.conversation.refusal(phase, progress)
+
+    def verdict(self, progress: Progress) -> Verdict | None:
+        """Return the verdict on the current attempt, if there is one."""
+        return self.steps.verdict(progress.key)
+
+    def run(self, phase: Phase, progress: Progress) -> Stop | None:
         """Make an attempt, or go on with one, up to its recorded verdict."""
-        key = standing.key
+        key = progress.key
         verdict = self.steps.verdict(key)
         if verdict is None:
-            found = self._attempt(phase, standing)
-            if isinstance(found, Waiting):
+            found = self._attempt(phase, progress)
+            if isinstance(found, Stop):
                 return found
             verdict = found
             self.steps.keep_verdict(key, verdict)
-        self._record(standing, verdict)
-        self.observer.phase_finished(phase, verdict)
+        self._record(progress, verdict)
+        self.observer.phase_finished(phase, verdict, None)
         self.observer.budget(self.session.token_budget)
-        return verdict
-
-    def last_verdict(self, standing: Standing) -> Verdict | None:
-        """Return the verdict on the current attempt, if there is one."""
-        return self.steps.verdict(standing.key)
+        return None
 
     # ----------------------------------------------------------------------------------- an attempt
 
-    def _attempt(self, phase: AgentPhase, standing: Standing) -> Verdict | Waiting:
+    def _attempt(self, phase: Phase, progress: Progress) -> Verdict | Stop:
         written: dict[str, bytes] = {}
         deleted: tuple[str, ...] = ()
         contested: tuple[tuple[str, str], ...] = ()
         if phase.prompt is not None:
-            answer = self._converse(phase, standing)
+            answer = self.conversation.converse(phase, progress)
             if not isinstance(answer, Answer):
                 return answer
             written = {one.path: one.content.encode() for one in answer.files}
             deleted, contested = answer.deleted, answer.contested
-            problem = self._contest_problem(standing, phase, contested)
+            problem = self._contest_problem(progress, phase, contested)
             if problem is not None:
                 return problem
-            files = self._files()
-            apply_files(
-                self.fs, self.workspace_fd, written, deleted, there=files, root=self.workspace
-            )
+            files = self.files.read()
+            self.files.apply(written, deleted, there=files)
             files = {path: data for path, data in files.items() if path not in deleted} | written
         else:
-            files = self._files()
+            files = self.files.read()
         self.observer.gate_started(phase)
-        if phase.gate.kind == "approval":
-            judged = self._approval(phase, standing)
+        if phase.agents_gate.kind == "approval":
+            judged = self._approval(phase, progress)
         else:
             judged = run_gate(
-                evolve(phase.gate, require=self.ground.required(phase)),
+                evolve(phase.agents_gate, require=self.job.required(phase)),
                 GateInput(
                     files=self._judged(phase, files),
-                    component=self.ground.component,
+                    component=self.job.component,
                     written=tuple(written),
-                    baseline=self._baseline(standing),
-                    answered=self._answered(),
-                    token=_token(self.session.session_id, standing.key),
+                    baseline=self._baseline(progress),
+                    answered=self.questions.answered(),
+                    token=_token(self.session.session_id, progress.key),
                 ),
                 self.gates,
             )
-        if isinstance(judged, Waiting):
+        if isinstance(judged, Stop):
             return judged
         facts = {**judged.facts, "written": list(written), "deleted": list(deleted)}
         if contested and not judged.passed:
             return _contest(judged, contested, facts)
         return evolve(judged, facts=facts)
 
-    def _judged(self, phase: AgentPhase, files: dict[str, bytes]) -> dict[str, bytes]:
+    def _judged(self, phase: Phase, files: dict[str, bytes]) -> dict[str, bytes]:
         """Return the files that a gate sees.
 
         Tests that are written again, after a phase went back to them, have to fail without the
         component all the same; so what this session has written of it is not shown to their gate.
         """
-        component = self.ground.component
-        if phase.gate.kind != "tests_fail" or component is None:
+        component = self.job.component
+        if phase.agents_gate.kind != "tests_fail" or component is None:
             return files
         own = {artifact.path for artifact in self.session.artifacts}
         return {
@@ -176,13 +135,13 @@ class PhaseRun:
         }
 
     def _contest_problem(
-        self, standing: Standing, phase: AgentPhase, contested: Sequence[tuple[str, str]]
+        self, progress: Progress, phase: Phase, contested: Sequence[tuple[str, str]]
     ) -> Verdict | None:
         """Refuse a contest where tests may be changed, or of tests that are not there."""
         if not contested:
             return None
-        tests = tuple((self._baseline(standing) or {}).get("tests", ()))
-        if not phase.gate.tests_unchanged or not tests:
+        tests = tuple((self._baseline(progress) or {}).get("tests", ()))
+        if not phase.agents_gate.tests_unchanged or not tests:
             return Verdict(
                 gate="answer",
                 passed=False,
@@ -199,347 +158,26 @@ class PhaseRun:
             evidence=["Nothing of it was applied. The tests are:", *tests],
         )
 
-    def _files(self) -> dict[str, bytes]:
-        return read_workspace(self.fs, self.workspace_fd, root=self.workspace)
-
-    def _baseline(self, standing: Standing) -> Mapping[str, Any] | None:
+    def _baseline(self, progress: Progress) -> Mapping[str, Any] | None:
         """Return the facts of the red tests that the later phases are held to."""
-        for key in reversed(standing.keys[:-1]):
+        for key in reversed(progress.keys[:-1]):
             verdict = self.steps.verdict(key)
             if verdict is not None and verdict.gate == "tests_fail" and verdict.passed:
                 return verdict.facts
         return None
 
-    def _evidence(self, standing: Standing) -> tuple[str, ...]:
-        """Return what was wrong since a phase was last passed: of each phase its last verdict."""
-        pieces: list[str] = []
-        seen: set[str] = set()
-        for key in reversed(standing.keys[:-1]):
-            verdict = self.steps.verdict(key)
-            if verdict is None:
-                continue
-            if verdict.passed:
-                break
-            if key.phase not in seen:
-                seen.add(key.phase)
-                pieces.append(f"Phase {key.phase}, {standing.label(key)}: {verdict.summary}")
-                pieces += verdict.evidence
-        return tuple(pieces)
-
-    # -------------------------------------------------------------------------------- the agent
-
-    def _converse(  # noqa: PLR0911 (an end each)
-        self, phase: AgentPhase, standing: Standing
-    ) -> Answer | Verdict | Waiting:
-        """Ask the agent, and again after each round of questions, until it gives files."""
-        key = standing.key
-        for call in range(1, MAX_CALLS + 1):
-            stored = self._stored_answer(phase, standing, call)
-            if isinstance(stored, Waiting):
-                return stored
-            if stored.failure is not None:
-                return Verdict(
-                    gate="agent",
-                    passed=False,
-                    summary=stored.failure,
-                    evidence=[stored.failure],
-                    facts={"calls": call, "may_recover": stored.may_recover},
-                )
-            answer = parse_answer(
-                stored.answer.text, refuse=lambda path: self.ground.refusal(phase, path)
-            )
-            questions = (*stored.answer.questions, *answer.questions)
-            if answer.faults:
-                return _refused(answer, call)
-            if not questions:
-                return answer if answer.says_something else _refused(answer, call)
-            if phase.questions != "allowed":
-                return Verdict(
-                    gate="answer",
-                    passed=False,
-                    summary=f"it asks {len(questions)} questions, and phase {phase.name} may not",
-                    evidence=["Decide for yourself what is unclear, and say so in the files."],
-                )
-            waiting = self._ask(standing, key, call, questions)
-            if waiting is not None:
-                return waiting
-        return Verdict(
-            gate="answer",
-            passed=False,
-            summary=f"the agent asked questions {MAX_CALLS} times and wrote nothing",
-            evidence=["No more questions: decide for yourself, and write the files."],
-        )
-
-    def _stored_answer(
-        self, phase: AgentPhase, standing: Standing, call: int
-    ) -> StoredAnswer | Waiting:
-        """Return the answer to a call; the agent is asked only if none is stored."""
-        key = standing.key
-        prompt = self.steps.prompt(key, call)
-        stored = None if prompt is None else self.steps.answer(key, call, prompt)
-        if stored is None:
-            fresh = prompt is None
-            files = _texts(self._files())
-            if prompt is None:
-                prompt = self._prompt(phase, standing, files)
-            problem = self._over_budget(phase, standing, prompt)
-            if problem is not None:
-                return Waiting(reason=problem, cause=StopCause.BUDGET)
-            if fresh:
-                self.steps.keep_prompt(key, call, prompt)
-            answered = self._answer(phase, standing, call, prompt, files)
-            if isinstance(answered, Waiting):
-                return answered
-            stored = answered
-            self.steps.keep_answer(key, call, prompt, stored)
-            self.observer.agent_answered(
-                phase, usage=stored.usage, duration_s=stored.duration_s, failure=stored.failure
-            )
-        if call > standing.calls:
-            self._charge(call, stored)
-        return stored
-
-    def _answer(
-        self,
-        phase: AgentPhase,
-        standing: Standing,
-        call: int,
-        prompt: str,
-        files: Mapping[str, str],
-    ) -> StoredAnswer | Waiting:
-        tokens = estimate_tokens(prompt)
-        self.observer.agent_called(phase, call=call, prompt_tokens=tokens)
-        request = AgentRequest(
-            session_id=self.session.session_id,
-            workflow=self.ground.work.workflow.name,
-            phase=phase.name,
-            attempt=standing.key.attempt,
-            turn=standing.turn,
-            call=call,
-            briefing=self.manager.briefing(BRIEFING_TOKENS),
-            prompt=prompt,
-            files=files,
-            tokens_left=self.session.token_budget.tokens_remaining,
-            prompt_digest=digest_of(prompt),
-        )
-        begun = self.monotonic()
-        outcome = attempt(self._asked, request)
-        duration_s = self.monotonic() - begun
-        if isinstance(outcome, Failure):
-            if not isinstance(outcome.error, AgentFailed):
-                raise outcome.error
-            return self._unanswered(outcome.error, tokens=tokens, duration_s=duration_s)
-        answer = outcome.value
-        usage = answer.usage or parse_answer(answer.text).usage
-        if usage is None:
-            usage = TokenUsage(
-                input_tokens=tokens, output_tokens=estimate_tokens(answer.text), estimated=True
-            )
-        return StoredAnswer(
-            answer=answer, usage=usage, duration_s=duration_s, agent=self.agent.description
-        )
-
-    def _unanswered(
-        self, error: AgentFailed, *, tokens: int, duration_s: float
-    ) -> StoredAnswer | Waiting:
-        """Return what follows where an agent gave no answer: a charged attempt, or a pause."""
-        crashed = isinstance(error, AgentCrashed) and not error.answered
-        if crashed or not error.may_recover:
-            twice = " at two tries" if crashed else ""
-            return Waiting(reason=f"{error}{twice}; mend that, then resume", cause=StopCause.AGENT)
-        # What went in was most likely read, and paid for.
-        usage = error.usage or TokenUsage(input_tokens=tokens, output_tokens=0, estimated=True)
-        return StoredAnswer(
-            answer=AgentAnswer(text=""),
-            usage=usage,
-            duration_s=duration_s,
-            agent=self.agent.description,
-            failure=str(error),
-            may_recover=not isinstance(error, AgentCutOff),
-        )
-
-    def _asked(self, request: AgentRequest) -> AgentAnswer:
-        """Ask the agent; one that ends without a word is asked once more."""
-        try:
-            return self.agent.answer(request)
-        except AgentCrashed as error:
-            if error.answered:
-                raise
-        return self.agent.answer(request)
-
-    def _charge(self, call: int, stored: StoredAnswer) -> None:
-        usage = stored.usage
-        digest = hashlib.sha256(stored.answer.text.encode("utf-8", "replace")).hexdigest()
-        event = AgentAnswered(
-            call=call,
-            agent=stored.agent,
-            tokens=usage.total,
-            usage={"input": usage.input_tokens, "output": usage.output_tokens},
-            estimated=usage.estimated,
-            seconds=round(stored.duration_s, 3),
-            answer_sha256=None if stored.failure else digest,
-            failure=stored.failure,
-        )
-        self.manager.record(spelled(event), tokens=usage.total)
-        self.observer.budget(self.session.token_budget)
-
-    def _prompt(self, phase: AgentPhase, standing: Standing, files: Mapping[str, str]) -> str:
-        work = self.ground.work
-        specification, component = self.ground.specification, self.ground.component
-        budget = self.session.token_budget
-        return compose(
-            PromptInput(
-                role=work.workflow.role,
-                workflow=work.workflow.name,
-                phase=phase,
-                attempt=standing.key.attempt,
-                round_number=standing.round_number,
-                writes=self.ground.writable(phase),
-                briefing=self.manager.briefing(BRIEFING_TOKENS),
-                subject=work.subject,
-                specification=specification.excerpt(component)
-                if specification is not None and component is not None
-                else None,
-                component=component,
-                files=files,
-                evidence=self._evidence(standing),
-                answered=self._answered(),
-                budget_note=budget_note(
-                    used=budget.tokens_used,
-                    total=budget.total_budget,
-                    warning=budget.is_warning,
-                    left=budget.tokens_remaining,
-                    expected=phase.answer_tokens,
-                ),
-            )
-        )
-
-    def expected_cost(self, phase: AgentPhase, standing: Standing) -> int:
-        """Return what the next call of the current attempt is expected to cost, in tokens."""
-        prompt = self.steps.prompt(standing.key, standing.calls + 1)
-        if prompt is None:
-            prompt = self._prompt(phase, standing, _texts(self._files()))
-        return estimate_tokens(prompt) + phase.answer_tokens
-
-    def missing(self, phase: AgentPhase, standing: Standing, expected: int) -> int:
-        """Return by how much the budget has to be extended for a call, with room for the next.
-
-        Args:
-            phase: The phase.
-            standing: Where the session stands.
-            expected: What the call is expected to cost, in tokens.
-
-        Returns:
-            Tokens; enough for the session's budget and for the phase's share of it. 0: none.
-        """
-        budget = self.session.token_budget
-        wanted = math.ceil((standing.spent + expected) / phase.budget_share)
-        missing = max(expected - budget.tokens_remaining, wanted - budget.total_budget)
-        return _with_room(missing, phase.budget_share) if missing > 0 else 0
-
-    def _over_budget(self, phase: AgentPhase, standing: Standing, prompt: str) -> str | None:
-        """Say why the agent may not be asked now, or None."""
-        budget = self.session.token_budget
-        expected = estimate_tokens(prompt) + phase.answer_tokens
-        remedy = (
-            f"extend the budget by {self.missing(phase, standing, expected):,} or more, then resume"
-        )
-        if not budget.can_continue(expected):
-            return (
-                f"the next call of phase {phase.name!r} takes about {expected:,} tokens, and of "
-                f"{budget.total_budget:,} {budget.tokens_remaining:,} are left; {remedy}"
-            )
-        share = math.floor(phase.budget_share * budget.total_budget)
-        if standing.spent + expected > share:
-            return (
-                f"phase {phase.name!r} has spent {standing.spent:,} of its share of {share:,} "
-                f"tokens ({phase.budget_share:.0%} of the budget), and its next call takes about "
-                f"{expected:,}; {remedy}"
-            )
-        return None
-
     # -------------------------------------------------------------------------------- the person
 
-    def _ask(
-        self,
-        standing: Standing,
-        key: StepKey,
-        call: int,
-        questions: Sequence[AgentQuestion],
-    ) -> Waiting | None:
-        """Have the agent's questions answered and the answers kept; None when they are."""
-        name = key.name("answers", call)
-        kept = self.steps.read(name)
-        if kept is None:
-            answers = self._collect(questions, f"{key.serial}.{call}")
-            if isinstance(answers, Waiting):
-                return answers
-            self.steps.write(
-                name,
-                {
-                    "answered": [
-                        [question.prompt, answer]
-                        for question, answer in zip(questions, answers, strict=True)
-                    ],
-                    "questions": _questions_in_words(questions),
-                },
-            )
-        elif call == standing.calls and standing.waiting_for is not None:
-            # A worker of an earlier version, which kept answers before it recorded them, was killed
-            # in between.
-            told = "\n".join(f"{question} -> {answer}" for question, answer in kept["answered"])
-            reply = PersonReply(question_id=standing.waiting_for, outcome="answered", text=told)
-            self.manager.record(reply_event(reply))
-        return None
-
-    def _collect(self, questions: Sequence[AgentQuestion], key: str) -> tuple[str, ...] | Waiting:
-        """Ask through the manager, which asks nothing twice under one key and records it all."""
-        told = _questions_in_words(questions)
-        if not self.manager.can_ask:
-            return Waiting(
-                reason=f"{told}; this run has no way to ask a person, so nobody was asked",
-                cause=StopCause.PERSON,
-            )
-        if self.session.state is not SessionState.ACTIVE:
-            return Waiting(
-                reason=f"{told}; the session was paused meanwhile, so nobody was asked; "
-                "resume asks",
-                cause=StopCause.PAUSED,
-            )
-        try:
-            reply = self.manager.ask(
-                questions,
-                key=key,
-                timeout_s=self.answers_timeout_s,
-                on_waiting=lambda asked: self.observer.questions_asked(asked, questions),
-            )
-        except QuestionWaits as waits:
-            return Waiting(
-                reason=f"{pause_reason(waits.question_id)} ({told}); answer it, then resume",
-                cause=StopCause.PERSON,
-                question_id=waits.question_id,
-            )
-        return answers_in_words(reply, len(questions))
-
-    def _answered(self) -> tuple[tuple[str, str], ...]:
-        """Return every question that was answered in this session, with its answer."""
-        found: list[tuple[str, str]] = []
-        for name in self.steps.names():
-            if name.endswith(".answers.json"):
-                kept = self.steps.read(name) or {}
-                found += [(question, answer) for question, answer in kept.get("answered", [])]
-        return tuple(found)
-
-    def _approval(self, phase: AgentPhase, standing: Standing) -> Verdict | Waiting:
+    def _approval(self, phase: Phase, progress: Progress) -> Verdict | Stop:
         """Have a person decide; what is approved says so from then on."""
-        paths = self.ground.required(phase)
-        files = self._files()
+        paths = self.job.required(phase)
+        files = self.files.read()
         missing = [path for path in paths if not files.get(path, b"").strip()]
         if missing:
             return Verdict(
                 gate="approval", passed=False, summary=f"{', '.join(missing)} is missing or empty"
             )
-        place = ", ".join(str(self.workspace / path) for path in paths)
+        place = ", ".join(str(self.files.root / path) for path in paths)
         question = AgentQuestion(
             prompt=f"Read {place}. Is it approved? For changes, say which.",
             title="Approval",
@@ -548,8 +186,8 @@ class PhaseRun:
                 AgentOption(label=CHANGES, description="It goes back, with what you write."),
             ],
         )
-        answers = self._collect([question], f"{standing.key.serial}.approval")
-        if isinstance(answers, Waiting):
+        answers = self.questions.collect([question], f"{progress.key.serial}.approval")
+        if isinstance(answers, Stop):
             return answers
         answer = answers[0].strip()
         if answer.rstrip(".!").casefold() not in _YES:
@@ -564,7 +202,7 @@ class PhaseRun:
             for path in paths
             if (text := with_status(files[path], "approved")) is not None
         }
-        apply_files(self.fs, self.workspace_fd, approved, (), there=files, root=self.workspace)
+        self.files.apply(approved, (), there=files)
         return Verdict(
             gate="approval",
             passed=True,
@@ -574,16 +212,16 @@ class PhaseRun:
 
     # -------------------------------------------------------------------------------- the record
 
-    def _record(self, standing: Standing, verdict: Verdict) -> None:
+    def _record(self, progress: Progress, verdict: Verdict) -> None:
         """Record a verdict with its files, in one save."""
-        key = standing.key
+        key = progress.key
         known = {artifact.path for artifact in self.session.artifacts}
         changed = [*verdict.facts.get("written", ()), *verdict.facts.get("approved", ())]
         artifacts = [
             (path, "modified" if path in known else "created") for path in dict.fromkeys(changed)
         ]
         facts = [
-            standing.label(key),
+            progress.label(key),
             f"{verdict.gate}: {verdict.summary}",
             f"{verdict.duration_s:.2f} s",
         ]
@@ -650,51 +288,11 @@ def _contest(
     )
 
 
-def _with_room(missing: int, share: float) -> int:
-    """Round up what is missing, so that the next prompt, whose briefing tells more, fits too."""
-    return math.ceil((missing + BRIEFING_TOKENS / share) / 1000) * 1000
-
-
-def _refused(answer: Answer, call: int) -> Verdict:
-    """Make the verdict on an answer that can't be taken."""
-    if answer.faults:
-        count = len(answer.faults)
-        summary = f"the answer can't be taken: {answer.faults[0]}"
-        if count > 1:
-            summary += f" (and {count - 1} more)"
-        evidence = [*answer.faults, "Nothing of it was applied. Give all files again."]
-    else:
-        summary = "the answer holds no file"
-        evidence = [
-            "The answer holds no fenced block whose mark names a path. See the form of the answer.",
-            *answer.notes,
-        ]
-    return Verdict(
-        gate="answer", passed=False, summary=summary, evidence=evidence, facts={"calls": call}
-    )
-
-
-def _questions_in_words(questions: Sequence[AgentQuestion]) -> str:
-    told = "; ".join(" ".join(one.prompt.split()) for one in questions)
-    return f"the agent asks: {told if len(told) <= 600 else told[:597] + '...'}"
-
-
-def _texts(files: Mapping[str, bytes]) -> dict[str, str]:
-    """Return the files that are text."""
-    found = {}
-    for path, data in files.items():
-        try:
-            found[path] = data.decode()
-        except UnicodeDecodeError:
-            continue
-    return found
-
-
 def _plain(text: str) -> str:
     """Spell out what UTF-8 can't hold."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _token(session_id: str, key: StepKey) -> str:
-    """Name a gate's result: the same for the same attempt, and none that its tests are told."""
+    """Name a gate's result: the same for the same attempt, and unknown to its tests."""
     return digest_of(f"{session_id}/{key.serial}/gate")[:24]

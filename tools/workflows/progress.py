@@ -1,31 +1,63 @@
-"""What a session's history says of its attempts, read from its events; pure."""
+"""What a session's history says of its run, read from its events; pure.
+
+All that a run knows stands in the session: which phase it is in, whether that phase's current
+attempt has a result, how many attempts there were. A worker that resumes a session asks only
+that, so it makes no difference whether the one before ended well, was paused or was killed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from typing import Final
 
 from attrs import frozen
 
-from ..harness import SessionContext, SessionHistory
+from ..harness import SessionContext, SessionHistory, SessionState
 from ..harness.history_events import (
     AgentAnswered,
     BudgetExtended,
     HistoryEvent,
+    InputsPlaced,
+    PhaseAdvanced,
     PhaseEnded,
     PhaseFailed,
     PhaseRetried,
     PhaseSucceeded,
     QuestionAsked,
     QuestionEnded,
+    SessionAborted,
+    SessionCreated,
+    SessionPaused,
 )
 from ..harness.question_entries import waiting_question
-from .history import BEGINNINGS, attempt_label
 from .step_journal import StepKey
+
+BEGINNINGS: Final = (SessionCreated, PhaseAdvanced, PhaseRetried)
+"""The events that begin an attempt."""
+_STOPS: Final[dict[SessionState, type[HistoryEvent]]] = {
+    SessionState.PAUSED: SessionPaused,
+    SessionState.ABORTED: SessionAborted,
+}
+_BEGINNING_ACTIONS: Final = frozenset(kind.action for kind in BEGINNINGS)
+_RESULTS: Final = (PhaseSucceeded, PhaseFailed)
+_MOST_PATHS: Final = 1000
+
+
+def attempt_label(round_number: int, attempt: int) -> str:
+    """Name an attempt at a phase: `attempt 2`, or where the phase was come back to, its round too.
+
+    Args:
+        round_number: How often the phase was entered, from 1.
+        attempt: Which attempt it is since then, from 1.
+    """
+    if round_number == 1:
+        return f"attempt {attempt}"
+    return f"round {round_number}" + (f", attempt {attempt}" if attempt > 1 else "")
 
 
 @frozen(kw_only=True)
-class Standing:
+class Progress:
     """Where a session stands.
 
     Attributes:
@@ -71,40 +103,45 @@ class Standing:
         )
 
 
-def standing_of(session: SessionContext) -> Standing:
+def progress_of(session: SessionContext) -> Progress:
     """Read from the history where a session stands."""
     keys: list[StepKey] = []
-    happened = [(entry.phase, entry.event) for entry in session.history]
-    since = 0
-    for position, (begun, event) in enumerate(happened):
-        if isinstance(event, BEGINNINGS):
-            again = isinstance(event, PhaseRetried) and keys
+    begun = 0
+    for position, entry in enumerate(session.history):
+        if entry.action in _BEGINNING_ACTIONS and (kind := entry.event_type) is not None:
+            again = kind is PhaseRetried and keys
             attempt = keys[-1].attempt + 1 if again else 1
-            keys.append(StepKey(serial=len(keys) + 1, phase=begun or "", attempt=attempt))
-            since = position + 1
+            keys.append(StepKey(serial=len(keys) + 1, phase=entry.phase or "", attempt=attempt))
+            begun = position + 1
     phase = session.current_phase or ""
     if not keys:  # a history that somebody cut: the session itself still says where it is
         keys.append(StepKey(serial=1, phase=phase, attempt=session.attempt_number))
-    in_phase = [event for where, event in happened if where == phase]
-    in_attempt = [event for where, event in happened[since:] if where == phase]
-    succeeded = _count(in_attempt, PhaseSucceeded) > 0
-    failed = _count(in_attempt, PhaseFailed) > 0
-    return Standing(
+    current = session.history[begun:]
+    result: type[HistoryEvent] | None = None
+    calls = 0
+    for entry in current:
+        if entry.phase == phase:
+            if entry.event_type in _RESULTS:
+                result = entry.event_type
+            calls += _answer(entry) is not None
+    in_phase = [entry for entry in session.history if entry.phase == phase]
+    return Progress(
         keys=tuple(keys),
-        succeeded=succeeded,
-        failed=failed,
-        calls=_count(in_attempt, AgentAnswered),
+        succeeded=result is PhaseSucceeded,
+        failed=result is PhaseFailed,
+        calls=calls,
         turn=sum(1 for key in keys if key.phase == phase),
-        spent=sum(event.tokens for event in in_phase if isinstance(event, AgentAnswered)),
-        failures=_count(in_phase, PhaseFailed),
+        spent=sum(answer.tokens for entry in in_phase if (answer := _answer(entry))),
+        failures=sum(1 for entry in in_phase if entry.event_type is PhaseFailed),
         waiting_for=None
-        if succeeded or failed
-        else waiting_question(event for _, event in reversed(happened[since:])),
+        if result is not None
+        else waiting_question(entry.event for entry in reversed(current)),
     )
 
 
-def _count(events: Iterable[HistoryEvent | None], kind: type[HistoryEvent]) -> int:
-    return sum(1 for event in events if isinstance(event, kind))
+def _answer(entry: SessionHistory) -> AgentAnswered | None:
+    event = entry.event if entry.event_type is AgentAnswered else None
+    return event if isinstance(event, AgentAnswered) else None
 
 
 @frozen(kw_only=True)
@@ -176,3 +213,44 @@ def extension_in(entry: SessionHistory) -> int:
     """Return by how many tokens an entry says that the budget was extended; 0 if it does not."""
     event = entry.event
     return event.additional_tokens if isinstance(event, BudgetExtended) else 0
+
+
+def inputs_placed(targets: list[str]) -> InputsPlaced:
+    """Return the event that the inputs are in the workspace, for good."""
+    return InputsPlaced(paths=tuple(targets[:_MOST_PATHS]))
+
+
+def has_inputs(session: SessionContext) -> bool:
+    """Return whether the inputs are in the workspace."""
+    return any(entry.event_type is InputsPlaced for entry in session.history)
+
+
+def phases_passed(session: SessionContext) -> set[str | None]:
+    """Return the phases that succeeded at least once."""
+    return {entry.phase for entry in session.history if entry.event_type is PhaseSucceeded}
+
+
+def why_stopped(session: SessionContext) -> str | None:
+    """Return why a session was paused or aborted; None where it was not, or without a reason."""
+    kind = _STOPS.get(session.state)
+    for entry in reversed(session.history):
+        if entry.event_type is kind and isinstance(
+            event := entry.event, SessionPaused | SessionAborted
+        ):
+            return event.reason
+    return None
+
+
+def pause_meanwhile(session: SessionContext) -> str:
+    """Return why somebody paused a session while a phase of it ran, in words."""
+    reason = why_stopped(session)
+    return f"paused while it ran: {reason}" if reason else "paused while it ran"
+
+
+def last_problem(session: SessionContext) -> str | None:
+    """Return why the last attempt that failed is no success; None where none was recorded."""
+    for entry in reversed(session.history):
+        if entry.event_type is PhaseFailed:
+            event = entry.event
+            return event.problem if isinstance(event, PhaseFailed) else None
+    return None

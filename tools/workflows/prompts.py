@@ -12,9 +12,9 @@ from typing import Final
 
 from attrs import field, frozen
 
-from .agent_workflow import TEST_GATES, AgentPhase
 from .converters import as_tuple
 from .specification import Component
+from .workflow import TEST_GATES, Phase
 
 MAX_FILE_CHARS: Final = 60_000
 """The most that is shown of one file."""
@@ -49,7 +49,7 @@ class PromptInput:
         round_number: How often the phase was entered.
         writes: The files and directories that the answer may write.
         briefing: What the session says of itself.
-        subject: What the run is about, in the words of whoever began it, or None.
+        subject: What the run is about, in the words of the person who began it, or None.
         specification: The document, or the part that matters, or None.
         component: The component, or None.
         files: The files that matter, by path.
@@ -61,7 +61,7 @@ class PromptInput:
 
     role: str
     workflow: str
-    phase: AgentPhase
+    phase: Phase
     attempt: int
     round_number: int = 1
     writes: tuple[str, ...]
@@ -94,8 +94,8 @@ def compose(given: PromptInput) -> str:
     parts.append(_phase(given))
     parts.append(_files(given.files))
     if given.answered:
-        told = "\n\n".join(f"Q: {question}\nA: {answer}" for question, answer in given.answered)
-        parts.append(f"# The person's answers\n\n{told}")
+        answers = "\n\n".join(f"Q: {question}\nA: {answer}" for question, answer in given.answered)
+        parts.append(f"# The person's answers\n\n{answers}")
     if given.evidence:
         pieces = "\n\n".join(f"{number}. {piece}" for number, piece in enumerate(given.evidence, 1))
         parts.append(
@@ -133,7 +133,7 @@ def _form(given: PromptInput) -> str:
         "such a block is read by nobody but the record. Files that you leave out stay as they are; "
         "one that should go is named, one a line, in a block marked `agentforge:delete`.",
     ]
-    if given.phase.gate.tests_unchanged:
+    if given.phase.agents_gate.tests_unchanged:
         lines.append(
             "The tests are fixed. If one of them can't be passed by any implementation of the "
             "specification, say so in a block marked `agentforge:contest`, a YAML list of `test` "
@@ -163,8 +163,8 @@ def _phase(given: PromptInput) -> str:
             f"Acceptance criteria: {criteria}"
         )
     lines.append((phase.prompt or "").strip())
-    if component is not None and phase.gate.kind in TEST_GATES:
-        lines.append(_MACHINE.format(framework=phase.gate.framework))
+    if component is not None and phase.agents_gate.kind in TEST_GATES:
+        lines.append(_MACHINE.format(framework=phase.agents_gate.framework))
     return "\n\n".join(lines)
 
 
@@ -191,7 +191,7 @@ def _files(files: Mapping[str, str]) -> str:
 
 
 def budget_note(*, used: int, total: int, warning: bool, left: int, expected: int) -> str | None:
-    """Say what the agent has to know of the budget, or None as long as there is plenty."""
+    """Return what the agent has to know of the budget, or None as long as there is plenty."""
     if not warning:
         return None
     return (

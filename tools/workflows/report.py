@@ -16,9 +16,8 @@ from attrs import define, field, frozen
 from ..durable import OsFileSystem, ReadError
 from ..harness import SessionContext, SessionHistory, SessionStore
 from ..harness.history_events import PhaseFailed, PhaseRetried, PhaseSucceeded
-from .history import BEGINNINGS, attempt_label
-from .progress import charges, extension_in, time_spent
-from .step_journal import StepStore
+from .progress import BEGINNINGS, attempt_label, charges, extension_in, time_spent
+from .step_journal import StepJournal
 
 MAX_TEXT: Final = 200_000
 """The most that is shown of one prompt or answer."""
@@ -29,7 +28,7 @@ _CHART: Final = 180
 
 @define
 class _Attempt:
-    """An attempt at a phase, as the history tells of it."""
+    """An attempt at a phase, as the history has it."""
 
     serial: int
     phase: str
@@ -54,7 +53,7 @@ def session_report(session: SessionContext, store: SessionStore) -> str:
         ReadError: The system refused to list the steps.
     """
     directory = store.session_path(session.session_id).parent
-    steps = StepStore(OsFileSystem(), directory)
+    steps = StepJournal(OsFileSystem(), directory)
     kept: dict[str, Mapping[str, Any] | str] = {}
     for name in steps.names():
         try:

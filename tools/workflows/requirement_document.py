@@ -3,11 +3,6 @@
 Such a document describes a feature: components (name, module, impl_file, test_file, and methods
 with behavior and errors), requirements with acceptance criteria (given, when, then), entities,
 interfaces, workflows, error handling, open questions. docs/spec-format.md describes it for people.
-
-It does not say which criterion binds which component. A criterion belongs to the components that a
-requirement or the criterion itself names under `components`; else to those of whose methods one is
-called in it (`record_tokens(50000)`), or one of whose fields stands in its `then` (`tokens_used`);
-else, as it speaks of the whole, to the component that is named last.
 """
 
 from __future__ import annotations
@@ -15,9 +10,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from ..yaml_document import Faults, Fields, Mapping, Node
+from .component_parts import BoundCriterion, with_parts
 from .spec_rules import (
     COMPONENT_ID,
     CRITERION_ID,
@@ -51,16 +47,6 @@ def is_requirement_document(root: Mapping) -> bool:
     return "schema_version" not in root.fields and not _SECTIONS.isdisjoint(root.fields)
 
 
-@frozen(kw_only=True)
-class _Bound:
-    """A criterion with what says to whom it belongs."""
-
-    criterion: Criterion
-    names: tuple[str, ...]
-    calls: frozenset[str]
-    fields: frozenset[str]
-
-
 class RequirementReader:
     """Makes a specification of a requirement document; what is wrong goes to the faults."""
 
@@ -91,7 +77,7 @@ class RequirementReader:
             title=title,
             version=version,
             status=status,
-            components=_assembled(components, entities, errors, bound),
+            components=with_parts(components, entities, errors, bound),
             clarifications=clarifications,
             text=self._text,
         )
@@ -174,12 +160,12 @@ class RequirementReader:
 
     # ---------------------------------------------------------------------------- requirements
 
-    def _requirements(self, fields: Fields, known: set[str]) -> list[_Bound]:
+    def _requirements(self, fields: Fields, known: set[str]) -> list[BoundCriterion]:
         node = fields.take("requirements", required=True)
         if node is None:
             return []
         kinds = Fields(node, "requirements", self._faults)
-        found: list[_Bound] = []
+        found: list[BoundCriterion] = []
         ids: dict[str, int] = {}
         criteria: dict[str, int] = {}
         for kind in ("functional", "non_functional"):
@@ -214,7 +200,7 @@ class RequirementReader:
 
     def _criterion(
         self, node: Node, where: str, known: set[str], owners: tuple[str, ...]
-    ) -> _Bound | None:
+    ) -> BoundCriterion | None:
         fields = Fields(node, where, self._faults)
         criterion_id = fields.name("id", CRITERION_ID, "it is as AC-001")
         given, when, then = (fields.text(word, required=True) for word in ("given", "when", "then"))
@@ -223,7 +209,7 @@ class RequirementReader:
         if criterion_id is None or given is None or when is None or then is None:
             return None
         text = f"Given: {given} When: {when} Then: {then}"
-        return _Bound(
+        return BoundCriterion(
             criterion=Criterion(criterion_id=criterion_id, text=text),
             names=owners,
             calls=frozenset(_CALL.findall(text)),
@@ -326,71 +312,6 @@ def _of_methods(methods: list[Member]) -> list[Entity]:
         owner, _, name = one.name.rpartition(".")
         groups.setdefault(owner, []).append(evolve(one, name=name))
     return [Entity(name=name, kind="class", methods=own) for name, own in groups.items()]
-
-
-def _assembled(
-    components: list[Component],
-    entities: list[tuple[Entity, str]],
-    errors: list[Entity],
-    criteria: list[_Bound],
-) -> list[Component]:
-    """Give each component its entities, its errors and its criteria."""
-    last = len(components) - 1
-    owned: list[list[Entity]] = [[] for _ in components]
-    for entity, layer in entities:
-        places = [
-            index for index, one in enumerate(components) if _is_of(entity.name, layer, one)
-        ] or [last]
-        owned[places[0]].append(entity)
-    bound: list[list[Criterion]] = [[] for _ in components]
-    vocabulary = [_vocabulary(one, own) for one, own in zip(components, owned, strict=True)]
-    for criterion in criteria:
-        places = [
-            index
-            for index, one in enumerate(components)
-            if one.component_id in criterion.names
-            or (
-                not criterion.names
-                and (
-                    criterion.calls & vocabulary[index][0]
-                    or criterion.fields & vocabulary[index][1]
-                )
-            )
-        ] or [last]
-        for index in places:
-            bound[index].append(criterion.criterion)
-    found = []
-    for index, one in enumerate(components):
-        raised = {
-            name for group in one.entities for member in group.methods for name in member.raises
-        }
-        found.append(
-            evolve(
-                one,
-                entities=owned[index] or one.entities,
-                errors=[error for error in errors if error.name in raised],
-                criteria=bound[index],
-            )
-        )
-    return found
-
-
-def _is_of(entity: str, layer: str, component: Component) -> bool:
-    """Whether an entity belongs to a component: by its methods, its name or its layer."""
-    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", entity).lower()
-    methods = {group.name for group in component.entities}
-    last_word = component.component_id.rsplit("_", 1)[-1]
-    return entity in methods or snake == component.component_id or layer == last_word
-
-
-def _vocabulary(
-    component: Component, entities: list[Entity]
-) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the names of a component's methods, and of its fields and properties."""
-    groups = [*component.entities, *entities]
-    methods = frozenset(member.name for group in groups for member in group.methods)
-    fields = frozenset(member.name for group in entities for member in group.fields)
-    return methods, fields | methods
 
 
 def _slug(title: str) -> str:

@@ -17,22 +17,20 @@ from ..harness import (
     SessionNotFound,
 )
 from .errors import AlreadyRunning, PhaseNotInWorkflow
-from .workspace_files import make_workspace
+from .workspace_files import WorkspaceFiles, make_workspace
 
 
 @frozen(kw_only=True)
-class Led:
+class LockedSession:
     """A session that is led.
 
     Attributes:
         session: The manager's current session, as it was read under the lock.
-        workspace: Its workspace.
-        workspace_fd: A descriptor of that.
+        files: Those of its workspace.
     """
 
     session: SessionContext
-    workspace: Path
-    workspace_fd: int
+    files: WorkspaceFiles
 
 
 def require_open(
@@ -54,7 +52,7 @@ def require_open(
 
 
 @contextmanager
-def leading(
+def run_lock(
     manager: SessionManager,
     session_id: str,
     operation: str,
@@ -63,11 +61,11 @@ def leading(
     phases: Sequence[str],
     fs: FileSystem,
     lock_timeout_s: float,
-) -> Iterator[Led]:
+) -> Iterator[LockedSession]:
     """Hold the session's run lock; what is read under it is what is so.
 
     The lock is on the session's copy of what it works through: saves lock the session's directory,
-    and the workspace belongs to whoever runs code in it.
+    and the workspace belongs to the code that runs in it.
 
     Args:
         manager: Leads the session; it becomes the current one.
@@ -101,7 +99,9 @@ def leading(
             session = require_open(manager, session_id, manager.load(session_id), operation)
             if session.current_phase not in phases:
                 raise PhaseNotInWorkflow(session_id, phase=session.current_phase, known=phases)
-            yield Led(session=session, workspace=workspace, workspace_fd=workspace_fd)
+            yield LockedSession(
+                session=session, files=WorkspaceFiles(fs=fs, fd=workspace_fd, root=workspace)
+            )
     finally:
         lock.release()
 

@@ -52,7 +52,7 @@ def path_of(fields: Fields, key: str, *, test: bool = False) -> str | None:
 
 
 def location_problem(location: str, tests: tuple[str, ...]) -> str | None:
-    """Say why tests could not import a component from its file, or why it is one of them."""
+    """Return why tests could not import a component from its file, or why it is one of them."""
     name = location.rsplit("/", 1)[-1]
     parts = location.removesuffix(".py").split("/")
     wrong = [part for part in parts if not part.isidentifier() or keyword.iskeyword(part)]

@@ -2,8 +2,10 @@
 
 One YAML document: metadata, and components with their location, entities (each with its fields and
 methods), errors and acceptance criteria; or a requirement document (`requirement_document`).
-Everything that is wrong is told at once, with lines. docs/spec-format.md is the description for
+Everything that is wrong is reported at once, with lines. docs/spec-format.md describes it for
 people.
+
+The module is long because one reader takes the whole form, section by section.
 """
 
 from __future__ import annotations
@@ -343,8 +345,8 @@ class _Reader:
                 inner.fault("", "expected text, or given, when and then")
             if criterion_id is not None:
                 named_once(self._faults, ids, criterion_id, node.line, f"{label}.id")
-                told = text or " ".join(filter(None, steps))
-                found.append(Criterion(criterion_id=criterion_id, text=told))
+                criterion = text or " ".join(filter(None, steps))
+                found.append(Criterion(criterion_id=criterion_id, text=criterion))
         return found
 
 

@@ -33,10 +33,10 @@ from .agents.port import (
     AgentQuestion,
     TokenUsage,
 )
-from .gates import Verdict
+from .verdict import Verdict
 from .workspace_files import make_workspace
 
-_Made = TypeVar("_Made")
+_Value = TypeVar("_Value")
 
 STEPS: Final = "steps"
 MAX_STEP_BYTES: Final = 48 << 20
@@ -67,7 +67,7 @@ def digest_of(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-class StepStore:
+class StepJournal:
     """The steps of one session. One worker at a time writes here, under the run's lock."""
 
     def __init__(self, fs: FileSystem, session_directory: Path) -> None:
@@ -159,7 +159,7 @@ class StepStore:
         """Keep a verdict."""
         self.write(key.name("verdict"), verdict.to_json())
 
-    def _made(self, name: str, make: Callable[[], _Made]) -> _Made:
+    def _made(self, name: str, make: Callable[[], _Value]) -> _Value:
         """Make a value of what was read; what is none is a fault of the file."""
         try:
             return make()

@@ -1,4 +1,4 @@
-"""What the result of a run of tests says, and how it is told: pure.
+"""What the result of a run of tests says, in words; pure.
 
 `workflows.gate_guest` makes the result in the sandbox, `workflows.gates` judges by it.
 """
@@ -26,7 +26,7 @@ _NO_FAILURE: Final = {
 
 
 def wrong_reason(test: Mapping[str, Any], component: Component) -> str | None:
-    """Say why a test's outcome is not that of a red test, or None.
+    """Return why a test's outcome is not that of a red test, or None.
 
     The right reasons: the implementation is missing (a placeholder was used, the module or a name
     of it can't be imported), the component's own code raised something, or, in a test that has
@@ -57,7 +57,7 @@ def wrong_reason(test: Mapping[str, Any], component: Component) -> str | None:
 
 
 def _wrong_in_words(error: Mapping[str, Any], component: Component, *, idle: bool) -> str:
-    """Say what is wrong with a red test's failure, and what to do."""
+    """Return what is wrong with a red test's failure, and what to do."""
     where = error.get("where")
     at = f" at {where[0]}:{where[1]}" if where else ""
     if "async def" in error["message"] and where is None:
@@ -83,7 +83,7 @@ def _parents(module: str) -> set[str]:
 
 
 def uncollectable(one: Mapping[str, Any], component: Component) -> str:
-    """Say why a test file can't be collected in RED."""
+    """Return why a test file can't be collected in RED."""
     error = one.get("error")
     if error is None:
         return f"{one['id']} can't be collected:\n{one['text']}"
@@ -102,13 +102,13 @@ def uncollectable(one: Mapping[str, Any], component: Component) -> str:
 
 
 def not_run(report: Mapping[str, Any], besides: Sequence[str] = ()) -> list[str]:
-    """Say what kept tests that were collected from running."""
+    """Return what kept tests that were collected from running."""
     ran = {test["id"] for test in report["tests"]}
     left = sorted(set(report["collected"]) - ran - set(besides))
-    told = [stop_in_words(one) for one in report["stopped"]]
+    stops = [stop_in_words(one) for one in report["stopped"]]
     if left:
-        told.append(f"These tests were collected and not run: {', '.join(left[:MAX_NAMED])}")
-    return told
+        stops.append(f"These tests were collected and not run: {', '.join(left[:MAX_NAMED])}")
+    return stops
 
 
 def stop_in_words(error: Mapping[str, Any]) -> str:
@@ -139,10 +139,10 @@ def estranged_from(component: Component, report: Mapping[str, Any]) -> list[str]
 
 
 def unimported(one: Mapping[str, Any]) -> str:
-    """Say why a test file can't be imported."""
+    """Return why a test file can't be imported."""
     error = one.get("error")
-    told = f": {error['exception']}: {first_line(error['message'])}" if error else ""
-    return f"{one['id']} can't be imported{told}\n{one['text']}"
+    problem = f": {error['exception']}: {first_line(error['message'])}" if error else ""
+    return f"{one['id']} can't be imported{problem}\n{one['text']}"
 
 
 def error_in_words(test: Mapping[str, Any]) -> str:

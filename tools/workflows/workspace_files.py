@@ -1,7 +1,7 @@
-"""The host's hand in a workspace: putting inputs there, and looking for what a phase left.
+"""The host's access to a session's workspace: place, read and change files, look for artifacts.
 
-Every path is walked by directory descriptors and no link is followed, because a phase may have put
-one anywhere.
+Every path is walked by directory descriptors and no link is followed, because what ran in the
+workspace may have put one anywhere.
 """
 
 from __future__ import annotations
@@ -9,13 +9,41 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
-from ..durable import FileSystem, WriteError, replace_file
+from attrs import frozen
+
+from ..durable import FileSystem, ReadError, WriteError, replace_file
 from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS
+from ..durable.regular_file import read_descriptor
 from ..durable.safe_path import Missing, directory_beneath
-from .workflow_document import Input
+from ..durable.tree_walk import Entry, walk_tree
+from ..harness import HarnessError
+from .workflow import Input
+
+MAX_FILES: Final = 2000
+MAX_FILE_BYTES: Final = 4 << 20
+MAX_BYTES: Final = 32 << 20
+_MAX_DEPTH: Final = 32
+_SKIPPED: Final = frozenset({"__pycache__"})
+
+
+class WorkspaceTooLarge(HarnessError):
+    """A workspace holds more than an agent's work ever does; nothing was run.
+
+    Attributes:
+        path: The workspace.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"{path} holds more than {MAX_FILES:,} files or {MAX_BYTES >> 20} MiB. Take out what "
+            "the work does not need, then resume."
+        )
+        self.path = path
 
 
 def make_workspace(fs: FileSystem, path: Path) -> None:
@@ -26,7 +54,7 @@ def make_workspace(fs: FileSystem, path: Path) -> None:
         path: The directory; its parent, the session's directory, has to be there.
 
     Raises:
-        FileNotFoundError: The session is gone.
+        FileNotFoundError: The session is not there any more.
         WriteError: The system refused.
     """
     operation = "open the session's directory"
@@ -48,83 +76,159 @@ def make_workspace(fs: FileSystem, path: Path) -> None:
         raise WriteError(path=path, operation=operation, cause=error) from error
 
 
-def place_inputs(fs: FileSystem, root_fd: int, inputs: Iterable[Input], *, root: Path) -> None:
-    """Put files into a workspace, each whole and durable; what is there by their names goes.
+@frozen(kw_only=True)
+class WorkspaceFiles:
+    """The files of a workspace that the caller holds open and locked.
 
-    Doing it again after it was interrupted gives the same files and leaves nothing else behind.
-
-    Args:
+    Attributes:
         fs: The file system.
-        root_fd: The workspace, open and locked by the caller.
-        inputs: The files.
-        root: The workspace's path, for messages.
-
-    Raises:
-        WriteError: The system refused, or a directory on the way is none.
+        fd: A descriptor of the workspace.
+        root: Its path.
     """
-    for one in inputs:
-        *directories, name = one.target.split("/")
-        path = root / one.target
+
+    fs: FileSystem
+    fd: int
+    root: Path
+
+    def read(self) -> dict[str, bytes]:
+        """Read the regular files, by path; hidden names, caches and large files are passed over.
+
+        Raises:
+            WorkspaceTooLarge: There is too much.
+            ReadError: The system refused.
+        """
+        found: dict[str, bytes] = {}
+        size = 0
+        names: tuple[str, ...] = ()
         try:
-            with directory_beneath(fs, root_fd, directories, missing=Missing.MADE_DURABLY) as fd:
-                replace_file(fs, fd, name, [one.content], path=path)
+            for entry in walk_tree(self.fs, self.fd, enter=_is_entered):
+                names = entry.names
+                data = None if entry.is_directory or _is_skipped(entry) else _read(self.fs, entry)
+                if data is None:
+                    continue
+                size += len(data)
+                found["/".join(names)] = data
+                if len(found) > MAX_FILES or size > MAX_BYTES:
+                    raise WorkspaceTooLarge(self.root)
         except OSError as error:
-            raise WriteError(path=path, operation="open its directory", cause=error) from error
+            raise ReadError(path=self.root.joinpath(*names[:-1]), cause=error) from error
+        return dict(sorted(found.items()))
 
+    def place(self, inputs: Iterable[Input]) -> None:
+        """Put files there, each whole and durable; they replace what has their names.
 
-def missing_artifacts(
-    fs: FileSystem, root_fd: int, paths: Iterable[str], *, root: Path
-) -> list[str]:
-    """Say which files are not in a workspace as regular files, reached over no link.
+        Doing it again after it was interrupted gives the same files and leaves nothing else behind.
 
-    Those that are there are synced with the directories they are in, so that a success that is
-    recorded after this call is not recorded of a file that a power failure takes away.
-
-    Args:
-        fs: The file system.
-        root_fd: The workspace, open.
-        paths: The files, relative to it.
-        root: The workspace's path, for messages.
-
-    Returns:
-        For each that is not there, its path and why.
-
-    Raises:
-        WriteError: One is there and could not be synced.
-    """
-    problems = []
-    for path in paths:
-        problem = _problem(fs, root_fd, path, root=root)
-        if problem is not None:
-            problems.append(f"{path} {problem}")
-    return problems
-
-
-def _problem(fs: FileSystem, root_fd: int, path: str, *, root: Path) -> str | None:
-    *directories, name = path.split("/")
-    try:
-        with directory_beneath(fs, root_fd, directories) as directory_fd:
+        Raises:
+            WriteError: The system refused, or a directory on the way is none.
+        """
+        for one in inputs:
+            *directories, name = one.target.split("/")
+            path = self.root / one.target
             try:
-                fd = fs.open(name, READ_FLAGS, dir_fd=directory_fd)
+                with directory_beneath(
+                    self.fs, self.fd, directories, missing=Missing.MADE_DURABLY
+                ) as fd:
+                    replace_file(self.fs, fd, name, [one.content], path=path)
             except OSError as error:
-                return "is a symbolic link" if error.errno == errno.ELOOP else _words(error)
-            try:
-                if not stat.S_ISREG(fs.fstat(fd).st_mode):
-                    return "is not a regular file"
-                _sync(fs, [fd, directory_fd], path=root / path)
-            finally:
-                fs.close(fd)
-    except OSError as error:
-        return _words(error)
-    return None
+                raise WriteError(path=path, operation="open its directory", cause=error) from error
+
+    def apply(
+        self, written: Mapping[str, bytes], deleted: Iterable[str], *, there: Mapping[str, bytes]
+    ) -> None:
+        """Make files what an answer says, each whole and durable.
+
+        Applying an answer twice gives what applying it once gives: files that hold what they
+        should are not written again.
+
+        Args:
+            written: Files and what they are to hold.
+            deleted: Files to remove.
+            there: What the workspace holds now.
+
+        Raises:
+            WriteError: The system refused, or a directory on the way is none; doing it again
+                after that is mended gives the whole.
+        """
+        self.place(
+            Input(target=path, content=content)
+            for path, content in written.items()
+            if there.get(path) != content
+        )
+        for path in deleted:
+            if path in there:
+                self._remove(path)
+
+    def _remove(self, path: str) -> None:
+        *directories, name = path.split("/")
+        try:
+            with directory_beneath(self.fs, self.fd, directories) as fd:
+                with suppress(FileNotFoundError):
+                    self.fs.unlink(name, dir_fd=fd)
+                self.fs.fsync(fd)
+        except OSError as error:
+            raise WriteError(path=self.root / path, operation="unlink", cause=error) from error
+
+    def missing(self, paths: Iterable[str]) -> list[str]:
+        """Return which files are not there as regular files, reached over no link, and why.
+
+        Those that are there are synced with the directories they are in, so that a success that
+        is recorded after this call is not recorded of a file that a power failure takes away.
+
+        Raises:
+            WriteError: One is there and could not be synced.
+        """
+        problems = ((path, self._problem(path)) for path in paths)
+        return [f"{path} {problem}" for path, problem in problems if problem is not None]
+
+    def _problem(self, path: str) -> str | None:
+        *directories, name = path.split("/")
+        try:
+            with directory_beneath(self.fs, self.fd, directories) as directory_fd:
+                try:
+                    fd = self.fs.open(name, READ_FLAGS, dir_fd=directory_fd)
+                except OSError as error:
+                    return "is a symbolic link" if error.errno == errno.ELOOP else _words(error)
+                try:
+                    if not stat.S_ISREG(self.fs.fstat(fd).st_mode):
+                        return "is not a regular file"
+                    self._sync([fd, directory_fd], path=self.root / path)
+                finally:
+                    self.fs.close(fd)
+        except OSError as error:
+            return _words(error)
+        return None
+
+    def _sync(self, fds: list[int], *, path: Path) -> None:
+        try:
+            for fd in fds:
+                self.fs.fsync(fd)
+        except OSError as error:
+            raise WriteError(path=path, operation="fsync", cause=error) from error
 
 
-def _sync(fs: FileSystem, fds: list[int], *, path: Path) -> None:
+def _is_skipped(entry: Entry) -> bool:
+    return entry.name.startswith(".") or entry.name in _SKIPPED
+
+
+def _is_entered(entry: Entry) -> bool:
+    return not _is_skipped(entry) and len(entry.names) <= _MAX_DEPTH
+
+
+def _read(fs: FileSystem, entry: Entry) -> bytes | None:
+    """Read a regular file; None if it is a link, special or too large."""
+    if not _is_readable(entry.status):
+        return None
+    fd = fs.open(entry.name, READ_FLAGS, dir_fd=entry.directory_fd)
     try:
-        for fd in fds:
-            fs.fsync(fd)
-    except OSError as error:
-        raise WriteError(path=path, operation="fsync", cause=error) from error
+        status = fs.fstat(fd)
+        return read_descriptor(fs, fd, status.st_size) if _is_readable(status) else None
+    finally:
+        fs.close(fd)
+
+
+def _is_readable(status: os.stat_result) -> bool:
+    return stat.S_ISREG(status.st_mode) and status.st_size <= MAX_FILE_BYTES
 
 
 def _words(error: OSError) -> str:

@@ -24,6 +24,7 @@ from agentforge_sessions.durable import (
     unlock,
 )
 from agentforge_sessions.durable.file_lock import has_name, wait_lock
+from tests.support.clock import SleptClock
 from tests.support.filesystem import FaultyFileSystem, nth_of
 
 FS = OsFileSystem()
@@ -170,23 +171,8 @@ def test_a_name_that_was_given_to_something_else_is_noticed(
         (DirectoryLock if place.is_dir() else FileLock)(FS, place).acquire()
 
 
-class Time:
-    """A clock that moves when it is slept on."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-        self.pauses: list[float] = []
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.pauses.append(seconds)
-        self.now += seconds
-
-
 def test_pauses_double_up_to_the_longest_and_end_with_the_time() -> None:
-    time = Time()
+    time = SleptClock()
     patience = Patience(1.0, monotonic=time.monotonic, sleep=time.sleep, first_s=0.1, longest_s=0.3)
     while patience.pause():
         pass
@@ -195,6 +181,6 @@ def test_pauses_double_up_to_the_longest_and_end_with_the_time() -> None:
 
 @pytest.mark.parametrize("timeout_s", [0.0, -1.0])
 def test_without_time_there_is_no_pause(timeout_s: float) -> None:
-    time = Time()
+    time = SleptClock()
     assert not Patience(timeout_s, monotonic=time.monotonic, sleep=time.sleep).pause()
     assert time.pauses == []

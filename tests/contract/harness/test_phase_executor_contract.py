@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pytest
 
-from agentforge_sessions.bootstrap import SandboxPhaseExecutor
+from agentforge_sessions.adapters.sandbox_executor import SandboxPhaseExecutor
 from agentforge_sessions.harness import (
     PhaseExecutor,
     PhaseResult,

@@ -6,13 +6,11 @@ A kind takes part by an entry in `KINDS`.
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 import socket
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, Protocol
@@ -36,7 +34,7 @@ from agentforge_sessions.prune import (
     restore_archive,
     restore_from_trash,
 )
-from agentforge_sessions.prune.policy import Reason
+from agentforge_sessions.prune.domain import Reason
 from agentforge_sessions.questions import QuestionSessions
 from agentforge_sessions.questions.prune_target import QuestionTarget
 from agentforge_sessions.questions.store import STATUS_FILE
@@ -48,6 +46,8 @@ from tests.support.prune_sites import (
     Site,
     add_fake,
     below,
+    guarded_site,
+    locked,
     metadata,
     outside_of,
     tree_of,
@@ -204,11 +204,8 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    made = Site(tmp_path / "site")
-    before = tree_of(made.beside)
-    yield made
-    assert tree_of(made.beside) == before
-    assert made.fs.open_descriptors == {}
+    with guarded_site(tmp_path / "site") as made:
+        yield made
 
 
 @pytest.fixture
@@ -240,16 +237,6 @@ def run(
         disposal=Disposal(**disposal),  # type: ignore[arg-type]
         outside=site.outside(),
     )
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    fd = os.open(path, os.O_RDONLY)
-    fcntl.flock(fd, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        os.close(fd)
 
 
 # ---------------------------------------------------------------- what it says of itself

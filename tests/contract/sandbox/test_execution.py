@@ -8,7 +8,6 @@ import pickle
 import threading
 import time
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,36 +24,14 @@ from agentforge_sessions.sandbox import (
     configure_pool,
     create_sandbox,
     pool_stats,
-    prepare,
     warm_pool,
 )
 from tests.support.descriptors import held
 from tests.support.promptness import given_time, soonest
 from tests.support.sandbox_hosts import of_the_runner
-from tests.support.soak import SOAKING
 
 # The first test of a machine compiles the interpreter, which takes minutes.
-pytestmark = pytest.mark.timeout(900)
-
-
-@pytest.fixture(
-    scope="module",
-    autouse=True,
-    params=[2, 0] if SOAKING else [2],
-    ids=lambda size: "pool" if size else "no pool",
-)
-def _prepared(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Every promise holds with interpreters opened ahead and without (`test_without_pool.py`)."""
-    prepare()
-    size = pool_stats().size
-    configure_pool(request.param)
-    yield
-    configure_pool(size)
-
-
-@pytest.fixture
-def sandbox(tmp_path: Path) -> Sandbox:
-    return create_sandbox(workspace=tmp_path / "w")
+pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("any_pool")]
 
 
 # ---------------------------------------------------------------- script semantics

@@ -28,35 +28,12 @@ from agentforge_sessions.sandbox import (
     ToolCallRecord,
     WorkspaceBusy,
     WorkspaceError,
-    configure_pool,
     create_sandbox,
-    pool_stats,
-    prepare,
 )
 from tests.support.promptness import given_time, soonest, when
-from tests.support.soak import SOAKING
 
 # The first test of a machine compiles the interpreter, which takes minutes.
-pytestmark = pytest.mark.timeout(900)
-
-
-@pytest.fixture(
-    scope="module",
-    autouse=True,
-    params=[2, 0] if SOAKING else [2],
-    ids=lambda size: "pool" if size else "no pool",
-)
-def _prepared(request: pytest.FixtureRequest) -> Iterator[None]:
-    prepare()
-    size = pool_stats().size
-    configure_pool(request.param)
-    yield
-    configure_pool(size)
-
-
-@pytest.fixture
-def sandbox(tmp_path: Path) -> Sandbox:
-    return create_sandbox(workspace=tmp_path / "w")
+pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("any_pool")]
 
 
 # ---------------------------------------------------------------- files and variables

@@ -22,7 +22,7 @@ from agentforge_sessions.sandbox.host.engine import (
 from agentforge_sessions.sandbox.host.guest import OUT_OF_FILE_CALLS, GuestExit
 from agentforge_sessions.sandbox.host.guest_thread import with_room
 from agentforge_sessions.sandbox.quota import Quota
-from agentforge_sessions.sandbox.workspace import measure_tree
+from agentforge_sessions.sandbox.workspace_tree import measure_tree
 from tests.support.host_trees import served
 from tests.support.wasm_probe import PAGE, SIGNATURES, Probe, snapshot
 
@@ -66,7 +66,7 @@ def test_wild_arguments_get_an_errno_and_reach_nothing_outside(
             name = chance.choice(list(SIGNATURES))
             answers[name, _wild_call(probe, name, chance)] += 1
         probe.close()
-        assert tree.meter.room._book is not None
+        assert tree.meter.room._usage is not None
         root = os.open(inside, os.O_RDONLY)
         held = measure_tree(root, max_entries=1000)
         os.close(root)

@@ -485,10 +485,10 @@ def test_changes_are_noted_under_the_names_that_files_have_at_the_end(tmp_path: 
         root.rename(b"edited", root, b"renamed")
         edited.truncate(0)
         edited.close()
-        changes = tree.changes.summary()
-    assert changes.created == ("made", "new/a", "renamed", "twin")
-    assert changes.modified == ()
-    assert changes.deleted == ("edited", "gone", "old/a")
+        created, modified, deleted = tree.changes.lists()
+    assert created == ("made", "new/a", "renamed", "twin")
+    assert modified == ()
+    assert deleted == ("edited", "gone", "old/a")
 
 
 def test_a_refused_write_is_a_loss_until_it_is_made_good(serve: Serve, tmp_path: Path) -> None:

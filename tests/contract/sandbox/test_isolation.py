@@ -30,29 +30,18 @@ from agentforge_sessions.sandbox import (
     SandboxClosed,
     SandboxUnavailable,
     WorkspaceError,
-    configure_pool,
     create_sandbox,
     create_session_sandbox,
-    pool_stats,
-    prepare,
 )
-from agentforge_sessions.sandbox import worker_process as apart_module
+from agentforge_sessions.sandbox import worker_process as worker_module
+from agentforge_sessions.sandbox.worker_executor import WorkerExecutor
+from agentforge_sessions.sandbox.worker_process import WorkerProcess
 from tests.support.descriptors import held
 from tests.support.promptness import soonest, when
 from tests.support.soak import SOAKING
 
 # The first test of a machine compiles the interpreter, which takes minutes.
-pytestmark = pytest.mark.timeout(900)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _prepared() -> Iterator[None]:
-    """Nothing is opened ahead here, so that only what a test does opens and closes descriptors."""
-    prepare()
-    size = pool_stats().size
-    configure_pool(0)
-    yield
-    configure_pool(size)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("no_pool")]
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +66,13 @@ def new(tmp_path: Path) -> Iterator[Sandbox]:
         yield made
 
 
+def worker_process_of(sandbox: Sandbox) -> WorkerProcess | None:
+    assert isinstance(sandbox._executor, WorkerExecutor)
+    return sandbox._executor.worker
+
+
 def worker_of(sandbox: Sandbox) -> int:
-    worker = sandbox._apart.worker
+    worker = worker_process_of(sandbox)
     assert worker is not None
     return worker.pid
 
@@ -210,7 +204,7 @@ def test_standard_input_output_and_mounts_reach_the_worker(tmp_path: Path) -> No
 
 
 def test_limits_hold_in_the_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apart_module, "GRACE_S", 60)  # a worker that is only slow is kept
+    monkeypatch.setattr(worker_module, "GRACE_S", 60)  # a worker that is only slow is kept
     policy = ExecutionPolicy(memory_bytes=128 << 20, workspace_bytes=1 << 20)
     with create_sandbox(workspace=tmp_path / "w", policy=policy, isolation="process") as sandbox:
         assert sandbox.execute("while True: pass", timeout=0.3).trapped == "deadline"
@@ -286,14 +280,14 @@ def test_a_worker_that_dies_is_a_crash_and_is_replaced(sandbox: Sandbox) -> None
 def test_a_worker_that_hangs_is_killed_soon_after_the_deadline(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(apart_module, "GRACE_S", 0.5)
+    monkeypatch.setattr(worker_module, "GRACE_S", 0.2)
 
     def once() -> float:
         sandbox.execute("1")
         worker = worker_of(sandbox)
         stop_now(worker)
         started = time.monotonic()
-        result = sandbox.execute("while True: pass", timeout=0.5)
+        result = sandbox.execute("while True: pass", timeout=0.2)
         took = time.monotonic() - started
         assert (result.trapped, result.exit_code) == ("deadline", None)
         assert not is_running(worker)
@@ -317,18 +311,18 @@ def test_a_worker_that_hangs_is_killed_soon_after_the_deadline(
 def test_a_worker_that_takes_no_message_is_killed_like_one_that_gives_none(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(apart_module, "GRACE_S", 0.5)
+    monkeypatch.setattr(worker_module, "GRACE_S", 0.2)
     more_than_a_socket_holds = "#" * (4 << 20)
     sandbox.execute("1")
     worker = worker_of(sandbox)
     stop_now(worker)
-    result = sandbox.execute(more_than_a_socket_holds, timeout=0.5)
+    result = sandbox.execute(more_than_a_socket_holds, timeout=0.2)
     assert (result.trapped, result.exit_code) == ("deadline", None)
     assert result.metadata["trap_detail"] == "the worker took no message and was killed"
     assert not is_running(worker)
     sandbox.execute("1")
     stop_now(worker_of(sandbox))
-    token, ours = CancelToken(), sandbox._apart.worker
+    token, ours = CancelToken(), worker_process_of(sandbox)
     assert ours is not None
     person = when(lambda: not_taken(ours._connection), token.cancel)
     result = sandbox.execute(more_than_a_socket_holds, timeout=600, cancel=token)
@@ -338,11 +332,11 @@ def test_a_worker_that_takes_no_message_is_killed_like_one_that_gives_none(
 
 
 SAID = {
-    "no_message": b"no json",
-    "no_known_kind": b'{"kind": "strange"}',
     "no_result": b'{"kind": "result", "result": {"trapped": "unheard"}}',
     "no_possible_length": None,
-    # Each of these is refused as one of those above is (`unit/sandbox/test_parts.py`).
+    # Each of these is refused as one of those above is (`unit/sandbox/test_worker_protocol.py`).
+    "no_message": b"no json",
+    "no_known_kind": b'{"kind": "strange"}',
     "a_list": b"[]",
     "nothing": b"{}",
     "a_result_without_fields": b'{"kind": "result"}',
@@ -352,12 +346,12 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize("name", list(SAID) if SOAKING else list(SAID)[:4])
+@pytest.mark.parametrize("name", list(SAID) if SOAKING else list(SAID)[:2])
 def test_a_worker_that_says_anything_else_is_a_crash(sandbox: Sandbox, name: str) -> None:
     said = SAID[name]
     sandbox.execute("1")
     worker = worker_of(sandbox)
-    ours = sandbox._apart.worker
+    ours = worker_process_of(sandbox)
     assert ours is not None
     if said is None:
         ours._reader.feed(b"\0\0\x7f")  # a length no answer has, once its rest is there
@@ -405,7 +399,7 @@ def test_a_worker_ends_with_its_host(tmp_path: Path, end: str) -> None:
             "from agentforge_sessions.sandbox import create_sandbox\n"
             "sandbox = create_sandbox(workspace=sys.argv[1], isolation='process')\n"
             "sandbox.execute('1')\n"
-            "print('worker', sandbox._apart.worker.pid, flush=True)\n" + end,
+            "print('worker', sandbox._executor.worker.pid, flush=True)\n" + end,
             str(tmp_path / "w"),
         ],
         capture_output=True,
@@ -424,7 +418,7 @@ def test_a_worker_that_does_not_start_is_unavailable(
     new: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sandbox = new
-    monkeypatch.setattr(apart_module, "_PROGRAM", "raise SystemExit(3)")
+    monkeypatch.setattr(worker_module, "_PROGRAM", "raise SystemExit(3)")
     count = held()
     with pytest.raises(SandboxUnavailable, match="exit code 3"):
         sandbox.execute("1")

@@ -29,10 +29,10 @@ from agentforge_sessions.sandbox import (
     warm_pool,
 )
 from agentforge_sessions.sandbox.interpreter import class_of, open_interpreter
-from agentforge_sessions.sandbox.interpreter_pool import (
+from agentforge_sessions.sandbox.interpreter_pool import InterpreterPool
+from agentforge_sessions.sandbox.process_pool import (
     POOL_VARIABLE,
     RESTORE_VARIABLE,
-    InterpreterPool,
     _restore_from_environment,
     _size_from_environment,
 )
@@ -54,11 +54,6 @@ def _fresh_pool() -> Iterator[None]:
     yield
     close_pool()
     configure_pool(size, restore=True)
-
-
-@pytest.fixture
-def sandbox(tmp_path: Path) -> Sandbox:
-    return create_sandbox(workspace=tmp_path / "w")
 
 
 def ran_in(sandbox: Sandbox, code: str = "1") -> object:
@@ -330,20 +325,7 @@ def test_an_input_and_callbacks_need_no_interpreter_of_their_own(sandbox: Sandbo
 def test_the_next_interpreter_is_opened_once_the_workspace_is_free(sandbox: Sandbox) -> None:
     sandbox.execute("1")
     filled()
-    request = checked_request(
-        sandbox.policy,
-        code="1",
-        stdin=None,
-        files=None,
-        inject=None,
-        timeout=None,
-        fuel=None,
-        argv=(),
-        on_stdout=None,
-        on_stderr=None,
-        cancel=None,
-        stateful=False,
-    )
+    request = checked_request(sandbox.policy, stateful=False, code="1")
     with contextlib.ExitStack() as afterwards:
         result = sandbox._execute(request, threading.Event(), afterwards)
         assert result.metadata["interpreter"] == "pool"

@@ -26,7 +26,7 @@ from agentforge_sessions.sandbox.interpreter_restore import (
 )
 from agentforge_sessions.sandbox.quota import Quota
 from agentforge_sessions.sandbox.workspace import open_workspace
-from agentforge_sessions.sandbox.workspace_usage import UsageBook
+from agentforge_sessions.sandbox.workspace_usage import UsageCounter
 from tests.support.sandbox_hosts import of_the_runner
 from tests.support.soak import SOAKING
 
@@ -34,7 +34,7 @@ from tests.support.soak import SOAKING
 pytestmark = [pytest.mark.timeout(900), of_the_runner]
 
 
-class Seat:
+class OpenInterpreter:
     """An interpreter over a workspace, and what it was when it was opened."""
 
     def __init__(self, workspace: Path, *, restorable: bool = True) -> None:
@@ -63,12 +63,12 @@ class Seat:
 
     def run(self, code: str, *, argv: Sequence[str] = (), **limits: Any) -> Completed:
         root = open_workspace(self.workspace)
-        book = UsageBook()
-        book.begin(root)
+        counter = UsageCounter()
+        counter.begin(root)
         quota = Quota(workspace_bytes=1 << 24, workspace_files=1000, file_bytes=1 << 24)
-        files = WorkspaceProvider(root, quota, book)
-        self.interpreter.files.bind(files)
-        self.interpreter.temporary.bind(TemporaryFiles(files.room))
+        files = WorkspaceProvider(root, quota, counter)
+        self.interpreter.files.target = files
+        self.interpreter.temporary.target = TemporaryFiles(files.room)
         try:
             return self.interpreter.run(
                 Script(source=code, argv=argv),
@@ -80,36 +80,36 @@ class Seat:
                 cancel=None,
             )
         finally:
-            self.interpreter.files.bind(None)
-            self.interpreter.temporary.bind(None)
+            self.interpreter.files.target = None
+            self.interpreter.temporary.target = None
             os.close(root)
 
 
 @pytest.fixture
-def seat(tmp_path: Path) -> Iterator[Seat]:
+def seat(tmp_path: Path) -> Iterator[OpenInterpreter]:
     workspace = tmp_path / "w"
     workspace.mkdir()
-    made = Seat(workspace)
+    made = OpenInterpreter(workspace)
     yield made
     made.interpreter.close()
 
 
 @pytest.fixture(scope="module")
-def restored() -> Iterator[list[Seat]]:
+def restored() -> Iterator[list[OpenInterpreter]]:
     """The one whose interpreter tests left as they found it, if there is one."""
-    seats: list[Seat] = []
+    seats: list[OpenInterpreter] = []
     yield seats
     for one in seats:
         one.interpreter.close()
 
 
 @pytest.fixture
-def again(restored: list[Seat], tmp_path: Path) -> Iterator[Seat]:
+def again(restored: list[OpenInterpreter], tmp_path: Path) -> Iterator[OpenInterpreter]:
     """One that may have been restored after other tests, with a workspace of its own."""
     workspace = tmp_path / "w"
     workspace.mkdir()
     if not restored:
-        restored.append(Seat(workspace))
+        restored.append(OpenInterpreter(workspace))
     (made,) = restored
     made.workspace = workspace
     yield made
@@ -166,7 +166,7 @@ HARMLESS = {
 
 
 @pytest.mark.parametrize("name", HARMLESS)
-def test_an_interpreter_is_byte_for_byte_what_it_was(again: Seat, name: str) -> None:
+def test_an_interpreter_is_byte_for_byte_what_it_was(again: OpenInterpreter, name: str) -> None:
     seat = again
     seat.remember()
     fresh = seat.run("print('fresh')")
@@ -187,11 +187,13 @@ ATTACKS = sorted((Path(__file__).parents[2] / "security" / "attacks").glob("*.py
 
 
 @pytest.mark.parametrize("attack", ATTACKS[:: 1 if SOAKING else 15], ids=lambda path: path.stem)
-def test_after_an_attack_an_interpreter_is_what_it_was_or_ends(again: Seat, attack: Path) -> None:
+def test_after_an_attack_an_interpreter_is_what_it_was_or_ends(
+    again: OpenInterpreter, attack: Path
+) -> None:
     seat = again
     shutil.copy(attack.parent.parent / "attack_kit.py", seat.workspace)
     seat.remember()
-    seat.run(attack.read_text(), argv=[str(seat.workspace.parent)], deadline_s=1.0)
+    seat.run(attack.read_text(), argv=[str(seat.workspace.parent)], deadline_s=0.5)
     if seat.interpreter.restore():
         assert seat.is_what_it_was
         assert seat.run("print('fresh')").stdout == b"fresh\n"
@@ -216,7 +218,7 @@ LASTING = {
 
 
 @pytest.mark.parametrize("name", LASTING)
-def test_what_cannot_be_undone_ends_the_interpreter(seat: Seat, name: str) -> None:
+def test_what_cannot_be_undone_ends_the_interpreter(seat: OpenInterpreter, name: str) -> None:
     done = seat.run(LASTING[name])
     assert done.trapped is None
     assert b"Error" not in done.stderr, done.stderr
@@ -232,14 +234,14 @@ ENDING = {
 
 
 @pytest.mark.parametrize("name", ENDING)
-def test_an_interpreter_that_ended_is_not_restored(seat: Seat, name: str) -> None:
+def test_an_interpreter_that_ended_is_not_restored(seat: OpenInterpreter, name: str) -> None:
     code, limits = ENDING[name]
     seat.run(code, **limits)
     assert seat.interpreter.ended is not None
     assert not seat.interpreter.restore()
 
 
-def test_a_descriptor_moved_onto_the_librarys_is_noticed(seat: Seat) -> None:
+def test_a_descriptor_moved_onto_the_librarys_is_noticed(seat: OpenInterpreter) -> None:
     seat.run("import os; os.open('/usr/local/lib', os.O_RDONLY)")
     table = seat.state.table
     (number,) = table.held
@@ -250,7 +252,7 @@ def test_a_descriptor_moved_onto_the_librarys_is_noticed(seat: Seat) -> None:
 
 
 @pytest.mark.parametrize("left", ["owed", "staged"])
-def test_bytes_that_the_runner_still_holds_are_noticed(seat: Seat, left: str) -> None:
+def test_bytes_that_the_runner_still_holds_are_noticed(seat: OpenInterpreter, left: str) -> None:
     table = seat.state.table
     if left == "owed":  # closed by the guest, not yet written to the workspace
         table.owed[1 << 30] = next(iter(table.table.values()))
@@ -260,7 +262,7 @@ def test_bytes_that_the_runner_still_holds_are_noticed(seat: Seat, left: str) ->
     table.owed.clear()
 
 
-def test_a_closed_interpreter_is_not_restored(seat: Seat) -> None:
+def test_a_closed_interpreter_is_not_restored(seat: OpenInterpreter) -> None:
     prepared = seat.interpreter._prepared
     assert prepared is not None
     seat.interpreter.close()
@@ -268,7 +270,7 @@ def test_a_closed_interpreter_is_not_restored(seat: Seat) -> None:
     assert not prepared.restore()
 
 
-def test_the_numbers_of_descriptors_tell_nothing(seat: Seat) -> None:
+def test_the_numbers_of_descriptors_tell_nothing(seat: OpenInterpreter) -> None:
     program = (
         "import os\n"
         "paths = ['/', '/usr/local/lib', '/usr', '/app', '/tmp', '/app', '/app']\n"
@@ -279,14 +281,14 @@ def test_the_numbers_of_descriptors_tell_nothing(seat: Seat) -> None:
         "for number in held[::-1] + [os.open('/usr/local/lib', os.O_RDONLY)]: os.close(number)"
     )
     assert seat.interpreter.restore()
-    other = Seat(seat.workspace)
+    other = OpenInterpreter(seat.workspace)
     try:
         assert seat.run(program).stdout == other.run(program).stdout
     finally:
         other.interpreter.close()
 
 
-def test_an_input_is_no_more_there_after_restoring(seat: Seat) -> None:
+def test_an_input_is_no_more_there_after_restoring(seat: OpenInterpreter) -> None:
     program = "import os, sys; print(ascii(sys.stdin.read()), os.fstat(0).st_size)"
     seat.remember()
     assert seat.run(program, stdin=b"one").stdout == b"'one' 3\n"
@@ -300,7 +302,7 @@ def test_an_input_is_no_more_there_after_restoring(seat: Seat) -> None:
     assert not seat.interpreter.restore()
 
 
-def test_random_numbers_are_new_after_restoring(seat: Seat) -> None:
+def test_random_numbers_are_new_after_restoring(seat: OpenInterpreter) -> None:
     program = (
         "import os, random, secrets, uuid\n"
         "print(random.random(), os.urandom(8).hex(), uuid.uuid4(), secrets.token_hex())"
@@ -312,7 +314,7 @@ def test_random_numbers_are_new_after_restoring(seat: Seat) -> None:
     assert len(seen) == 3 * 4
 
 
-def test_a_thousand_executions_are_the_most(seat: Seat) -> None:
+def test_a_thousand_executions_are_the_most(seat: OpenInterpreter) -> None:
     prepared = seat.interpreter._prepared
     assert prepared is not None
     prepared._restored = 998
@@ -323,20 +325,20 @@ def test_a_thousand_executions_are_the_most(seat: Seat) -> None:
 
 
 @pytest.fixture
-def plain(tmp_path: Path) -> Iterator[Seat]:
+def plain(tmp_path: Path) -> Iterator[OpenInterpreter]:
     """One that is not yet kept for restoring."""
     workspace = tmp_path / "w"
     workspace.mkdir()
-    made = Seat(workspace, restorable=False)
+    made = OpenInterpreter(workspace, restorable=False)
     yield made
     made.interpreter.close()
 
 
-def kept(seat: Seat, trust: Trust, **others: Any) -> PreparedState | None:
+def kept(seat: OpenInterpreter, trust: Trust, **others: Any) -> PreparedState | None:
     return prepared_state(seat.interpreter._session, frozenset(), trust=trust, **others)
 
 
-def test_one_that_was_not_opened_for_it_is_not_restored(plain: Seat) -> None:
+def test_one_that_was_not_opened_for_it_is_not_restored(plain: OpenInterpreter) -> None:
     assert not plain.interpreter.restore()
 
 
@@ -344,14 +346,16 @@ def test_the_releases_that_are_installed_are_known() -> None:
     assert installed_releases() in KNOWN_RELEASES
 
 
-def test_other_releases_of_the_runner_are_not_restored(plain: Seat) -> None:
+def test_other_releases_of_the_runner_are_not_restored(plain: OpenInterpreter) -> None:
     trust = Trust()
     assert kept(plain, trust, releases=lambda: ("0.1.1", "49.0.0")) is None
     assert trust.broken
     assert kept(plain, trust) is None
 
 
-def test_a_memory_that_is_not_what_it_was_ends_restoring_in_the_process(plain: Seat) -> None:
+def test_a_memory_that_is_not_what_it_was_ends_restoring_in_the_process(
+    plain: OpenInterpreter,
+) -> None:
     trust = Trust()
     prepared = kept(plain, trust, give_up=lambda *_: True)  # a kernel that keeps the pages
     assert prepared is not None
@@ -362,7 +366,7 @@ def test_a_memory_that_is_not_what_it_was_ends_restoring_in_the_process(plain: S
     assert not prepared.restore()
 
 
-def test_a_kernel_that_refuses_ends_restoring_in_the_process(plain: Seat) -> None:
+def test_a_kernel_that_refuses_ends_restoring_in_the_process(plain: OpenInterpreter) -> None:
     trust = Trust()
     prepared = kept(plain, trust, give_up=lambda *_: False)
     assert prepared is not None
@@ -370,7 +374,7 @@ def test_a_kernel_that_refuses_ends_restoring_in_the_process(plain: Seat) -> Non
     assert trust.broken
 
 
-def test_a_runner_with_another_inside_is_not_restored(plain: Seat) -> None:
+def test_a_runner_with_another_inside_is_not_restored(plain: OpenInterpreter) -> None:
     class Other:
         _state = object()
 
@@ -379,7 +383,7 @@ def test_a_runner_with_another_inside_is_not_restored(plain: Seat) -> None:
     assert trust.broken
 
 
-def test_a_first_restoring_that_is_right_is_believed_afterwards(plain: Seat) -> None:
+def test_a_first_restoring_that_is_right_is_believed_afterwards(plain: OpenInterpreter) -> None:
     trust = Trust()
     prepared = kept(plain, trust, give_up=madvise_pages)
     assert prepared is not None

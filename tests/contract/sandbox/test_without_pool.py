@@ -6,12 +6,9 @@ closed after it. A soak runs all of both suites without a pool.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from agentforge_sessions.sandbox import Sandbox, configure_pool, create_sandbox, pool_stats, prepare
+from agentforge_sessions.sandbox import Sandbox
 from tests.contract.sandbox.test_execution import (  # noqa: F401 (run here under this fixture)
     test_a_deadline_of_the_call_ends_a_busy_guest_in_time,
     test_a_fall_of_the_interpreter_is_a_crash,
@@ -49,21 +46,7 @@ from tests.contract.sandbox.test_features import (  # noqa: F401 (as above)
 )
 
 # The first test of a machine compiles the interpreter, which takes minutes.
-pytestmark = pytest.mark.timeout(900)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _prepared() -> Iterator[None]:
-    prepare()
-    size = pool_stats().size
-    configure_pool(0)
-    yield
-    configure_pool(size)
-
-
-@pytest.fixture
-def sandbox(tmp_path: Path) -> Sandbox:
-    return create_sandbox(workspace=tmp_path / "w")
+pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("no_pool")]
 
 
 def test_an_interpreter_is_opened_for_each_execution(sandbox: Sandbox) -> None:

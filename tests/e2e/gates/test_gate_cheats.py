@@ -8,15 +8,16 @@ import pytest
 
 from agentforge_sessions.adapters.gate_sandbox import SandboxGates
 from agentforge_sessions.sandbox import prepare
-from agentforge_sessions.workflows.agent_workflow import Gate
-from agentforge_sessions.workflows.gates import GateInput, Verdict, run_gate
+from agentforge_sessions.workflows.gates import run_gate
 from agentforge_sessions.workflows.specification import Component, Criterion
+from agentforge_sessions.workflows.verdict import GateInput, Verdict
+from agentforge_sessions.workflows.workflow import Gate
 from tests.support.soak import SOAKING
 
 # The first run on a machine compiles the guest, which takes minutes.
 pytestmark = pytest.mark.timeout(900)
 
-full = pytest.mark.skipif(not SOAKING, reason="as the case before it, in another spelling")
+full = pytest.mark.skipif(not SOAKING, reason="as the case beside it, in another spelling")
 
 COMPONENT = Component(
     component_id="adder",
@@ -82,7 +83,11 @@ def told(verdict: Verdict) -> str:
             "from unittest import TestCase\nTestCase.run = lambda self, to: to.addSuccess(self)\n",
             "unittest.case.TestCase.run was replaced while the tests ran",
         ),
-        ("pytest", "def add(a, b):\n    raise KeyboardInterrupt\n", "KeyboardInterrupt at adder"),
+        pytest.param(
+            *("pytest", "def add(a, b):\n    raise KeyboardInterrupt\n"),
+            "KeyboardInterrupt at adder",
+            marks=full,
+        ),
         ("unittest", "def add(a, b):\n    raise KeyboardInterrupt\n", "KeyboardInterrupt at adder"),
         (
             "pytest",
@@ -170,13 +175,14 @@ def test_constant_that_is_missing_is_a_right_reason(gates: SandboxGates) -> None
     ("hook", "words"),
     [
         ("def pytest_pyfunc_call(pyfuncitem):\n    return DONE", "implements pytest_pyfunc_call"),
-        (
+        pytest.param(
             "@pytest.hookimpl(wrapper=True)\n"
             "def pytest_runtest_makereport(item, call):\n"
             "    report = yield\n"
             "    report.outcome = 'passed' if DONE else report.outcome\n"
             "    return report",
             "implements pytest_runtest_makereport",
+            marks=full,
         ),
         (
             "def pytest_collection_modifyitems(items):\n"
@@ -202,7 +208,7 @@ def test_conftest_that_decides_how_tests_run_passes_no_gate(
         assert f"tests/conftest.py {words}" in told(red)
 
 
-@pytest.mark.parametrize("kind", ["tests_fail", "tests_pass"])
+@pytest.mark.parametrize("kind", ["tests_pass", pytest.param("tests_fail", marks=full)])
 def test_tests_of_another_file_by_the_components_name_pass_no_gate(
     gates: SandboxGates, kind: str
 ) -> None:

@@ -22,7 +22,7 @@ WORKER = """
 import sys
 import structlog
 from agentforge_sessions.bootstrap import build_manager
-from agentforge_sessions.harness import PersonQuestion
+from agentforge_sessions.harness import Question
 
 structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
 manager = build_manager("sessions")
@@ -30,7 +30,7 @@ if len(sys.argv) > 1:
     manager.load(sys.argv[1])
 else:
     print(manager.create("spec", "clarify").session_id, flush=True)
-question = PersonQuestion(prompt="Which?", title="Which", options=["this", "that"])
+question = Question(prompt="Which?", title="Which", options=["this", "that"])
 reply = manager.ask([question], pause=True, on_waiting=lambda _: print("waits", flush=True))
 print(reply.outcome, *reply.answers[0].selected, flush=True)
 """
@@ -61,6 +61,15 @@ def start(
         )
     started.append(process)
     return process
+
+
+def ask(started: list[subprocess.Popen[str]], cwd: Path, *arguments: str) -> subprocess.Popen[str]:
+    return start(started, cwd, "-m", "agentforge_sessions.entrypoints.cli", "ask", *arguments)
+
+
+def read_that_it_waits(asker: subprocess.Popen[str]) -> None:
+    assert asker.stderr is not None
+    assert "Waiting for an answer" in asker.stderr.readline()
 
 
 def cli(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -95,18 +104,7 @@ def sessions(tmp_path: Path) -> QuestionSessions:
 def test_one_process_asks_and_another_answers(
     started: list[subprocess.Popen[str]], tmp_path: Path, sessions: QuestionSessions
 ) -> None:
-    asker = start(
-        started,
-        tmp_path,
-        "-m",
-        "agentforge_sessions.entrypoints.cli",
-        "ask",
-        "Which?",
-        "-o",
-        "this=one",
-        "-o",
-        "that",
-    )
+    asker = ask(started, tmp_path, "Which?", "-o", "this=one", "-o", "that")
     session_id = waiting(sessions)
     answered = cli(tmp_path, "answer", session_id[:8], "-s", "this", "--json")
     assert answered.returncode == 0, answered.stderr
@@ -123,21 +121,9 @@ def test_one_process_asks_and_another_answers(
 def test_an_asker_that_is_terminated_withdraws_its_question_and_ends_by_the_signal(
     started: list[subprocess.Popen[str]], tmp_path: Path, sessions: QuestionSessions
 ) -> None:
-    asker = start(
-        started,
-        tmp_path,
-        "-m",
-        "agentforge_sessions.entrypoints.cli",
-        "ask",
-        "Which?",
-        "-o",
-        "a",
-        "-o",
-        "b",
-    )
+    asker = ask(started, tmp_path, "Which?", "-o", "a", "-o", "b")
     session_id = waiting(sessions)
-    assert asker.stderr is not None
-    assert "Waiting for an answer" in asker.stderr.readline()
+    read_that_it_waits(asker)
     asker.terminate()
     asker.communicate(timeout=PATIENCE_S)
     assert asker.returncode == -signal.SIGTERM
@@ -149,34 +135,10 @@ def test_an_asker_that_is_terminated_withdraws_its_question_and_ends_by_the_sign
 def test_the_question_of_an_asker_that_was_killed_is_ended_by_who_looks_next(
     started: list[subprocess.Popen[str]], tmp_path: Path, sessions: QuestionSessions
 ) -> None:
-    asker = start(
-        started,
-        tmp_path,
-        "-m",
-        "agentforge_sessions.entrypoints.cli",
-        "ask",
-        "Which?",
-        "-o",
-        "a",
-        "-o",
-        "b",
-    )
-    kept = start(
-        started,
-        tmp_path,
-        "-m",
-        "agentforge_sessions.entrypoints.cli",
-        "ask",
-        "Kept?",
-        "-o",
-        "a",
-        "-o",
-        "b",
-        "--keep",
-    )
+    asker = ask(started, tmp_path, "Which?", "-o", "a", "-o", "b")
+    kept = ask(started, tmp_path, "Kept?", "-o", "a", "-o", "b", "--keep")
     for process in (asker, kept):
-        assert process.stderr is not None
-        assert "Waiting for an answer" in process.stderr.readline()
+        read_that_it_waits(process)
         process.kill()
         process.communicate(timeout=PATIENCE_S)
     listed = json.loads(cli(tmp_path, "history", "--json").stdout)["sessions"]
@@ -190,21 +152,9 @@ def test_the_question_of_an_asker_that_was_killed_is_ended_by_who_looks_next(
 def test_an_asker_that_is_interrupted_withdraws_its_question(
     started: list[subprocess.Popen[str]], tmp_path: Path, sessions: QuestionSessions
 ) -> None:
-    asker = start(
-        started,
-        tmp_path,
-        "-m",
-        "agentforge_sessions.entrypoints.cli",
-        "ask",
-        "Which?",
-        "-o",
-        "a",
-        "-o",
-        "b",
-    )
+    asker = ask(started, tmp_path, "Which?", "-o", "a", "-o", "b")
     session_id = waiting(sessions)
-    assert asker.stderr is not None
-    assert "Waiting for an answer" in asker.stderr.readline()
+    read_that_it_waits(asker)
     asker.send_signal(signal.SIGINT)
     asker.communicate(timeout=PATIENCE_S)
     assert asker.returncode == 130
@@ -214,18 +164,7 @@ def test_an_asker_that_is_interrupted_withdraws_its_question(
 def test_an_asker_that_is_killed_leaves_a_question_that_can_be_answered(
     started: list[subprocess.Popen[str]], tmp_path: Path, sessions: QuestionSessions
 ) -> None:
-    asker = start(
-        started,
-        tmp_path,
-        "-m",
-        "agentforge_sessions.entrypoints.cli",
-        "ask",
-        "Which?",
-        "-o",
-        "a",
-        "-o",
-        "b",
-    )
+    asker = ask(started, tmp_path, "Which?", "-o", "a", "-o", "b")
     session_id = waiting(sessions)
     asker.kill()
     asker.wait()

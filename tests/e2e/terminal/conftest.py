@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.text import Text
 
 from agentforge_sessions.questions import QuestionSessions
-from tests.support.question_desk import CHECKS, STORAGE
+from tests.support.question_queue import CHECKS, STORAGE
 
 ROOT = Path(__file__).parents[3]
 DEADLINE_S = 60.0

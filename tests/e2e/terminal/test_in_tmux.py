@@ -7,10 +7,10 @@ import shutil
 import pytest
 
 from agentforge_sessions.entrypoints.terminal import drafts_directory
-from agentforge_sessions.entrypoints.terminal.drafts import DraftStore
+from agentforge_sessions.entrypoints.terminal.draft_store import DraftStore
 from agentforge_sessions.questions import QuestionSessions, SessionStatus, UserAnswer
 from tests.e2e.terminal.conftest import LATE, Tmux, until
-from tests.support.question_desk import CHECKS, STORAGE
+from tests.support.question_queue import CHECKS, STORAGE
 
 pytestmark = pytest.mark.skipif(
     shutil.which("tmux") is None, reason="tmux is not installed, and it is the terminal here"
@@ -49,9 +49,9 @@ def test_a_person_answers_at_a_keyboard_and_the_terminal_is_as_before(
 def test_questions_of_others_come_and_go_while_one_watches(
     tmux: Tmux, questions: QuestionSessions
 ) -> None:
-    tmux.start()
-    tmux.waits_for("1 waiting")
+    # A message would lie over the picture for seconds, had this one come while one watches.
     late = questions.create_session([CHECKS], session_id=LATE)
+    tmux.start()
     tmux.waits_for("2 waiting", late[:8])
     tmux.picture("terminal-queue.svg")
     tmux.types("Enter")
@@ -63,6 +63,8 @@ def test_questions_of_others_come_and_go_while_one_watches(
     tmux.waits_for("2 waiting")
     questions.reject_session(late, "changed my mind")
     tmux.waits_for("1 waiting")
+    later = questions.create_session([CHECKS])
+    tmux.waits_for("2 waiting", later[:8])
 
 
 def test_escape_and_the_key_after_it_are_two_keys(tmux: Tmux, questions: QuestionSessions) -> None:

@@ -31,6 +31,7 @@ from agentforge_sessions.questions import (
     StatusRecord,
     UserAnswer,
     format_user_response,
+    json_fields,
     parse_answers,
     parse_questions,
     wire,
@@ -79,10 +80,10 @@ def test_a_request_is_read_as_it_was_written(
         session_id=session_id,
         questions=questions,
         status=SessionStatus.PENDING,
-        timestamp=wire.to_millis(at),
+        timestamp=json_fields.to_millis(at),
         call_id=call_id,
     )
-    assert wire.read_request(wire.encode(wire.request_document(request))) == request
+    assert wire.read_request(json_fields.encode(wire.request_document(request))) == request
 
 
 @given(IDS, st.sampled_from(SessionStatus), TIMES, TIMES, st.none() | TEXT, st.none() | TEXT)
@@ -98,13 +99,13 @@ def test_a_status_is_read_as_it_was_written(
     record = StatusRecord(
         session_id=session_id,
         status=status,
-        created_at=wire.to_millis(created),
-        last_modified=wire.to_millis(modified),
+        created_at=json_fields.to_millis(created),
+        last_modified=json_fields.to_millis(modified),
         total_questions=2,
         rejection_reason=rejection if status is SessionStatus.REJECTED else None,
         end_reason=reason,
     )
-    assert wire.read_status(wire.encode(wire.status_document(record))) == record
+    assert wire.read_status(json_fields.encode(wire.status_document(record))) == record
 
 
 @given(IDS, st.lists(ANSWERS, max_size=4), TIMES)
@@ -112,8 +113,10 @@ def test_a_status_is_read_as_it_was_written(
 def test_answers_are_read_as_they_were_written(
     session_id: str, answers: list[UserAnswer], at: datetime
 ) -> None:
-    saved = SessionAnswers(session_id=session_id, answers=answers, timestamp=wire.to_millis(at))
-    assert wire.read_answers(wire.encode(wire.answers_document(saved))) == saved
+    saved = SessionAnswers(
+        session_id=session_id, answers=answers, timestamp=json_fields.to_millis(at)
+    )
+    assert wire.read_answers(json_fields.encode(wire.answers_document(saved))) == saved
 
 
 @given(JSON)
@@ -121,7 +124,7 @@ def test_answers_are_read_as_they_were_written(
 def test_any_json_is_read_or_refused_in_words(document: Any) -> None:
     data = json.dumps(document).encode()
     for read in (wire.read_request, wire.read_status, wire.read_answers):
-        with pytest.raises(wire.WireError) as caught:
+        with pytest.raises(json_fields.WireError) as caught:
             read(data)
         assert caught.value.faults
     for parse, refusal in ((parse_questions, InvalidQuestions), (parse_answers, InvalidAnswers)):
@@ -135,7 +138,7 @@ def test_any_json_is_read_or_refused_in_words(document: Any) -> None:
 @settings(max_examples=examples(200))
 def test_any_bytes_are_refused_in_words_and_judged_as_a_lock(data: bytes) -> None:
     for read in (wire.read_request, wire.read_status, wire.read_answers):
-        with pytest.raises(wire.WireError):
+        with pytest.raises(json_fields.WireError):
             read(data)
     judge(data, written_at=0.0, processes=OsProcesses())
 

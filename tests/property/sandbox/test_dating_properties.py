@@ -12,12 +12,8 @@ from hypothesis import strategies as st
 
 from agentforge_sessions.durable import OsFileSystem
 from agentforge_sessions.sandbox import CorruptedMetadata, SessionMetadata
-from agentforge_sessions.sandbox.session_metadata import (
-    METADATA_NAME,
-    encode_metadata,
-    parse_metadata,
-    read_times,
-)
+from agentforge_sessions.sandbox.session_metadata import encode_metadata, parse_metadata
+from agentforge_sessions.sandbox.session_metadata_file import METADATA_NAME, read_times
 from tests.support.soak import examples
 
 SESSION = "7f3b2c1e-0d4a-4b6e-9f8a-112233445566"
@@ -35,11 +31,12 @@ def dated(directory: Path, content: bytes) -> object:
     (directory / METADATA_NAME).write_bytes(content)
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        return read_times(OsFileSystem(), fd, SESSION)
+        times = read_times(OsFileSystem(), fd, SESSION)
     except CorruptedMetadata as error:
         return error.reason
     finally:
         os.close(fd)
+    return times and times[:2]
 
 
 def parsed(content: bytes) -> object:

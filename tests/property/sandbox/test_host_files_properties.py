@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from agentforge_sessions.sandbox.host.files import Directory, Kind, Node, Opening
-from agentforge_sessions.sandbox.workspace import measure_tree
+from agentforge_sessions.sandbox.workspace_tree import measure_tree
 from tests.support.host_trees import AMPLE, in_memory, served
 from tests.support.soak import examples
 
@@ -211,7 +211,7 @@ class WorkspaceFiles(_Files):
         root = os.open(self.top / "served", os.O_RDONLY)
         held = measure_tree(root, max_entries=AMPLE.workspace_files)
         os.close(root)
-        usage = self.tree.meter.room._book._usage  # type: ignore[union-attr]
+        usage = self.tree.meter.room._usage._usage  # type: ignore[union-attr]
         assert usage is not None
         assert (usage.bytes, usage.entries) == held
 
@@ -223,7 +223,8 @@ class WorkspaceFiles(_Files):
             for path in self.native.rglob("*")
             if path.is_file() and not path.is_symlink()
         }
-        assert set(self.tree.changes.summary().created) == files
+        created, _, _ = self.tree.changes.lists()
+        assert set(created) == files
 
 
 class WorkspaceFilesByComponents(WorkspaceFiles):

@@ -8,23 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.sandbox import prepare
-
-
-class Recorder:
-    """A logger that keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[str, str, dict[str, object]]] = []
-
-    def info(self, event: str, **fields: object) -> None:
-        self.told.append(("info", event, fields))
-
-    def warning(self, event: str, **fields: object) -> None:
-        self.told.append(("warning", event, fields))
-
-    @property
-    def warnings(self) -> list[tuple[str, dict[str, object]]]:
-        return [(event, fields) for level, event, fields in self.told if level == "warning"]
+from tests.support.recorder import Recorder
 
 
 class Clock:

@@ -25,7 +25,8 @@ from agentforge_sessions.prune import (
     pin,
     restore_from_trash,
 )
-from agentforge_sessions.prune.policy import GIB, Reason
+from agentforge_sessions.prune.domain import Reason
+from agentforge_sessions.prune.policy import GIB
 from agentforge_sessions.sandbox import (
     SandboxTarget,
     archive_sessions,
@@ -33,7 +34,8 @@ from agentforge_sessions.sandbox import (
     restore_session,
 )
 from tests.support.filesystem import nth_of
-from tests.support.prune_sites import Recorder, Site, outside_of, size_of, tree_of
+from tests.support.prune_sites import Site, outside_of, size_of, tree_of
+from tests.support.recorder import Recorder
 
 
 def prune(site: Site, policy: RetentionPolicy, **options: object) -> PruneResult:

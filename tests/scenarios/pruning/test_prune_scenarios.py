@@ -21,7 +21,8 @@ from agentforge_sessions.sandbox import (
 )
 from tests.support.filesystem import Call
 from tests.support.mounts import immutable
-from tests.support.prune_sites import Recorder, Site, outside_of, size_of, tree_of, uuid_of
+from tests.support.prune_sites import Site, outside_of, size_of, tree_of, uuid_of
+from tests.support.recorder import Recorder
 
 HOUR = timedelta(hours=1)
 

@@ -7,26 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.sandbox import Sandbox, create_session_sandbox, prepare
-
-
-class Recorder:
-    """A logger that keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[str, str, dict[str, object]]] = []
-
-    def info(self, event: str, **fields: object) -> None:
-        self.told.append(("info", event, fields))
-
-    def warning(self, event: str, **fields: object) -> None:
-        self.told.append(("warning", event, fields))
-
-    def of(self, event: str) -> list[dict[str, object]]:
-        return [fields for _, name, fields in self.told if name == event]
-
-    @property
-    def warnings(self) -> list[str]:
-        return [name for level, name, _ in self.told if level == "warning"]
+from tests.support.recorder import Recorder
 
 
 @pytest.fixture(scope="session")

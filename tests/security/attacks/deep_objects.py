@@ -1,3 +1,4 @@
+# long
 # expect: exit 0, or trapped crash
 """Build, compare, show and drop objects that hold each other a million deep."""
 

@@ -1,3 +1,4 @@
+# long
 # expect: exit 1, truncated
 # host memory: 300
 """Say something very long at the end."""

@@ -1,3 +1,4 @@
+# long
 # expect: truncated
 # host memory: 200
 """Write far more than is kept."""

@@ -1,3 +1,4 @@
+# long
 # expect: truncated
 # host memory: 200
 """Write a great many lines to the other stream."""

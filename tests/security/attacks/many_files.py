@@ -1,3 +1,4 @@
+# long
 """Leave many files."""
 
 import os

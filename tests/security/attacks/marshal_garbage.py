@@ -1,3 +1,4 @@
+# long
 # expect: trapped crash, or exit 1, or trapped deadline
 # policy: deadline_s=2.0
 """Load code no compiler made."""

@@ -1,3 +1,4 @@
+# long
 # expect: trapped memory, or exit 1
 # policy: memory_bytes=134217728
 """Take all memory by a small archive that is large inside."""

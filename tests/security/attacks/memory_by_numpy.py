@@ -1,3 +1,4 @@
+# long
 # expect: trapped memory
 # policy: memory_bytes=134217728
 """Take all memory by arrays."""

@@ -1,3 +1,4 @@
+# long
 """Have numerical code open files by its own means."""
 
 import numpy

@@ -1,3 +1,4 @@
+# long
 # policy: deadline_s=3
 # expect: trapped deadline
 """Keep numerical code busy in few calls."""

@@ -1,3 +1,4 @@
+# long
 # expect: trapped files, or trapped deadline
 # policy: file_calls=5000
 """Open and close without end."""

@@ -1,3 +1,4 @@
+# long
 """Have others do the work."""
 
 import concurrent.futures

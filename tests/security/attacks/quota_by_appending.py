@@ -1,3 +1,4 @@
+# long
 # host memory: 300
 """Grow files a little at a time, each time within what is allowed."""
 

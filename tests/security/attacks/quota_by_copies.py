@@ -1,3 +1,4 @@
+# long
 # host memory: 300
 """Double the workspace until it is full."""
 

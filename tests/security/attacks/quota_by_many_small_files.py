@@ -1,3 +1,4 @@
+# long
 # host memory: 300
 """Fill the workspace by empty files."""
 

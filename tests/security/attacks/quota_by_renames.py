@@ -20,7 +20,7 @@ for turn in range(60):
         shutil.rmtree(f"dir{turn % 5}", ignore_errors=True)
 total = 0
 for directory, _, files in os.walk("."):
-    total += sum(os.path.getsize(os.path.join(directory, name)) for name in files)
+    total += sum(os.lstat(os.path.join(directory, name)).st_size for name in files)
 if total > 64 << 20:
     escaped(f"{total} bytes")
 verdict()

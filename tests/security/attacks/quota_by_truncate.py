@@ -1,3 +1,4 @@
+# long
 # host memory: 300
 """Make files long without writing to them."""
 

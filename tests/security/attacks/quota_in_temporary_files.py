@@ -1,3 +1,4 @@
+# long
 # host memory: 300
 """Fill what is beside the workspace: one file, many, directories, held open and renamed over."""
 

@@ -1,3 +1,4 @@
+# long
 # expect: trapped files
 # policy: file_calls=20000
 """Ask for the same file without end."""

@@ -21,7 +21,7 @@ from tests.support.soak import SOAKING
 
 pytestmark = pytest.mark.timeout(600 if SOAKING else 120)
 
-STEP = 1 if SOAKING else 7
+STEP = 1 if SOAKING else 11
 """Every so many calls one is chosen; each kind of swap begins at another of them."""
 
 

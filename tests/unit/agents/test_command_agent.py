@@ -106,7 +106,7 @@ def test_command_that_hangs_is_ended_with_all_its_children(tmp_path: Path) -> No
             python(code, timeout_s=limit_s).answer(request())
         return str(caught.value)
 
-    told = given_time(attempt, 1.5, lambda told: "thinking" in told)
+    told = given_time(attempt, 0.5, lambda told: "thinking" in told)
     assert "and was ended; it had said: thin" in told
     # The kernel was told; until it has ended them a moment may pass.
     ended = time.monotonic()

@@ -17,7 +17,8 @@ from agentforge_sessions.workflows.agents import (
     AgentUnavailable,
 )
 from agentforge_sessions.workflows.agents.choice import parse_agent
-from agentforge_sessions.workflows.agents.http import DIALECTS, HttpAgent, agent_of
+from agentforge_sessions.workflows.agents.dialects import DIALECTS
+from agentforge_sessions.workflows.agents.http import HttpAgent, agent_of
 from tests.unit.agents.test_command_agent import request
 
 

@@ -16,7 +16,7 @@ import structlog
 from agentforge_sessions.entrypoints.cli.context import Outside
 from agentforge_sessions.entrypoints.cli.exit_codes import ExitCode
 from agentforge_sessions.entrypoints.cli.main import run
-from agentforge_sessions.harness import SessionStore
+from agentforge_sessions.harness import SessionManager, SessionStore
 from tests.support.agents import GOOD, SPEC, WRONG, FakeGates, block
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -37,7 +37,8 @@ def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Cli]:
     gates = FakeGates()
 
     def call(*words: str) -> Done:
-        code = run(["--base", str(tmp_path / "sessions"), *words], Outside(gates=gates))
+        outside = Outside(gates=gates, monotonic=lambda: 0.0)
+        code = run(["--base", str(tmp_path / "sessions"), *words], outside)
         out, err = capsys.readouterr()
         return Done(code, out, err)
 
@@ -112,6 +113,22 @@ def test_budget_and_the_command_that_extends_it(cli: Cli, recordings: Path, tmp_
     words = line.split(only(tmp_path))[1].split()
     assert cli("budget", only(tmp_path), *words).code == 0
     assert cli("resume", only(tmp_path)).code in {0, ExitCode.BUDGET}
+
+
+def test_words_of_a_person_who_pauses_choose_no_command(
+    recordings: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def pause() -> None:
+        other = SessionManager(SessionStore(tmp_path / "sessions"))
+        other.load(only(tmp_path))
+        other.pause("only retry --from red helps; extend the budget by 7 or more")
+
+    base, agent = str(tmp_path / "sessions"), f"recorded:{recordings}"
+    words = ["--base", base, "tdflow", str(tmp_path / "spec.yaml"), "--agent", agent, "--json"]
+    assert run(words, Outside(gates=FakeGates(before=pause))) == ExitCode.NOT_DONE
+    structlog.reset_defaults()
+    document = json.loads(capsys.readouterr().out)
+    assert document["next"] == f"agentforge --base {base} resume {only(tmp_path)}"
 
 
 def test_command_line_is_an_agent(cli: Cli, recordings: Path, tmp_path: Path) -> None:

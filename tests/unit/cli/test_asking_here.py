@@ -9,38 +9,38 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.adapters.question_channel import QuestionSessionPerson, agents_questions
+from agentforge_sessions.adapters.question_channel import QuestionSessionChannel, agents_questions
 from agentforge_sessions.entrypoints.cli.asking_here import TerminalPerson
 from agentforge_sessions.entrypoints.cli.output import Output
-from agentforge_sessions.harness import OfferedOption, PersonQuestion
+from agentforge_sessions.harness import Option, Question
 
 QUESTIONS = (
-    PersonQuestion(
+    Question(
         prompt="Which one?",
         title="Which",
-        options=[OfferedOption(label="This"), OfferedOption(label="That")],
+        options=[Option(label="This"), Option(label="That")],
     ),
-    PersonQuestion(prompt="And why?", title="Why", options=[]),
+    Question(prompt="And why?", title="Why", options=[]),
 )
 
 
 class Terminal:
-    """A terminal of our own, and a desk that asks at it."""
+    """A terminal of our own, and a channel that asks at it."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.person, self.end = os.openpty()
         self.asides = 0
         self.meanwhile: Callable[[], None] = lambda: None
-        self.desk = TerminalPerson(
+        self.channel = TerminalPerson(
             sessions=agents_questions(directory),
-            teller=None,
+            notify=None,
             output=Output(),
             aside=self.aside,
             terminal=self.end,
         )
-        self.question_id = self.desk.id_for("session/1.1")
-        self.desk.put(self.question_id, QUESTIONS, call_id=None)
+        self.question_id = self.channel.id_for("session/1.1")
+        self.channel.put(self.question_id, QUESTIONS, call_id=None)
 
     @contextmanager
     def aside(self) -> Iterator[None]:
@@ -64,7 +64,7 @@ def test_person_at_the_terminal_is_asked_and_answers(
     terminal: Terminal, capsys: pytest.CaptureFixture[str]
 ) -> None:
     terminal.types("9\n2\nBecause it is there.\n")
-    reply = terminal.desk.wait(terminal.question_id, 600)
+    reply = terminal.channel.wait(terminal.question_id, 600)
     assert reply is not None
     assert reply.outcome == "answered"
     assert reply.answers[0].selected == ("That",)
@@ -79,12 +79,12 @@ def test_answer_from_elsewhere_that_was_first_stands(
     terminal: Terminal, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def somebody_else() -> None:
-        assert QuestionSessionPerson(terminal.directory).answer(
+        assert QuestionSessionChannel(terminal.directory).answer(
             terminal.question_id, ["This", "Asked by telephone."]
         )
 
     terminal.meanwhile = somebody_else
-    reply = terminal.desk.wait(terminal.question_id, 600)
+    reply = terminal.channel.wait(terminal.question_id, 600)
     assert reply is not None
     assert reply.answers[0].selected == ("This",)
     assert "It was answered elsewhere." in capsys.readouterr().err
@@ -92,10 +92,10 @@ def test_answer_from_elsewhere_that_was_first_stands(
 
 def test_end_of_the_input_asks_nobody_here_and_the_question_stays(terminal: Terminal) -> None:
     terminal.types("\x04")
-    assert terminal.desk.wait(terminal.question_id, 0.01) is None
-    assert len(terminal.desk.waiting(terminal.question_id)) == 2
+    assert terminal.channel.wait(terminal.question_id, 0.01) is None
+    assert len(terminal.channel.waiting(terminal.question_id)) == 2
 
 
 def test_nobody_is_asked_where_nobody_waits(terminal: Terminal) -> None:
-    assert terminal.desk.wait(terminal.question_id, 0) is None
+    assert terminal.channel.wait(terminal.question_id, 0) is None
     assert terminal.asides == 0

@@ -134,7 +134,7 @@ def test_ask_says_who_waits_and_where_and_not_if_the_question_is_kept(
     found = only(sessions)
     assert found.working_directory == str(tmp_path)
     assert found.asker.process.pid == os.getpid()
-    for more in (["--no-wait"], ["--keep", "--timeout", "1s"]):
+    for more in (["--no-wait"], ["--keep", "--timeout", "0.1s"]):
         cli("ask", "Which?", "-o", "a", "-o", "b", *more)
         assert sessions.pending()[-1].asker is None
 
@@ -164,7 +164,7 @@ def test_one_queue_is_shared_when_it_is_asked_for(
 def test_ask_ends_with_124_when_nobody_answers(
     cli: Run, sessions: QuestionSessions, keep: list[str], status: SessionStatus
 ) -> None:
-    code, out, err = cli("ask", "Which?", "-o", "a", "-o", "b", "--timeout", "1s", *keep)
+    code, out, err = cli("ask", "Which?", "-o", "a", "-o", "b", "--timeout", "0.1s", *keep)
     assert (code, out) == (124, "")
     assert re.search(r" within \d+\.\d s; ", err), "to the tenth of a second"
     assert only(sessions).status is status
@@ -186,7 +186,7 @@ def test_ask_that_is_interrupted_withdraws_the_question(
 
 def test_ask_can_wait_for_what_was_asked_before(cli: Run, sessions: QuestionSessions) -> None:
     session_id = sessions.create_session([DATABASE])
-    assert cli("ask", "--wait-for", session_id[:6], "--timeout", "1s")[0] == 124
+    assert cli("ask", "--wait-for", session_id[:6], "--timeout", "0.1s")[0] == 124
     sessions.save_session_answers(session_id, ANSWERS[:1])
     code, out, _ = cli("ask", "--wait-for", session_id[:6])
     assert code == 0

@@ -10,7 +10,7 @@ from agentforge_sessions.entrypoints.cli.output import Output
 from agentforge_sessions.entrypoints.cli.progress import LiveRunView
 from agentforge_sessions.harness import PhaseResult, SessionState
 from agentforge_sessions.sandbox import SandboxUnavailable
-from agentforge_sessions.workflows import load_workflow
+from agentforge_sessions.workflows import Job, Verdict, load_workflow
 from tests.unit.cli.conftest import CommandLine
 
 FAILED = PhaseResult(success=False, exit_code=3, stderr="boom\x1b[31m\nlast line", duration_s=0.5)
@@ -50,9 +50,9 @@ def test_a_phase_is_drawn_as_running_however_short_it_is(
     output._console = Console(file=told, force_terminal=True, width=100)
     view, run = LiveRunView(manager, output), load_workflow(workflow)
     with view.shown():
-        view.run_started(agentforge.new_id(manager), run, resumed=False)
-        view.phase_started(run.phases[0], attempt=1, position=1, total=2)
-        view.phase_finished(run.phases[0], DONE, None)
+        view.run_started(agentforge.new_id(manager), Job.of(run), resumed=False)
+        view.phase_started(run.phases[0], attempt=1, round_number=1, position=1, total=2)
+        view.phase_finished(run.phases[0], Verdict(gate="script", passed=True, summary=""), DONE)
     assert "running" in told.getvalue()
 
 

@@ -25,16 +25,15 @@ from agentforge_sessions.harness.history_events import (
     AgentAnswered,
     BudgetExtended,
     GateJudged,
-    GivenAnswer,
     HistoryEvent,
+    PersonAnswer,
     PhaseFailed,
     QuestionAnswered,
     QuestionAsked,
     SessionCreated,
     SessionPaused,
 )
-from agentforge_sessions.harness.session_codec import decode_session, encode_session
-from agentforge_sessions.harness.session_reader import decode_ours
+from agentforge_sessions.harness.session_codec import decode_ours, decode_session, encode_session
 from tests.support.clock import START
 from tests.support.ids import sid
 
@@ -61,7 +60,7 @@ FULL: tuple[HistoryEvent, ...] = (
     QuestionAnswered(
         question_id="q-1",
         text="1. How wide?\n→ any",
-        answers=(GivenAnswer(question_index=0, selected=("a: b", "- c"), text="null"),),
+        answers=(PersonAnswer(question_index=0, selected=("a: b", "- c"), text="null"),),
     ),
 )
 
@@ -222,8 +221,8 @@ def test_data_in_any_form_of_yaml_is_read() -> None:
 @pytest.mark.parametrize(
     ("data", "fault"),
     [
-        ("2026-01-01", "expected fields"),
-        ("[1]", "expected fields"),
+        ("2026-01-01", "expected keys and values"),
+        ("[1]", "expected keys and values"),
         ("{day: 2026-01-01}", "put it in quotes"),
         ("{count: 0x1F}", "put it in quotes"),
         ("{count: 99999999999999999999}", "put it in quotes"),

@@ -17,8 +17,7 @@ from agentforge_sessions.harness import (
     TokenBudget,
     UnsupportedSchema,
 )
-from agentforge_sessions.harness.session_codec import decode_session, encode_session
-from agentforge_sessions.harness.session_reader import decode_ours
+from agentforge_sessions.harness.session_codec import decode_ours, decode_session, encode_session
 from tests.support.clock import START
 from tests.support.ids import sid
 from tests.support.sessions import as_plain

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentforge_sessions.bootstrap import SandboxPhaseExecutor
+from agentforge_sessions.adapters.sandbox_executor import SandboxPhaseExecutor
 from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.sandbox import CancelToken
 from tests.support.promptness import when

@@ -18,9 +18,8 @@ from agentforge_sessions.entrypoints.mcp_server import (
     TokenRefused,
     TokenRequired,
 )
-from agentforge_sessions.entrypoints.mcp_server.client_disconnect import exchange_over
+from agentforge_sessions.entrypoints.mcp_server.calls import CancelScopes
 from agentforge_sessions.entrypoints.mcp_server.http import (
-    Listeners,
     guarded,
     listening,
     url_of,
@@ -31,6 +30,7 @@ from agentforge_sessions.entrypoints.mcp_server.http_guard import (
     is_loopback,
     read_token,
 )
+from agentforge_sessions.entrypoints.mcp_server.server import exchange_over
 
 PORT = 8137
 OWN = b"127.0.0.1:8137"
@@ -228,7 +228,7 @@ class TestExchanges:
     async def test_a_stream_that_a_client_listens_on_is_closed_in_order(self) -> None:
         sent: list[Message] = []
         begun = anyio.Event()
-        listeners = Listeners()
+        listeners = CancelScopes()
 
         async def app(scope: Scope, _: Receive, send: Send) -> None:
             await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -243,7 +243,7 @@ class TestExchanges:
             async with anyio.create_task_group() as group:
                 group.start_soon(served, dict(self.SCOPE), no_message, send)
                 await begun.wait()
-                listeners.close()
+                listeners.stop()
         assert [one["type"] for one in sent] == ["http.response.start", "http.response.body"]
         assert sent[-1]["more_body"] is False
 

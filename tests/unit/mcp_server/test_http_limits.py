@@ -16,9 +16,9 @@ import uvicorn
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.server import ServerState
 
+from agentforge_sessions.entrypoints.mcp_server.calls import CancelScopes
 from agentforge_sessions.entrypoints.mcp_server.http import (
     HttpServer,
-    Listeners,
     application,
     listening,
     session_manager,
@@ -60,7 +60,7 @@ async def served(settings: HttpSettings) -> AsyncIterator[int]:
     with listening(settings) as listener:
         port = int(listener.getsockname()[1])
         manager = session_manager(HarnessServer([]), settings, port=port)
-        listeners = Listeners()
+        listeners = CancelScopes()
         app = application(manager.handle_request, settings, port=port, listeners=listeners)
         http = HttpServer(app, head_timeout_s=settings.head_timeout_s)
         with anyio.fail_after(LIMIT_S):
@@ -69,7 +69,7 @@ async def served(settings: HttpSettings) -> AsyncIterator[int]:
                 try:
                     yield port
                 finally:
-                    listeners.close()
+                    listeners.stop()
                     http.should_exit = True
 
 

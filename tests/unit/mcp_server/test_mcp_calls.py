@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -17,10 +18,10 @@ from pydantic import BaseModel
 from agentforge_sessions.durable import WriteError
 from agentforge_sessions.entrypoints.mcp_server import McpServerError
 from agentforge_sessions.entrypoints.mcp_server.arguments import QuestionArgument
-from agentforge_sessions.entrypoints.mcp_server.calls import CODE_THREADS, Workers
+from agentforge_sessions.entrypoints.mcp_server.calls import CODE_THREADS, CancelScopes, Workers
 from agentforge_sessions.entrypoints.mcp_server.code_tool import CodeTool
 from agentforge_sessions.entrypoints.mcp_server.question_tools import QuestionTools
-from agentforge_sessions.entrypoints.mcp_server.server import CallsUnderWay, HarnessServer
+from agentforge_sessions.entrypoints.mcp_server.server import HarnessServer
 from agentforge_sessions.entrypoints.mcp_server.session_tools import SessionTools
 from agentforge_sessions.entrypoints.mcp_server.tool import Tool, answer, tool, tools_of
 from agentforge_sessions.errors import AgentForgeError
@@ -247,7 +248,7 @@ async def test_a_call_that_waits_tells_of_it_every_few_seconds() -> None:
         told.append((done, message))
 
     with anyio.fail_after(60):
-        async with Workers(sleep=sleep).telling(DirectCall(report), "waiting"):
+        async with Workers(sleep=sleep).reporting(DirectCall(report), "waiting"):
             await enough.wait()
     assert slept == [3.0, 3.0, 3.0]
     assert told == [(0.0, "waiting (0 s)"), (3.0, "waiting (3 s)"), (6.0, "waiting (6 s)")]
@@ -255,7 +256,7 @@ async def test_a_call_that_waits_tells_of_it_every_few_seconds() -> None:
 
 async def test_what_goes_wrong_while_it_is_told_of_goes_to_the_caller_as_it_is() -> None:
     with pytest.raises(ZeroDivisionError):
-        async with Workers().telling(DirectCall(), "waiting"):
+        async with Workers().reporting(DirectCall(), "waiting"):
             raise ZeroDivisionError
 
 
@@ -308,7 +309,7 @@ async def test_code_that_ends_of_itself_is_not_stopped() -> None:
 
 
 async def test_a_server_that_stops_ends_calls_and_begins_none() -> None:
-    under_way = CallsUnderWay()
+    under_way = CancelScopes()
     began = anyio.Event()
     results: list[CallToolResult] = []
 
@@ -403,6 +404,23 @@ async def test_a_session_that_cant_be_read_is_listed_and_hides_none(
         assert "The file was left as it is" in text_of(shown)
 
 
+async def test_the_values_of_an_entry_are_shown_beside_its_words(
+    sessions: SessionTools, store: SessionStore
+) -> None:
+    manager = SessionManager(store)
+    session_id = manager.create(goal="g" * 3_000, initial_phase="red").session_id
+    manager.advance_phase("green")
+    manager.add_history("noted", "a note")
+    async with Client(HarnessServer(tools_of(sessions))) as client:
+        result = await client.call_tool("session_show", {"session_id": session_id})
+    entries = manager.current_session.history  # type: ignore[union-attr]
+    shown = result.structured_content["history"]
+    assert [one["data"] for one in shown][1:] == [json.loads(json.dumps(entries[1].data)), {}]
+    assert shown[1]["data"]
+    assert set(shown[0]["data"]) == set(entries[0].data)
+    assert all(len(str(one)) < 1_100 for one in shown[0]["data"].values())
+
+
 async def test_a_long_history_is_shown_in_part(sessions: SessionTools, store: SessionStore) -> None:
     manager = SessionManager(store)
     session_id = manager.create(goal="g").session_id
@@ -487,7 +505,7 @@ async def test_questions_whose_call_ends_before_its_client_knows_them_are_withdr
     tmp_path: Path, non_blocking: bool
 ) -> None:
     sessions, teller = QuestionSessions(tmp_path), SlowTeller()
-    tools = QuestionTools(sessions=sessions, workers=Workers(), teller=teller)
+    tools = QuestionTools(sessions=sessions, workers=Workers(), notify=teller.tell)
     options = [{"label": "a"}, {"label": "b"}]
     asked = QuestionArgument.model_validate({"prompt": "?", "title": "t", "options": options})
     with anyio.fail_after(60):
@@ -581,7 +599,9 @@ async def test_a_rejection_is_written_as_in_the_shared_format(
     tmp_path: Path, reason: str | None
 ) -> None:
     sessions = QuestionSessions(tmp_path)
-    tools = QuestionTools(sessions=sessions, workers=Workers(), teller=Rejecting(sessions, reason))
+    tools = QuestionTools(
+        sessions=sessions, workers=Workers(), notify=Rejecting(sessions, reason).tell
+    )
     async with Client(HarnessServer(tools.tools())) as client:
         result = await client.call_tool("ask_user_questions", ASKED)
     session_id = str((result.structured_content or {})["session_id"])

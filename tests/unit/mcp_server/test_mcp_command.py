@@ -65,7 +65,8 @@ def test_a_port_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_a_server_of_one_client_loads_what_it_begins_with_and_no_more() -> None:
     later = (
-        "agentforge_sessions.bootstrap",  # the sandbox, for the first code
+        "agentforge_sessions.sandbox",  # for the first code
+        "wasmtime",
         "agentforge_sessions.entrypoints.mcp_server.http",
         "agentforge_sessions.workflows",
     )

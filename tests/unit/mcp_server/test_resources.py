@@ -17,7 +17,7 @@ from mcp_types import (
 )
 
 from agentforge_sessions.entrypoints.mcp_server import Offer, ToolSet
-from agentforge_sessions.entrypoints.mcp_server.serving import Kept, Places, server_of
+from agentforge_sessions.entrypoints.mcp_server.serving import Places, Services, server_of
 from agentforge_sessions.harness import SessionManager, SessionStore
 
 pytestmark = pytest.mark.anyio
@@ -32,13 +32,13 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def kept(store: SessionStore, tmp_path: Path) -> Kept:
-    return Kept.at(Places(sessions=store.base_path, questions=tmp_path / "q"))
+def services(store: SessionStore, tmp_path: Path) -> Services:
+    return Services.at(Places(sessions=store.base_path, questions=tmp_path / "q"))
 
 
 @pytest.fixture
-async def client(kept: Kept) -> AsyncIterator[Client]:
-    async with Client(server_of(kept)) as connected:
+async def client(services: Services) -> AsyncIterator[Client]:
+    async with Client(server_of(services)) as connected:
         yield connected
 
 
@@ -163,8 +163,8 @@ async def test_ids_are_completed_the_last_changed_first(
         assert nothing.completion.values == []
 
 
-async def test_a_server_of_questions_alone_has_no_sessions_to_read(kept: Kept) -> None:
+async def test_a_server_of_questions_alone_has_no_sessions_to_read(services: Services) -> None:
     offer = Offer(sets=frozenset({ToolSet.QUESTIONS}))
-    async with Client(server_of(kept, offer)) as client:
+    async with Client(server_of(services, offer)) as client:
         assert (await client.list_resource_templates()).resource_templates == []
         assert (await client.list_prompts()).prompts == []

@@ -7,14 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.prune_sites import Site, tree_of
+from tests.support.prune_sites import Site, guarded_site
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
     """A root; whatever a test does to it, what is beside it stays, and no descriptor leaks."""
-    made = Site(tmp_path / "site")
-    before = tree_of(made.beside)
-    yield made
-    assert tree_of(made.beside) == before
-    assert made.fs.open_descriptors == {}
+    with guarded_site(tmp_path / "site") as made:
+        yield made

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.adapters.question_channel import QuestionSessionPerson
-from agentforge_sessions.harness import PersonQuestion, answers_in_words
+from agentforge_sessions.adapters.question_channel import QuestionSessionChannel
+from agentforge_sessions.harness import Question, answers_in_words
 from agentforge_sessions.questions import InvalidAnswers, QuestionSessions, SessionNotFound
 from agentforge_sessions.workflows.agents import AgentOption, AgentQuestion
 
@@ -28,29 +28,29 @@ ASKED = (SIZE, COLOURS, NAME)
 
 
 @pytest.fixture
-def person(tmp_path: Path) -> QuestionSessionPerson:
-    return QuestionSessionPerson(tmp_path / "questions")
+def person(tmp_path: Path) -> QuestionSessionChannel:
+    return QuestionSessionChannel(tmp_path / "questions")
 
 
-def put(person: QuestionSessionPerson, questions: Sequence[PersonQuestion]) -> str:
+def put(person: QuestionSessionChannel, questions: Sequence[Question]) -> str:
     asked = person.id_for("k")
     person.check(questions)
     person.put(asked, questions, call_id=None)
     return asked
 
 
-def words(person: QuestionSessionPerson, asked: str) -> tuple[str, ...]:
+def words(person: QuestionSessionChannel, asked: str) -> tuple[str, ...]:
     reply = person.wait(asked, 0)
     assert reply is not None
     return answers_in_words(reply, len(person.sessions.get(asked).questions))
 
 
-def test_questions_wait_as_they_were_asked(person: QuestionSessionPerson) -> None:
+def test_questions_wait_as_they_were_asked(person: QuestionSessionChannel) -> None:
     asked = put(person, ASKED)
     assert person.waiting(asked) == ASKED
 
 
-def test_answers_come_back_in_their_order(person: QuestionSessionPerson) -> None:
+def test_answers_come_back_in_their_order(person: QuestionSessionChannel) -> None:
     asked = put(person, ASKED)
     assert person.answer(asked, ["Large", ["Blue", "Red"], "Rover"]) is True
     assert person.waiting(asked) == ()
@@ -67,7 +67,7 @@ def test_answers_come_back_in_their_order(person: QuestionSessionPerson) -> None
     ],
 )
 def test_label_chooses_and_other_words_are_the_persons_own(
-    person: QuestionSessionPerson,
+    person: QuestionSessionChannel,
     answer: str | list[str],
     option: str | None,
     options: tuple[str, ...] | None,
@@ -81,7 +81,7 @@ def test_label_chooses_and_other_words_are_the_persons_own(
     assert (one.selected_option, one.selected_options, one.custom_text) == (option, options, text)
 
 
-def test_label_with_a_comma_is_one_label(person: QuestionSessionPerson) -> None:
+def test_label_with_a_comma_is_one_label(person: QuestionSessionChannel) -> None:
     asked = put(person, [COLOURS])
     person.answer(asked, ["Red, blue"])
     kept = QuestionSessions(person.base_dir).get(asked).answers
@@ -106,7 +106,7 @@ def test_label_with_a_comma_is_one_label(person: QuestionSessionPerson) -> None:
     ],
 )
 def test_answers_that_do_not_fit_are_told_and_the_questions_still_wait(
-    person: QuestionSessionPerson, answers: object, fault: str
+    person: QuestionSessionChannel, answers: object, fault: str
 ) -> None:
     asked = put(person, ASKED)
     with pytest.raises(InvalidAnswers, match=fault):
@@ -115,14 +115,14 @@ def test_answers_that_do_not_fit_are_told_and_the_questions_still_wait(
     assert person.wait(asked, 0) is None
 
 
-def test_what_was_answered_first_stands(person: QuestionSessionPerson) -> None:
+def test_what_was_answered_first_stands(person: QuestionSessionChannel) -> None:
     asked = put(person, [NAME])
     assert person.answer(asked, ["Rover"]) is True
     assert person.answer(asked, ["Rex"]) is False
     assert words(person, asked) == ("Rover",)
 
 
-def test_questions_that_the_person_rejected_wait_no_more(person: QuestionSessionPerson) -> None:
+def test_questions_that_the_person_rejected_wait_no_more(person: QuestionSessionChannel) -> None:
     asked = put(person, [NAME])
     QuestionSessions(person.base_dir).reject_session(asked, "no time")
     assert person.waiting(asked) == ()
@@ -131,7 +131,7 @@ def test_questions_that_the_person_rejected_wait_no_more(person: QuestionSession
 
 
 def test_questions_that_are_gone_wait_no_more_and_take_no_answer(
-    person: QuestionSessionPerson,
+    person: QuestionSessionChannel,
 ) -> None:
     asked = "6f9619ff-8b86-4011-b42d-00c04fc964ff"
     assert person.waiting(asked) == ()

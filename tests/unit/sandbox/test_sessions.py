@@ -29,24 +29,14 @@ from agentforge_sessions.sandbox import (
     list_session_files,
     read_session_metadata,
 )
-from agentforge_sessions.sandbox.session_files import OsSessionFileSystem
-from agentforge_sessions.sandbox.workspace_leftovers import EVERY_S, sweep_now_and_then
+from agentforge_sessions.sandbox.session_deletion import EVERY_S, sweep_now_and_then
+from agentforge_sessions.sandbox.session_directory import OsSessionFileSystem
 from agentforge_sessions.sandbox.workspace_lock import claim
 from tests.support.listing import names_in
+from tests.support.recorder import Recorder
 
 NAME = ".metadata.json"
 NOW = datetime(2025, 11, 22, 14, 22, 18, 987654, tzinfo=UTC)
-
-
-class Recorder:
-    def __init__(self) -> None:
-        self.told: list[tuple[str, str, dict[str, object]]] = []
-
-    def info(self, event: str, **fields: object) -> None:
-        self.told.append(("info", event, fields))
-
-    def warning(self, event: str, **fields: object) -> None:
-        self.told.append(("warning", event, fields))
 
 
 @pytest.fixture
@@ -81,9 +71,9 @@ def test_a_refused_option_makes_no_session(root: Path) -> None:
             create_session_sandbox(**options)
         with pytest.raises((InvalidPolicy, InvalidExecution)):
             get_session_sandbox("abc-123", **options)
-    assert names_in(root) == []
+    assert not root.exists()
     assert recorder.told == []
-    (root / "abc-123").mkdir()
+    (root / "abc-123").mkdir(parents=True)
     with pytest.raises(InvalidPolicy):
         get_session_sandbox("abc-123", workspace_root=root, idle_s=-1)
     assert names_in(root) == ["abc-123"]  # it was there before
@@ -394,8 +384,8 @@ def test_bound_fields_go_into_the_events_of_sessions(root: Path) -> None:
 
 def test_the_default_logger_is_structlog_s() -> None:
     with capture_logs() as logs:
-        SandboxLogger().session_deleted("abc-123")
-        SandboxLogger().metadata_corrupted("abc-123", reason="r")
+        SandboxLogger().info("session.deleted", session_id="abc-123")
+        SandboxLogger().warning("session.metadata.corrupted", session_id="abc-123", reason="r")
     assert logs == [
         {"event": "session.deleted", "log_level": "info", "session_id": "abc-123"},
         {

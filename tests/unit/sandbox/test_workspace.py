@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.sandbox import WorkspaceError, create_sandbox, open_workspace_file
-from agentforge_sessions.sandbox.workspace import (
+from agentforge_sessions.sandbox.workspace import ChangeLedger, ensure_workspace, open_workspace
+from agentforge_sessions.sandbox.workspace_tree import (
     Snapshot,
-    ensure_workspace,
     list_files,
     measure_tree,
-    open_workspace,
     take_snapshot,
 )
 from tests.support.descriptors import held_below
@@ -180,3 +179,16 @@ def test_a_file_that_is_not_plainly_inside_is_not_read(tmp_path: Path, relative:
         open_workspace_file(root, relative)
     assert caught.value.path == root / relative
     assert held_below(tmp_path) == []
+
+
+def test_changes_of_one_path_come_down_to_one_word() -> None:
+    ledger = ChangeLedger()
+    ledger.wrote("/new", existed=False)
+    ledger.wrote("/new", existed=True)
+    ledger.removed("/old")
+    ledger.wrote("/old", existed=False)
+    ledger.removed("/gone")
+    ledger.wrote("/brief", existed=False)
+    ledger.removed("/brief")
+    assert ledger.lists() == (("new",), ("old",), ("gone",))
+    assert ledger.complete

@@ -16,9 +16,9 @@ from textual.message_pump import MessagePump
 from textual.pilot import Pilot
 
 from agentforge_sessions.entrypoints.terminal.app import QuestionsApp
-from agentforge_sessions.entrypoints.terminal.drafts import DraftStore
+from agentforge_sessions.entrypoints.terminal.draft_store import DraftStore
 from agentforge_sessions.entrypoints.terminal.theme_name import ThemeName
-from tests.support.question_desk import FakeDesk
+from tests.support.question_queue import FakeQueue
 
 PATIENCE_S = 30.0
 _NAMED = {
@@ -51,7 +51,7 @@ class Person:
 
     app: QuestionsApp
     pilot: Pilot[None]
-    desk: FakeDesk
+    queue: FakeQueue
     drafts: DraftStore
 
     async def press(self, *keys: str) -> None:
@@ -122,6 +122,11 @@ class Person:
         raise AssertionError(f"never: {what}\n{self.sees()}")
 
 
+def unsent(drafts: DraftStore, which: str) -> str:
+    """Read what was kept of answers that can't be sent any more."""
+    return drafts.unsent_path_of(which).read_text(encoding="utf-8")
+
+
 Sitting = Callable[..., AbstractAsyncContextManager[Person]]
 
 
@@ -131,8 +136,8 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def desk() -> FakeDesk:
-    return FakeDesk()
+def queue() -> FakeQueue:
+    return FakeQueue()
 
 
 @pytest.fixture
@@ -141,7 +146,7 @@ def drafts(tmp_path: Path) -> DraftStore:
 
 
 @pytest.fixture
-def sitting(desk: FakeDesk, drafts: DraftStore, monkeypatch: pytest.MonkeyPatch) -> Sitting:
+def sitting(queue: FakeQueue, drafts: DraftStore, monkeypatch: pytest.MonkeyPatch) -> Sitting:
     """Sit down at a terminal: `async with sitting() as person`."""
     for name in ("NO_COLOR", "TEXTUAL_DRIVER"):
         monkeypatch.delenv(name, raising=False)
@@ -155,15 +160,15 @@ def sitting(desk: FakeDesk, drafts: DraftStore, monkeypatch: pytest.MonkeyPatch)
         theme: ThemeName = ThemeName.DARK,
     ) -> AsyncIterator[Person]:
         app = QuestionsApp(
-            desk, drafts, clock=desk.clock, first=first, patience_s=patience_s, theme=theme
+            queue, drafts, clock=queue.clock, first=first, patience_s=patience_s, theme=theme
         )
         async with app.run_test(size=size) as pilot:
-            person = Person(app, pilot, desk, drafts)
+            person = Person(app, pilot, queue, drafts)
             await person.waits_for(lambda seen: "waiting" in seen and "Loading" not in seen)
-            asked = () if first else desk.listing().waiting
+            asked = () if first else queue.listing().waiting
             if asked:
                 await person.waits_for(asked[0].session_id[:8])
             yield person
-        app.save_all_drafts()
+        app.drafts.save_all()
 
     return sit

@@ -11,7 +11,14 @@ from pathlib import Path
 
 from agentforge_sessions.durable import OsFileSystem
 from agentforge_sessions.harness import PhaseResult, SessionManager, SessionStore, TokenBudget
-from agentforge_sessions.workflows import Phase, RunObserver, Workflow, WorkflowRunner
+from agentforge_sessions.workflows import (
+    Job,
+    Phase,
+    RunObserver,
+    SilentObserver,
+    Verdict,
+    WorkflowRunner,
+)
 
 
 class Killed(BaseException):
@@ -194,23 +201,26 @@ class DyingFileSystem(OsFileSystem):
         self._change(lambda: os.mkdir(path, mode, dir_fd=dir_fd))
 
 
-class Diary:
+class Diary(SilentObserver):
     """Writes down what a run tells."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.session_id = ""
 
-    def run_started(self, session_id: str, workflow: Workflow, *, resumed: bool) -> None:
+    def run_started(self, session_id: str, job: Job, *, resumed: bool) -> None:
         self.session_id = session_id
-        self.lines.append(f"{'resumed' if resumed else 'started'} {workflow.name}")
+        self.lines.append(f"{'resumed' if resumed else 'started'} {job.workflow.name}")
 
-    def phase_started(self, phase: Phase, *, attempt: int, position: int, total: int) -> None:
+    def phase_started(
+        self, phase: Phase, *, attempt: int, round_number: int, position: int, total: int
+    ) -> None:
         self.lines.append(f"{phase.name} {position}/{total} attempt {attempt}")
 
-    def phase_finished(self, phase: Phase, result: PhaseResult, problem: str | None) -> None:
-        assert result.success is (problem is None)
-        self.lines.append(f"{phase.name}: {problem or 'done'}")
+    def phase_finished(self, phase: Phase, verdict: Verdict, result: PhaseResult | None) -> None:
+        assert result is not None
+        assert result.success is verdict.passed
+        self.lines.append(f"{phase.name}: {'done' if verdict.passed else verdict.summary}")
 
     def budget(self, budget: TokenBudget) -> None:
         self.lines.append(f"budget {budget.tokens_used}/{budget.total_budget}")
@@ -240,7 +250,9 @@ class Ground:
         self.executor.store = store
         self.executor.step = disk.step
         self.manager = SessionManager(store, executor=self.executor, clock=self.clock)
-        return WorkflowRunner(self.manager, observer or self.diary, fs=disk, lock_timeout_s=0)
+        return WorkflowRunner(
+            self.manager, observer=observer or self.diary, fs=disk, lock_timeout_s=0
+        )
 
     def actions(self, session_id: str) -> list[tuple[str, str | None]]:
         session = SessionStore(self.base).load(session_id)

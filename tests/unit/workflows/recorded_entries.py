@@ -13,20 +13,21 @@ from attrs import asdict, define
 from agentforge_sessions.entrypoints.cli.render import phase_rows
 from agentforge_sessions.harness import (
     PersonAnswer,
-    PersonReply,
+    QuestionAnswered,
+    QuestionEnded,
     SessionContext,
     SessionManager,
     SessionStore,
 )
-from agentforge_sessions.workflows.agent_runner import AgentRunner
 from agentforge_sessions.workflows.progress import (
     charges,
     cost_of_attempt,
     extension_in,
-    standing_of,
+    progress_of,
     time_spent,
 )
 from agentforge_sessions.workflows.report import session_report
+from agentforge_sessions.workflows.runner import WorkflowRunner
 from tests.support.agents import AgentGround, FakePerson
 
 RECORDED = Path(__file__).resolve().parents[2] / "recorded" / "entries_without_data"
@@ -41,13 +42,12 @@ class Person(FakePerson):
     def id_for(self, key: str) -> str:
         return f"q-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
 
-    def wait(self, question_id: str, timeout_s: float | None) -> PersonReply | None:
+    def wait(self, question_id: str, timeout_s: float | None) -> QuestionEnded | None:
         if self.answer is None:
             return None
         told = f"1. {self.asked[question_id][0].prompt}\n→ {self.answer}"
-        return PersonReply(
+        return QuestionAnswered(
             question_id=question_id,
-            outcome="answered",
             text=told,
             answers=tuple(
                 PersonAnswer(question_index=index, text=self.answer)
@@ -66,10 +66,10 @@ class Office(AgentGround):
         self.looks += 1.25
         return self.looks
 
-    def worker(self, fs: object = None, **more: Any) -> AgentRunner:
+    def worker(self, fs: object = None, **more: Any) -> WorkflowRunner:
         store = SessionStore(self.base)
-        return AgentRunner(
-            SessionManager(store, desk=self.person, clock=self.clock),
+        return WorkflowRunner(
+            SessionManager(store, channel=self.person, clock=self.clock),
             self.gates,
             lock_timeout_s=0,
             monotonic=self.look,
@@ -92,7 +92,7 @@ def accounts(session: SessionContext, store: SessionStore) -> dict[str, Any]:
     manager = SessionManager(store)
     manager.load(session.session_id)
     told = {
-        "standing": asdict(standing_of(session)),
+        "standing": asdict(progress_of(session)),
         "time": asdict(time_spent(session.history)),
         "charges": [cost for _, cost in charges(session.history)],
         "extensions": [extension_in(entry) for entry in session.history],

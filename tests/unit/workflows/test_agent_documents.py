@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from agentforge_sessions.workflows.agent_workflow import GATES, AgentWorkflow
 from agentforge_sessions.workflows.answers import parse_answer
 from agentforge_sessions.workflows.specification_document import parse_specification
+from agentforge_sessions.workflows.workflow import GATES
+from agentforge_sessions.workflows.workflow_document import read_agent_workflow
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 
@@ -19,7 +20,7 @@ def blocks(name: str, language: str) -> list[str]:
 
 def test_documented_workflow_is_one() -> None:
     (text,) = blocks("agents.md", "yaml")
-    workflow = AgentWorkflow.from_snapshot(text.encode(), DOCS / "agents.md")
+    workflow = read_agent_workflow(text.encode(), DOCS / "agents.md")
     assert [phase.name for phase in workflow.phases] == ["draft", "check", "approve"]
 
 

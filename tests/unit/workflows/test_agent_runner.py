@@ -11,14 +11,14 @@ from attrs import define, evolve
 from agentforge_sessions.durable import FileLock, OsFileSystem
 from agentforge_sessions.harness import (
     InvalidStateTransition,
-    PersonQuestion,
-    PersonReply,
+    Question,
+    QuestionEnded,
     SessionConflict,
     SessionNotFound,
     SessionState,
     SessionStore,
 )
-from agentforge_sessions.workflows.agent_workflow import AgentPhase, AgentWorkflow, FileGroup, Gate
+from agentforge_sessions.harness.history_events import QUESTION_ENDINGS
 from agentforge_sessions.workflows.agents import (
     AgentAnswer,
     AgentCrashed,
@@ -43,8 +43,9 @@ from agentforge_sessions.workflows.errors import (
 )
 from agentforge_sessions.workflows.gate_port import GateUnavailable
 from agentforge_sessions.workflows.job import WORKFLOW_NAME, AgentWork, is_agent_session
-from agentforge_sessions.workflows.run_outcome import StopCause
+from agentforge_sessions.workflows.ports import StopCause
 from agentforge_sessions.workflows.specification import InvalidSpecification, UnknownComponent
+from agentforge_sessions.workflows.workflow import FileGroup, Gate, Phase, Workflow
 from tests.support.agents import (
     CODE,
     GOOD,
@@ -555,7 +556,7 @@ def test_rejected_questions_are_told_to_the_agent(ground: AgentGround) -> None:
 def test_questions_that_ended_without_an_answer_are_told_to_the_agent_and_asked_no_more(
     ground: AgentGround, outcome: str, reason: str | None, told: str
 ) -> None:
-    ended = PersonReply(question_id="", outcome=outcome, reason=reason)
+    ended = QUESTION_ENDINGS[outcome](question_id="", reason=reason)
     ground.person = FakePerson(answers=[ended])
     ground.agent = say(red=[ASK, RED])
     assert ground.start().state is SessionState.COMPLETED
@@ -584,7 +585,7 @@ def test_run_whose_session_is_led_on_while_it_waits_ends_and_asks_no_agent(
 ) -> None:
     @define
     class LedOn(FakePerson):
-        def wait(self, question_id: str, timeout_s: float | None) -> PersonReply | None:
+        def wait(self, question_id: str, timeout_s: float | None) -> QuestionEnded | None:
             ground.manager().advance_phase("green")
             return super().wait(question_id, timeout_s)
 
@@ -601,7 +602,7 @@ def test_budget_that_is_extended_while_the_agent_thinks_stands_in_no_questions_w
 ) -> None:
     @define
     class Extended(FakePerson):
-        def check(self, questions: Sequence[PersonQuestion]) -> None:
+        def check(self, questions: Sequence[Question]) -> None:
             if "budget_extended red" not in ground.actions():
                 ground.manager().extend_budget(1000)
 
@@ -708,20 +709,20 @@ def test_pause_and_extension_from_outside_are_kept(ground: AgentGround) -> None:
 
 # ---------------------------------------------------------------------------------- own workflows
 
-REVIEWED = AgentWorkflow(
+REVIEWED = Workflow(
     name="letter",
     workflow_type="letters",
     role="You write letters.",
     groups=[FileGroup(name="letters", paths=["letters/"])],
     phases=[
-        AgentPhase(
+        Phase(
             name="write",
             mode="write",
             prompt="Write letters/one.md.",
             writes=["letters"],
             gate=Gate(kind="files", require=["letters/one.md"]),
         ),
-        AgentPhase(
+        Phase(
             name="check",
             mode="check",
             gate=Gate(kind="approval", require=["letters/one.md"]),

@@ -152,6 +152,8 @@ def test_questions_in_their_spellings() -> None:
         ("- 7", "expected keys and values"),
         ("{prompt: }", "prompt: expected text"),
         ("{prompt: a, colour: red}", "colour is no key here"),
+        (r'{prompt: "a\ud800"}', "prompt: it holds a lone surrogate"),
+        (r'{prompt: a, options: ["\ud800"]}', "label: it holds a lone surrogate"),
         ("{prompt: a, options: b}", "options: expected a list"),
         ("{prompt: a, options: [b, b]}", "a label of its own"),
         ("{prompt: a, options: [{text: b}]}", "each is a text"),

@@ -9,22 +9,22 @@ import pytest
 
 from agentforge_sessions.durable import FileLock, OsFileSystem
 from agentforge_sessions.harness import (
-    PersonReply,
+    QuestionEnded,
     SessionManager,
     SessionNotFound,
     SessionState,
     SessionStore,
 )
 from agentforge_sessions.workflows import (
-    AgentPhase,
-    AgentRunner,
     AgentWork,
-    AgentWorkflow,
     FileGroup,
     Gate,
+    Phase,
     RunOutcome,
-    SilentAgentObserver,
+    SilentObserver,
     Verdict,
+    Workflow,
+    WorkflowRunner,
 )
 from agentforge_sessions.workflows.agents import (
     AgentAnswer,
@@ -52,20 +52,20 @@ ASKS = AgentAnswer(
     questions=[AgentQuestion(prompt="Which?", title="Which", options=[AgentOption(label="This")])],
 )
 
-LETTER = AgentWorkflow(
+LETTER = Workflow(
     name="letter",
     workflow_type="letters",
     role="You write letters.",
     groups=[FileGroup(name="letters", paths=["letters/"])],
     phases=[
-        AgentPhase(
+        Phase(
             name="write",
             mode="write",
             prompt="Write the letter.",
             writes=["letters"],
             gate=Gate(kind="files", require=["letters/one.md"]),
         ),
-        AgentPhase(
+        Phase(
             name="check",
             mode="check",
             gate=Gate(kind="approval", require=["letters/one.md"]),
@@ -82,7 +82,7 @@ def ground(tmp_path: Path) -> AgentGround:
 
 
 def asking(
-    *answers: tuple[str, ...] | PersonReply | None,
+    *answers: tuple[str, ...] | QuestionEnded | None,
 ) -> tuple[ScriptedAgent, FakePerson]:
     agent = ScriptedAgent(script={**GOOD, "green": [ASKS, GREEN]})
     return agent, FakePerson(answers=list(answers))
@@ -113,7 +113,7 @@ def test_begun_session_is_run_by_another_worker_as_if_it_had_been_started(
 
 def test_one_runner_begins_any_number_of_sessions(ground: AgentGround) -> None:
     store = SessionStore(ground.base)
-    runner = AgentRunner(SessionManager(store), ground.gates)
+    runner = WorkflowRunner(SessionManager(store), ground.gates)
     begun = [runner.begin(tdflow_work()) for _ in range(3)]
     assert sorted(store.list_sessions()) == sorted(begun)
     assert len(set(begun)) == 3
@@ -247,8 +247,8 @@ def test_session_whose_approval_was_refused_waits_for_no_answer(ground: AgentGro
 def test_session_whose_worker_died_after_the_approval_waits_for_no_answer(
     ground: AgentGround,
 ) -> None:
-    class Dies(SilentAgentObserver):
-        def phase_finished(self, phase: AgentPhase, verdict: Verdict) -> None:
+    class Dies(SilentObserver):
+        def phase_finished(self, phase: Phase, verdict: Verdict, result: object) -> None:
             if phase.name == "check":
                 raise KeyboardInterrupt
 

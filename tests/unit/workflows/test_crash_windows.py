@@ -10,7 +10,7 @@ import pytest
 from agentforge_sessions.durable.atomic_file import is_temporary
 from agentforge_sessions.harness import SessionState, SessionStore
 from agentforge_sessions.harness.session_store import SESSION_FILE
-from agentforge_sessions.workflows import AttemptsExhausted, Input, Phase, Workflow
+from agentforge_sessions.workflows import AttemptsExhausted, Input, Phase, Script, Workflow
 from tests.unit.workflows.fakes import DyingFileSystem, Ground, Killed
 
 PLAIN = Workflow(
@@ -18,9 +18,9 @@ PLAIN = Workflow(
     workflow_type="tdflow",
     token_budget=1000,
     phases=[
-        Phase(name="red", code="append log red.\nexit 1", tokens=10, exit_code=1),
-        Phase(name="green", code="write x/y green", tokens=20, artifacts=["x/y"]),
-        Phase(name="last", code="say done", tokens=30),
+        Phase(name="red", gate=Script(code="append log red.\nexit 1", exit_code=1), tokens=10),
+        Phase(name="green", gate=Script(code="write x/y green", artifacts=["x/y"]), tokens=20),
+        Phase(name="last", gate=Script(code="say done"), tokens=30),
     ],
     inputs=[Input(target="spec/a", content=b"a"), Input(target="b", content=b"b")],
 )
@@ -29,9 +29,9 @@ FAILING = Workflow(
     workflow_type="tdflow",
     token_budget=1000,
     phases=[
-        Phase(name="first", code="say first", tokens=10),
-        Phase(name="second", code="fails-first", tokens=20, max_attempts=9),
-        Phase(name="third", code="say third", tokens=30),
+        Phase(name="first", gate=Script(code="say first"), tokens=10),
+        Phase(name="second", gate=Script(code="fails-first"), tokens=20, max_attempts=9),
+        Phase(name="third", gate=Script(code="say third"), tokens=30),
     ],
 )
 
@@ -200,7 +200,9 @@ def test_killed_after_the_last_allowed_failure_is_paused_and_refused_when_resume
     ground: Ground,
 ) -> None:
     workflow = Workflow(
-        name="w", workflow_type="t", phases=[Phase(name="only", code="exit 1", max_attempts=1)]
+        name="w",
+        workflow_type="t",
+        phases=[Phase(name="only", gate=Script(code="exit 1"), max_attempts=1)],
     )
     session_id = resumed_after(ground, workflow, "phase_failed")
     with pytest.raises(AttemptsExhausted):

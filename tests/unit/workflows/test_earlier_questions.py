@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.adapters.question_channel import PersonDesk, QuestionSessionPerson
+from agentforge_sessions.adapters.question_channel import QuestionSessionChannel
 from agentforge_sessions.harness import (
     PersonAnswer,
     QuestionWaits,
@@ -20,7 +20,7 @@ from agentforge_sessions.questions import QuestionSessions
 from agentforge_sessions.workflows import RunOutcome
 from agentforge_sessions.workflows.agents import AgentUnavailable
 from tests.support.agents import GOOD, AgentGround, ScriptedAgent
-from tests.support.desks import COLOUR
+from tests.support.channels import COLOUR
 
 RECORDED = Path(__file__).resolve().parents[2] / "recorded" / "earlier_questions"
 WAITING = "1da7a45e-ca3d-44e1-af57-bc7e2b6e1119"
@@ -35,7 +35,7 @@ class Left:
     def __init__(self, name: str, place: Path) -> None:
         shutil.copytree(RECORDED / name, place)
         self.questions = place / "questions"
-        self.person = QuestionSessionPerson(self.questions)
+        self.person = QuestionSessionChannel(self.questions)
         self.ground = AgentGround(
             place / "sessions", agent=ScriptedAgent(script=GOOD), person=self.person
         )
@@ -130,7 +130,8 @@ def test_approval_that_was_given_is_taken(tmp_path: Path) -> None:
 
 def by_hand(place: Path, questions: Path) -> SessionManager:
     manager = SessionManager(
-        SessionStore(place / "sessions"), desk=PersonDesk(QuestionSessions(questions))
+        SessionStore(place / "sessions"),
+        channel=QuestionSessionChannel(QuestionSessions(questions)),
     )
     (only,) = manager.store.list_sessions()
     manager.load(only)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Callable
@@ -12,12 +13,13 @@ import pytest
 from attrs import asdict
 
 from agentforge_sessions.harness import (
-    PersonQuestion,
+    Question,
+    QuestionEnded,
     QuestionWaits,
     SessionManager,
     SessionStore,
 )
-from agentforge_sessions.workflows import Input, Phase, Workflow
+from agentforge_sessions.workflows import Input, Phase, Script, Workflow
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentQuestion, AgentUnavailable
 from tests.support.agents import GOOD, GREEN, RED, WRONG, ScriptedAgent, Tick, block
 from tests.unit.workflows.fakes import Ground, Killed
@@ -27,15 +29,20 @@ LATER: Final = Tick().now.replace(hour=1)
 WIDE = AgentQuestion(prompt="How wide is an integer?", title="Width")
 ASKS = AgentAnswer(text="", questions=[WIDE])
 BAD = block("adder.py", WRONG)
-COLOUR = PersonQuestion(prompt="Which colour?\nOf two.", title="Colour", options=["red", "blue"])
+COLOUR = Question(prompt="Which colour?\nOf two.", title="Colour", options=["red", "blue"])
 SCRIPTS = Workflow(
     name="scripts",
     workflow_type="flow",
     token_budget=100,
     phases=[
-        Phase(name="first", code="write a/b text\nsay done; 9 tokens", tokens=30),
-        Phase(name="second", code="append a/b more\nfails-first", tokens=20, max_attempts=3),
-        Phase(name="third", code="remove a/b", tokens=60),
+        Phase(name="first", gate=Script(code="write a/b text\nsay done; 9 tokens"), tokens=30),
+        Phase(
+            name="second",
+            gate=Script(code="append a/b more\nfails-first"),
+            tokens=20,
+            max_attempts=3,
+        ),
+        Phase(name="third", gate=Script(code="remove a/b"), tokens=60),
     ],
     inputs=[Input(target="spec/a", content=b"a"), Input(target="b, c", content=b"b")],
 )
@@ -47,6 +54,12 @@ def office(base: Path, *, answer: str | None = None, **script: Any) -> Office:
     )
 
 
+def _of(outcome: Any) -> dict[str, Any]:
+    """Return an outcome as the versions that recorded it had it."""
+    plain = asdict(outcome, filter=lambda one, _: one.name != "stop")
+    return {**plain, "cause": outcome.cause}
+
+
 def told(base: Path, outcome: Any, requests: list[Any] | None = None) -> dict[str, Any]:
     """Return what became of a session, as JSON has it."""
     store = SessionStore(base)
@@ -56,7 +69,7 @@ def told(base: Path, outcome: Any, requests: list[Any] | None = None) -> dict[st
     found: dict[str, Any] = json.loads(
         json.dumps(
             {
-                "outcome": outcome if isinstance(outcome, str) else asdict(outcome),
+                "outcome": outcome if isinstance(outcome, str) else _of(outcome),
                 "prompts": [
                     hashlib.sha256(one.prompt.encode()).hexdigest() for one in requests or []
                 ],
@@ -119,7 +132,7 @@ def make_scripts(base: Path) -> None:
 
 def make_asked(base: Path) -> None:
     """A person answered one question by hand, and the session is paused for another."""
-    manager = SessionManager(base, desk=Person(answer="red"), clock=Tick())
+    manager = SessionManager(base, channel=Person(answer="red"), clock=Tick())
     manager.create("hand", "paint", 1000, goal="Paint it.")
     manager.ask([COLOUR], key="one")
     manager = _manager(base, Person())
@@ -141,7 +154,7 @@ MAKERS: Final[dict[str, Callable[[Path], None]]] = {
 
 
 def _manager(base: Path, person: Person) -> SessionManager:
-    manager = SessionManager(base, desk=person, clock=Tick(now=LATER))
+    manager = SessionManager(base, channel=person, clock=Tick(now=LATER))
     (session_id,) = manager.store.list_sessions()
     manager.load(session_id)
     return manager
@@ -172,12 +185,23 @@ def _resume_scripts(base: Path) -> dict[str, Any]:
     return told(base, ground.worker().resume(session_id))
 
 
+def _reply(ended: QuestionEnded) -> dict[str, object]:
+    """Write a reply as the recorded ones are written."""
+    return {
+        "question_id": ended.question_id,
+        "outcome": ended.outcome,
+        "text": ended.text,
+        "answers": [dataclasses.asdict(one) for one in ended.answers],
+        "reason": ended.reason,
+    }
+
+
 def _ask_again(base: Path) -> dict[str, Any]:
     person = Person(answer="blue")
     manager = _manager(base, person)
     one = manager.ask([COLOUR], key="one")
     two = manager.ask([COLOUR], key="two", pause=True)
-    return told(base, json.dumps([asdict(one), asdict(two), sorted(person.asked)]))
+    return told(base, json.dumps([_reply(one), _reply(two), sorted(person.asked)]))
 
 
 GO_ON: Final[dict[str, Callable[[Path], dict[str, Any]]]] = {

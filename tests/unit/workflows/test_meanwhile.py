@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agentforge_sessions.harness import PhaseResult, SessionManager, SessionState, SessionStore
-from agentforge_sessions.workflows import Phase, Workflow, WorkflowRunner
+from agentforge_sessions.workflows import Phase, Script, Workflow, WorkflowRunner
 
 
 class Meddling:
@@ -36,7 +36,7 @@ class Meddling:
 
 
 def workflow(*codes: str) -> Workflow:
-    phases = [Phase(name=f"p{index}", code=code) for index, code in enumerate(codes)]
+    phases = [Phase(name=f"p{index}", gate=Script(code=code)) for index, code in enumerate(codes)]
     return Workflow(name="w", workflow_type="spec", phases=phases)
 
 

@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.workflows.agent_workflow import Gate
 from agentforge_sessions.workflows.builtin import TDFLOW
-from agentforge_sessions.workflows.gates import GateInput, run_gate
-from agentforge_sessions.workflows.job import AgentWork, Ground
+from agentforge_sessions.workflows.gates import run_gate
+from agentforge_sessions.workflows.job import AgentWork, Job
 from agentforge_sessions.workflows.specification import Component, Specification
 from agentforge_sessions.workflows.specification_document import (
     load_specification,
     read_specification,
     with_status,
 )
+from agentforge_sessions.workflows.verdict import GateInput
+from agentforge_sessions.workflows.workflow import Gate
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCUMENT = ROOT / "examples" / "specs" / "session-manager.yaml"
@@ -115,7 +116,7 @@ def test_excerpt_leaves_out_the_other_components_only(specification: Specificati
 
 def test_work_that_is_named_as_a_component_is_work_on_it(text: str) -> None:
     work = AgentWork(workflow=TDFLOW, name="session_manager", specification=text.encode())
-    found = Ground.of(work).component
+    found = Job.of(work).component
     assert found is not None
     assert found.component_id == "session_manager"
 
@@ -127,7 +128,7 @@ def test_work_of_a_component_may_write_its_own_files_only(text: str) -> None:
         specification=text.encode(),
         component_id="session_store",
     )
-    ground = Ground.of(work)
+    ground = Job.of(work)
     assert ground.writable(TDFLOW.phases[0]) == ("tests/unit/harness/test_session_store.py",)
     assert ground.writable(TDFLOW.phases[1]) == ("tools/harness/session_store.py",)
 

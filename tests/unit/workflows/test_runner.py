@@ -28,6 +28,7 @@ from agentforge_sessions.workflows import (
     NothingToRetry,
     Phase,
     PhaseNotInWorkflow,
+    Script,
     Workflow,
     WorkflowRunner,
 )
@@ -40,9 +41,17 @@ THREE = Workflow(
     goal="See three phases through.",
     token_budget=1000,
     phases=[
-        Phase(name="red", code="write a.txt red\nexit 1", tokens=100, exit_code=1),
-        Phase(name="green", code="write b.txt green", tokens=200, artifacts=["a.txt", "b.txt"]),
-        Phase(name="refactor", code="write c/d.txt more", tokens=300, artifacts=["c/d.txt"]),
+        Phase(name="red", gate=Script(code="write a.txt red\nexit 1", exit_code=1), tokens=100),
+        Phase(
+            name="green",
+            gate=Script(code="write b.txt green", artifacts=["a.txt", "b.txt"]),
+            tokens=200,
+        ),
+        Phase(
+            name="refactor",
+            gate=Script(code="write c/d.txt more", artifacts=["c/d.txt"]),
+            tokens=300,
+        ),
     ],
 )
 FLAKY = Workflow(
@@ -50,24 +59,25 @@ FLAKY = Workflow(
     workflow_type="tdflow",
     token_budget=1000,
     phases=[
-        Phase(name="collect", code="append log collect.", tokens=10),
-        Phase(name="calibrate", code="fails-first", tokens=20, max_attempts=2),
-        Phase(name="publish", code="append log publish.", tokens=30),
+        Phase(name="collect", gate=Script(code="append log collect."), tokens=10),
+        Phase(name="calibrate", gate=Script(code="fails-first"), tokens=20, max_attempts=2),
+        Phase(name="publish", gate=Script(code="append log publish."), tokens=30),
     ],
 )
 HOPELESS = Workflow(
     name="hopeless",
     workflow_type="tdflow",
     token_budget=1000,
-    phases=[Phase(name="only", code="exit 7", tokens=5, max_attempts=2)],
+    phases=[Phase(name="only", gate=Script(code="exit 7"), tokens=5, max_attempts=2)],
 )
 
 
-def of_one(code: str = "say hello", **more: object) -> Workflow:
+def of_one(code: str = "say hello", *, tokens: int = 0, **more: object) -> Workflow:
+    script = Script(code=code, **more)  # type: ignore[arg-type]
     return Workflow(
         name="one",
         workflow_type="tdflow",
-        phases=[Phase(name="only", code=code, **more)],  # type: ignore[arg-type]
+        phases=[Phase(name="only", gate=script, tokens=tokens)],
     )
 
 
@@ -110,8 +120,8 @@ def test_hands_the_limits_of_a_phase_to_the_executor(ground: Ground) -> None:
     workflow = evolve(
         THREE,
         phases=[
-            Phase(name="a", code="say a", deadline_s=1.5, fuel=10),
-            Phase(name="b", code="say b"),
+            Phase(name="a", gate=Script(code="say a", deadline_s=1.5, fuel=10)),
+            Phase(name="b", gate=Script(code="say b")),
         ],
     )
     ground.worker().start(workflow)
@@ -148,7 +158,7 @@ def test_tells_the_observer_everything_in_order(ground: Ground) -> None:
 
 
 def test_observer_knows_the_session_before_anything_can_fail(ground: Ground) -> None:
-    worker = WorkflowRunner(SessionManager(SessionStore(ground.base)), ground.diary)
+    worker = WorkflowRunner(SessionManager(SessionStore(ground.base)), observer=ground.diary)
     with pytest.raises(NoPhaseExecutor):
         worker.start(THREE)
     assert ground.diary.session_id == ground.only_session()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agentforge_sessions.workflows.agent_workflow import Gate
-from agentforge_sessions.workflows.gates import GateInput, Verdict, run_gate
+from agentforge_sessions.workflows.gates import run_gate
+from agentforge_sessions.workflows.verdict import GateInput, Verdict
+from agentforge_sessions.workflows.workflow import Gate
 from tests.support.agents import SPEC, FakeGates
 
 GATE = Gate(kind="specification", require=["specs/small.yaml"])

@@ -11,11 +11,12 @@ import pytest
 
 from agentforge_sessions.durable import OsFileSystem, WriteError
 from agentforge_sessions.harness import SessionState, SessionStore
-from agentforge_sessions.workflows import Input, Phase, Workflow
+from agentforge_sessions.workflows import Input, Phase, Script, Workflow
 from agentforge_sessions.workflows.workspace_files import (
+    MAX_FILES,
+    WorkspaceFiles,
+    WorkspaceTooLarge,
     make_workspace,
-    missing_artifacts,
-    place_inputs,
 )
 from tests.support.descriptors import held_below
 from tests.unit.workflows.fakes import Ground
@@ -83,7 +84,7 @@ def test_workspace_that_is_not_durable_is_told(tmp_path: Path) -> None:
 
 def test_inputs_and_the_directories_on_their_way_are_durable(root: Path, root_fd: int) -> None:
     fs = Syncs()
-    place_inputs(fs, root_fd, INPUTS, root=root)
+    WorkspaceFiles(fs=fs, fd=root_fd, root=root).place(INPUTS)
     assert (root / "a/b/one.txt").read_bytes() == b"1"
     names = [re.sub(r"\.new-[0-9a-f]{16}\.", ".new-RANDOM.", name) for name in fs.names]
     one, two = ".one.txt.new-RANDOM.tmp", ".two.txt.new-RANDOM.tmp"
@@ -97,7 +98,7 @@ def test_inputs_replace_what_an_interrupted_placement_left(root: Path, root_fd: 
     left = root / ".two.txt.new-0011223344556677.tmp"
     left.write_bytes(b"ha")
     os.utime(left, (0, 0))
-    place_inputs(OsFileSystem(), root_fd, INPUTS, root=root)
+    WorkspaceFiles(fs=OsFileSystem(), fd=root_fd, root=root).place(INPUTS)
     assert (root / "two.txt").read_bytes() == b"2"
     assert sorted(path.name for path in root.rglob("*")) == ["a", "b", "one.txt", "two.txt"]
 
@@ -113,7 +114,7 @@ def test_inputs_go_through_no_link_and_no_file(
     else:
         (root / "a").write_text("no directory")
     with pytest.raises(WriteError) as caught:
-        place_inputs(OsFileSystem(), root_fd, INPUTS, root=root)
+        WorkspaceFiles(fs=OsFileSystem(), fd=root_fd, root=root).place(INPUTS)
     assert caught.value.path == root / "a/b/one.txt"
     assert list((outside / "b").iterdir()) == []
     assert held_below(root) == [str(root)]
@@ -125,7 +126,7 @@ def test_input_replaces_a_link_and_not_what_it_leads_to(
     victim = tmp_path / "victim"
     victim.write_text("mine")
     (root / "two.txt").symlink_to(victim)
-    place_inputs(OsFileSystem(), root_fd, INPUTS[1:], root=root)
+    WorkspaceFiles(fs=OsFileSystem(), fd=root_fd, root=root).place(INPUTS[1:])
     assert victim.read_text() == "mine"
     assert (root / "two.txt").read_bytes() == b"2"
 
@@ -134,13 +135,15 @@ def test_artifacts_that_are_there_are_synced_with_their_directory(root: Path, ro
     (root / "d").mkdir()
     (root / "d" / "x").write_text("x")
     fs = Syncs()
-    assert missing_artifacts(fs, root_fd, ["d/x", "d/y"], root=root) == ["d/y is missing"]
+    assert WorkspaceFiles(fs=fs, fd=root_fd, root=root).missing(["d/x", "d/y"]) == [
+        "d/y is missing"
+    ]
     assert fs.names == ["x", "d"]
     assert held_below(root) == [str(root)]
 
 
 def test_artifact_that_cannot_be_synced_is_told_and_no_success_recorded(ground: Ground) -> None:
-    phase = Phase(name="only", code="write d/x x", artifacts=["d/x"])
+    phase = Phase(name="only", gate=Script(code="write d/x x", artifacts=["d/x"]))
     workflow = Workflow(name="w", workflow_type="t", phases=[phase])
     runner = ground.worker()
     runner._fs = Syncs(refuse="x")
@@ -153,3 +156,69 @@ def test_artifact_that_cannot_be_synced_is_told_and_no_success_recorded(ground: 
     assert session.state is SessionState.ACTIVE
     assert [entry.action for entry in session.history] == ["session_created"]
     assert ground.worker().resume(session_id).state is SessionState.COMPLETED
+
+
+# --- an agent's answer ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def files(root: Path, root_fd: int) -> WorkspaceFiles:
+    return WorkspaceFiles(fs=OsFileSystem(), fd=root_fd, root=root)
+
+
+def test_regular_files_are_read_and_nothing_else(
+    root: Path, files: WorkspaceFiles, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    (root / "pkg").mkdir()
+    (root / "pkg" / "a.py").write_text("a")
+    (root / "b.bin").write_bytes(b"\xff")
+    (root / "link").symlink_to(secret)
+    (root / "away").symlink_to(tmp_path)
+    os.mkfifo(root / "pipe")
+    (root / ".hidden").write_text("x")
+    (root / "__pycache__").mkdir()
+    (root / "__pycache__" / "a.pyc").write_text("x")
+    assert files.read() == {"b.bin": b"\xff", "pkg/a.py": b"a"}
+
+
+def test_too_much_is_refused(root: Path, files: WorkspaceFiles) -> None:
+    for number in range(MAX_FILES + 1):
+        (root / str(number)).touch()
+    with pytest.raises(WorkspaceTooLarge, match="more than 2,000 files"):
+        files.read()
+
+
+def test_applying_twice_gives_the_same_and_writes_once(root: Path, files: WorkspaceFiles) -> None:
+    (root / "old.py").write_text("old")
+    written = {"pkg/a.py": b"a", "b.py": b"b"}
+    times = []
+    for _ in range(2):
+        there = files.read()
+        files.apply(written, ["old.py", "never.py"], there=there)
+        assert files.read() == written
+        times.append([(root / path).stat().st_ino for path in written])
+    assert times[0] == times[1]
+    assert (root / "b.py").stat().st_mode & 0o777 == 0o600
+
+
+def test_links_in_the_way_are_not_followed(
+    root: Path, files: WorkspaceFiles, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (root / "pkg").symlink_to(outside)
+    with pytest.raises(WriteError):
+        files.apply({"pkg/a.py": b"a"}, (), there={})
+    target = tmp_path / "target"
+    target.write_text("kept")
+    (root / "b.py").symlink_to(target)
+    files.apply({"b.py": b"b"}, (), there={})
+    assert target.read_text() == "kept"
+    assert (root / "b.py").read_text() == "b"
+    assert list(outside.iterdir()) == []
+    (outside / "c.py").write_text("kept")
+    with pytest.raises(WriteError):
+        files.apply({}, ["pkg/c.py"], there={"pkg/c.py": b""})
+    assert (outside / "c.py").exists(), "a deletion does not go through a link either"

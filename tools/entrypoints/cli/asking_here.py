@@ -10,21 +10,21 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final
 
-from ...adapters.question_channel import QuestionSessionPerson
+from ...adapters.question_channel import QuestionSessionChannel
 from ...questions import InvalidAnswers, QuestionSessions, SessionEnded, UserAnswer
 from .question_answers import parse_line, show_question
 
 if TYPE_CHECKING:
-    from ...harness import PersonReply
-    from ...questions import Teller
+    from ...harness import QuestionEnded
+    from ...questions import Notify
     from .output import Output
 
 _POLL_S: Final = 0.2
 """How soon an answer that was given elsewhere is seen."""
 
 
-class TerminalPerson(QuestionSessionPerson):
-    """The desk of agents' sessions, where a terminal is at hand.
+class TerminalPerson(QuestionSessionChannel):
+    """The channel of agents' sessions, where a terminal is at hand.
 
     The questions are those of any question session: they wait in their directory, and can be
     answered or rejected there as well. The first saved answer counts. At the end of the
@@ -36,7 +36,7 @@ class TerminalPerson(QuestionSessionPerson):
         self,
         *,
         sessions: QuestionSessions,
-        teller: Teller | None,
+        notify: Notify | None,
         output: Output,
         aside: Callable[[], AbstractContextManager[object]],
         terminal: int,
@@ -46,13 +46,13 @@ class TerminalPerson(QuestionSessionPerson):
 
         Args:
             sessions: The question sessions.
-            teller: Notifies the person of each new question, if given.
+            notify: Notifies the person of each new question, if given.
             output: Where the questions are shown.
             aside: Keeps the run's own picture off the terminal while the context lasts.
             terminal: The descriptor that lines are read from.
             monotonic: The clock of time limits.
         """
-        super().__init__(sessions=sessions, teller=teller)
+        super().__init__(sessions, notify=notify)
         self._output = output
         self._aside = aside
         self._terminal = terminal
@@ -60,8 +60,8 @@ class TerminalPerson(QuestionSessionPerson):
         self._typed = b""
         self._closed = False
 
-    def wait(self, question_id: str, timeout_s: float | None) -> PersonReply | None:
-        """Ask here until there is an answer, from here or elsewhere; see `PersonDesk.wait`."""
+    def wait(self, question_id: str, timeout_s: float | None) -> QuestionEnded | None:
+        """Ask here until there is an answer, from here or elsewhere; see the base class."""
         if self._closed or timeout_s == 0 or not self.waiting(question_id):
             return super().wait(question_id, timeout_s)
         deadline = None if timeout_s is None else self._monotonic() + timeout_s

@@ -20,6 +20,7 @@ from .directory_checks import (
     check_space,
 )
 from .findings import Finding, fail, ok, warn
+from .text import some_of
 
 if TYPE_CHECKING:
     from ...harness import SessionStore
@@ -28,7 +29,6 @@ _DISTRIBUTION: Final = "agentforge-sessions"
 _LEAST_PYTHON: Final = (3, 11)
 _SKEW: Final = timedelta(minutes=5)
 _EARLIEST: Final = datetime(2025, 1, 1, tzinfo=UTC)
-_NAMED: Final = 5
 
 
 def examine(store: SessionStore, *, now: datetime) -> Iterator[Finding]:
@@ -158,11 +158,6 @@ def check_sandbox_cache() -> Finding:
 # ---------------------------------------------------------------------------------- the sessions
 
 
-def _named(names: list[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
 def check_sessions(store: SessionStore) -> Finding:
     """Check that every session can be read."""
     from ...harness import UnreadableSession
@@ -176,7 +171,7 @@ def check_sessions(store: SessionStore) -> Finding:
     if broken:
         return warn(
             "sessions",
-            f"{len(broken)} of {total} can't be read: {_named(broken)}",
+            f"{len(broken)} of {total} can't be read: {some_of(broken)}",
             "`agentforge list` shows why; repair the file, restore a copy, or remove its "
             "directory.",
         )
@@ -203,7 +198,7 @@ def check_leftovers(base: Path, *, now: datetime) -> Finding:
     if left:
         return warn(
             "leftovers",
-            f"{len(left)} unfinished creations or deletions: {_named(left)}",
+            f"{len(left)} unfinished creations or deletions: {some_of(left)}",
             "Remove them: agentforge prune. It lists what stays, with the reason.",
         )
     return ok("leftovers", "none")
@@ -221,7 +216,7 @@ def check_orphans(store: SessionStore) -> Finding:
     if orphans:
         return warn(
             "orphans",
-            f"{len(orphans)} directories without a session: {_named(orphans)}",
+            f"{len(orphans)} directories without a session: {some_of(orphans)}",
             f"Look into them, then move them out of {base}.",
         )
     return ok("orphans", "none")
@@ -242,7 +237,7 @@ def check_clock(store: SessionStore, *, now: datetime) -> Finding:
         return warn(
             "clock",
             f"{len(ahead)} sessions changed later than now ({now:%Y-%m-%d %H:%M:%S}Z): "
-            f"{_named(ahead)}",
+            f"{some_of(ahead)}",
             "Set the clock of this machine, or of the one that wrote them.",
         )
     return ok("clock", f"{now:%Y-%m-%d %H:%M:%S}Z")

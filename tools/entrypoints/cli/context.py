@@ -19,7 +19,7 @@ from .output import Output
 if TYPE_CHECKING:
     from ...harness import (
         PhaseExecutor,
-        QuestionDesk,
+        QuestionChannel,
         SessionContext,
         SessionManager,
         SessionStore,
@@ -43,17 +43,19 @@ def default_base() -> Path | None:
 
 @frozen
 class Outside:
-    """The clock, the pause and what runs phases, replaceable.
+    """The clocks, the pause and what runs phases, replaceable.
 
     Attributes:
         clock: The time now, aware.
         sleep: Waits for so many seconds.
+        monotonic: The clock that agents are timed with.
         executor: What runs phases; the sandbox if None.
         gates: Where gates run; the sandbox if None.
     """
 
     clock: Clock = utc_now
     sleep: Callable[[float], None] = time.sleep
+    monotonic: Callable[[], float] = time.monotonic
     executor: PhaseExecutor | None = None
     gates: GateSandbox | None = None
 
@@ -82,11 +84,11 @@ class Cli:
 
         return SessionStore(self.base)
 
-    def manager(self, desk: QuestionDesk | None = None) -> SessionManager:
-        """Return a manager without a session that can run no code, and asks through `desk` only."""
+    def manager(self, channel: QuestionChannel | None = None) -> SessionManager:
+        """Return a manager without a session that runs no code, and asks through `channel` only."""
         from ...harness import SessionManager
 
-        return SessionManager(self.store(), desk=desk, clock=self.outside.clock)
+        return SessionManager(self.store(), channel=channel, clock=self.outside.clock)
 
     def working_manager(self) -> SessionManager:
         """Return a manager without a session, that can run phases."""

@@ -180,7 +180,7 @@ def main() -> None:
 
 def _close_pool() -> None:
     """Close the interpreters opened ahead, if any, while the engine beneath them still works."""
-    pool = sys.modules.get("agentforge_sessions.sandbox.interpreter_pool")
+    pool = sys.modules.get("agentforge_sessions.sandbox.process_pool")
     if pool is not None:
         pool.close_pool()
 

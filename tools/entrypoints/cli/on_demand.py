@@ -84,6 +84,22 @@ class GroupOnDemand(TyperGroup):
         TyperGroup(commands=listed.described()).format_commands(ctx, formatter)
 
 
+def add_group(
+    app: typer.Typer, group: type[GroupOnDemand], callback: Callable[..., None], **settings: Any
+) -> None:
+    """Add a group to an application, with what it does without a command.
+
+    Args:
+        app: The application.
+        group: The group.
+        callback: What the group does; it is called before each command, too.
+        settings: Of `typer.Typer`: its name and texts.
+    """
+    made = typer.Typer(cls=group, rich_markup_mode=None, pretty_exceptions_enable=False, **settings)
+    made.callback(invoke_without_command=True)(callback)
+    app.add_typer(made)
+
+
 def parts_in(package: str, modules: Mapping[str, str]) -> dict[str, Part]:
     """Return what loads each command of a group.
 

@@ -79,16 +79,12 @@ Follow = Annotated[
 Yes = Annotated[bool, option("--yes, -y", "Do not ask.")]
 QuestionsDirectory = Annotated[
     str | None,
-    typer.Option(
-        QUESTIONS_OPTION,
-        metavar="DIR",
-        help="Directory of the question sessions; AGENTFORGE_QUESTIONS, the configuration's or "
+    option(
+        f"{QUESTIONS_OPTION} DIR",
+        "Directory of the question sessions; AGENTFORGE_QUESTIONS, the configuration's or "
         "./.agentforge/questions by default.",
-        show_default=False,
     ),
 ]
-
-
 SHARED_OPTION: Final = "--shared"
 SharedQuestions = Annotated[
     bool,

@@ -11,8 +11,8 @@ import io
 import json
 import os
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TextIO
@@ -69,6 +69,13 @@ class Output:
         self._write(f"{to_json(payload)}\n")
 
     # --------------------------------------------------------------------------------- people
+
+    def outcome(self, payload: Document, text: str) -> None:
+        """Write what a command did: the one document for programs, or a line for people."""
+        if self.json:
+            self.document(payload)
+        else:
+            self.line(text)
 
     def line(self, text: str = "") -> None:
         """Write one line, made safe."""
@@ -152,13 +159,30 @@ class Output:
     def _write(self, text: str) -> None:
         if self.closed:
             return
-        try:
+        with writing(sys.stdout, on_end=self.close):
             sys.stdout.write(text)
             sys.stdout.flush()
-        except BrokenPipeError:
-            self.close()
-        except OSError as error:
-            self.close()
+
+
+@contextmanager
+def writing(stream: TextIO, *, on_end: Callable[[], None] | None = None) -> Iterator[None]:
+    """Write to a stream in the block; when it takes no more, discard what else is written.
+
+    Args:
+        stream: The stream.
+        on_end: Discards further output instead.
+
+    Raises:
+        OutputLost: The output can't be written; that the reader left is no such error.
+    """
+    try:
+        yield
+    except OSError as error:
+        if on_end is not None:
+            on_end()
+        else:
+            discard(stream)
+        if not isinstance(error, BrokenPipeError):
             raise OutputLost(error) from error
 
 

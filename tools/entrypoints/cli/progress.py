@@ -15,20 +15,15 @@ from rich.table import Table
 from rich.text import Text
 
 from ...harness import PhaseResult, SessionManager, TokenBudget
-from ...workflows.workflow_document import Workflow
 from .options import QUESTIONS_OPTION
 from .output import Output
 from .render import PhaseRow, budget_bar, phase_rows, phase_table, words
 from .text import duration_text
 
 if TYPE_CHECKING:
-    from ...workflows import Phase
-    from ...workflows.agent_workflow import AgentPhase
+    from ...workflows import Job, Phase
     from ...workflows.agents import AgentQuestion, TokenUsage
-    from ...workflows.gates import Verdict
-    from ...workflows.job import AgentWork
-
-    AnyPhase = Phase | AgentPhase
+    from ...workflows.verdict import Verdict
 
 _REFRESHES_PER_SECOND: Final = 8
 
@@ -36,20 +31,19 @@ _REFRESHES_PER_SECOND: Final = 8
 class RunView:
     """The state of a run, of scripts or of an agent; shows nothing itself.
 
-    It is a `workflows.RunObserver` and a `workflows.agent_observer.AgentObserver`.
+    It is a `workflows.RunObserver`.
 
     Attributes:
         session_id: The session, once the run has one.
-        title: The name of what runs, once it is known.
-        workflow: The workflow of scripts, or None.
+        job: What runs, once it is known.
         rows: The state of each phase.
         spent: The budget, once it was read.
         doing: The current step, in a few words, or None.
         since: When that step began, on the view's clock.
         last: The result of a script that was recorded last, or None.
         problem: Why that result is no success, or None.
-        verdicts: The verdicts of gates in this run, oldest first, each with its phase, round and
-            attempt.
+        verdicts: The verdicts on agents' attempts in this run, oldest first, each with its phase,
+            round and attempt.
         questions_dir: The questions directory, if it is not the default of `agentforge answer`.
     """
 
@@ -59,8 +53,7 @@ class RunView:
         self._manager = manager
         self._monotonic = monotonic
         self.session_id: str | None = None
-        self.title = ""
-        self.workflow: Workflow | None = None
+        self.job: Job | None = None
         self.rows: list[PhaseRow] = []
         self.spent: TokenBudget | None = None
         self.doing: str | None = None
@@ -79,6 +72,11 @@ class RunView:
     def aside(self) -> AbstractContextManager[object]:
         """Leave the terminal to a question while the context lasts."""
         return nullcontext()
+
+    @property
+    def is_agents(self) -> bool:
+        """Whether an agent does the work."""
+        return self.job is not None and self.job.work is not None
 
     def row(self, name: str) -> PhaseRow:
         """Return the row of a phase."""
@@ -104,25 +102,19 @@ class RunView:
 
     # ------------------------------------------------------------------------------ the events
 
-    def run_started(self, session_id: str, work: Workflow | AgentWork, *, resumed: bool) -> None:
+    def run_started(self, session_id: str, job: Job, *, resumed: bool) -> None:
         """Show the results of earlier runs."""
         del resumed
-        if isinstance(work, Workflow):
-            self.title, self.workflow = work.name, work
-            names = [phase.name for phase in work.phases]
-        else:
-            self.title = f"{work.workflow.name} {work.name}"
-            names = [phase.name for phase in work.workflow.phases]
-        self.session_id = session_id
+        self.job, self.session_id = job, session_id
         session = self._manager.current_session
         done = {row.name: row for row in phase_rows(session)} if session else {}
-        self.rows = [done.get(name, PhaseRow(name)) for name in names]
+        self.rows = [done.get(name, PhaseRow(name)) for name in job.workflow.names]
         for row in self.rows:
             if row.state not in {"succeeded", "failed"}:
                 row.state = "pending"
 
     def phase_started(
-        self, phase: AnyPhase, *, attempt: int, position: int, total: int, round_number: int = 1
+        self, phase: Phase, *, attempt: int, round_number: int, position: int, total: int
     ) -> None:
         """Mark a phase as running."""
         del position, total
@@ -130,13 +122,13 @@ class RunView:
         row.state, row.attempt, row.round_number = "running", attempt, round_number
         self._do(phase.name)
 
-    def agent_called(self, phase: AgentPhase, *, call: int, prompt_tokens: int) -> None:
+    def agent_called(self, phase: Phase, *, call: int, prompt_tokens: int) -> None:
         """Show that the agent works."""
         del call
         self._do(f"{phase.name}: the agent is thinking (about {prompt_tokens:,} tokens in)")
 
     def agent_answered(
-        self, phase: AgentPhase, *, usage: TokenUsage, duration_s: float, failure: str | None
+        self, phase: Phase, *, usage: TokenUsage, duration_s: float, failure: str | None
     ) -> None:
         """Add the cost of an answer."""
         del failure
@@ -144,24 +136,20 @@ class RunView:
         row.tokens += usage.total
         row.duration_s = (row.duration_s or 0.0) + duration_s
 
-    def gate_started(self, phase: AgentPhase) -> None:
+    def gate_started(self, phase: Phase) -> None:
         """Show that the gate judges."""
-        self._do(f"{phase.name}: the gate {phase.gate.kind} is judging")
+        self._do(f"{phase.name}: the gate {phase.agents_gate.kind} is judging")
 
-    def phase_finished(
-        self, phase: AnyPhase, result: PhaseResult | Verdict, problem: str | None = None
-    ) -> None:
+    def phase_finished(self, phase: Phase, verdict: Verdict, result: PhaseResult | None) -> None:
         """Mark a phase as succeeded or failed."""
         row = self.row(phase.name)
-        if isinstance(result, PhaseResult):
-            self.last, self.problem = result, problem
-            row.tokens += getattr(phase, "tokens", 0)
-            passed = problem is None
+        if result is None:
+            self.verdicts.append((phase.name, row.round_number, row.attempt, verdict))
         else:
-            self.verdicts.append((phase.name, row.round_number, row.attempt, result))
-            passed = result.passed
-        row.state = "succeeded" if passed else "failed"
-        row.duration_s = (row.duration_s or 0.0) + result.duration_s
+            self.last, self.problem = result, None if verdict.passed else verdict.summary
+            row.tokens += phase.tokens
+        row.state = "succeeded" if verdict.passed else "failed"
+        row.duration_s = (row.duration_s or 0.0) + verdict.duration_s
         self.doing = None
 
     def questions_asked(self, asked: str, questions: Sequence[AgentQuestion]) -> None:
@@ -211,19 +199,19 @@ class LiveRunView(RunView):
                 live.start()
 
     def phase_started(
-        self, phase: AnyPhase, *, attempt: int, position: int, total: int, round_number: int = 1
+        self, phase: Phase, *, attempt: int, round_number: int, position: int, total: int
     ) -> None:
         """Show a phase as running, however short it is."""
         super().phase_started(
-            phase, attempt=attempt, position=position, total=total, round_number=round_number
+            phase, attempt=attempt, round_number=round_number, position=position, total=total
         )
         if self._live is not None and self._live.is_started:
             self._live.refresh()
 
     def _draw(self) -> RenderableType:
-        if self.session_id is None:
+        if self.job is None:
             return Text()
-        title = words(self.title, "bold")
+        title = words(self.job.title, "bold")
         title.append_text(words(f"  {self.session_id}", "dim"))
         parts: list[RenderableType] = [title, phase_table(self.rows)]
         parts += [verdict_text(*one) for one in self.verdicts]
@@ -244,27 +232,27 @@ class PlainRunView(RunView):
         super().__init__(manager)
         self._output = output
 
-    def run_started(self, session_id: str, work: Workflow | AgentWork, *, resumed: bool) -> None:
+    def run_started(self, session_id: str, job: Job, *, resumed: bool) -> None:
         """Name the session."""
-        super().run_started(session_id, work, resumed=resumed)
+        super().run_started(session_id, job, resumed=resumed)
         word = "Resuming" if resumed else "Running"
-        self._output.line(f"{word} {self.title} in session {session_id}")
+        self._output.line(f"{word} {job.title} in session {session_id}")
 
     def phase_started(
-        self, phase: AnyPhase, *, attempt: int, position: int, total: int, round_number: int = 1
+        self, phase: Phase, *, attempt: int, round_number: int, position: int, total: int
     ) -> None:
         """Name the phase."""
         super().phase_started(
-            phase, attempt=attempt, position=position, total=total, round_number=round_number
+            phase, attempt=attempt, round_number=round_number, position=position, total=total
         )
-        if self.workflow is not None:
+        if not self.is_agents:
             self._write(phase, f"running, attempt {attempt}")
             return
         again = f"round {round_number}, " if round_number > 1 else ""
         self._write(phase, f"{again}attempt {attempt} of {phase.max_attempts}")
 
     def agent_answered(
-        self, phase: AgentPhase, *, usage: TokenUsage, duration_s: float, failure: str | None
+        self, phase: Phase, *, usage: TokenUsage, duration_s: float, failure: str | None
     ) -> None:
         """Write the cost."""
         super().agent_answered(phase, usage=usage, duration_s=duration_s, failure=failure)
@@ -282,20 +270,18 @@ class PlainRunView(RunView):
             self._output.line(f"    {one.prompt}")
         self._output.line(f"To answer: {self.answer_command(asked)}")
 
-    def phase_finished(
-        self, phase: AnyPhase, result: PhaseResult | Verdict, problem: str | None = None
-    ) -> None:
+    def phase_finished(self, phase: Phase, verdict: Verdict, result: PhaseResult | None) -> None:
         """Write the result."""
-        super().phase_finished(phase, result, problem)
-        lasted = duration_text(result.duration_s)
-        if isinstance(result, PhaseResult):
-            ended = "succeeded" if problem is None else f"failed: {problem}"
-            self._write(phase, f"{ended} ({lasted}, {getattr(phase, 'tokens', 0):,} tokens)")
+        super().phase_finished(phase, verdict, result)
+        lasted = duration_text(verdict.duration_s)
+        if result is not None:
+            ended = "succeeded" if verdict.passed else f"failed: {verdict.summary}"
+            self._write(phase, f"{ended} ({lasted}, {phase.tokens:,} tokens)")
         else:
-            word = "passed" if result.passed else "failed"
-            self._write(phase, f"gate {result.gate} {word}: {result.summary} ({lasted})")
+            word = "passed" if verdict.passed else "failed"
+            self._write(phase, f"gate {verdict.gate} {word}: {verdict.summary} ({lasted})")
 
-    def _write(self, phase: AnyPhase, text: str) -> None:
+    def _write(self, phase: Phase, text: str) -> None:
         position = 1 + [row.name for row in self.rows].index(phase.name)
         self._output.line(f"[{position}/{len(self.rows)}] {phase.name}: {text}")
 
@@ -309,7 +295,7 @@ def run_view(manager: SessionManager, output: Output) -> RunView:
 
 def verdict_text(phase: str, round_number: int, attempt: int, verdict: Verdict) -> Text:
     """Return a verdict on one line."""
-    from ...workflows.history import attempt_label
+    from ...workflows.progress import attempt_label
 
     mark, style = ("passed", "green") if verdict.passed else ("failed", "red")
     line = Text(f"{phase}, {attempt_label(round_number, attempt)}  ", "dim")

@@ -50,7 +50,7 @@ QuestionId = Annotated[
 
 def question_sessions(cli: Cli, directory: str | None, *, shared: bool) -> QuestionSessions:
     """Return the question sessions that the options name."""
-    from ...adapters.question_channel import open_questions
+    from ...bootstrap import open_questions
 
     where = questions_directory(directory, shared=shared)
     return open_questions(where, clock=cli.outside.clock)
@@ -87,7 +87,7 @@ def session_document(sessions: QuestionSessions, session: QuestionSession) -> di
     answers = session.answers
     return {
         "session_id": session.session_id,
-        "status": sessions.standing(session),
+        "status": sessions.status_of(session),
         "created_at": session.created_at,
         "last_modified": session.last_modified,
         "call_id": session.call_id,

@@ -34,8 +34,6 @@ def run_shown(
     act: Callable[[], RunOutcome],
     *,
     in_sandbox: bool,
-    following: Callable[[SessionContext, RunOutcome], str],
-    details: Callable[[RunOutcome], dict[str, Any]],
 ) -> None:
     """Run, show the run, and write its summary.
 
@@ -45,15 +43,13 @@ def run_shown(
         view: The view of the run.
         act: Runs.
         in_sandbox: Whether the run needs the sandbox's interpreter.
-        following: Returns the command that a person most likely wants after the run.
-        details: Returns what the JSON document says of this kind of run.
 
     Raises:
         Interrupted: A person interrupted the run.
         typer.Exit: The session is not complete.
     """
     from ...harness import SessionState
-    from ...workflows.run_outcome import StopCause
+    from ...workflows import StopCause
 
     with _resumable(cli, manager, view):
         if in_sandbox:
@@ -65,6 +61,7 @@ def run_shown(
                 view.ended()
     session = manager.current_session
     assert session is not None  # noqa: S101 (a run that returns had one)
+    following = _next_command(cli, session, view, outcome)
     if cli.output.json:
         from .documents import artifact_document, state_document
 
@@ -73,14 +70,14 @@ def run_shown(
                 **state_document(session, manager.store),
                 "reason": outcome.reason,
                 "phases_done": list(outcome.phases_done),
-                **details(outcome),
+                **_details(view, outcome),
                 "artifacts": [artifact_document(one) for one in session.artifacts],
-                "next": following(session, outcome),
+                "next": following,
             }
         )
     else:
         _write_failure(cli.output, session, view)
-        _write_summary(cli.output, manager, session, outcome.reason, following(session, outcome))
+        _write_summary(cli.output, manager, session, outcome.reason, following)
     codes = {StopCause.PERSON: ExitCode.PERSON, StopCause.BUDGET: ExitCode.BUDGET}
     if outcome.state is not SessionState.COMPLETED:
         raise typer.Exit(codes.get(outcome.cause or StopCause.FAILED, ExitCode.NOT_DONE))
@@ -127,6 +124,61 @@ def _interrupted(cli: Cli, view: RunView) -> Interrupted:
 
 
 # ------------------------------------------------------------------------------------ the summary
+
+
+def _next_command(cli: Cli, session: SessionContext, view: RunView, outcome: RunOutcome) -> str:
+    """Return the command that a person most likely wants now."""
+    session_id, stop = session.session_id, outcome.stop
+    if session.state.is_terminal:
+        if view.is_agents:
+            return cli.command("report", session_id)
+        return cli.command("artifacts" if session.artifacts else "show", session_id)
+    if outcome.waiting_for is not None:
+        return view.answer_command(outcome.waiting_for)
+    if stop is not None and stop.back_to is not None:
+        return cli.command("retry", session_id, "--from", stop.back_to)
+    if stop is not None and stop.missing_tokens:
+        return cli.command("budget", session_id, "--extend", str(stop.missing_tokens))
+    retries = stop is not None and stop.needs_retry
+    return cli.command("retry" if retries else "resume", session_id)
+
+
+def _details(view: RunView, outcome: RunOutcome) -> dict[str, Any]:
+    """Return what the JSON document says of a run of scripts, or of an agent's."""
+    if view.is_agents:
+        return {
+            "attempts": dict(outcome.attempts),
+            "waiting_for": outcome.waiting_for,
+            "cause": None if outcome.cause is None else outcome.cause.value,
+            "verdicts": [
+                {"phase": phase, "round": number, "attempt": attempt, **verdict.to_json()}
+                for phase, number, attempt, verdict in view.verdicts
+            ],
+        }
+    last = view.last
+    return {
+        "phases": [
+            {
+                "name": row.name,
+                "state": row.state,
+                "attempt": row.attempt,
+                "duration_s": row.duration_s,
+                "tokens": row.tokens,
+            }
+            for row in view.rows
+        ],
+        "last_result": None
+        if last is None
+        else {
+            "success": last.success,
+            "problem": view.problem,
+            "exit_code": last.exit_code,
+            "trapped": last.trapped,
+            "duration_s": last.duration_s,
+            "stdout": last.stdout,
+            "stderr": last.stderr,
+        },
+    }
 
 
 def _write_failure(output: Output, session: SessionContext, view: RunView) -> None:

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from .errors import OutputLost
-from .output import Output, discard, remark
+from .output import Output, remark, writing
 from .text import safe_lines
 
 if TYPE_CHECKING:
@@ -46,33 +45,23 @@ def write_bytes(stream: TextIO, data: bytes) -> None:
     """Write bytes as they are.
 
     Raises:
-        OutputLost: They can't be written; a reader that went away is none of that.
+        OutputLost: They can't be written; that the reader left is no such error.
     """
-    try:
+    with writing(stream):
         stream.flush()
         stream.buffer.write(data)
         stream.flush()
-    except BrokenPipeError:
-        discard(stream)
-    except OSError as error:
-        discard(stream)
-        raise OutputLost(error) from error
 
 
 def write_safely(stream: TextIO, text: str) -> None:
     """Write text to a terminal, with everything that it could act on spelled out.
 
     Raises:
-        OutputLost: It can't be written; a reader that went away is none of that.
+        OutputLost: It can't be written; that the reader left is no such error.
     """
-    try:
+    with writing(stream):
         stream.write(safe_lines(text))
         stream.flush()
-    except BrokenPipeError:
-        discard(stream)
-    except OSError as error:
-        discard(stream)
-        raise OutputLost(error) from error
 
 
 class GuestOutput:

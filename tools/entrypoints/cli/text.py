@@ -7,6 +7,7 @@ or set the clipboard, marks that reorder what is read, line breaks that fake a l
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 _JOINERS: Final = frozenset("\u200c\u200d")
@@ -52,6 +53,17 @@ def first_line(text: str | None) -> str:
 def lines_of(text: str | None) -> list[str]:
     """Return the lines of `text`, at least one, each as `safe` does."""
     return safe_lines(text or "").rstrip().split("\n")
+
+
+def counted(number: int) -> str:
+    """Return a number of sessions: "1 session", "1,500 sessions"."""
+    return f"{number:,} session{'' if number == 1 else 's'}"
+
+
+def some_of(names: Sequence[str], most: int = 5) -> str:
+    """Return the first of several names, and the number of the others."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def shorten(text: str, limit: int) -> str:

@@ -1,4 +1,4 @@
-"""One call of a tool: who made it, how to reach them, and where its work runs.
+"""One call of a tool: its turn at a session, its progress, and where its work runs.
 
 Everything that may block runs on a worker thread, so that the server answers others meanwhile. A
 call whose client cancelled, disconnected or died is cancelled where it stands.
@@ -6,16 +6,15 @@ call whose client cancelled, disconnected or died is cancelled where it stands.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from typing import Any, Final, TypeVar
 
 import anyio
 import anyio.to_thread
-from attrs import field, frozen
+from attrs import define, field, frozen
 from mcp.server.mcpserver import Context
-
-from .turns import SessionTurns
 
 _Result = TypeVar("_Result")
 
@@ -29,8 +28,88 @@ QUICK_THREADS: Final = 16
 CODE_THREADS: Final = 4
 """How many pieces of code run at once; further ones wait for their turn."""
 
+_AT_ONCE: Final = nullcontext()
+
 Call = Context[Any, Any]
 """One call of a tool, as the SDK gives it to those that ask for it in their signature."""
+
+
+@define
+class SessionTurns:
+    """A queue for each session, first come first served, within one process and event loop.
+
+    A call that is cancelled while it waits leaves its queue, and a queue without calls is removed.
+    Calls of other processes are not in the queue: their changes are kept apart by the session's
+    revision.
+    """
+
+    _queues: dict[str, deque[anyio.Event]] = field(factory=dict, init=False)
+
+    def waiting(self, session_id: str) -> int:
+        """Return how many calls of a session run or wait."""
+        return len(self._queues.get(session_id, ()))
+
+    @asynccontextmanager
+    async def turn(
+        self, session_id: str, *, meanwhile: AbstractAsyncContextManager[None] = _AT_ONCE
+    ) -> AsyncIterator[None]:
+        """Wait until all earlier calls of the session have ended, then run the block.
+
+        Args:
+            session_id: The session that the block changes.
+            meanwhile: Is entered while the call waits; not if it need not wait.
+        """
+        queue = self._queues.setdefault(session_id, deque())
+        mine = anyio.Event()
+        queue.append(mine)
+        if queue[0] is mine:
+            mine.set()
+        try:
+            if not mine.is_set():
+                async with meanwhile:
+                    await mine.wait()
+            yield
+        finally:
+            queue.remove(mine)
+            if queue:
+                queue[0].set()
+            else:
+                del self._queues[session_id]
+
+
+@define
+class CancelScopes:
+    """The scopes of what is being done, so that all of it can be ended.
+
+    Attributes:
+        stopped: Whether what is done, and what is begun from now on, is cancelled.
+    """
+
+    stopped: bool = False
+    _open: set[anyio.CancelScope] = field(factory=set, init=False)
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._open)
+
+    def stop(self) -> None:
+        """Cancel everything."""
+        self.stopped = True
+        for scope in self._open:
+            scope.cancel()
+
+    @contextmanager
+    def scope(self) -> Iterator[anyio.CancelScope]:
+        """Run the block in a scope; what comes after the block runs if the scope is cancelled."""
+        with anyio.CancelScope() as scope:
+            self._open.add(scope)
+            if self.stopped:
+                scope.cancel()
+            try:
+                yield scope
+            finally:
+                self._open.discard(scope)
 
 
 @frozen(kw_only=True)
@@ -68,6 +147,7 @@ class Workers:
             work: What to do.
             stop: Makes it end soon; called on the event loop's thread.
         """
+        done = False
 
         async def stop_when_cancelled() -> None:
             try:
@@ -76,51 +156,37 @@ class Workers:
                 if not done:
                     stop()
 
-        done = False
-        outcome: list[_Result] = []
-        failure: list[Exception] = []
-        async with anyio.create_task_group() as group:
-            group.start_soon(stop_when_cancelled)
+        async with beside(stop_when_cancelled):
             try:
-                outcome.append(await anyio.to_thread.run_sync(work, limiter=self._code))
-            except Exception as error:  # noqa: BLE001 (raised below, outside the task group)
-                failure.append(error)
-            done = True
-            group.cancel_scope.cancel()
-        if failure:
-            raise failure[0]
-        return outcome[0]
+                return await anyio.to_thread.run_sync(work, limiter=self._code)
+            finally:
+                done = True
 
     def turn(self, call: Call, session_id: str) -> AbstractAsyncContextManager[None]:
         """Return a block that runs when all earlier calls that change the session have ended.
 
-        The client is told that the call waits. A call that is cancelled before its turn has done
-        nothing.
-
-        Args:
-            call: The call that waits.
-            session_id: The session that it changes.
+        The call reports that it waits. If it is cancelled before its turn, it has done nothing.
         """
-        waiting = self.telling(call, f"waiting for earlier calls on session {session_id}")
+        waiting = self.reporting(call, f"waiting for earlier calls on session {session_id}")
         return self.turns.turn(session_id, meanwhile=waiting)
 
     @asynccontextmanager
-    async def telling(self, call: Call, what: str) -> AsyncIterator[None]:
-        """Tell the client every few seconds that the block still runs, from its beginning on.
+    async def reporting(self, call: Call, what: str) -> AsyncIterator[None]:
+        """Report every few seconds, from the beginning on, that the block still runs.
 
         Args:
-            call: Whose client is told.
+            call: The call that reports.
             what: What it waits for, as in "waiting for the answers".
         """
 
-        async def tell() -> None:
+        async def report() -> None:
             waited = 0.0
             while True:
                 await call.report_progress(waited, None, f"{what} ({waited:.0f} s)")
                 await self.sleep(self.interval_s)
                 waited += self.interval_s
 
-        async with beside(tell):
+        async with beside(report):
             yield
 
 

@@ -15,7 +15,7 @@ from ...harness import (
     SessionStore,
 )
 from ...harness.session_domain import MAX_COUNT
-from . import results as gives
+from . import results
 from .arguments import MAX_DEADLINE_S, SessionId, Tokens
 from .calls import Call, Workers
 from .recorded_run import Run, run_recorded
@@ -44,14 +44,14 @@ class CodeTool:
     Attributes:
         store: Where the sessions are.
         workers: Where the code runs.
+        make_executor: Makes what runs the code of a call.
         clock: The time.
-        make_executor: Makes what runs the code of a call; the sandbox if None.
     """
 
     store: SessionStore
     workers: Workers
+    make_executor: MakeExecutor
     clock: Clock = utc_now
-    make_executor: MakeExecutor | None = None
 
     @tool("Run Python in the sandbox", Effect.DESTROYS)
     async def run_code(
@@ -92,7 +92,7 @@ class CodeTool:
                 description="The most characters of each output stream that come back.",
             ),
         ] = DEFAULT_OUTPUT_CHARS,
-    ) -> gives.RunCodeAnswer:
+    ) -> results.RunCodeAnswer:
         """Run Python in the session's sealed sandbox and record the result in its history.
 
         The standard library is there; the working directory is the session's workspace,
@@ -110,38 +110,30 @@ class CodeTool:
         token = CancelToken()
         async with (
             self.workers.turn(call, session_id),
-            self.workers.telling(call, "running the code"),
+            self.workers.reporting(call, "running the code"),
         ):
             run = await self.workers.code(
                 lambda: run_recorded(
                     self.store,
                     session_id,
-                    code,
-                    tokens=tokens or 0,
-                    deadline_s=deadline_s,
-                    fuel=fuel,
-                    executor=self._executor(token),
+                    lambda manager: manager.run_phase(
+                        code, tokens=tokens or 0, deadline_s=deadline_s, fuel=fuel
+                    ),
+                    executor=self.make_executor(token),
                     clock=self.clock,
                 ),
                 stop=token.cancel,
             )
-        made = self._result(run, output_chars)
-        return answer(made, _text(made, run.result))
+        shown = self._result(run, output_chars)
+        return answer(shown, _text(shown, run.result))
 
-    def _executor(self, token: CancelToken) -> PhaseExecutor:
-        if self.make_executor is not None:
-            return self.make_executor(token)
-        from ...bootstrap import SandboxPhaseExecutor
-
-        return SandboxPhaseExecutor(self.store, kept=0, cancel=token)
-
-    def _result(self, run: Run, limit: int) -> gives.RunCodeResult:
+    def _result(self, run: Run, limit: int) -> results.RunCodeResult:
         result = run.result
-        stdout, out_cut = gives.cut(result.stdout, limit)
-        stderr, err_cut = gives.cut(result.stderr, limit)
+        stdout, out_cut = results.cut(result.stdout, limit)
+        stderr, err_cut = results.cut(result.stderr, limit)
         lists = (result.files_created, result.files_modified, result.files_deleted)
-        return gives.RunCodeResult(
-            session=gives.SessionStateResult.of(run.session, self.store),
+        return results.RunCodeResult(
+            session=results.SessionStateResult.of(run.session, self.store),
             recorded=run.is_recorded,
             record_problem=run.problem,
             success=result.success,
@@ -160,30 +152,30 @@ class CodeTool:
         )
 
 
-def _text(told: gives.RunCodeResult, result: PhaseResult) -> str:
+def _text(shown: results.RunCodeResult, result: PhaseResult) -> str:
     lines = []
-    if not told.recorded:
+    if not shown.recorded:
         lines.append(
-            f"The code ran, but its result is NOT recorded in the session: {told.record_problem} "
+            f"The code ran, but its result is NOT recorded in the session: {shown.record_problem} "
             "Its files are in the workspace; its tokens, artifacts and output are in this result "
             "alone. Look at the session with session_show, then record what matters with "
             "session_record. Do not run the code again for the record's sake."
         )
-    elif told.record_problem is not None:
-        lines.append(f"The result is recorded, but: {told.record_problem}")
-    lines.append(f"{'Succeeded' if told.success else 'Failed'}: {gives.outcome_line(result)}.")
+    elif shown.record_problem is not None:
+        lines.append(f"The result is recorded, but: {shown.record_problem}")
+    lines.append(f"{'Succeeded' if shown.success else 'Failed'}: {results.outcome_line(result)}.")
     for word, paths in (
-        ("Created", told.files_created),
-        ("Modified", told.files_modified),
-        ("Deleted", told.files_deleted),
+        ("Created", shown.files_created),
+        ("Modified", shown.files_modified),
+        ("Deleted", shown.files_deleted),
     ):
         if paths:
             lines.append(f"{word}: {', '.join(paths)}")
-    if told.files_unlisted:
-        lines.append(f"({told.files_unlisted} more files)")
-    for label, output in (("stdout", told.stdout), ("stderr", told.stderr)):
+    if shown.files_unlisted:
+        lines.append(f"({shown.files_unlisted} more files)")
+    for label, output in (("stdout", shown.stdout), ("stderr", shown.stderr)):
         if output:
             lines.append(f"{label}:\n{output.rstrip()}")
-    if told.truncated:
+    if shown.truncated:
         lines.append("(Some output was cut off.)")
     return "\n".join(lines)

@@ -31,7 +31,7 @@ class McpUnavailable(McpServerError):
 
 
 class InvalidArguments(McpServerError, ValueError):
-    """A tool was called with arguments it does not take; nothing was done.
+    """A tool was called with arguments that it does not take; nothing was done.
 
     Attributes:
         tool: The tool.
@@ -66,41 +66,41 @@ class UnknownToolSet(McpServerError, ValueError):
         )
 
 
-class NotLoopback(McpServerError):
+class _Exposed(McpServerError):
+    kind = ErrorKind.USAGE
+    _TEXT = ""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(self._TEXT.format(host=host))
+        self.host = host
+
+
+class NotLoopback(_Exposed):
     """The server was asked to listen where other machines can reach it, without an explicit yes.
 
     Attributes:
         host: The address.
     """
 
-    kind = ErrorKind.USAGE
-
-    def __init__(self, host: str) -> None:
-        super().__init__(
-            f"{host} is reachable from other machines, and every client of this server can read "
-            "the sessions and run code in the sandbox; nothing was started. Use 127.0.0.1, or "
-            "add --allow-remote and --token-file."
-        )
-        self.host = host
+    _TEXT = (
+        "{host} is reachable from other machines, and every client of this server can read the "
+        "sessions and run code in the sandbox; nothing was started. Use 127.0.0.1, or add "
+        "--allow-remote and --token-file."
+    )
 
 
-class TokenRequired(McpServerError):
+class TokenRequired(_Exposed):
     """The server was allowed to listen where other machines can reach it, without a token.
 
     Attributes:
         host: The address.
     """
 
-    kind = ErrorKind.USAGE
-
-    def __init__(self, host: str) -> None:
-        super().__init__(
-            f"--allow-remote without --token-file would let every machine that reaches {host} read "
-            "the sessions and run code in the sandbox; nothing was started. Make a token with "
-            "(umask 077; openssl rand -hex 32 > token) and add --token-file token, or leave "
-            "--allow-remote out."
-        )
-        self.host = host
+    _TEXT = (
+        "--allow-remote without --token-file would let every machine that reaches {host} read the "
+        "sessions and run code in the sandbox; nothing was started. Make a token with (umask 077; "
+        "openssl rand -hex 32 > token) and add --token-file token, or leave --allow-remote out."
+    )
 
 
 class AddressUnavailable(McpServerError):

@@ -8,24 +8,18 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-import anyio
 import uvicorn
-from attrs import define, field
 from mcp.server.mcpserver import MCPServer
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ...event_log import get_logger
-from .client_disconnect import mark_exchange
+from .calls import CancelScopes
 from .errors import AddressUnavailable
 from .http_guard import Guard, HttpSettings, Refusal, transport_security
 from .http_sessions import HttpSessions
-from .http_times import (
-    HEAD_TIMEOUT_S,
-    BodyTooSlow,
-    in_time,
-    protocol_with,
-)
+from .http_times import HEAD_TIMEOUT_S, BodyTooSlow, in_time, protocol_with
+from .server import mark_exchange
 from .stdio import MAX_MESSAGE_BYTES
 
 PATH: Final = "/mcp"
@@ -39,49 +33,29 @@ _SHOWN_CHARS: Final = 200
 _log = get_logger("agentforge.mcp")
 
 
-@define
-class Listeners:
-    """Streams on which clients listen for what a server may say of itself, without having asked.
+async def _listen(
+    app: ASGIApp, listeners: CancelScopes, scope: Scope, receive: Receive, send: Send
+) -> None:
+    """Serve a stream on which a client listens until it, or the server, closes the stream."""
+    begun = False
 
-    They stay open for as long as their clients like; a server that stops closes them.
-    """
+    async def send_on(message: Message) -> None:
+        nonlocal begun
+        begun = True
+        await send(message)
 
-    _scopes: set[anyio.CancelScope] = field(factory=set, init=False)
-
-    def close(self) -> None:
-        """Close them all."""
-        for scope in self._scopes:
-            scope.cancel()
-
-    async def serve(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a client listen until it, or the server, closes the stream."""
-        begun = False
-
-        async def send_on(message: Message) -> None:
-            nonlocal begun
-            begun = True
-            await send(message)
-
-        listening_scope = anyio.CancelScope()
-        self._scopes.add(listening_scope)
-        try:
-            with listening_scope:
-                await app(scope, receive, send_on)
-        finally:
-            self._scopes.discard(listening_scope)
-        if listening_scope.cancelled_caught and begun:
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+    with listeners.scope() as stream:
+        await app(scope, receive, send_on)
+    if stream.cancelled_caught and begun:
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def guarded(app: ASGIApp, guard: Guard, listeners: Listeners | None = None) -> ASGIApp:
+def guarded(app: ASGIApp, guard: Guard, listeners: CancelScopes | None = None) -> ASGIApp:
     """Put a guard before an application, and mark each exchange that it lets through.
 
-    Args:
-        app: The application.
-        guard: Decides which requests it gets.
-        listeners: Keeps the streams that clients listen on.
+    `listeners` has the streams on which clients listen, to be closed when the server stops.
     """
-    open_streams = listeners if listeners is not None else Listeners()
+    open_streams = listeners if listeners is not None else CancelScopes()
 
     async def guarded_app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -90,8 +64,7 @@ def guarded(app: ASGIApp, guard: Guard, listeners: Listeners | None = None) -> A
             return
         refusal = guard.refusal(scope["headers"])
         if refusal is None and scope["path"].rstrip("/") != PATH:
-            told = f"there is nothing here; the server is at {PATH}"
-            refusal = Refusal(404, told, scope["path"])
+            refusal = Refusal(404, f"there is nothing here; the server is at {PATH}", scope["path"])
         if refusal is not None:
             _log.warning(
                 "mcp.request_refused", status=refusal.status, given=refusal.given[:_SHOWN_CHARS]
@@ -103,7 +76,7 @@ def guarded(app: ASGIApp, guard: Guard, listeners: Listeners | None = None) -> A
         over = mark_exchange(scope)
         try:
             if scope["method"] == "GET":
-                await open_streams.serve(app, scope, receive, send)
+                await _listen(app, open_streams, scope, receive, send)
             else:
                 await app(scope, receive, send)
         except BodyTooSlow as error:
@@ -180,7 +153,7 @@ def listening(settings: HttpSettings) -> Iterator[socket.socket]:
 
 
 def url_of(settings: HttpSettings, port: int) -> str:
-    """The address that clients on this machine use."""
+    """Return the address that clients on this machine use."""
     host = settings.host
     if host in {"0.0.0.0", "::"}:  # noqa: S104 (compared, not bound)
         host = "127.0.0.1"
@@ -190,7 +163,7 @@ def url_of(settings: HttpSettings, port: int) -> str:
 def session_manager(
     server: MCPServer[Any], settings: HttpSettings, *, port: int
 ) -> StreamableHTTPSessionManager:
-    """Make what keeps the SDK's HTTP sessions.
+    """Return the manager of the SDK's HTTP sessions.
 
     Its limit lies above ours: sessions in use are not ended for new ones, and each of them holds a
     connection.
@@ -204,15 +177,11 @@ def session_manager(
 
 
 def application(
-    app: ASGIApp, settings: HttpSettings, *, port: int, listeners: Listeners | None = None
+    app: ASGIApp, settings: HttpSettings, *, port: int, listeners: CancelScopes | None = None
 ) -> ASGIApp:
     """Put the guard, the time limits and the limit on sessions before the SDK's application.
 
-    Args:
-        app: The SDK's application.
-        settings: Whom the server answers, and the limits.
-        port: The port it listens at.
-        listeners: Keeps the streams that clients listen on.
+    `listeners` is as in `guarded`.
     """
     guard = Guard(settings=settings, port=port)
     return guarded(HttpSessions(app, settings.max_sessions), guard, listeners)
@@ -222,12 +191,7 @@ class HttpServer(uvicorn.Server):
     """A uvicorn server that leaves signals to its caller."""
 
     def __init__(self, app: ASGIApp, *, head_timeout_s: float = HEAD_TIMEOUT_S) -> None:
-        """Make a server of an application; nothing listens yet.
-
-        Args:
-            app: The application.
-            head_timeout_s: How long the head of a request may take, in seconds.
-        """
+        """Create a server of `app`; the head of a request may take `head_timeout_s` seconds."""
         super().__init__(
             uvicorn.Config(
                 app,

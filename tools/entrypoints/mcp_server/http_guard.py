@@ -86,7 +86,7 @@ class Refusal:
 
     Attributes:
         status: The HTTP status.
-        message: What the client is told.
+        message: What the client reads.
         given: What the client sent that led to it, for the log.
     """
 
@@ -115,7 +115,7 @@ class Guard:
     Attributes:
         settings: Whom the server answers.
         port: The port it listens at.
-        security: The names and origins that are answered, as the SDK is told of them.
+        security: The names and origins that are answered, in the form of the SDK.
     """
 
     settings: HttpSettings
@@ -170,7 +170,7 @@ def _same(given: str, expected: str) -> bool:
 
 
 def read_token(path: Path) -> str:
-    """Read an access token from a file that nobody else may read.
+    """Read an access token from a file that only its owner may read.
 
     Raises:
         TokenRefused: The file is missing, others may read it, or it holds no token.

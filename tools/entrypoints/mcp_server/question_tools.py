@@ -1,15 +1,14 @@
 """Questions to a person as tools: asked and waited for, or asked now and fetched later.
 
-A question that is waited for belongs to the call that asked it: however the call ends without an
-answer - cancelled, its client gone or dead, the server stopping - the question session is ended as
-abandoned, so that nobody answers into the void. One that is not waited for outlives its client on
-purpose.
+A question that is waited for belongs to the call that asked it: if the call ends without an answer
+(it is cancelled, its client leaves or dies, the server stops), the question session is ended as
+abandoned, so that no answer is lost. One that is not waited for outlives its client on purpose.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Annotated
 
 import anyio
@@ -23,6 +22,7 @@ from ...questions import (
     AnswersTimeout,
     Asker,
     NoAnswers,
+    Notify,
     Option,
     Question,
     QuestionError,
@@ -31,7 +31,6 @@ from ...questions import (
     SessionEnded,
     SessionNotFound,
     SessionStatus,
-    Teller,
     current_directory,
     format_inactive,
     format_pending,
@@ -40,15 +39,31 @@ from ...questions import (
     format_submission,
     format_user_response,
 )
-from . import elicitation
-from . import results as gives
-from .abandoned_questions import withdraw_orphans
+from . import elicitation, results
 from .arguments import MAX_QUESTIONS, MAX_WAIT_S, QuestionArgument, with_limits
 from .calls import Call, Workers, beside
 from .errors import InvalidArguments
 from .tool import Effect, Tool, answer, tool, tools_of
 
 _log = get_logger("agentforge.mcp")
+
+
+@contextmanager
+def _logged(event: str, **fields: object) -> Iterator[None]:
+    """Log what goes wrong with question sessions in the block, and go on after it."""
+    try:
+        yield
+    except (QuestionError, DurableError, OSError) as error:
+        _log.warning(event, **fields, error=str(error))
+
+
+def withdraw_abandoned(sessions: QuestionSessions) -> None:
+    """End as abandoned every question whose asker was killed, as by looking at what waits.
+
+    What can't be read or ended is logged.
+    """
+    with _logged("mcp.orphans_not_looked_for"):
+        sessions.pending()
 
 
 @frozen(kw_only=True)
@@ -58,12 +73,12 @@ class QuestionTools:
     Attributes:
         sessions: The question sessions.
         workers: Where what blocks runs.
-        teller: Tells a person of each new question, or None.
+        notify: Notifies a person of each new question, or None.
     """
 
     sessions: QuestionSessions
     workers: Workers
-    teller: Teller | None = None
+    notify: Notify | None = None
 
     @tool("Ask the person", open_world=True)
     async def ask_user_questions(
@@ -91,7 +106,7 @@ class QuestionTools:
                 "error; without a limit if left out. Not with non_blocking.",
             ),
         ] = None,
-    ) -> gives.QuestionsAnswer:
+    ) -> results.QuestionsAnswer:
         """Ask the person one or more questions with options to choose from.
 
         They can always write an answer of their own. Use it when a decision is theirs:
@@ -150,7 +165,7 @@ class QuestionTools:
             AnswersTimeout: Nobody answered in time; it is ended as timed out.
         """
         async with (
-            self.workers.telling(call, "waiting for the person's answers"),
+            self.workers.reporting(call, "waiting for the person's answers"),
             beside(lambda: self._show(call, session_id, asked)),
         ):
             with suppress(SessionEnded):  # rejected, or ended by others
@@ -164,47 +179,34 @@ class QuestionTools:
         if result is None or result.action == "cancel":
             return
         answers = elicitation.answers_in(result.content or {}, asked)
-        try:
+        with _logged("mcp.form_not_taken", session_id=session_id):
             if result.action == "decline":
                 await self.workers.at_once(lambda: self.sessions.reject_session(session_id))
             elif answers:
                 await self.workers.at_once(
                     lambda: self.sessions.save_session_answers(session_id, answers)
                 )
-        except (QuestionError, DurableError, OSError) as error:
-            _log.warning("mcp.form_not_taken", session_id=session_id, error=str(error))
 
     async def _abandon(self, session_id: str) -> None:
         """Withdraw questions whose call ended without an answer."""
-        with anyio.CancelScope(shield=True):
-            try:
-                await self.workers.at_once(
-                    lambda: self.sessions.abandon_session(
-                        session_id, "the client cancelled the call or went away"
-                    )
-                )
-            except (SessionEnded, SessionNotFound):
-                return  # it ended at the same moment, which holds; or it was never created
-            except (QuestionError, DurableError, OSError) as error:
-                _log.warning("mcp.not_withdrawn", session_id=session_id, error=str(error))
-                return
+        reason = "the client cancelled the call or went away"
+        with (
+            anyio.CancelScope(shield=True),
+            _logged("mcp.not_withdrawn", session_id=session_id),
+            suppress(SessionEnded, SessionNotFound),  # at the same moment; or never created
+        ):
+            await self.workers.at_once(lambda: self.sessions.abandon_session(session_id, reason))
             _log.warning("mcp.questions_abandoned", session_id=session_id)
 
     def _after_asking(self, session_id: str) -> None:
-        """Tell the person, and tidy up; what goes wrong with it hinders nobody."""
-        try:
-            if self.teller is not None:
-                self.teller.tell(self.sessions.get(session_id))
-        except QuestionError as error:
-            _log.warning("mcp.not_told", session_id=session_id, error=str(error))
-        withdraw_orphans(self.sessions)
-        try:
-            result = self.sessions.cleanup_expired_sessions()
-        except (QuestionError, DurableError, OSError) as error:
-            _log.warning("mcp.clean_up_failed", error=str(error))
-            return
-        if result.deleted:
-            _log.info("mcp.cleaned_up", count=len(result.deleted))
+        """Notify the person, and clean up."""
+        with _logged("mcp.not_told", session_id=session_id):
+            if self.notify is not None:
+                self.notify(self.sessions.get(session_id))
+        withdraw_abandoned(self.sessions)
+        with _logged("mcp.clean_up_failed"):
+            if deleted := self.sessions.cleanup_expired_sessions().deleted:
+                _log.info("mcp.cleaned_up", count=len(deleted))
 
     @tool("Fetch answers", Effect.READS, open_world=True)
     async def get_answered_questions(
@@ -230,7 +232,7 @@ class QuestionTools:
                 "them. Without a limit if left out.",
             ),
         ] = None,
-    ) -> gives.QuestionsAnswer:
+    ) -> results.QuestionsAnswer:
         """Return where questions stand that were asked with non_blocking, with their answers.
 
         With blocking true it waits for them first; cancelling that does not withdraw the
@@ -243,7 +245,7 @@ class QuestionTools:
             )
         whole_id = await self.workers.quick(lambda: self.sessions.resolve_id(session_id))
         if blocking:
-            async with self.workers.telling(call, "waiting for the person's answers"):
+            async with self.workers.reporting(call, "waiting for the person's answers"):
                 with suppress(SessionEnded, AnswersTimeout):  # where it stands is said below
                     await self.sessions.wait_for_answers_async(whole_id, timeout_s=timeout_s)
         result = await self._standing(whole_id, _fetched_text)
@@ -254,18 +256,14 @@ class QuestionTools:
         self, session_id: str, text: Callable[[QuestionSession, SessionStatus], str]
     ) -> CallToolResult:
         session = await self.workers.quick(lambda: self.sessions.get(session_id))
-        status = self.sessions.standing(session)
+        status = self.sessions.status_of(session)
         result = _result(session, status, text(session, status))
         return answer(result, result.text)
 
     def _note_fetched(self, session_id: str) -> None:
-        """Note on disk that answers were fetched; what goes wrong with it hinders nobody."""
-        try:
+        """Note on disk that answers were fetched."""
+        with _logged("mcp.not_marked_read", session_id=session_id), suppress(NoAnswers):
             self.sessions.mark_answers_read(session_id)
-        except NoAnswers:
-            return
-        except (QuestionError, DurableError, OSError) as error:
-            _log.warning("mcp.not_marked_read", session_id=session_id, error=str(error))
 
     def tools(self) -> tuple[Tool, ...]:
         """The tools; the schema of the one that asks has the configured limits in it."""
@@ -285,11 +283,11 @@ def _question(given: QuestionArgument) -> Question:
     )
 
 
-def _result(session: QuestionSession, status: SessionStatus, text: str) -> gives.QuestionsResult:
+def _result(session: QuestionSession, status: SessionStatus, text: str) -> results.QuestionsResult:
     answers = None
     if session.answers is not None and status is SessionStatus.COMPLETED:
         answers = [
-            gives.AnswerResult(
+            results.AnswerResult(
                 question_index=index,
                 prompt=session.questions[index].prompt,
                 selected_option=one.selected_option,
@@ -300,7 +298,7 @@ def _result(session: QuestionSession, status: SessionStatus, text: str) -> gives
             )
             for index, one in session.answers.numbered()
         ]
-    return gives.QuestionsResult(
+    return results.QuestionsResult(
         session_id=session.session_id,
         status=status.value,
         text=text,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from attrs import define, frozen
 
 from ...clock import Clock
@@ -14,10 +17,10 @@ from ...harness import (
     SessionConflict,
     SessionContext,
     SessionManager,
-    SessionNotFound,
     SessionStore,
 )
 from ...result import Failure, Success, attempt
+from .session_tools import lead
 
 _log = get_logger("agentforge.mcp")
 
@@ -29,17 +32,8 @@ class _Remembering:
     executor: PhaseExecutor
     result: PhaseResult | None = None
 
-    def execute(
-        self,
-        code: str,
-        *,
-        session_id: str,
-        deadline_s: float | None = None,
-        fuel: int | None = None,
-    ) -> PhaseResult:
-        self.result = self.executor.execute(
-            code, session_id=session_id, deadline_s=deadline_s, fuel=fuel
-        )
+    def execute(self, code: str, **limits: Any) -> PhaseResult:
+        self.result = self.executor.execute(code, **limits)
         return self.result
 
 
@@ -85,41 +79,19 @@ class Run:
 def run_recorded(
     store: SessionStore,
     session_id: str,
-    code: str,
+    act: Callable[[SessionManager], PhaseResult],
     *,
-    tokens: int,
-    deadline_s: float | None,
-    fuel: int | None,
     executor: PhaseExecutor,
     clock: Clock,
 ) -> Run:
-    """Run code as work of its session's phase, and return its result even if it is not recorded.
-
-    Args:
-        store: Where the session is.
-        session_id: Which it is.
-        code: The code.
-        tokens: What to charge the session's budget with.
-        deadline_s: Wall-clock seconds it may run.
-        fuel: Instructions it may execute.
-        executor: Runs it.
-        clock: The time.
+    """Run code by `SessionManager.run_phase`, and return its result even if it is not recorded.
 
     Raises:
         SessionNotFound: There is no such session. As with every other error, no code ran.
     """
     remembering = _Remembering(executor)
-    manager = SessionManager(store, executor=remembering, clock=clock)
-    session = manager.load(session_id)
-    if session is None:
-        raise SessionNotFound(session_id, path=store.base_path)
-    outcome = attempt(
-        manager.run_phase,
-        code,
-        tokens=tokens,
-        deadline_s=deadline_s,
-        fuel=fuel,
-    )
+    manager, session = lead(store, session_id, clock=clock, executor=remembering)
+    outcome = attempt(act, manager)
     if isinstance(outcome, Success):
         return Run(session=session, result=outcome.value)
     if remembering.result is None:

@@ -10,7 +10,7 @@ from pydantic import Field
 from ...harness import SessionContext, SessionManager
 from ...harness.history_events import HistoryEvent, PhaseEnded, PhaseFailed, PhaseSucceeded
 from ...harness.session_domain import MAX_COUNT
-from . import results as gives
+from . import results
 from .arguments import Action, ArtifactArgument, SessionId, Tokens
 from .calls import Call
 from .session_tools import SessionTools
@@ -57,7 +57,7 @@ class RecordingTools:
             Field(max_length=500, description="The files that it created or modified."),
         ] = [],  # noqa: B006 (part of the schema, and never changed)
         tokens: Tokens = None,
-    ) -> gives.StateAnswer:
+    ) -> results.StateAnswer:
         """Record a step of work that was done outside the sandbox, in one save.
 
         That is files edited, tests run, a decision made, with its files and tokens.
@@ -83,7 +83,7 @@ class RecordingTools:
         tokens: Annotated[
             int, Field(ge=1, le=MAX_COUNT, description="Tokens spent since last recorded.")
         ],
-    ) -> gives.TokensAnswer:
+    ) -> results.TokensAnswer:
         """Add tokens that were spent to those of the session's budget.
 
         can_continue says whether the work can go on. Spending more than the budget is
@@ -96,11 +96,11 @@ class RecordingTools:
             return manager.can_continue()
 
         session, goes_on = await self.sessions.change(call, session_id, act)
-        state = gives.SessionStateResult.of(session, self.sessions.store)
-        return answer(gives.TokensResult(session=state, can_continue=goes_on), state.line())
+        state = results.SessionStateResult.of(session, self.sessions.store)
+        return answer(results.TokensResult(session=state, can_continue=goes_on), state.line())
 
     @tool("Set a checkpoint")
-    async def session_checkpoint(self, call: Call, session_id: SessionId) -> gives.StateAnswer:
+    async def session_checkpoint(self, call: Call, session_id: SessionId) -> results.StateAnswer:
         """Mark in the session's history that the work is in a good state here.
 
         Everything recorded before is on disk already; a checkpoint only says so to the next

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -27,7 +28,6 @@ from ...durable.safe_path import directory_beneath
 from ...errors import AgentForgeError, ErrorKind
 from ...harness import (
     Clock,
-    SessionContext,
     SessionManager,
     SessionNotFound,
     SessionStore,
@@ -35,6 +35,7 @@ from ...harness import (
 )
 from ...harness.session_store import MAX_FILE_BYTES
 from .errors import McpServerError
+from .session_tools import lead
 from .stdio import MAX_MESSAGE_BYTES
 from .tool import ERROR_META_KEY, advised, described
 
@@ -68,19 +69,8 @@ def add_resources(server: MCPServer[Any], store: SessionStore, clock: Clock) -> 
     """Add the resources, the prompt, and the completion of their ids to a server.
 
     All of them read and change nothing.
-
-    Args:
-        server: The server.
-        store: Where the sessions are.
-        clock: The time.
     """
-
-    def load(session_id: str) -> tuple[SessionManager, SessionContext]:
-        manager = SessionManager(store, clock=clock)
-        session = manager.load(session_id)
-        if session is None:
-            raise SessionNotFound(session_id, path=store.base_path)
-        return manager, session
+    load = partial(lead, store, clock=clock)
 
     @server.resource(f"{ROOT}/session.yaml", mime_type="application/yaml")
     def session_file(session_id: str) -> str:

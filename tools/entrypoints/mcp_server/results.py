@@ -2,55 +2,55 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from datetime import datetime
+from enum import Enum
+from typing import Annotated, Any, Literal
 
 from mcp_types import CallToolResult
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, field_validator
 
 from ...harness import (
     PhaseResult,
-    SessionArtifact,
     SessionContext,
-    SessionHistory,
     SessionStore,
     SessionSummary,
-    TokenBudget,
 )
 
 DETAILS_CHARS = 1_000
-"""How many characters of a history entry's details are returned."""
+"""How many characters of an entry's details, and of each text in its data, are returned."""
 
 GOAL_CHARS = 300
 """How many characters of a goal a listing shows."""
 _LINE_CHARS = 300
 
 
-class Budget(BaseModel):
+class _Values(BaseModel):
+    """Values that `model_validate` also reads off an object's attributes of the same names."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _as_json_has_it(cls, value: object) -> object:
+        if isinstance(value, datetime):
+            return value.isoformat()
+        return value.value if isinstance(value, Enum) else value
+
+
+class Budget(_Values):
     """A token budget."""
 
     total_budget: int
     tokens_used: int
     tokens_remaining: Annotated[int, Field(description="Negative when overspent.")]
-    utilization_percent: float
+    utilization_percent: Annotated[float, AfterValidator(lambda percent: round(percent, 2))]
     is_warning: Annotated[bool, Field(description="80 % or more is spent.")]
     is_exhausted: Annotated[bool, Field(description="Nothing is left.")]
     is_over_budget: Annotated[bool, Field(description="More was spent than allotted.")]
 
-    @classmethod
-    def of(cls, budget: TokenBudget) -> Budget:
-        """Describe a budget."""
-        return cls(
-            total_budget=budget.total_budget,
-            tokens_used=budget.tokens_used,
-            tokens_remaining=budget.tokens_remaining,
-            utilization_percent=round(budget.utilization_percent, 2),
-            is_warning=budget.is_warning,
-            is_exhausted=budget.is_exhausted,
-            is_over_budget=budget.tokens_used > budget.total_budget,
-        )
 
-
-class SessionStateResult(BaseModel):
+class SessionStateResult(_Values):
     """Where a session is, without its files and history. Times are ISO 8601 in UTC."""
 
     session_id: str
@@ -64,26 +64,13 @@ class SessionStateResult(BaseModel):
     updated_at: str
     completed_at: str | None
     revision: int
-    workspace: Annotated[str, Field(description="The directory that run_code's code sees.")]
+    workspace: Annotated[str, Field(description="The directory that run_code's code sees.")] = ""
 
     @classmethod
     def of(cls, session: SessionContext, store: SessionStore) -> SessionStateResult:
         """Describe a session."""
-        ended = session.completed_at
-        return cls(
-            session_id=session.session_id,
-            state=session.state.value,
-            workflow_type=session.workflow_type,
-            goal=session.goal,
-            current_phase=session.current_phase,
-            attempt_number=session.attempt_number,
-            token_budget=Budget.of(session.token_budget),
-            created_at=session.created_at.isoformat(),
-            updated_at=session.updated_at.isoformat(),
-            completed_at=ended.isoformat() if ended is not None else None,
-            revision=session.revision,
-            workspace=str(store.workspace_path(session.session_id)),
-        )
+        workspace = str(store.workspace_path(session.session_id))
+        return cls.model_validate(session).model_copy(update={"workspace": workspace})
 
     def line(self) -> str:
         """Describe it in one line."""
@@ -155,7 +142,7 @@ class SessionListResult(BaseModel):
     unreadable: list[UnreadableResult]
 
 
-class ArtifactResult(BaseModel):
+class ArtifactResult(_Values):
     """A file that the work made."""
 
     path: str
@@ -163,40 +150,37 @@ class ArtifactResult(BaseModel):
     phase: str | None
     timestamp: str
 
-    @classmethod
-    def of(cls, artifact: SessionArtifact) -> ArtifactResult:
-        """Describe a file."""
-        return cls(
-            path=artifact.path,
-            artifact_type="created" if artifact.artifact_type == "created" else "modified",
-            phase=artifact.phase,
-            timestamp=artifact.timestamp.isoformat(),
-        )
-
 
 def _on_one_line(text: str) -> str:
     flat = " ".join(text.split())
     return flat if len(flat) <= _LINE_CHARS else f"{flat[: _LINE_CHARS - 1]}…"
 
 
-class HistoryResult(BaseModel):
+def _shortened(value: Any) -> Any:
+    """Return a value of an entry as JSON has it, each text of bounded length."""
+    if isinstance(value, str):
+        return cut(value, DETAILS_CHARS)[0]
+    if isinstance(value, Mapping):
+        return {name: _shortened(one) for name, one in value.items()}
+    return [_shortened(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+class HistoryResult(_Values):
     """An entry of the history."""
 
     timestamp: str
     action: str
     phase: str | None
-    details: Annotated[str | None, Field(description="Shortened in its middle when long.")]
-
-    @classmethod
-    def of(cls, entry: SessionHistory) -> HistoryResult:
-        """Describe an entry."""
-        details = entry.details
-        return cls(
-            timestamp=entry.timestamp.isoformat(),
-            action=entry.action,
-            phase=entry.phase,
-            details=cut(details, DETAILS_CHARS)[0] if details is not None else None,
-        )
+    details: Annotated[
+        str | None,
+        Field(description="Shortened in its middle when long."),
+        AfterValidator(_shortened),
+    ]
+    data: Annotated[
+        dict[str, Any],
+        Field(description="The values of what happened, for programs; empty for a note."),
+        BeforeValidator(_shortened),
+    ]
 
     def line(self) -> str:
         """Describe it in one line."""

@@ -1,22 +1,21 @@
-"""The MCP server: its tools, what it tells the model of them, and the boundary of each call."""
+"""The MCP server: its tools, its instructions for the model, and the boundary of each call."""
 
 from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from importlib.metadata import version
 from typing import Any, Final
 
 import anyio
-from attrs import define, field
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CallToolResult, InputRequiredResult
 
 from ...errors import AgentForgeError
 from ...event_log import bound_fields, get_logger
-from .client_disconnect import exchange_over
+from .calls import CancelScopes, beside
 from .errors import McpServerError
 from .stdio import Streams
 from .tool import Tool, failed
@@ -62,17 +61,18 @@ _READING: Final = " This server changes nothing; its tools read what is kept."
 
 
 def instructions(tools: Mapping[str, Tool]) -> str:
-    """Say how these tools are used."""
-    said = "".join(text for name, text in _GUIDE if not name or name in tools)
+    """Return how these tools are used."""
+    text = "".join(text for name, text in _GUIDE if not name or name in tools)
     reads_only = all(one.is_read_only for one in tools.values())
-    return said + (_READING if tools and reads_only else "")
+    return text + (_READING if tools and reads_only else "")
 
 
+_EXCHANGE_KEY: Final = "agentforge.exchange_over"
 _log = get_logger("agentforge.mcp")
 
 
 class ServerStopping(McpServerError):
-    """The server was told to stop while a call was under way."""
+    """The server began to stop while a call was under way."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -82,60 +82,32 @@ class ServerStopping(McpServerError):
         )
 
 
-class ClientLeft(McpServerError):
-    """The client went away while its call was under way."""
-
-    def __init__(self) -> None:
-        super().__init__("the client went away; the call was cancelled")
+# A client that disconnects from a stateful HTTP session leaves its calls running in the session, by
+# the protocol's own rule. Here no one could fetch the answer of such a call later, so it is
+# cancelled: the application around the SDK's marks each exchange, and sets the mark at its end.
 
 
-@define
-class CallsUnderWay:
-    """The calls being served, so that they can be stopped before the server does.
+def mark_exchange(scope: MutableMapping[str, Any]) -> anyio.Event:
+    """Mark an ASGI exchange and return the event to set when it is over."""
+    over = anyio.Event()
+    scope[_EXCHANGE_KEY] = over
+    return over
 
-    Attributes:
-        stopping: Whether no further call is begun.
-    """
 
-    stopping: bool = False
-    _scopes: set[anyio.CancelScope] = field(factory=set, init=False)
-
-    @property
-    def count(self) -> int:
-        """How many there are."""
-        return len(self._scopes)
-
-    def stop(self) -> None:
-        """Cancel what is under way and refuse what comes."""
-        self.stopping = True
-        for scope in self._scopes:
-            scope.cancel()
-
-    def begin(self) -> anyio.CancelScope:
-        """Return a scope for a call; `end` it."""
-        scope = anyio.CancelScope()
-        self._scopes.add(scope)
-        if self.stopping:
-            scope.cancel()
-        return scope
-
-    def end(self, scope: anyio.CancelScope) -> None:
-        """Forget a call."""
-        self._scopes.discard(scope)
+def exchange_over(request: object) -> anyio.Event | None:
+    """Return the event that is set when the exchange of `request` ends; None without HTTP."""
+    scope = getattr(request, "scope", None)
+    over = scope.get(_EXCHANGE_KEY) if isinstance(scope, MutableMapping) else None
+    return over if isinstance(over, anyio.Event) else None
 
 
 class HarnessServer(MCPServer[Any]):
     """The SDK's server with our tools, errors as results, and calls that can be ended."""
 
-    def __init__(self, tools: Iterable[Tool], *, under_way: CallsUnderWay | None = None) -> None:
-        """Make a server of tools.
-
-        Args:
-            tools: What it offers.
-            under_way: Keeps the calls being served.
-        """
+    def __init__(self, tools: Iterable[Tool], *, under_way: CancelScopes | None = None) -> None:
+        """Create a server that offers `tools`; `under_way` has the calls being served."""
         self._tools = {tool.name: tool for tool in tools}
-        self._under_way = under_way if under_way is not None else CallsUnderWay()
+        self._under_way = under_way if under_way is not None else CancelScopes()
         self._prefix = secrets.token_hex(8)
         self._numbers = itertools.count(1)
         super().__init__(
@@ -148,8 +120,12 @@ class HarnessServer(MCPServer[Any]):
         )
 
     async def run_over(self, streams: Streams) -> None:
-        """Serve one client over a pair of streams until it leaves."""
-        server = self._lowlevel_server
+        """Serve one client over a pair of streams until it leaves.
+
+        The SDK names what runs over other transports than its own only for HTTP sessions.
+        """
+        self.streamable_http_app()
+        server = self.session_manager.app
         await server.run(streams.read, streams.write, server.create_initialization_options())
 
     async def call_tool(
@@ -165,18 +141,24 @@ class HarnessServer(MCPServer[Any]):
                 INVALID_PARAMS,
                 f"Unknown tool: {name[:100]!r}. There are: {', '.join(self._tools)}.",
             )
-        request = context.request_context.request if context is not None else None
-        over = exchange_over(request)
-        scope = self._under_way.begin()
+        over = exchange_over(context.request_context.request) if context is not None else None
         with bound_fields(call_id=f"mcp-{self._prefix}-{next(self._numbers)}", tool=name):
             _log.info("mcp.call")
-            try:
-                with scope:
-                    if over is None:
-                        return await self._outcome(name, arguments, context)
-                    return await self._while_client_listens(name, arguments, context, over)
-            finally:
-                self._under_way.end(scope)
+            results: list[CallToolResult | InputRequiredResult] = []
+            with self._under_way.scope() as scope:
+
+                async def end_with_client() -> None:
+                    if over is not None:
+                        await over.wait()
+                        _log.warning("mcp.client_left")
+                        scope.cancel()
+
+                async with beside(end_with_client):
+                    results.append(await self._outcome(name, arguments, context))
+            if results:
+                return results[0]
+            if over is not None and over.is_set():
+                return failed(McpServerError("the client left; the call was cancelled"))
             _log.warning("mcp.call_cancelled", reason="stopping")
         return failed(ServerStopping())
 
@@ -196,24 +178,3 @@ class HarnessServer(MCPServer[Any]):
             return failed(error)
         _log.info("mcp.call_done")
         return result
-
-    async def _while_client_listens(
-        self,
-        name: str,
-        arguments: dict[str, Any],
-        context: Context[Any, Any] | None,
-        over: anyio.Event,
-    ) -> CallToolResult | InputRequiredResult:
-        """Do a call, and cancel it when the exchange that carries it is over."""
-        results: list[CallToolResult | InputRequiredResult] = []
-
-        async def cancel_when_over() -> None:
-            await over.wait()
-            _log.warning("mcp.client_left")
-            group.cancel_scope.cancel()
-
-        async with anyio.create_task_group() as group:
-            group.start_soon(cancel_when_over)
-            results.append(await self._outcome(name, arguments, context))
-            group.cancel_scope.cancel()
-        return results[0] if results else failed(ClientLeft())  # which nobody reads

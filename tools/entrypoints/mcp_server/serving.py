@@ -6,33 +6,33 @@ import logging
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
 import anyio
 from anyio.abc import TaskStatus
-from attrs import frozen
+from attrs import define, frozen
 
-from ...adapters.question_channel import open_questions
+from ...bootstrap import build_executor, open_questions
 from ...clock import utc_now
 from ...event_log import get_logger
-from ...harness import Clock, SessionStore
+from ...harness import SessionStore
 from ...harness.session_store import DEFAULT_BASE_PATH
 from ...questions import (
     DEFAULT_BASE_DIR,
     Notifier,
+    Notify,
     QuestionSessions,
-    Teller,
     load_config,
 )
-from .abandoned_questions import withdraw_orphans
-from .calls import Workers
+from .calls import CancelScopes, Workers
 from .code_tool import CodeTool
 from .offer import EVERYTHING, Offer, ToolSet
-from .question_tools import QuestionTools
+from .question_tools import QuestionTools, withdraw_abandoned
 from .recording_tools import RecordingTools
 from .resources import add_resources
-from .server import CallsUnderWay, HarnessServer
+from .server import HarnessServer
 from .session_tools import SessionTools
 from .stdio import stdio_streams
 from .tool import Tool, tools_of
@@ -49,11 +49,11 @@ _log = get_logger("agentforge.mcp")
 
 @frozen(kw_only=True)
 class Places:
-    """Where things are kept.
+    """The directories of sessions and questions.
 
     Attributes:
-        sessions: The base of the sessions; `.agentforge/sessions` if None.
-        questions: The base of the question sessions; the configuration's if None, else
+        sessions: That of the sessions; `.agentforge/sessions` if None.
+        questions: That of the question sessions; the configured one if None, else
             `.agentforge/questions`.
     """
 
@@ -62,28 +62,25 @@ class Places:
 
 
 @frozen(kw_only=True)
-class Kept:
+class Services:
     """What the tools work on.
 
     Attributes:
         sessions: The sessions.
         questions: The question sessions.
-        teller: Tells a person of new questions.
+        notify: Notifies a person of new questions.
     """
 
     sessions: SessionStore
     questions: QuestionSessions
-    teller: Teller
+    notify: Notify
 
     @classmethod
-    def at(cls, places: Places, *, terminal: TextIO | None = None) -> Kept:
-        """Open what is kept in `places`, as the configuration file says.
+    def at(cls, places: Places, *, terminal: TextIO | None = None) -> Services:
+        """Open what `places` name, as the configuration file says.
 
-        Clients don't know where this process was started, so what they are told is absolute.
-
-        Args:
-            places: Where things are kept.
-            terminal: The terminal of a person, or None.
+        Clients don't know where this process was started, so paths are absolute. The person is
+        notified at `terminal`, if there is one.
 
         Raises:
             InvalidConfig: The configuration file can't be used.
@@ -95,30 +92,30 @@ class Kept:
         return cls(
             sessions=SessionStore(base.absolute()),
             questions=questions,
-            teller=Notifier(config.notify, questions.base_dir, terminal=terminal),
+            notify=Notifier(config.notify, questions.base_dir, terminal=terminal).notify,
         )
 
 
-def all_tools(
-    kept: Kept,
-    offer: Offer = EVERYTHING,
-    *,
-    workers: Workers | None = None,
-    clock: Clock = utc_now,
-) -> tuple[Tool, ...]:
-    """Make the tools over what is kept that are offered."""
-    threads = workers if workers is not None else Workers()
-    sessions = SessionTools(store=kept.sessions, workers=threads, clock=clock)
-    made = {
+def all_tools(services: Services, offer: Offer = EVERYTHING) -> tuple[Tool, ...]:
+    """Build the tools that are offered."""
+    workers = Workers()
+    sessions = SessionTools(store=services.sessions, workers=workers)
+    tools_in = {
         ToolSet.SESSIONS: (*tools_of(sessions), *tools_of(RecordingTools(sessions))),
-        ToolSet.CODE: tools_of(CodeTool(store=kept.sessions, workers=threads, clock=clock)),
+        ToolSet.CODE: tools_of(
+            CodeTool(
+                store=services.sessions,
+                workers=workers,
+                make_executor=partial(build_executor, services.sessions),
+            )
+        ),
         ToolSet.QUESTIONS: QuestionTools(
-            sessions=kept.questions, workers=threads, teller=kept.teller
+            sessions=services.questions, workers=workers, notify=services.notify
         ).tools(),
     }
     return tuple(
         one
-        for name, tools in made.items()
+        for name, tools in tools_in.items()
         if name in offer.sets
         for one in tools
         if one.is_read_only or not offer.read_only
@@ -126,21 +123,17 @@ def all_tools(
 
 
 def server_of(
-    kept: Kept, offer: Offer = EVERYTHING, *, under_way: CallsUnderWay | None = None
+    services: Services, offer: Offer = EVERYTHING, *, under_way: CancelScopes | None = None
 ) -> HarnessServer:
-    """Make the server over what is kept, with what is offered."""
-    server = HarnessServer(all_tools(kept, offer), under_way=under_way)
+    """Build the server with what is offered."""
+    server = HarnessServer(all_tools(services, offer), under_way=under_way)
     if ToolSet.SESSIONS in offer.sets:
-        add_resources(server, kept.sessions, utc_now)
+        add_resources(server, services.sessions, utc_now)
     return server
 
 
 def serve_stdio(places: Places, offer: Offer = EVERYTHING) -> int | None:
     """Serve the client at standard input and output until it leaves or a signal comes.
-
-    Args:
-        places: Where things are kept.
-        offer: What it offers.
 
     Returns:
         The signal that ended it, or None.
@@ -148,9 +141,9 @@ def serve_stdio(places: Places, offer: Offer = EVERYTHING) -> int | None:
     Raises:
         InvalidConfig: The configuration file can't be used.
     """
-    kept = Kept.at(places)
-    _tidy(kept, offer)
-    return anyio.run(_serve_stdio, kept, offer)
+    services = Services.at(places)
+    _withdraw_abandoned(services, offer)
+    return anyio.run(_serve_stdio, services, offer)
 
 
 def serve_http(
@@ -164,10 +157,10 @@ def serve_http(
     """Serve clients over HTTP until a signal comes.
 
     Args:
-        places: Where things are kept.
-        settings: Where to listen and whom to answer.
-        announce: Told the address once the server listens.
-        offer: What it offers.
+        places: The directories of sessions and questions.
+        settings: The address, and whom to answer.
+        announce: Called with the URL once the server listens.
+        offer: The tools that it offers.
         terminal: The terminal of a person, or None.
 
     Returns:
@@ -177,48 +170,41 @@ def serve_http(
         AddressUnavailable: The server can't listen there.
         InvalidConfig: The configuration file can't be used.
     """
-    kept = Kept.at(places, terminal=terminal)
-    _tidy(kept, offer)
-    return anyio.run(lambda: _serve_http(kept, offer, settings, announce))
+    services = Services.at(places, terminal=terminal)
+    _withdraw_abandoned(services, offer)
+    return anyio.run(lambda: _serve_http(services, offer, settings, announce))
 
 
-def _tidy(kept: Kept, offer: Offer) -> None:
+def _withdraw_abandoned(services: Services, offer: Offer) -> None:
     if ToolSet.QUESTIONS in offer.sets and not offer.read_only:
-        withdraw_orphans(kept.questions)
+        withdraw_abandoned(services.questions)
 
 
-async def _serve_stdio(kept: Kept, offer: Offer) -> int | None:
-    under_way = CallsUnderWay()
-    server = server_of(kept, offer, under_way=under_way)
+async def _serve_stdio(services: Services, offer: Offer) -> int | None:
+    under_way = CancelScopes()
+    server = server_of(services, offer, under_way=under_way)
     async with stdio_streams() as streams, _until_signal(under_way, streams.stop) as ended:
         await server.run_over(streams)
     return ended.signal
 
 
 async def _serve_http(
-    kept: Kept, offer: Offer, settings: HttpSettings, announce: Callable[[str], object]
+    services: Services, offer: Offer, settings: HttpSettings, announce: Callable[[str], object]
 ) -> int | None:
-    from .http import (
-        HttpServer,
-        Listeners,
-        application,
-        listening,
-        session_manager,
-        url_of,
-    )
+    from .http import HttpServer, application, listening, session_manager, url_of
 
-    under_way = CallsUnderWay()
-    server = server_of(kept, offer, under_way=under_way)
+    under_way = CancelScopes()
+    server = server_of(services, offer, under_way=under_way)
     with listening(settings) as listener:
         port = int(listener.getsockname()[1])
         manager = session_manager(server, settings, port=port)
-        listeners = Listeners()
+        listeners = CancelScopes()
         app = application(manager.handle_request, settings, port=port, listeners=listeners)
         http = HttpServer(app, head_timeout_s=settings.head_timeout_s)
 
         def stop() -> None:
             http.should_exit = True
-            listeners.close()
+            listeners.stop()
 
         async with manager.run(), _until_signal(under_way, stop) as ended:
             announce(url_of(settings, port))
@@ -226,23 +212,17 @@ async def _serve_http(
     return ended.signal
 
 
-class _Ended:
-    """What ended the server.
+@define
+class _Stop:
+    """The signal that ended the server, or None."""
 
-    Attributes:
-        signal: The signal, or None.
-    """
-
-    def __init__(self) -> None:
-        self.signal: int | None = None
+    signal: int | None = None
 
 
 @asynccontextmanager
-async def _until_signal(
-    under_way: CallsUnderWay, stop: Callable[[], None]
-) -> AsyncIterator[_Ended]:
+async def _until_signal(under_way: CancelScopes, stop: Callable[[], None]) -> AsyncIterator[_Stop]:
     """Run the block; at a signal to end stop the calls under way, then the block."""
-    ended = _Ended()
+    ended = _Stop()
 
     async def wait_for_signal(*, task_status: TaskStatus[None]) -> None:
         with anyio.open_signal_receiver(*_ending_signals()) as signals:
@@ -269,28 +249,26 @@ async def _until_signal(
 
 
 def _ending_signals() -> list[signal.Signals]:
-    """SIGINT, SIGTERM and, unless whoever started this had it ignored (nohup), SIGHUP."""
+    """Return SIGINT, SIGTERM and, unless it is ignored (nohup), SIGHUP."""
     ending = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         ending.append(signal.SIGHUP)
     return ending
 
 
-class _ToEvents(logging.Handler):
-    """Turns what libraries log into events, so that it goes where events go."""
-
+class _EventHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        """Tell a record."""
+        """Log a record as an event."""
         cause = record.exc_info[1] if record.exc_info else None
         fields = {"logger": record.name, "message": record.getMessage()}
         if cause is not None:
             fields["error"] = repr(cause)
-        tell = _log.warning if record.levelno >= logging.WARNING else _log.debug
-        tell("mcp.library", **fields)
+        log = _log.warning if record.levelno >= logging.WARNING else _log.debug
+        log("mcp.library", **fields)
 
 
-def libraries_tell_events() -> None:
-    """Send what the SDK and the HTTP server log to structlog; nothing else writes of itself."""
+def log_library_events() -> None:
+    """Log records of the SDK and the HTTP server as events; they write nothing themselves."""
     root = logging.getLogger()
-    root.handlers[:] = [_ToEvents()]
+    root.handlers[:] = [_EventHandler()]
     root.setLevel(logging.INFO)

@@ -14,6 +14,7 @@ from pydantic import Field
 from ...clock import utc_now
 from ...harness import (
     Clock,
+    PhaseExecutor,
     SessionConflict,
     SessionContext,
     SessionManager,
@@ -30,7 +31,7 @@ from ...harness.session_domain import (
     MAX_NAME_CHARS,
 )
 from ...result import Failure, attempt
-from . import results as gives
+from . import results
 from .arguments import MAX_LISTED, Phase, Reason, SessionId
 from .calls import Call, Workers
 from .tool import Effect, answer, tool
@@ -38,13 +39,28 @@ from .tool import Effect, answer, tool
 _Result = TypeVar("_Result")
 
 _REPEATS: Final = 12
-"""How often a change is repeated after somebody else changed the session.
+"""How often a change is repeated after another process changed the session.
 
 Agents call tools in parallel, and several servers may lead one session: of 1,290 changes, made 10
 to 16 at once, 3 were overtaken four times in a row."""
 _FIRST_PAUSE_S: Final = 0.002
 _LONGEST_PAUSE_S: Final = 0.1
 """The longest pause before a change is repeated, at first and at the most, in seconds."""
+
+
+def lead(
+    store: SessionStore, session_id: str, *, clock: Clock, executor: PhaseExecutor | None = None
+) -> tuple[SessionManager, SessionContext]:
+    """Return a manager that leads a session, and the session.
+
+    Raises:
+        SessionNotFound: There is none of this id.
+    """
+    manager = SessionManager(store, executor=executor, clock=clock)
+    session = manager.load(session_id)
+    if session is None:
+        raise SessionNotFound(session_id, path=store.base_path)
+    return manager, session
 
 
 @frozen(kw_only=True)
@@ -69,16 +85,9 @@ class SessionTools:
     sleep: Callable[[float], None] = time.sleep
     chance: Callable[[], float] = random.random
 
-    def lead(self, session_id: str) -> SessionManager:
-        """Return a manager that leads a session.
-
-        Raises:
-            SessionNotFound: There is none of this id.
-        """
-        manager = SessionManager(self.store, clock=self.clock)
-        if manager.load(session_id) is None:
-            raise SessionNotFound(session_id, path=self.store.base_path)
-        return manager
+    def lead(self, session_id: str) -> tuple[SessionManager, SessionContext]:
+        """Return a manager that leads a session, and the session; see `lead`."""
+        return lead(self.store, session_id, clock=self.clock)
 
     async def change(
         self, call: Call, session_id: str, act: Callable[[SessionManager], _Result]
@@ -86,7 +95,7 @@ class SessionTools:
         """Change a session when it is this call's turn; again if another process was faster.
 
         Args:
-            call: Whose turn it is.
+            call: The call, which reports that it waits.
             session_id: The session; no other one is touched.
             act: Makes the change with a manager that leads the session.
 
@@ -98,7 +107,7 @@ class SessionTools:
         def work() -> tuple[SessionContext, _Result]:
             longest_s = _FIRST_PAUSE_S
             for remaining in range(_REPEATS, -1, -1):
-                manager = self.lead(session_id)
+                manager, session = self.lead(session_id)
                 try:
                     result = act(manager)
                 except SessionConflict:
@@ -107,8 +116,6 @@ class SessionTools:
                     self.sleep(longest_s * self.chance())
                     longest_s = min(2 * longest_s, _LONGEST_PAUSE_S)
                 else:
-                    session = manager.current_session
-                    assert session is not None  # noqa: S101 (it was loaded above)
                     return session, result
             raise AssertionError("unreachable")  # pragma: no cover
 
@@ -123,7 +130,7 @@ class SessionTools:
         return self._state(session)
 
     def _state(self, session: SessionContext) -> CallToolResult:
-        state = gives.SessionStateResult.of(session, self.store)
+        state = results.SessionStateResult.of(session, self.store)
         return answer(state, state.line())
 
     @tool("Begin a session")
@@ -152,7 +159,7 @@ class SessionTools:
         token_budget: Annotated[
             int, Field(ge=1, le=MAX_COUNT, description="Tokens that the work may cost.")
         ] = DEFAULT_TOKEN_BUDGET,
-    ) -> gives.StateAnswer:
+    ) -> results.StateAnswer:
         """Begin a durable session for a piece of work that may outlive this context.
 
         Returns its id; keep it, every other session tool takes it. If it fails, there is no
@@ -176,7 +183,7 @@ class SessionTools:
         limit: Annotated[
             int, Field(ge=1, le=MAX_LISTED, description="The most sessions that are listed.")
         ] = 20,
-    ) -> gives.ListAnswer:
+    ) -> results.ListAnswer:
         """List the sessions with their goals, the last changed first, to find one to go on with.
 
         Sessions whose files can't be read are listed apart, and left as they are.
@@ -190,7 +197,7 @@ class SessionTools:
         lines += [f"{one.session_id}: can't be read: {one.problem}" for one in listed.unreadable]
         return answer(listed, "\n".join(lines) or "There are no such sessions.")
 
-    def _listed(self, state: SessionState | None, limit: int) -> gives.SessionListResult:
+    def _listed(self, state: SessionState | None, limit: int) -> results.SessionListResult:
         unreadable: list[UnreadableSession] = []
         manager = SessionManager(self.store, clock=self.clock)
         found = manager.list(state=state, on_unreadable=unreadable.append)
@@ -201,12 +208,12 @@ class SessionTools:
             if isinstance(loaded, Failure):
                 problems.append((one.session_id, str(loaded.error)))
             elif loaded.value is not None:  # else it was deleted meanwhile
-                listed.append(gives.ListedSession.of(one, loaded.value.goal))
-        return gives.SessionListResult(
+                listed.append(results.ListedSession.of(one, loaded.value.goal))
+        return results.SessionListResult(
             sessions=listed,
             total=len(found),
             unreadable=[
-                gives.UnreadableResult(session_id=name, problem=gives.cut(problem, 500)[0])
+                results.UnreadableResult(session_id=name, problem=results.cut(problem, 500)[0])
                 for name, problem in problems[:limit]
             ],
         )
@@ -224,18 +231,20 @@ class SessionTools:
         artifacts_limit: Annotated[
             int, Field(ge=0, le=MAX_LISTED, description="How many files made, the last ones.")
         ] = 50,
-    ) -> gives.ShowAnswer:
+    ) -> results.ShowAnswer:
         """Show a session's state and budget, and the last of its history and files."""
-        manager = await self.workers.quick(lambda: self.lead(session_id))
-        session = manager.current_session
-        assert session is not None  # noqa: S101 (it was loaded)
-        shown = gives.SessionShowResult(
-            session=gives.SessionStateResult.of(session, self.store),
+        _, session = await self.workers.quick(lambda: self.lead(session_id))
+        shown = results.SessionShowResult(
+            session=results.SessionStateResult.of(session, self.store),
             artifacts=[
-                gives.ArtifactResult.of(one) for one in _last(session.artifacts, artifacts_limit)
+                results.ArtifactResult.model_validate(one)
+                for one in _last(session.artifacts, artifacts_limit)
             ],
             artifacts_total=len(session.artifacts),
-            history=[gives.HistoryResult.of(one) for one in _last(session.history, history_limit)],
+            history=[
+                results.HistoryResult.model_validate(one)
+                for one in _last(session.history, history_limit)
+            ],
             history_total=len(session.history),
         )
         lines = [shown.session.line()]
@@ -257,17 +266,15 @@ class SessionTools:
             int,
             Field(ge=1, le=100_000, description="The most tokens that the briefing may count."),
         ] = DEFAULT_MAX_TOKENS,
-    ) -> gives.BriefingAnswer:
+    ) -> results.BriefingAnswer:
         """Return the text to read first when taking up a session after a context reset.
 
         Goal, phase, budget, open problems, what was done; never longer than max_tokens.
         """
 
-        def work() -> gives.BriefingResult:
-            manager = self.lead(session_id)
-            session = manager.current_session
-            assert session is not None  # noqa: S101 (it was loaded)
-            return gives.BriefingResult(
+        def work() -> results.BriefingResult:
+            manager, session = self.lead(session_id)
+            return results.BriefingResult(
                 session_id=session.session_id,
                 state=session.state.value,
                 briefing=manager.briefing(max_tokens),
@@ -279,7 +286,7 @@ class SessionTools:
     @tool("Advance to a phase")
     async def session_advance(
         self, call: Call, session_id: SessionId, phase: Phase
-    ) -> gives.StateAnswer:
+    ) -> results.StateAnswer:
         """Go on to another phase, at its first attempt.
 
         The session must be active; else this fails and changes nothing. It waits for
@@ -290,7 +297,7 @@ class SessionTools:
     @tool("Retry the phase")
     async def session_retry(
         self, call: Call, session_id: SessionId, reason: Reason = None
-    ) -> gives.StateAnswer:
+    ) -> results.StateAnswer:
         """Begin another attempt at the current phase; say in the reason what to do differently.
 
         The session must be active; else this fails and changes nothing.
@@ -300,7 +307,7 @@ class SessionTools:
     @tool("Pause a session")
     async def session_pause(
         self, call: Call, session_id: SessionId, reason: Reason = None
-    ) -> gives.StateAnswer:
+    ) -> results.StateAnswer:
         """Stop an active session until session_resume; say why in the reason.
 
         While it is paused, run_code, session_advance and session_retry are refused.
@@ -308,12 +315,12 @@ class SessionTools:
         return await self.state_after(call, session_id, lambda one: one.pause(reason))
 
     @tool("Resume a session")
-    async def session_resume(self, call: Call, session_id: SessionId) -> gives.StateAnswer:
+    async def session_resume(self, call: Call, session_id: SessionId) -> results.StateAnswer:
         """Go on with a paused session. If it is not paused, this fails."""
         return await self.state_after(call, session_id, lambda one: one.resume())
 
     @tool("Complete a session", Effect.DESTROYS)
-    async def session_complete(self, call: Call, session_id: SessionId) -> gives.StateAnswer:
+    async def session_complete(self, call: Call, session_id: SessionId) -> results.StateAnswer:
         """End an active session well, for good: it can't be taken up again.
 
         A paused one must be resumed first. Its record and files are kept.
@@ -323,7 +330,7 @@ class SessionTools:
     @tool("Abort a session", Effect.DESTROYS)
     async def session_abort(
         self, call: Call, session_id: SessionId, reason: Reason = None
-    ) -> gives.StateAnswer:
+    ) -> results.StateAnswer:
         """End an active or paused session badly, for good; say why in the reason.
 
         Its record and files are kept.

@@ -2,7 +2,7 @@
 
 Unlike the SDK's own transport, this one bounds the length of a message, answers a line that is no
 message instead of dropping it, can be stopped while it reads, and notices at once when the client
-goes away, also by the other end of standard output closing.
+leaves, also by the other end of standard output closing.
 
 While it serves, descriptor 0 is the null device and descriptor 1 is standard error, so that nothing
 but protocol can reach the client.
@@ -175,7 +175,7 @@ async def _read(
     refusals: MemoryObjectSendStream[SessionMessage],
     scope: anyio.CancelScope,
 ) -> None:
-    """Pass on what the client sends until it is gone; refuse what is no message."""
+    """Pass on what the client sends until it leaves; refuse what is no message."""
     with arrived, refusals, scope, suppress(anyio.BrokenResourceError):
         while data := await _some(fd):
             for frame in framer.feed(data):
@@ -205,7 +205,7 @@ async def _some(fd: int) -> bytes:
         try:
             return os.read(fd, _READ_BYTES)
         except BlockingIOError:
-            await anyio.lowlevel.checkpoint()  # whoever shares it was faster
+            await anyio.lowlevel.checkpoint()  # another process that shares it was faster
         except OSError as error:
             _log.warning("mcp.input_lost", reason=str(error))
             return b""
@@ -241,10 +241,10 @@ async def _send(fd: int, data: memoryview) -> None:
 
 
 async def _watch_hangup(fd: int, reading: anyio.CancelScope) -> None:
-    """Notice that nobody reads any more, without having to write."""
+    """Notice that the reader disappeared, without having to write."""
     with select.epoll() as poller:
         try:
-            poller.register(fd, 0)  # only EPOLLERR and EPOLLHUP, which are always told
+            poller.register(fd, 0)  # only EPOLLERR and EPOLLHUP, which are always reported
         except PermissionError:
             return  # a regular file has no reader to lose
         await anyio.wait_readable(poller.fileno())

@@ -45,12 +45,9 @@ class _Mark:
 def tool(
     title: str, effect: Effect = Effect.ADDS, *, open_world: bool = False
 ) -> Callable[[_Method], _Method]:
-    """Make a method a tool: its name, signature and docstring are what clients read.
+    """Mark a method as a tool: its name, signature and docstring are what clients read.
 
-    Args:
-        title: What people see.
-        effect: What it does to what is kept.
-        open_world: Whether it reaches beyond this machine's files, as to a person.
+    `open_world` means that it reaches beyond this machine's files, as to a person.
     """
 
     def mark(method: _Method) -> _Method:
@@ -65,7 +62,7 @@ class Tool(SdkTool):
 
     @classmethod
     def of(cls, method: Callable[..., Any]) -> Tool:
-        """Make a tool of a method that `tool` marked."""
+        """Return the tool of a method that `tool` marked."""
         mark: _Mark = getattr(method, _MARK)
         is_read_only = mark.effect is Effect.READS
         made = cls.from_function(
@@ -190,7 +187,7 @@ def described(error: Exception) -> dict[str, Any]:
 
 
 def failed(error: Exception) -> CallToolResult:
-    """Make the result of a call that failed.
+    """Return the result of a call that failed.
 
     What programs read is in its `_meta`; clients check structured content against the output
     schema, which an error does not have.
@@ -203,7 +200,7 @@ def failed(error: Exception) -> CallToolResult:
 
 
 def _fields(fields: Mapping[str, object]) -> dict[str, Any]:
-    """The fields of an error as JSON, each of bounded size."""
+    """Return the fields of an error as JSON, each of bounded size."""
     return {
         name: [_short(item) for item in value[:_MAX_ITEMS]]
         if isinstance(value, list | tuple)

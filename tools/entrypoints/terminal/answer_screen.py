@@ -13,7 +13,6 @@ from textual.screen import Screen
 from textual.widgets import Static, TextArea
 
 from ...questions import Question
-from .answer_lines import head_text, prompt_title, steps_text
 from .choices import Choices, OtherText, note_of
 from .dialogs import TextDialog
 from .draft import (
@@ -33,6 +32,7 @@ from .key_line import KeyLine
 from .markdown import PromptView
 from .messages import MessageLines
 from .question_queue import Waiting
+from .session_text import head_text, prompt_title, review_text, steps_text
 
 _LEAST_PROMPT: Final = 4
 
@@ -121,6 +121,12 @@ class AnswerScreen(Screen[None]):
     def reply(self) -> Reply:
         """What was made of it so far."""
         return self.draft.replies[self.draft.position]
+
+    def typed_text(self) -> str:
+        """Return what was chosen and typed so far as plain text; "" if it was nothing."""
+        loose = self.loose_text.strip()
+        text = "" if self.draft.empty else review_text(self.questions, self.draft)
+        return f"{text}\nBeing typed: {loose}\n".lstrip() if loose else text
 
     async def show_question(self) -> None:
         """Show the question at the draft's position; at the first time preselect what it should."""

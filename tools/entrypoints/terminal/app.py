@@ -15,27 +15,20 @@ from textual.driver import Driver
 
 from ...clock import Clock, utc_now
 from ...durable import DurableError
-from ...questions import (
-    Question,
-    QuestionError,
-    SessionEnded,
-    SessionNotFound,
-    UserAnswer,
-)
+from ...questions import Question, QuestionError, SessionEnded, SessionNotFound, UserAnswer
 from .answer_screen import AnswerScreen
-from .dialogs import KeysDialog, TellDialog, TextDialog
+from .dialogs import KeysDialog, MessageDialog, TextDialog
 from .draft import Draft
-from .drafts import DraftStore
-from .kept_drafts import KeptDrafts
-from .key_queue import PATIENCE_S, InOrder
+from .draft_cache import DraftCache
+from .draft_store import DraftStore
+from .key_queue import PATIENCE_S, KeyQueue
 from .keyboard import escape_first
 from .messages import Messages
-from .news import arrivals_text, ending_text
-from .question_queue import Ending, Listing, QuestionDesk, Waiting
+from .question_queue import Ending, Listing, QuestionQueue, Waiting
 from .queue_screen import QueueScreen
-from .queue_view import SHORT_ID
-from .review_screen import ReviewScreen, review_text
-from .text import harmless
+from .review_screen import ReviewScreen
+from .session_text import arrivals_text, ending_text
+from .text import SHORT_ID, harmless
 from .theme_name import ThemeName
 from .themes import THEMES, theme_after
 
@@ -43,13 +36,13 @@ _SAY_S: Final = 6.0
 _REFUSALS: Final = (QuestionError, DurableError, OSError)
 
 
-class QuestionsApp(Messages, InOrder[None]):
+class QuestionsApp(Messages, KeyQueue[None]):
     """Question sessions in a terminal.
 
     Guarantees: nothing is sent that was not reviewed; what was chosen and typed is on disk within
     half a second and at the latest when the application ends, and stays there until it is sent or
     its session is rejected by this person; if the session ends elsewhere it is kept as plain text
-    and the person is told so.
+    and the person is shown that.
     """
 
     TITLE = "Questions"
@@ -61,7 +54,7 @@ class QuestionsApp(Messages, InOrder[None]):
 
     def __init__(
         self,
-        desk: QuestionDesk,
+        queue: QuestionQueue,
         drafts: DraftStore,
         *,
         clock: Clock = utc_now,
@@ -72,26 +65,20 @@ class QuestionsApp(Messages, InOrder[None]):
     ) -> None:
         """Make the application; nothing happens before it runs.
 
-        Args:
-            desk: Where the questions wait.
-            drafts: Where what is typed is kept.
-            clock: The time now, aware.
-            first: The session to show at once, or None for the queue.
-            bell: Whether the terminal's bell rings when a session comes.
-            theme: The colours to begin with.
-            patience_s: As `InOrder` has it.
+        It begins with the session `first`, or with the queue if that is None. A key waits at most
+        `patience_s` seconds for the one before it. `bell` rings when a session comes.
         """
         super().__init__(patience_s=patience_s)
         for one in THEMES.values():
             self.register_theme(one)
         self.theme = theme.value
-        self._desk = desk
+        self._queue = queue
         self._clock = clock
         self._first = first
         self._rings = bell
         self._listing: Listing | None = None
         self._unlisted = False
-        self._drafts = KeptDrafts(drafts, say=self.say, after=self.set_timer)
+        self.drafts = DraftCache(drafts, say=self.say, after=self.set_timer)
         self._busy: set[str] = set()
         self._settled: set[str] = set()
         self.fault: BaseException | None = None
@@ -101,9 +88,9 @@ class QuestionsApp(Messages, InOrder[None]):
 
     async def on_mount(self) -> None:
         """Show the queue, and begin to follow it."""
-        self._queue = QueueScreen(self, where=self._desk.where)
-        await self.push_screen(self._queue)
-        await self._drafts.find()
+        self._queue_screen = QueueScreen(self, where=self._queue.where)
+        await self.push_screen(self._queue_screen)
+        await self.drafts.find()
         if not self.is_headless:
             loop = asyncio.get_running_loop()
             for number in (signal.SIGHUP, signal.SIGTERM):
@@ -123,13 +110,13 @@ class QuestionsApp(Messages, InOrder[None]):
         self._close_messages_no_wait()
 
     async def _follow(self) -> None:
-        async for _ in self._desk.changes():
+        async for _ in self._queue.changes():
             await self.refresh_queue()
 
     async def refresh_queue(self) -> None:
         """Read the queue again, and show what came and what ended."""
         try:
-            listing = await asyncio.to_thread(self._desk.listing)
+            listing = await asyncio.to_thread(self._queue.listing)
         except _REFUSALS as error:
             if not self._unlisted:
                 self.say(f"The queue can't be read: {harmless(str(error))} Trying again.")
@@ -182,19 +169,19 @@ class QuestionsApp(Messages, InOrder[None]):
         if self._answering():
             return
         try:
-            ending = await asyncio.to_thread(self._desk.ending, session_id)
+            ending = await asyncio.to_thread(self._queue.ending, session_id)
             if ending is not None:
                 self.say(f"Session {session_id[:SHORT_ID]} {ending_text(ending)}.")
                 await self.refresh_queue()
                 return
-            questions = await asyncio.to_thread(self._desk.questions, session_id)
+            questions = await asyncio.to_thread(self._queue.questions, session_id)
         except _REFUSALS as error:
-            self.push_screen(TellDialog("This session can't be shown", harmless(str(error))))
+            self.push_screen(MessageDialog("This session can't be shown", harmless(str(error))))
             return
         if not questions:
             self.say(f"Session {session_id[:SHORT_ID]} has no questions; press x to reject it.")
             return
-        draft = await self._drafts.of(session_id, questions)
+        draft = await self.drafts.of(session_id, questions)
         waiting = self._waiting(session_id, questions)
         await self.push_screen(AnswerScreen(self, waiting, questions, draft))
 
@@ -222,7 +209,7 @@ class QuestionsApp(Messages, InOrder[None]):
         self._close(answering)
         self._show_queue()
         following = ids[(place + by) % len(ids)]
-        self._queue.view.select(following)
+        self._queue_screen.view.select(following)
         self.open_session(following)
 
     def review(self, answering: AnswerScreen) -> None:
@@ -245,7 +232,7 @@ class QuestionsApp(Messages, InOrder[None]):
 
     def _show_queue(self) -> None:
         if self._listing is not None:
-            self._queue.show(self._listing, self._drafts.ids)
+            self._queue_screen.show(self._listing, self.drafts.ids)
 
     def _close(self, answering: AnswerScreen) -> None:
         """Close a session's screen and all screens above it."""
@@ -257,13 +244,13 @@ class QuestionsApp(Messages, InOrder[None]):
         session_id = answering.waiting.session_id
         self._act(
             session_id,
-            lambda: self._desk.submit(session_id, answers),
+            lambda: self._queue.submit(session_id, answers),
             done=f"Sent: session {session_id[:SHORT_ID]} was answered.",
             failed="Not sent",
         )
 
     def ask_to_reject(self, waiting: Waiting, *, typed: Callable[[str], None]) -> None:
-        """Ask for a reason and reject a session; `typed` is told the reason as it grows."""
+        """Ask for a reason and reject a session; `typed` receives the reason as it is typed."""
         session_id = waiting.session_id
         short = session_id[:SHORT_ID]
 
@@ -271,7 +258,7 @@ class QuestionsApp(Messages, InOrder[None]):
             if reason is not None:
                 self._act(
                     session_id,
-                    lambda: self._desk.reject(session_id, reason.strip() or None),
+                    lambda: self._queue.reject(session_id, reason.strip() or None),
                     done=f"Session {short} was rejected.",
                     failed="Not rejected",
                 )
@@ -303,13 +290,13 @@ class QuestionsApp(Messages, InOrder[None]):
             message = (
                 f"{harmless(str(error))}\n\nYour choices and text are kept. You can try again."
             )
-            self.push_screen(TellDialog(failed, message))
+            self.push_screen(MessageDialog(failed, message))
             return
         self._busy.discard(session_id)
         for answering in self._answering():
             if answering.waiting.session_id == session_id:
                 self._close(answering)
-        await self._drafts.drop(session_id)
+        await self.drafts.drop(session_id)
         self.say(done)
         await self.refresh_queue()
 
@@ -319,11 +306,11 @@ class QuestionsApp(Messages, InOrder[None]):
         """Show which sessions ended elsewhere with a draft of this person's in them."""
         waiting = {one.session_id for one in listing.waiting}
         open_ids = {one.waiting.session_id for one in self._answering()}
-        for session_id in sorted((open_ids | self._drafts.ids) - waiting):
+        for session_id in sorted((open_ids | self.drafts.ids) - waiting):
             if session_id in self._busy or session_id in self._settled:
                 continue
             try:
-                ending = await asyncio.to_thread(self._desk.ending, session_id)
+                ending = await asyncio.to_thread(self._queue.ending, session_id)
             except _REFUSALS:
                 continue  # it can't be read now; sending to it will say why
             if ending is not None and session_id not in self._busy:
@@ -334,10 +321,15 @@ class QuestionsApp(Messages, InOrder[None]):
         answering = next(
             (one for one in self._answering() if one.waiting.session_id == session_id), None
         )
-        text = await self._typed_text(session_id, answering)
+        read_questions = partial(self._queue.questions, session_id)
+        text = (
+            answering.typed_text()
+            if answering is not None
+            else await self.drafts.text_of(session_id, read_questions)
+        )
         if text is None:
             return
-        kept = await self._drafts.keep_unsent(session_id, text)
+        kept = await self.drafts.keep_unsent(session_id, text)
         short = session_id[:SHORT_ID]
         if answering is None:
             if text:
@@ -347,31 +339,8 @@ class QuestionsApp(Messages, InOrder[None]):
         message = f"Session {short} {ending_text(ending)}. None of your answers was sent."
         if text:
             message += f"\nWhat you chose and typed {kept}:"
-        self.push_screen(TellDialog("This session has ended", message, text))
-
-    async def _typed_text(self, session_id: str, answering: AnswerScreen | None) -> str | None:
-        """Write down what a person chose and typed; "" if it was nothing, None if unreadable."""
-        if answering is None:
-            return await self._drafts.text_of(session_id, partial(self._desk.questions, session_id))
-        loose = answering.loose_text.strip()
-        draft = answering.draft
-        text = "" if draft.empty else review_text(answering.questions, draft)
-        return f"{text}\nBeing typed: {loose}\n".lstrip() if loose else text
-
-    # ------------------------------------------------------------------------------ drafts
-
-    @property
-    def lost(self) -> list[str]:
-        """What could not be kept, to be shown after the end."""
-        return self._drafts.lost
+        self.push_screen(MessageDialog("This session has ended", message, text))
 
     def keep(self, draft: Draft) -> None:
         """Keep a draft, on disk within a second."""
-        self._drafts.keep(draft)
-
-    def save_all_drafts(self) -> tuple[str, ...]:
-        """Put on disk what is not there yet, and say whose drafts there are.
-
-        To be called when the application has ended, also because of a fault.
-        """
-        return self._drafts.save_all()
+        self.drafts.keep(draft)

@@ -12,8 +12,7 @@ from textual.widgets import OptionList, TextArea
 from textual.widgets.option_list import Option as Row
 
 from ...questions import Question
-from .draft import ASKS, Reply
-from .recommended import first_recommended, is_recommended, without_mark
+from .draft import ASKS, Reply, first_recommended, is_recommended, without_mark
 from .text import CURSOR, harmless, one_line
 
 _NARROWEST: Final = 20

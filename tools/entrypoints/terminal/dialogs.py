@@ -119,10 +119,10 @@ class YesDialog(ModalScreen[bool]):
         self.dismiss(yes)
 
 
-class TellDialog(ModalScreen[None]):
+class MessageDialog(ModalScreen[None]):
     """Shows something that must not be missed, with a text that can be scrolled."""
 
-    DEFAULT_CSS = f"TellDialog {{ {_BOX} }}"
+    DEFAULT_CSS = f"MessageDialog {{ {_BOX} }}"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "close", "Close"),  # no key that ends a word that is being typed
         Binding("up", "scroll(-1)", "Up", show=False),
@@ -132,11 +132,11 @@ class TellDialog(ModalScreen[None]):
     ]
 
     def __init__(self, title: str, message: str, text: str = "") -> None:
-        """Tell.
+        """Show a message.
 
         Args:
             title: What it is about.
-            message: What is told.
+            message: What is shown.
             text: A longer text below, as it is.
         """
         super().__init__()
@@ -205,7 +205,7 @@ Everywhere
 """
 
 
-class KeysDialog(TellDialog):
+class KeysDialog(MessageDialog):
     """Shows all keys."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -1,7 +1,12 @@
-"""What a person has chosen and typed so far, before it is sent: pure values, pure decisions."""
+"""What a person has chosen and typed so far, before it is sent: pure values, pure decisions.
+
+An agent recommends an option in its label, as in "SQLite (recommended)". The option is marked, the
+cursor begins there, and it is preselected when its question is shown for the first time.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any, Final
@@ -14,7 +19,16 @@ from ...questions import (
     format_elaborate_request,
     format_rephrase_request,
 )
-from .recommended import is_recommended
+
+_WORDS: Final = "recommended|recommandé|empfohlen|recomendado|推荐|推薦|추천|おすすめ"
+_OPEN: Final = r"[(\[\uff08\u3010]\s*"  # also the brackets of Chinese, Japanese and Korean
+_CLOSE: Final = r"\s*[)\]\uff09\u3011]"
+_DASH: Final = r"\s[-\u2013\u2014:]\s*"
+_MARK: Final = re.compile(
+    rf"\s*(?:{_OPEN}(?:{_WORDS}){_CLOSE}|{_DASH}(?:{_WORDS}))\s*$"
+    rf"|^\s*{_OPEN}(?:{_WORDS}){_CLOSE}\s*",
+    re.IGNORECASE,
+)
 
 
 class Ask(StrEnum):
@@ -71,6 +85,24 @@ class Reply:
         """Whether there is nothing in it that a person would miss."""
         chosen = self.answered and not self.preselected
         return not (chosen or self.text.strip() or self.guidance.strip())
+
+
+def is_recommended(label: str) -> bool:
+    """Return whether a label ends with "(recommended)", "[recommended]" or "- recommended".
+
+    The mark may also stand first, in brackets; some other languages' words for it count too.
+    """
+    return _MARK.search(label) is not None
+
+
+def without_mark(label: str) -> str:
+    """Return the label without the mark; the label itself if there would be nothing left."""
+    return _MARK.sub("", label).strip() or label
+
+
+def first_recommended(labels: Sequence[str]) -> int:
+    """Return where the cursor begins: at the first recommended option, else at the first."""
+    return next((index for index, label in enumerate(labels) if is_recommended(label)), 0)
 
 
 def preselect(question: Question, reply: Reply) -> Reply:

@@ -42,7 +42,7 @@ class Host(Protocol):
         """Send the answers of a session."""
 
     def ask_to_reject(self, waiting: Waiting, *, typed: Callable[[str], None]) -> None:
-        """Ask for a reason and reject a session; `typed` is told the reason as it grows."""
+        """Ask for a reason and reject a session; `typed` receives the reason as it is typed."""
 
     def leave_session(self, answering: AnswerScreen) -> None:
         """Go back to the queue."""

@@ -24,7 +24,7 @@ PATIENCE_S: Final = 3.0
 """How long a key waits for the one before it at most, in seconds."""
 
 
-class InOrder(App[_Result]):
+class KeyQueue(App[_Result]):
     """An application in which a key finds what the keys before it have made.
 
     Guarantees: keys and pastes act in the order in which they came. Each is handed on when the
@@ -64,7 +64,7 @@ class InOrder(App[_Result]):
             finally:
                 made.set()
 
-        self._made.set()  # nobody waits for what is given up
+        self._made.set()  # no key waits for what is given up
         self._made = made
         _: Worker[None] = self.run_worker(make, group="hold_keys", exclusive=True)
 
@@ -97,7 +97,7 @@ class InOrder(App[_Result]):
 
         async def hand_on() -> None:
             targets.append(self.focused or self.screen)
-            await super(InOrder, self).on_event(event)
+            await super(KeyQueue, self).on_event(event)
             targets.append(self.focused or self.screen)  # another one if the terminal was blurred
 
         await _through(self, hand_on)
@@ -122,7 +122,7 @@ class InOrder(App[_Result]):
         for target in targets:
             for node in target.ancestors_with_self:  # messages go this way
                 await _through(node)  # what it was given
-                await _through(node)  # what it told itself meanwhile, on the way up
+                await _through(node)  # what it posted to itself meanwhile, on the way up
 
 
 async def _through(pump: MessagePump, *calls: Callable[[], Awaitable[None]]) -> None:

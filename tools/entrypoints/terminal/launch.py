@@ -73,20 +73,20 @@ def run_terminal(
         from .app import QuestionsApp
     except ModuleNotFoundError as error:
         raise _missing(error) from error
-    from .drafts import DraftStore
+    from .draft_store import DraftStore
     from .question_queue import StoredQuestions
 
-    desk = StoredQuestions(sessions)
-    desk.prepare()
-    where = drafts_directory(desk.where)
-    app = QuestionsApp(desk, DraftStore(where), first=first, bell=bell, theme=theme)
+    queue = StoredQuestions(sessions)
+    queue.prepare()
+    where = drafts_directory(queue.where)
+    app = QuestionsApp(queue, DraftStore(where), first=first, bell=bell, theme=theme)
     try:
         app.run()
     finally:
-        drafts = app.save_all_drafts()
+        drafts = app.drafts.save_all()
     if app.fault is not None:
         raise TerminalFailed(app.fault, drafts=where) from app.fault
-    return Ended(drafts=drafts, where=where, lost=tuple(app.lost))
+    return Ended(drafts=drafts, where=where, lost=tuple(app.drafts.lost))
 
 
 def run_web(

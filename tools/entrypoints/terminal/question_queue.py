@@ -51,7 +51,7 @@ class Waiting:
         titles: The titles of its questions.
         created_at: Since when it waits.
         folder: The working directory of its asker, as far as the asker wrote it down.
-        asker: Who waits for the answer; None where nobody says.
+        asker: Who waits for the answer; None if it is not known.
         ends_at: When its time is over; None if it has no limit.
     """
 
@@ -91,7 +91,7 @@ class Ending:
     at: datetime | None = None
 
 
-class QuestionDesk(Protocol):
+class QuestionQueue(Protocol):
     """Where questions wait for a person. Calls block; each may be made in any thread.
 
     Every call may raise `QuestionError`, `DurableError` and `OSError`.
@@ -221,7 +221,7 @@ class StoredQuestions:
         if session.status is not SessionStatus.PENDING:
             reason = session.record.rejection_reason or session.record.end_reason
             return Ending(status=session.status, reason=reason, at=session.last_modified)
-        standing = self._sessions.standing(session)
+        standing = self._sessions.status_of(session)
         if standing is SessionStatus.PENDING:
             return None
         lived = timedelta(seconds=self._sessions.config.session_timeout_s)

@@ -18,9 +18,8 @@ from textual.strip import Strip
 
 from ...clock import Clock
 from .question_queue import Waiting
-from .text import CURSOR, counted, one_line, running, since
+from .text import CURSOR, SHORT_ID, counted, one_line, running, since
 
-SHORT_ID: Final = 8
 _AGE_WIDTH: Final = 7
 _COUNT_WIDTH: Final = 12
 _NOTE_WIDTH: Final = 8

@@ -12,63 +12,16 @@ from textual.screen import Screen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option as Row
 
-from ...questions import Question
 from .dialogs import YesDialog
-from .draft import ASKS, Draft, Reply, answers_of
+from .draft import Draft, answers_of
 from .host import Host
 from .key_line import KeyLine
 from .messages import MessageLines
-from .queue_view import SHORT_ID
-from .text import CURSOR, counted, harmless, one_line
+from .session_text import reply_lines
+from .text import CURSOR, SHORT_ID, counted, one_line
 
 if TYPE_CHECKING:
     from .answer_screen import AnswerScreen
-
-
-def reply_lines(question: Question, reply: Reply) -> list[str]:
-    """Say what will be sent for a question, and what was typed and won't be."""
-    if reply.ask is not None:
-        guidance = harmless(reply.guidance).strip()
-        wish = f"? {ASKS[reply.ask]}"
-        lines = [f"{wish}: {guidance}" if guidance else wish]
-        if (reply.picked and not reply.preselected) or reply.has_text:
-            lines.append("  (your choice is not sent)")
-        return lines
-    note = "  (preselected)" if reply.preselected else ""
-    lines = [f"→ {one_line(question.options[index].label)}{note}" for index in reply.picked]
-    text = harmless(reply.text).strip()
-    if reply.has_text:
-        first, *rest = text.splitlines()
-        lines += [f"→ Other: {first}", *[f"         {line}" for line in rest]]
-    elif text:
-        lines.append(f"  (typed for Other and not sent: {one_line(text, 60)})")
-    if not reply.answered:
-        lines.insert(0, "! no answer" + (", no option" if question.multi_select else ""))
-    return lines
-
-
-def review_text(questions: tuple[Question, ...], draft: Draft) -> str:
-    """Write down all answers as plain text, to be kept or read."""
-    parts = []
-    for index, (question, reply) in enumerate(zip(questions, draft.replies, strict=True)):
-        heading = f"{index + 1}. {one_line(question.title)}"
-        prompt = harmless(question.prompt).strip()
-        parts.append("\n".join([heading, prompt, *reply_lines(question, reply)]))
-    return "\n\n".join(parts) + "\n"
-
-
-def bare_text(draft: Draft) -> str:
-    """Write down what was typed where the questions are not at hand."""
-    parts = []
-    for index, reply in enumerate(draft.replies):
-        chosen = ", ".join(str(one + 1) for one in reply.picked)
-        lines = [f"{index + 1}."]
-        lines += [f"→ option {chosen}"] if chosen else []
-        lines += [f"→ Other: {harmless(reply.text)}"] if reply.text.strip() else []
-        lines += [f"? {harmless(reply.guidance)}"] if reply.guidance.strip() else []
-        if len(lines) > 1:
-            parts.append("\n".join(lines))
-    return "\n\n".join(parts) + "\n"
 
 
 class ReviewScreen(Screen[int | None]):

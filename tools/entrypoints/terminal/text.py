@@ -67,6 +67,8 @@ def one_line(text: str, limit: int | None = None) -> str:
     return flat
 
 
+SHORT_ID: Final = 8
+"""How many characters of a session's id are shown."""
 CURSOR: Final = "▸"
 """Stands before the line at the cursor, in addition to its colour."""
 

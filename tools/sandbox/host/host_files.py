@@ -16,8 +16,8 @@ from typing import Final
 
 from ..guest_paths import MAX_DEPTH
 from ..quota import Room
-from ..workspace import list_files, take_snapshot
-from ..workspace_changes import ChangeLedger
+from ..workspace import ChangeLedger
+from ..workspace_tree import list_files, take_snapshot
 from . import native
 from .files import (
     MOST_ENTRIES,
@@ -481,7 +481,7 @@ class HostDirectory:
                 tree.unnamed(replaced, new.path)
             tree.moved(place.path, new.path)
             if not complete:
-                tree.changes.lose_track()
+                tree.changes.complete = False
             self._note_moved(place, moving, new, replaced, files)
 
     def entries(self) -> list[Entry]:

@@ -1,4 +1,4 @@
-"""Agents: whoever does the work of a phase, behind one port.
+"""Agents, which do the work of a phase, behind one port.
 
 from agentforge_sessions.workflows.agents import CommandAgent, RecordedAgent
 

@@ -130,18 +130,18 @@ class CommandAgent:
             stdout, stderr = self._talk(process, request.prompt.encode())
         finally:
             _end(process)
-        told = stderr.decode("utf-8", "replace")
+        errors = stderr.decode("utf-8", "replace")
         if process.returncode in {_NOT_FOUND, _NOT_EXECUTABLE} and not stdout.strip():
             raise AgentUnavailable(
                 agent=self.description,
-                problem=" ".join(told.split())[-300:] or "its command was not found",
+                problem=" ".join(errors.split())[-300:] or "its command was not found",
             )
         answered = bool(stdout.strip())
         if process.returncode != 0 or not answered:
             raise AgentCrashed(
                 agent=self.description,
                 exit_code=process.returncode,
-                output=told or stdout[-_KEPT_STDERR:].decode("utf-8", "replace"),
+                output=errors or stdout[-_KEPT_STDERR:].decode("utf-8", "replace"),
                 answered=answered,
             )
         try:
@@ -151,7 +151,7 @@ class CommandAgent:
                 f"the agent ({self.description}) answered with bytes that are no UTF-8 "
                 f"(byte {error.start})",
                 agent=self.description,
-                output=told,
+                output=errors,
             ) from error
 
     def _talk(self, process: subprocess.Popen[bytes], prompt: bytes) -> tuple[bytes, bytes]:
@@ -160,7 +160,7 @@ class CommandAgent:
         assert process.stdout is not None  # noqa: S101
         assert process.stderr is not None  # noqa: S101
         deadline = self._monotonic() + self._timeout_s
-        answer, told = bytearray(), bytearray()
+        answer, errors = bytearray(), bytearray()
         rest = memoryview(prompt)
         for stream in (process.stdin, process.stdout, process.stderr):
             os.set_blocking(stream.fileno(), False)
@@ -170,11 +170,11 @@ class CommandAgent:
             selector.register(exited, selectors.EVENT_READ)
             selector.register(process.stdin, selectors.EVENT_WRITE)
             selector.register(process.stdout, selectors.EVENT_READ, answer)
-            selector.register(process.stderr, selectors.EVENT_READ, told)
+            selector.register(process.stderr, selectors.EVENT_READ, errors)
             while selector.get_map():
                 left = deadline - self._monotonic()
                 if left <= 0:
-                    raise self._timed_out(told)
+                    raise self._timed_out(errors)
                 events = selector.select(min(left, _DRAIN_S) if ended else left)
                 if ended and not events:
                     break  # what the command left running may keep the pipes open for ever
@@ -190,19 +190,19 @@ class CommandAgent:
                             f"{MAX_ANSWER_BYTES:,} bytes and was ended",
                             agent=self.description,
                         )
-                if len(told) > 2 * _KEPT_STDERR:
-                    del told[:-_KEPT_STDERR]
+                if len(errors) > 2 * _KEPT_STDERR:
+                    del errors[:-_KEPT_STDERR]
         try:
             process.wait(max(0.0, deadline - self._monotonic()))
         except subprocess.TimeoutExpired:
-            raise self._timed_out(told) from None
-        return bytes(answer), bytes(told[-_KEPT_STDERR:])
+            raise self._timed_out(errors) from None
+        return bytes(answer), bytes(errors[-_KEPT_STDERR:])
 
-    def _timed_out(self, told: bytearray) -> AgentTimeout:
+    def _timed_out(self, errors: bytearray) -> AgentTimeout:
         return AgentTimeout(
             agent=self.description,
             timeout_s=self._timeout_s,
-            output=bytes(told[-_KEPT_STDERR:]).decode("utf-8", "replace"),
+            output=bytes(errors[-_KEPT_STDERR:]).decode("utf-8", "replace"),
         )
 
 

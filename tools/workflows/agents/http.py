@@ -4,9 +4,6 @@
 OPENAI_API_KEY; `anthropic:MODEL` asks `https://api.anthropic.com/v1/messages` and takes its key
 from ANTHROPIC_API_KEY. `@URL` after the model names another endpoint (`openai:qwen3@http://
 127.0.0.1:8000/v1`); a local one needs no key. Nothing but the standard library is used.
-
-The bodies follow the vendors' references: "Create chat completion" (platform.openai.com) and
-"Messages" (docs.anthropic.com), version 2023-06-01.
 """
 
 from __future__ import annotations
@@ -19,13 +16,12 @@ import random
 import re
 import ssl
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Final
 from urllib.parse import urlsplit
 
-from attrs import frozen
-
 from ...harness.briefing import most_tokens
+from .dialects import DIALECTS, Dialect
 from .port import (
     AgentAnswer,
     AgentCutOff,
@@ -33,9 +29,8 @@ from .port import (
     AgentRequest,
     AgentTimeout,
     AgentUnavailable,
-    TokenUsage,
 )
-from .streams import anthropic_reply, events_of, is_stream, openai_reply
+from .streams import events_of, is_stream
 
 CHECK_TIMEOUT_S: Final = 15.0
 DEFAULT_TIMEOUT_S: Final = 600.0
@@ -46,107 +41,6 @@ _LONGEST_PAUSE_S: Final = 30.0
 _REFUSED_KEY: Final = frozenset({401, 403})
 _BUSY: Final = frozenset({408, 409, 425, 429})
 _SERVER_ERROR: Final = 500
-
-
-@frozen(kw_only=True)
-class Dialect:
-    """How a family of endpoints is spoken to.
-
-    Attributes:
-        name: Its name on the command line.
-        base_url: Where it is unless said otherwise.
-        path: What follows the base.
-        key_variable: The environment variable of its key.
-        headers: Makes the headers of a key (or of none).
-        body: Makes the body of model, prompt and the most output tokens.
-        read: Takes text, usage and whether it was cut off from an answer.
-        join: Makes an answer of the events of a streamed one.
-    """
-
-    name: str
-    base_url: str
-    path: str
-    key_variable: str
-    headers: Callable[[str | None], dict[str, str]]
-    body: Callable[[str, str, int], dict[str, Any]]
-    read: Callable[[Mapping[str, Any]], tuple[str, TokenUsage | None, bool]]
-    join: Callable[[Iterable[Mapping[str, Any]]], Mapping[str, Any]]
-
-
-def _openai_headers(key: str | None) -> dict[str, str]:
-    return {"Authorization": f"Bearer {key}"} if key else {}
-
-
-def _openai_body(model: str, prompt: str, most: int) -> dict[str, Any]:
-    return {
-        "model": model,
-        "messages": [{"role": "user", "content": prompt}],
-        "max_completion_tokens": most,
-    }
-
-
-def _openai_read(answer: Mapping[str, Any]) -> tuple[str, TokenUsage | None, bool]:
-    choice = answer["choices"][0]
-    content = choice["message"]["content"] or ""
-    if isinstance(content, list):  # as some endpoints spell it: parts, of which some are text
-        content = "".join(part["text"] for part in content if part["type"] == "text")
-    return (
-        content,
-        _usage(answer.get("usage"), "prompt_tokens", "completion_tokens"),
-        choice.get("finish_reason") == "length",
-    )
-
-
-def _anthropic_headers(key: str | None) -> dict[str, str]:
-    return {"anthropic-version": "2023-06-01", **({"x-api-key": key} if key else {})}
-
-
-def _anthropic_body(model: str, prompt: str, most: int) -> dict[str, Any]:
-    return {
-        "model": model,
-        "max_tokens": most,
-        "messages": [{"role": "user", "content": prompt}],
-    }
-
-
-def _anthropic_read(answer: Mapping[str, Any]) -> tuple[str, TokenUsage | None, bool]:
-    text = "".join(block["text"] for block in answer["content"] if block["type"] == "text")
-    return (
-        text,
-        _usage(answer.get("usage"), "input_tokens", "output_tokens"),
-        answer.get("stop_reason") == "max_tokens",
-    )
-
-
-def _usage(usage: Any, spent_in: str, spent_out: str) -> TokenUsage | None:
-    try:
-        return TokenUsage(input_tokens=usage[spent_in], output_tokens=usage[spent_out])
-    except (KeyError, TypeError, ValueError):
-        return None
-
-
-DIALECTS: Final = {
-    "openai": Dialect(
-        name="openai",
-        base_url="https://api.openai.com/v1",
-        path="/chat/completions",
-        key_variable="OPENAI_API_KEY",
-        headers=_openai_headers,
-        body=_openai_body,
-        read=_openai_read,
-        join=openai_reply,
-    ),
-    "anthropic": Dialect(
-        name="anthropic",
-        base_url="https://api.anthropic.com/v1",
-        path="/messages",
-        key_variable="ANTHROPIC_API_KEY",
-        headers=_anthropic_headers,
-        body=_anthropic_body,
-        read=_anthropic_read,
-        join=anthropic_reply,
-    ),
-}
 
 
 def agent_of(
@@ -240,7 +134,7 @@ class HttpAgent:
         The list of its models is asked for; an endpoint that has none is taken as it is.
 
         Raises:
-            AgentUnavailable: There is no key, nobody is reached, or the key is refused.
+            AgentUnavailable: There is no key, no server is reached, or the key is refused.
         """
         headers = self._dialect.headers(self._key_or_none())
         deadline = self._monotonic() + min(self._timeout_s, CHECK_TIMEOUT_S)
@@ -249,11 +143,13 @@ class HttpAgent:
             status, _, data, _ = self._send("GET", path, None, headers, deadline)
         except AgentFailed as error:
             raise AgentUnavailable(agent=self.description, problem=str(error)) from error
-        told = " ".join(data[:600].decode("utf-8", "replace").split())
+        excerpt = " ".join(data[:600].decode("utf-8", "replace").split())
         if status == 0:
-            raise AgentUnavailable(agent=self.description, problem=told)
+            raise AgentUnavailable(agent=self.description, problem=excerpt)
         if status in _REFUSED_KEY:
-            raise AgentUnavailable(agent=self.description, problem=f"it answered {status}: {told}")
+            raise AgentUnavailable(
+                agent=self.description, problem=f"it answered {status}: {excerpt}"
+            )
 
     def _key_or_none(self) -> str | None:
         key = self._key if self._key is not None else os.environ.get(self._dialect.key_variable)
@@ -282,8 +178,8 @@ class HttpAgent:
             status, pause, data, kind = self._send("POST", self._url.path, body, headers, deadline)
             if status == http.client.OK:
                 return self._read(data, kind, most)
-            told = " ".join(data[:600].decode("utf-8", "replace").split())
-            problem = told if status == 0 else f"it answered {status}: {told}"
+            excerpt = " ".join(data[:600].decode("utf-8", "replace").split())
+            problem = excerpt if status == 0 else f"it answered {status}: {excerpt}"
             if 0 < status < _SERVER_ERROR and status not in _BUSY:
                 raise AgentUnavailable(agent=self.description, problem=problem)
             wait = pause

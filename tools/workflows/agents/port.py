@@ -1,4 +1,4 @@
-"""The port to whoever does the work of a phase, and the values that go through it.
+"""The port to the agent that does the work of a phase, and the values that go through it.
 
 An agent is asked once and answers once: text in, text out. It sees no session and no disk; what it
 is to know stands in the request, what it wants done stands in its answer. So any command line, any
@@ -13,7 +13,8 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 from attrs import field, frozen
 
-from ...harness import HarnessError, OfferedOption, PersonQuestion
+from ...harness import HarnessError
+from ...question import Option, Question
 from ..converters import as_tuple
 
 
@@ -78,10 +79,10 @@ class TokenUsage:
         return self.input_tokens + self.output_tokens
 
 
-AgentOption = OfferedOption
+AgentOption = Option
 """One of the answers that a question offers; what an agent offers, a person is offered."""
 
-AgentQuestion = PersonQuestion
+AgentQuestion = Question
 """Something that only a person can decide; what an agent asks, a person is asked."""
 
 
@@ -98,7 +99,7 @@ class AgentRequest:
             the workflow came back to the phase.
         call: Which call of this attempt, from 1; a second one follows answered questions.
         briefing: What the session says of itself.
-        prompt: All that the agent is told, briefing and files included: what adapters send.
+        prompt: All that the agent reads, briefing and files included: what adapters send.
         files: The files that matter, by path; they stand in the prompt too.
         tokens_left: What the call may cost, in tokens, before the session would overspend.
         prompt_digest: SHA-256 of the prompt in UTF-8, hexadecimal.
@@ -186,10 +187,10 @@ class AgentTimeout(AgentFailed):
     """
 
     def __init__(self, *, agent: str, timeout_s: float, output: str = "") -> None:
-        told = " ".join(output.split())[-300:]
+        said = " ".join(output.split())[-300:]
         super().__init__(
             f"the agent ({agent}) gave no answer within {timeout_s:g} seconds and was ended"
-            f"{f'; it had said: {told}' if told else ''}",
+            f"{f'; it had said: {said}' if said else ''}",
             agent=agent,
             output=output,
         )
@@ -212,9 +213,9 @@ class AgentCrashed(AgentFailed):
             if exit_code >= 0
             else f"was ended by signal {-exit_code}"
         )
-        told = " ".join(output.split())[-300:]
+        said = " ".join(output.split())[-300:]
         super().__init__(
-            f"the agent ({agent}) {how}{f': {told}' if told else ' and said nothing'}",
+            f"the agent ({agent}) {how}{f': {said}' if said else ' and said nothing'}",
             agent=agent,
             output=output,
         )

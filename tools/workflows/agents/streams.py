@@ -16,7 +16,7 @@ _END: Final = "[DONE]"
 
 
 class BrokenStream(ValueError):
-    """A stream ended before its reply did, or told of an error."""
+    """A stream ended before its reply did, or reported an error."""
 
 
 def is_stream(content_type: str | None, data: bytes) -> bool:
@@ -48,7 +48,7 @@ def openai_reply(events: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
     """Put chunks of a chat completion together.
 
     Raises:
-        BrokenStream: It tells of an error, or no chunk says why it ended.
+        BrokenStream: It reports an error, or no chunk says why it ended.
     """
     text: list[str] = []
     finish, usage = None, None
@@ -70,7 +70,7 @@ def anthropic_reply(events: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
     """Put the events of a message together.
 
     Raises:
-        BrokenStream: It tells of an error, or its end is missing.
+        BrokenStream: It reports an error, or its end is missing.
     """
     text: list[str] = []
     usage: dict[str, Any] = {}
@@ -96,5 +96,5 @@ def anthropic_reply(events: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
 def _refuse_error(event: Mapping[str, Any]) -> None:
     error = event.get("error")
     if error:
-        told = error.get("message") if isinstance(error, dict) else error
-        raise BrokenStream(f"the stream told of an error: {told}")
+        message = error.get("message") if isinstance(error, dict) else error
+        raise BrokenStream(f"the stream told of an error: {message}")

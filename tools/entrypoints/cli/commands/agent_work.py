@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..agent_running import choose_agent, start_agent
 from ..context import cli_of
 from ..options import (
     About,
@@ -22,11 +21,12 @@ from ..options import (
     argument,
     option,
 )
+from ..run_session import choose_agent, start_agent
 
 if TYPE_CHECKING:
     from ....workflows.agents.port import AgentChoice
     from ....workflows.job import AgentWork
-    from ....workflows.workflow_document import Input
+    from ....workflows.workflow import Input
 
 
 def add_to(app: typer.Typer) -> None:
@@ -62,7 +62,7 @@ def tdflow(
         workflow = evolve(
             workflow,
             phases=[
-                evolve(phase, gate=evolve(phase.gate, framework="unittest"))
+                evolve(phase, gate=evolve(phase.agents_gate, framework="unittest"))
                 for phase in workflow.phases
             ],
         )
@@ -123,7 +123,7 @@ def drive(
     as_json: AsJson = False,
 ) -> None:
     """Have an agent work through a workflow of your own."""
-    from ....workflows.agent_workflow import load_agent_workflow
+    from ....workflows.workflow_document import load_agent_workflow
 
     cli = cli_of(context, json=as_json)
     if component is not None and specification is None:
@@ -150,7 +150,7 @@ def drive(
 def _draft(path: Path, name: str) -> Input:
     """Read a specification to begin with, where SPEC has its own; a faulty one may be mended."""
     from ....workflows.specification_document import MAX_SPEC_BYTES
-    from ....workflows.workflow_document import Input
+    from ....workflows.workflow import Input
 
     try:
         with path.open("rb") as stream:

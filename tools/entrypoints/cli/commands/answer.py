@@ -61,7 +61,7 @@ def answer(
     cli = cli_of(context, json=as_json)
     sessions = question_sessions(cli, directory, shared=shared)
     session = sessions.get(sessions.resolve_id(session_id))
-    standing = sessions.standing(session)
+    standing = sessions.status_of(session)
     if standing.is_terminal:
         raise SessionEnded(session.session_id, status=standing, operation="answer")
     given = bool(select or text or nothing)
@@ -81,7 +81,7 @@ def answer(
     if cli.output.json:
         cli.output.document(session_document(sessions, sessions.get(session.session_id)))
         return
-    cli.output.line(f"Question session {session.session_id} {SessionStatus.COMPLETED.told}.")
+    cli.output.line(f"Question session {session.session_id} {SessionStatus.COMPLETED.phrase}.")
     cli.output.lines(format_user_response(saved, session.questions))
 
 
@@ -101,4 +101,4 @@ def reject(
     if cli.output.json:
         cli.output.document(session_document(sessions, sessions.get(found)))
     else:
-        cli.output.line(f"Question session {found} {rejected.status.told}.")
+        cli.output.line(f"Question session {found} {rejected.status.phrase}.")

@@ -113,11 +113,11 @@ def ask(
             cli.output.line(session_id)
     except KeyboardInterrupt:
         if not keep:
-            _withdraw(sessions, session_id, "the one who asked was interrupted")
+            _withdraw(cli, sessions, session_id, "the one who asked was interrupted")
         raise
     except Terminated as ended:
         if not keep:
-            _withdraw(sessions, session_id, "the one who asked was terminated")
+            _withdraw(cli, sessions, session_id, "the one who asked was terminated")
         end_by(ended.number)
 
 
@@ -136,11 +136,15 @@ def _note_fetched(sessions: QuestionSessions, session_id: str) -> None:
         sessions.mark_answers_read(session_id)
 
 
-def _withdraw(sessions: QuestionSessions, session_id: str, why: str) -> None:
-    from ....questions import QuestionError
+def _withdraw(cli: Cli, sessions: QuestionSessions, session_id: str, why: str) -> None:
+    from ....questions import QuestionError, SessionEnded, SessionNotFound
 
-    with suppress(QuestionError):  # it ended meanwhile
+    try:
         sessions.abandon_session(session_id, why)
+    except (SessionEnded, SessionNotFound):
+        pass  # somebody was faster
+    except QuestionError as error:
+        cli.output.remark(f"The question {session_id} was not withdrawn, and still waits: {error}")
 
 
 def _wait_and_report(
@@ -181,7 +185,7 @@ def _notify_person(sessions: QuestionSessions, session_id: str) -> None:
     with suppress(QuestionError):
         sessions.pending()  # ends sessions whose asker is dead
 
-    Notifier(load_config().notify, sessions.base_dir, terminal=sys.stderr).tell(
+    Notifier(load_config().notify, sessions.base_dir, terminal=sys.stderr).notify(
         sessions.get(session_id)
     )
 

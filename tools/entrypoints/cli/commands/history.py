@@ -59,7 +59,7 @@ def history(
         return
     unreadable: list[UnreadableQuestion] = []
     found = sessions.list_sessions(on_unreadable=unreadable.append)
-    found = [one for one in reversed(found) if wanted in {None, sessions.standing(one)}]
+    found = [one for one in reversed(found) if wanted in {None, sessions.status_of(one)}]
     found = found[:limit]
     if cli.output.json:
         cli.output.document(
@@ -77,7 +77,7 @@ def history(
         titles = ", ".join(one.titles)
         when = one.created_at.astimezone().strftime("%Y-%m-%d %H:%M")
         name = short.get(one.session_id, one.session_id)
-        cli.output.line(f"{name}  {sessions.standing(one).word:<9}  {when}  {titles}")
+        cli.output.line(f"{name}  {sessions.status_of(one).word:<9}  {when}  {titles}")
     if not found:
         which = "is there" if wanted is None else f"is {wanted.word}"
         cli.output.line(f"No question session {which} in {sessions.base_dir}.")
@@ -92,7 +92,7 @@ def _show(cli: Cli, sessions: QuestionSessions, session: QuestionSession) -> Non
     if cli.output.json:
         cli.output.document(session_document(sessions, session))
         return
-    cli.output.line(f"Question session {session.session_id} {sessions.standing(session).told}.")
+    cli.output.line(f"Question session {session.session_id} {sessions.status_of(session).phrase}.")
     cli.output.line(f"Asked {moment_text(session.created_at)}")
     reason = session.rejection_reason or session.record.end_reason
     if reason:

@@ -7,10 +7,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from attrs import asdict
 
 from ..context import Cli, cli_of
 from ..exit_codes import ExitCode
 from ..options import AsJson, Yes, option, parse_duration
+from ..text import age_text, counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,8 +71,8 @@ def cleanup(
     done = PruneResult()
     if old and not dry_run:
         cli.output.ask(
-            f"Delete {_counted(len(old))} for good?",
-            operation=f"deleting {_counted(len(old))}",
+            f"Delete {counted(len(old))} for good?",
+            operation=f"deleting {counted(len(old))}",
             yes=yes,
         )
         done = run(target, policy, only=old, outside=outside)
@@ -98,7 +100,6 @@ def _days(older_than: timedelta | None, days: float | None) -> float:
 def _show_old(cli: Cli, old: Sequence[Decision]) -> None:
     from ....prune import human_bytes
     from .. import render
-    from ..text import age_text
 
     if not old:
         cli.output.line("No session ended that long ago.")
@@ -152,11 +153,7 @@ def _report_cleanup(
     if dry_run:
         cli.output.line("Nothing was deleted: this was a dry run.")
     elif old:
-        cli.output.line(f"Deleted {_counted(len(done.deleted_sessions))}.")
-
-
-def _counted(number: int) -> str:
-    return f"{number} session{'' if number == 1 else 's'}"
+        cli.output.line(f"Deleted {counted(len(done.deleted_sessions))}.")
 
 
 # ------------------------------------------------------------------------------------ the machine
@@ -205,15 +202,7 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> None:
         cli.output.document(
             {
                 "ok": not failed,
-                "checks": [
-                    {
-                        "name": one.name,
-                        "status": one.status,
-                        "message": one.message,
-                        "advice": one.advice,
-                    }
-                    for one in findings
-                ],
+                "checks": [asdict(one) for one in findings],
             }
         )
     else:

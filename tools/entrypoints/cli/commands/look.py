@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ....harness import (
         SessionContext,
         SessionManager,
-        SessionState,
         SessionStore,
         UnreadableSession,
     )
@@ -94,7 +93,7 @@ def list_sessions(
     interrupted = {
         one.session_id
         for one in found
-        if _is_interrupted(manager.store, one.session_id, one.head.state)
+        if manager.store.is_interrupted(one.session_id, one.head.state)
     }
     if cli.output.json:
         from ..documents import summary_document, unreadable_document
@@ -141,21 +140,11 @@ def show(
         cli.output.show(*_view(cli, manager, session))
 
 
-def _is_interrupted(store: SessionStore, session_id: str, state: SessionState) -> bool:
-    from ....harness import SessionState
-
-    if state is not SessionState.ACTIVE:
-        return False
-    from ....harness.run_lock import is_interrupted
-
-    return is_interrupted(store, session_id, state)
-
-
 def _view(cli: Cli, manager: SessionManager, session: SessionContext) -> list[RenderableType]:
     from .. import render
 
     store = manager.store
-    interrupted = _is_interrupted(store, session.session_id, session.state)
+    interrupted = store.is_interrupted(session.session_id, session.state)
     return render.session_view(
         session,
         path=store.session_path(session.session_id),
@@ -169,7 +158,7 @@ def _document(manager: SessionManager, session: SessionContext) -> dict[str, Any
     from ..documents import session_document
 
     store = manager.store
-    interrupted = _is_interrupted(store, session.session_id, session.state)
+    interrupted = store.is_interrupted(session.session_id, session.state)
     return session_document(session, store, interrupted=interrupted)
 
 

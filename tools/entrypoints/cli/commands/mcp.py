@@ -11,7 +11,7 @@ import typer
 
 from ..context import cli_of
 from ..errors import Interrupted
-from ..options import AsJson, QuestionsDirectory, SharedQuestions, questions_directory
+from ..options import AsJson, QuestionsDirectory, SharedQuestions, option, questions_directory
 
 _DEFAULT_HOST: Final = "127.0.0.1"
 _DEFAULT_PORT: Final = 8137
@@ -26,10 +26,9 @@ def mcp(
     context: typer.Context,
     http: Annotated[
         bool,
-        typer.Option(
+        option(
             "--http",
-            help="Serve many clients over streamable HTTP instead of one over standard input.",
-            show_default=False,
+            "Serve many clients over streamable HTTP instead of one over standard input.",
         ),
     ] = False,
     host: Annotated[
@@ -49,34 +48,30 @@ def mcp(
     ] = None,
     allow_remote: Annotated[
         bool,
-        typer.Option(
+        option(
             "--allow-remote",
-            help="Listen also where other machines can connect; needs --token-file.",
-            show_default=False,
+            "Listen also where other machines can connect; needs --token-file.",
         ),
     ] = False,
     allowed_host: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME[:PORT]",
-            help="A further name that clients may use for this server; may be repeated.",
-            show_default=False,
+        option(
+            "--allowed-host NAME[:PORT]",
+            "A further name that clients may use for this server; may be repeated.",
         ),
     ] = None,
     allowed_origin: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="ORIGIN",
-            help="An origin whose web pages may send requests; may be repeated.",
-            show_default=False,
+        option(
+            "--allowed-origin ORIGIN",
+            "An origin whose web pages may send requests; may be repeated.",
         ),
     ] = None,
     token_file: Annotated[
         str | None,
-        typer.Option(
-            metavar="PATH",
-            help="A file (mode 0600) with the bearer token that clients must send.",
-            show_default=False,
+        option(
+            "--token-file PATH",
+            "A file (mode 0600) with the bearer token that clients must send.",
         ),
     ] = None,
     tools: Annotated[
@@ -88,10 +83,7 @@ def mcp(
         ),
     ] = None,
     read_only: Annotated[
-        bool,
-        typer.Option(
-            "--read-only", help="Offer only tools that change nothing.", show_default=False
-        ),
+        bool, option("--read-only", "Offer only tools that change nothing.")
     ] = False,
     questions: QuestionsDirectory = None,
     shared: SharedQuestions = False,
@@ -110,9 +102,9 @@ def mcp(
         "--token-file": token_file,
     }
     if not http:
-        for option, given in only_http.items():
+        for name, given in only_http.items():
             if given:
-                raise typer.BadParameter("only --http has this", param_hint=option)
+                raise typer.BadParameter("only --http has this", param_hint=name)
     where = questions_directory(questions, shared=shared)
     try:
         sets = ToolSet.named(tools) if tools is not None else EVERYTHING.sets
@@ -120,14 +112,9 @@ def mcp(
         raise typer.BadParameter(str(error), param_hint="--tools") from None
     offer = Offer(sets=sets, read_only=read_only)
     require_sdk()
-    from ...mcp_server.serving import (
-        Places,
-        libraries_tell_events,
-        serve_http,
-        serve_stdio,
-    )
+    from ...mcp_server.serving import Places, log_library_events, serve_http, serve_stdio
 
-    libraries_tell_events()
+    log_library_events()
     places = Places(sessions=cli.base, questions=where)
     if not http:
         if sys.stdin is not None and sys.stdin.isatty():

@@ -44,10 +44,9 @@ def report(
     fs = OsFileSystem()
     with DirectoryLock(fs, place.parent, follow=True) as lock:
         replace_file(fs, lock.fd, place.name, [page.encode()], path=place)
-    if cli.output.json:
-        cli.output.document({"session_id": session.session_id, "path": str(place)})
-    else:
-        cli.output.line(f"Wrote {out or place.name}")
+    cli.output.outcome(
+        {"session_id": session.session_id, "path": str(place)}, f"Wrote {out or place.name}"
+    )
 
 
 def _report_place(path: Path) -> Path:

@@ -79,7 +79,7 @@ def questions(
     With --web it runs in a browser on this machine until Ctrl-C; with --json the address is
     written as JSON.
     """
-    from ....adapters.question_channel import open_questions
+    from ....bootstrap import open_questions
     from ....questions import load_config
 
     cli = cli_of(context, json=json)

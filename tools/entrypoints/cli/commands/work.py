@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from ..agent_running import resume_agent
 from ..context import Cli, cli_of
 from ..options import AsJson, MaxOutput, NoWait, OtherAgent, SessionId, argument, option
-from ..running import run_shown
-
-if TYPE_CHECKING:
-    from ....harness import SessionContext
-    from ....workflows import RunOutcome, WorkflowRunner
-    from ..progress import RunView
+from ..run_session import resume_agent, resume_scripts, start_scripts
 
 
 def add_to(app: typer.Typer) -> None:
@@ -35,8 +28,7 @@ def run(
     from ....workflows import load_workflow
 
     cli = cli_of(context, json=as_json)
-    loaded = load_workflow(workflow)
-    _work(cli, lambda runner: runner.start(loaded))
+    start_scripts(cli, load_workflow(workflow))
 
 
 def resume(
@@ -54,7 +46,7 @@ def resume(
         resume_agent(cli, whole, agent=agent, max_output=max_output, wait=not no_wait)
     else:
         _require_no_agent(whole, agent)
-        _work(cli, lambda runner: runner.resume(whole))
+        resume_scripts(cli, whole)
 
 
 def retry(
@@ -93,7 +85,7 @@ def retry(
                 f"session {whole} runs scripts; only an agent's session goes back",
                 param_hint="--from",
             )
-        _work(cli, lambda runner: runner.retry(whole, reason))
+        resume_scripts(cli, whole, retry=True, reason=reason)
 
 
 def _is_agents(cli: Cli, session_id: str) -> bool:
@@ -109,67 +101,3 @@ def _require_no_agent(session_id: str, agent: str | None) -> None:
             f"no agent works in session {session_id}: its workflow runs scripts",
             param_hint="--agent",
         )
-
-
-# -------------------------------------------------------------------------------------- the work
-
-
-def _work(cli: Cli, act: Callable[[WorkflowRunner], RunOutcome]) -> None:
-    from ....workflows import WorkflowRunner
-    from ..progress import run_view
-
-    manager = cli.working_manager()
-    view = run_view(manager, cli.output)
-    run_shown(
-        cli,
-        manager,
-        view,
-        lambda: act(WorkflowRunner(manager, view)),
-        in_sandbox=cli.outside.executor is None,
-        following=lambda session, _: _next_command(cli, session, view),
-        details=lambda _: _details(view),
-    )
-
-
-def _next_command(cli: Cli, session: SessionContext, view: RunView) -> str:
-    """Return the command that a person most likely wants now."""
-    session_id = session.session_id
-    if session.state.is_terminal:
-        return cli.command("artifacts" if session.artifacts else "show", session_id)
-    phases = {phase.name: phase for phase in view.workflow.phases} if view.workflow else {}
-    nearest = next((row for row in view.rows if row.state != "succeeded"), None)
-    if nearest is not None:
-        phase = phases[nearest.name]
-        missing = phase.tokens - session.token_budget.tokens_remaining
-        if missing > 0:
-            return cli.command("budget", session_id, "--extend", str(missing))
-        if nearest.state == "failed" and nearest.attempt >= phase.max_attempts:
-            return cli.command("retry", session_id)
-    return cli.command("resume", session_id)
-
-
-def _details(view: RunView) -> dict[str, Any]:
-    last = view.last
-    return {
-        "phases": [
-            {
-                "name": row.name,
-                "state": row.state,
-                "attempt": row.attempt,
-                "duration_s": row.duration_s,
-                "tokens": row.tokens,
-            }
-            for row in view.rows
-        ],
-        "last_result": None
-        if last is None
-        else {
-            "success": last.success,
-            "problem": view.problem,
-            "exit_code": last.exit_code,
-            "trapped": last.trapped,
-            "duration_s": last.duration_s,
-            "stdout": last.stdout,
-            "stderr": last.stderr,
-        },
-    }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 import typer
 
 from ...context import Cli, cli_of
-from ...on_demand import GroupOnDemand, Part, parts_in
+from ...on_demand import GroupOnDemand, Part, add_group, parts_in
 from ...options import AsJson, QuestionsDirectory, Yes, option, parse_size
 from .options import ALL, Kind, WorkspaceRoot, duration, missing_kinds, require_text, select_kinds
 
@@ -62,16 +62,14 @@ class _PruneGroup(GroupOnDemand):
 
 def add_to(app: typer.Typer) -> None:
     """Add the group to the application."""
-    group = typer.Typer(
+    add_group(
+        app,
+        _PruneGroup,
+        prune,
         name="prune",
-        cls=_PruneGroup,
         short_help="Remove old sessions of every kind; asks first.",
         subcommand_metavar="[COMMAND]",
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
     )
-    group.callback(invoke_without_command=True)(prune)
-    app.add_typer(group)
 
 
 def prune(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ...context import Cli
-from ...options import QUESTIONS_OPTION, InvalidDuration, parse_duration
+from ...options import QUESTIONS_OPTION, InvalidDuration, option, parse_duration
 
 if TYPE_CHECKING:
     from .....bootstrap import PruneKind
@@ -30,12 +30,7 @@ Kind = Annotated[
 ]
 WorkspaceRoot = Annotated[
     str | None,
-    typer.Option(
-        ROOT_OPTION,
-        metavar="DIR",
-        help="Directory of the sandbox sessions; ./workspace by default.",
-        show_default=False,
-    ),
+    option(f"{ROOT_OPTION} DIR", "Directory of the sandbox sessions; ./workspace by default."),
 ]
 
 
@@ -57,8 +52,8 @@ def require_text(given: Mapping[str, str | None]) -> None:
             raise typer.BadParameter("it is empty; nothing was done", param_hint=name)
 
 
-def duration(text: str, option: str) -> timedelta:
-    """Return the duration that an option was given.
+def duration(text: str, name: str) -> timedelta:
+    """Return the duration that the option of this name was given.
 
     Raises:
         InvalidDuration: The text is no duration.
@@ -66,7 +61,7 @@ def duration(text: str, option: str) -> timedelta:
     try:
         return parse_duration(text)
     except InvalidDuration as error:
-        error.param_hint = option
+        error.param_hint = name
         raise
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...context import Cli, cli_of
+from ...context import cli_of
 from ...errors import AmbiguousTrash, NoSessionToPin
 from ...options import AsJson, QuestionsDirectory, argument
 from .options import ALL, Kind, WorkspaceRoot, outside_of, require_text, select_kinds
@@ -21,11 +21,11 @@ _SessionToPin = Annotated[str, argument("ID", "The session's id, or an unambiguo
 
 def add_to(group: typer.Typer) -> None:
     """Add these commands to the group."""
-    group.command("pin")(pin)
-    group.command("unpin")(unpin)
+    group.command("pin", help="Keep a session from every prune until it is unpinned.")(_change)
+    group.command("unpin", help="Let prunes remove a pinned session again.")(_change)
 
 
-def pin(
+def _change(
     context: typer.Context,
     session: _SessionToPin,
     kind: Kind = ALL,
@@ -33,39 +33,23 @@ def pin(
     questions: QuestionsDirectory = None,
     as_json: AsJson = False,
 ) -> None:
-    """Keep a session from every prune until it is unpinned."""
-    from .....prune import pin as pin_session
+    from .....prune import pin, pinned, unpin
 
     cli = cli_of(context, json=as_json)
     require_text({"ID": session})
     kinds = select_kinds(cli, kind, workspace_root, questions)
-    one, session_id = _place(kinds, session, {name: _names(one) for name, one in kinds.items()})
-    changed = pin_session(one.target, session_id, outside=outside_of(cli))
-    _report(cli, session_id, pinned=True, changed=changed)
-
-
-def unpin(
-    context: typer.Context,
-    session: _SessionToPin,
-    kind: Kind = ALL,
-    workspace_root: WorkspaceRoot = None,
-    questions: QuestionsDirectory = None,
-    as_json: AsJson = False,
-) -> None:
-    """Let prunes remove a pinned session again."""
-    from .....prune import pinned
-    from .....prune import unpin as unpin_session
-
-    cli = cli_of(context, json=as_json)
-    require_text({"ID": session})
-    kinds = select_kinds(cli, kind, workspace_root, questions)
-    names = {  # a pin outlives its session
-        name: _names(one) | pinned(one.target.root, outside=outside_of(cli))
-        for name, one in kinds.items()
-    }
+    names = {name: _names(one) for name, one in kinds.items()}
+    keep = context.info_name == "pin"
+    if not keep:  # a pin outlives its session
+        for name, one in kinds.items():
+            names[name] |= pinned(one.target.root, outside=outside_of(cli))
     one, session_id = _place(kinds, session, names)
-    changed = unpin_session(one.target, session_id, outside=outside_of(cli))
-    _report(cli, session_id, pinned=False, changed=changed)
+    changed = (pin if keep else unpin)(one.target, session_id, outside=outside_of(cli))
+    was = "" if changed else " already"
+    cli.output.outcome(
+        {"session_id": session_id, "pinned": keep, "changed": changed},
+        f"{session_id} is{was} {'pinned' if keep else 'not pinned'}.",
+    )
 
 
 def _names(kind: PruneKind) -> frozenset[str]:
@@ -93,11 +77,3 @@ def _place(
     if len({name for _, name in exact}) > 1:
         raise AmbiguousTrash(wanted, sorted({name for _, name in exact}))
     return exact[0]
-
-
-def _report(cli: Cli, session_id: str, *, pinned: bool, changed: bool) -> None:
-    if cli.output.json:
-        cli.output.document({"session_id": session_id, "pinned": pinned, "changed": changed})
-    else:
-        was = "" if changed else " already"
-        cli.output.line(f"{session_id} is{was} {'pinned' if pinned else 'not pinned'}.")

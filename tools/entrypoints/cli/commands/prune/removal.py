@@ -15,6 +15,7 @@ from attrs import evolve
 from ...context import Cli
 from ...errors import Interrupted, OutputLost
 from ...exit_codes import ExitCode, exit_code_of
+from ...text import counted
 from .options import outside_of
 
 if TYPE_CHECKING:
@@ -72,8 +73,8 @@ def remove(
             verb = "Move to the trash" if trashed else "Remove for good"
             freed = human_bytes(sum(work.freed for work in works))
             cli.output.ask(
-                f"{verb} {view.counted(count)} ({freed})?",
-                operation=f"pruning {view.counted(count)}",
+                f"{verb} {counted(count)} ({freed})?",
+                operation=f"pruning {counted(count)}",
                 yes=yes,
             )
         _apply(cli, works, disposal)
@@ -169,8 +170,6 @@ def _apply(cli: Cli, works: Sequence[Work], disposal: Disposal) -> None:
 
 def _interrupted(works: Sequence[Work]) -> str:
     """Return what an interrupted prune leaves, while the report of each session is missing."""
-    from .view import counted
-
     planned = [
         os.path.join(work.kind.target.root, one.candidate.session_id)
         for work in works
@@ -188,7 +187,7 @@ def _end_unattended(cli: Cli, directory: Path) -> None:
 
     What can't be read or ended is reported by the prune that follows, or stays as it is.
     """
-    from .....adapters.question_channel import open_questions
+    from .....bootstrap import open_questions
     from .....questions import AtomicReadError
 
     with suppress(AtomicReadError):

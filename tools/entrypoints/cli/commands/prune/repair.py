@@ -10,6 +10,7 @@ import typer
 from ...context import Cli, cli_of
 from ...exit_codes import ExitCode
 from ...options import AsJson, Yes, option
+from ...text import counted
 from .options import WorkspaceRoot, outside_of, select_kinds
 
 
@@ -34,7 +35,6 @@ def repair(
     from .....prune import RetentionPolicy
     from .....prune import prune as run
     from .....sandbox import repair_session_metadata
-    from .view import counted
 
     cli = cli_of(context, json=as_json)
     sandboxes = select_kinds(cli, "sandbox", workspace_root, None)["sandbox"]
@@ -85,7 +85,6 @@ def _report(
         cli.output.line("All metadata is in order.")
         return
     from ... import render
-    from .view import counted
 
     made = render.table("ID", "WAS", "CREATED", "LAST USED")
     for one in repaired:

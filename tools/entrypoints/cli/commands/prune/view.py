@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define
 
-from .....prune.domain import PruneResult
+from .....prune.domain import PruneResult, Reason, human_bytes
 from .....prune.errors import PruneError
-from .....prune.policy import Reason
-from .....prune.sizes import human_bytes
-from ...text import age_text
+from ...text import age_text, counted, some_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,19 +107,12 @@ class Work:
                     yield one
 
 
-def counted(number: int) -> str:
-    """Return a number of sessions: "1 session", "1,500 sessions"."""
-    return f"{number:,} session{'' if number == 1 else 's'}"
-
-
 def _spaced(reason: str) -> str:
     return str(reason).replace("_", " ")
 
 
 def _named(ids: Sequence[str]) -> str:
-    """Return some of several ids, and the number of the others."""
-    more = len(ids) - _NAMED
-    return ", ".join(ids[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+    return some_of(ids, _NAMED)
 
 
 # ----------------------------------------------------------------------------------------- before

@@ -14,6 +14,7 @@ from ...context import Cli, cli_of
 from ...errors import Interrupted
 from ...exit_codes import ExitCode, GuestExit
 from ...options import AsJson, argument, option, parse_size
+from ...text import some_of
 from .workspaces import DEFAULT_ROOT, Place, WorkspaceRoot, find_place, read_local
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ _Memory = Annotated[
     str | None, option("--memory BYTES", "Memory limit, as in 512MB or 1GiB; 1 GiB by default.")
 ]
 
-_MOST_LOST: Final = 5
 _TRAPS: Final = {
     "deadline": "it ran for longer than its deadline",
     "fuel": "it used up its fuel",
@@ -228,9 +228,8 @@ def _remarks(result: SandboxResult) -> Iterator[str]:
     if exceeded:
         yield f"note: the workspace's quota refused something: {', '.join(exceeded)}"
     if result.lost_writes:
-        lost = ", ".join(f"{lost.path} ({lost.errno})" for lost in result.lost_writes[:_MOST_LOST])
-        more = len(result.lost_writes) - _MOST_LOST
-        yield f"failed: not kept as written: {lost}" + (f" and {more} more" if more > 0 else "")
+        lost = [f"{lost.path} ({lost.errno})" for lost in result.lost_writes]
+        yield f"failed: not kept as written: {some_of(lost)}"
     cut: Any = result.metadata["truncated_streams"]
     if cut:
         yield f"note: the output was cut: {', '.join(cut)}"

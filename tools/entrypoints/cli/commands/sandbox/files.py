@@ -109,10 +109,10 @@ def put(
     target = path if path is not None else os.path.basename(local)
     with place.named_errors(target):
         write_session_file(place.name, target, data, place.root)
-    if cli.output.json:
-        cli.output.document({**place.document(), "path": target, "size_bytes": len(data)})
-    else:
-        cli.output.line(f"Wrote {len(data):,} bytes to {target}.")
+    cli.output.outcome(
+        {**place.document(), "path": target, "size_bytes": len(data)},
+        f"Wrote {len(data):,} bytes to {target}.",
+    )
 
 
 def rm(
@@ -140,7 +140,4 @@ def rm(
     )
     with place.named_errors(path):
         delete_session_path(place.name, path, place.root, recursive=recursive)
-    if cli.output.json:
-        cli.output.document({**place.document(), "path": path, "deleted": True})
-    else:
-        cli.output.line(f"Deleted {path}.")
+    cli.output.outcome({**place.document(), "path": path, "deleted": True}, f"Deleted {path}.")

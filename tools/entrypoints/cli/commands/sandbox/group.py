@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 import typer
 
-from ...on_demand import GroupOnDemand, Part, parts_in
+from ...on_demand import GroupOnDemand, Part, add_group, parts_in
 
 _MODULES: Final = {
     "execution": "exec shell",
@@ -23,16 +23,14 @@ class _SandboxGroup(GroupOnDemand):
 
 def add_to(app: typer.Typer) -> None:
     """Add the group to the application."""
-    group = typer.Typer(
+    add_group(
+        app,
+        _SandboxGroup,
+        _help,
         name="sandbox",
-        cls=_SandboxGroup,
         help="Run code in the sandbox, and manage the files of its sessions.",
         short_help="Run code in the sandbox; list and change its files.",
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
     )
-    group.callback(invoke_without_command=True)(_help)
-    app.add_typer(group)
 
 
 def _help(context: typer.Context) -> None:

@@ -89,7 +89,6 @@ def delete(
     )
     with place.named_errors():
         delete_session_workspace(place.session_id, place.root)
-    if cli.output.json:
-        cli.output.document({**place.document(), "deleted": True})
-    else:
-        cli.output.line(f"Deleted sandbox session {place.session_id}.")
+    cli.output.outcome(
+        {**place.document(), "deleted": True}, f"Deleted sandbox session {place.session_id}."
+    )

@@ -104,7 +104,7 @@ def find_place(cli: Cli, shortened: str, root: Path, *, agent: bool) -> Place:
 
 
 def _resolve(shortened: str, root: Path) -> str:
-    from .....sandbox.session_files import InvalidSessionId
+    from .....sandbox import InvalidSessionId
 
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,128}", shortened):
         raise InvalidSessionId(shortened)
@@ -118,7 +118,8 @@ def _resolve(shortened: str, root: Path) -> str:
 
 def session_ids(root: Path) -> list[str]:
     """Return the ids of the sessions in a directory; ignores links and files."""
-    from .....sandbox.session_files import InvalidSessionId, validate_session_id
+    from .....sandbox import InvalidSessionId
+    from .....sandbox.session_paths import validate_session_id
 
     found = []
     try:

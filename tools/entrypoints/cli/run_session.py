@@ -1,0 +1,195 @@
+"""Run the phases of a session: make its agent, put its questions to a person, and run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+from .context import Cli, default_base
+from .running import run_shown
+
+if TYPE_CHECKING:
+    from ...adapters.question_channel import QuestionSessionChannel
+    from ...harness import SessionStore
+    from ...workflows import RunOutcome, WorkflowRunner
+    from ...workflows.agents import PhaseAgent
+    from ...workflows.agents.port import AgentChoice
+    from ...workflows.job import AgentWork
+    from ...workflows.workflow import Workflow
+    from .progress import RunView
+
+    Act = Callable[[WorkflowRunner], RunOutcome]
+
+_WAIT_S: Final = 86_400.0 * 365
+
+
+def choose_agent(agent: str, timeout_s: float | None, max_output: int | None) -> AgentChoice:
+    """Return the agent that the options describe.
+
+    Raises:
+        typer.BadParameter: They describe none.
+    """
+    from ...workflows.agents.choice import parse_agent
+
+    try:
+        return parse_agent(agent, timeout_s=timeout_s, max_output=max_output)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--agent") from error
+
+
+def start_agent(
+    cli: Cli, work: AgentWork, *, budget: int | None, record: Path | None, wait: bool
+) -> None:
+    """Begin a session for an agent's work, and run it."""
+    from ...workflows.agents import Recorder
+
+    assert work.agent is not None  # noqa: S101 (each command asks for one)
+    asked = [phase.name for phase in work.workflow.phases if phase.prompt is not None]
+    agent = _make(work.agent, first_phase=asked[0] if asked else None)
+    if record is not None:
+        agent = Recorder(agent, record)
+    _run_agent(cli, lambda runner: runner.start(work, agent, token_budget=budget), wait=wait)
+
+
+def resume_agent(
+    cli: Cli,
+    session_id: str,
+    *,
+    agent: str | None,
+    max_output: int | None = None,
+    wait: bool,
+    retry: bool = False,
+    reason: str | None = None,
+    back_to: str | None = None,
+) -> None:
+    """Resume or retry an agent's session; with another agent if one is named."""
+    other = _other_agent(cli, session_id, agent, max_output)
+    act = _taking_up(session_id, other, retry=retry, reason=reason, back_to=back_to)
+    _run_agent(cli, act, wait=wait)
+
+
+def _taking_up(
+    session_id: str,
+    agent: PhaseAgent | None = None,
+    *,
+    retry: bool,
+    reason: str | None,
+    back_to: str | None = None,
+) -> Act:
+    if retry:
+        return lambda runner: runner.retry(session_id, reason, agent, back_to=back_to)
+    return lambda runner: runner.resume(session_id, agent)
+
+
+def start_scripts(cli: Cli, workflow: Workflow) -> None:
+    """Begin a session for a workflow of scripts, and run it."""
+    _run_scripts(cli, lambda runner: runner.start(workflow))
+
+
+def resume_scripts(
+    cli: Cli, session_id: str, *, retry: bool = False, reason: str | None = None
+) -> None:
+    """Resume or retry a session that runs scripts."""
+    _run_scripts(cli, _taking_up(session_id, retry=retry, reason=reason))
+
+
+def _make(choice: AgentChoice, *, first_phase: str | None = None) -> PhaseAgent:
+    """Return an agent that can be called; refuse one that can't before a session begins."""
+    from ...workflows.agents import AgentUnavailable
+    from ...workflows.agents.choice import check_agent, make_agent
+
+    try:
+        agent = make_agent(choice)
+        check_agent(agent, first_phase=first_phase)
+    except (AgentUnavailable, ValueError) as error:
+        raise typer.BadParameter(
+            f"{error}; no session was begun or changed", param_hint="--agent"
+        ) from error
+    return agent
+
+
+def _other_agent(
+    cli: Cli, session_id: str, agent: str | None, max_output: int | None
+) -> PhaseAgent | None:
+    """Return the named agent, or the session's own with another limit; else None."""
+    from attrs import evolve
+
+    from ...workflows.job import AgentWork
+
+    if agent is not None:
+        return _make(choose_agent(agent, None, max_output))
+    if max_output is None:
+        return None
+    named = AgentWork.of_session(cli.store(), session_id).agent
+    return None if named is None else _make(evolve(named, max_output=max_output))
+
+
+def _run_scripts(cli: Cli, act: Act) -> None:
+    from ...workflows import WorkflowRunner
+    from .progress import run_view
+
+    manager = cli.working_manager()
+    view = run_view(manager, cli.output)
+    runner = WorkflowRunner(manager, observer=view)
+    run_shown(cli, manager, view, lambda: act(runner), in_sandbox=cli.outside.executor is None)
+
+
+def _run_agent(cli: Cli, act: Act, *, wait: bool) -> None:
+    from ...bootstrap import build_agent_runner
+    from .progress import run_view
+
+    directory = _questions_of(cli.store())
+    view: RunView
+
+    def aside() -> AbstractContextManager[object]:
+        return view.aside()
+
+    manager = cli.manager(_channel(cli, directory, aside))
+    view = run_view(manager, cli.output)
+    view.questions_dir = None if directory is None else str(directory)
+    runner = build_agent_runner(
+        manager=manager,
+        gates=cli.outside.gates,
+        observer=view,
+        answers_timeout_s=_WAIT_S if wait else 0.0,
+        monotonic=cli.outside.monotonic,
+    )
+    run_shown(cli, manager, view, lambda: act(runner), in_sandbox=cli.outside.gates is None)
+
+
+def _questions_of(store: SessionStore) -> Path | None:
+    """Return where the questions of a base are: beside its sessions, where people look."""
+    from ...harness.session_store import DEFAULT_BASE_PATH
+
+    base = store.base_path
+    return None if base in {DEFAULT_BASE_PATH, default_base()} else base.parent / "questions"
+
+
+def _channel(
+    cli: Cli, directory: Path | None, aside: Callable[[], AbstractContextManager[object]]
+) -> QuestionSessionChannel:
+    """Return the channel of agents' questions, which notifies the person of each.
+
+    Where this command has a terminal, the person is asked at it besides.
+    """
+    from ...adapters.question_channel import QuestionSessionChannel, agents_questions
+    from ...questions import Notifier, load_config
+
+    sessions = agents_questions(directory)
+    notifier = Notifier(load_config().notify, sessions.base_dir, terminal=sys.stderr)
+    if cli.output.json or sys.stdin is None or not sys.stdin.isatty():
+        return QuestionSessionChannel(sessions, notify=notifier.notify)
+    from .asking_here import TerminalPerson
+
+    return TerminalPerson(
+        sessions=sessions,
+        notify=notifier.notify,
+        output=cli.output,
+        aside=aside,
+        terminal=sys.stdin.fileno(),
+    )

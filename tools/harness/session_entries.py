@@ -1,0 +1,144 @@
+"""What a session's record consists of: the files made, and the entries of its history; pure.
+
+Both are values: checked when they are built, all that is wrong reported at once, and never changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final, cast
+
+from .entry_data import NO_DATA, EntryData, freeze
+from .event_codec import NOTE, data_of, event_from
+from .former_entries import ACTIONS, former_event
+from .history_events import EVENTS, HistoryEvent
+from .session_checks import (
+    InvalidSession,
+    in_utc,
+    name_fault,
+    path_fault,
+    text_fault,
+    time_fault,
+    with_type,
+)
+
+ARTIFACT_TYPES: Final = ("created", "modified")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionArtifact:
+    """A file that the work created or modified.
+
+    Attributes:
+        path: Relative to the workspace, with `/`, never leading out of it.
+        artifact_type: "created" or "modified".
+        timestamp: When it was recorded, in UTC.
+        phase: The phase that made it, or None.
+        newer_fields: Fields that a newer version wrote, as YAML; kept for it.
+    """
+
+    path: str
+    artifact_type: str
+    timestamp: datetime
+    phase: str | None = None
+    newer_fields: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        if getattr(self.timestamp, "tzinfo", None) is not UTC:
+            object.__setattr__(self, "timestamp", in_utc(self.timestamp))
+        faults = path_fault("path", self.path)
+        if self.artifact_type not in ARTIFACT_TYPES:
+            faults.append(
+                f"artifact_type: {with_type(self.artifact_type)} is neither "
+                f"{' nor '.join(map(repr, ARTIFACT_TYPES))}"
+            )
+        faults += time_fault("timestamp", self.timestamp)
+        faults += name_fault("phase", self.phase, optional=True)
+        if faults:
+            raise InvalidSession(faults)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionHistory:
+    """One entry of the audit trail.
+
+    Attributes:
+        timestamp: When it happened, in UTC.
+        action: What happened ("session_created", "phase_advanced", …).
+        phase: The phase it happened in, or None.
+        details: More to say to people, of any length, or None.
+        newer_fields: Fields that a newer version wrote, as YAML; kept for it.
+        data: The same for programs: a mapping as JSON has it, which can't be changed.
+    """
+
+    timestamp: datetime
+    action: str
+    phase: str | None = None
+    details: str | None = None
+    newer_fields: str = field(default="", repr=False)
+    data: Mapping[str, Any] = field(default=NO_DATA, hash=False)
+
+    def __post_init__(self) -> None:
+        if getattr(self.timestamp, "tzinfo", None) is not UTC:
+            object.__setattr__(self, "timestamp", in_utc(self.timestamp))
+        faults = time_fault("timestamp", self.timestamp)
+        faults += name_fault("action", self.action, optional=False)
+        if self.phase is not None:
+            faults += name_fault("phase", self.phase, optional=True)
+        if type(self.details) is not str or not self.details.isascii():
+            faults += text_fault("details", self.details, optional=True, limit=None)
+        if self.data is not NO_DATA:
+            data, wrong = freeze(self.data)
+            object.__setattr__(self, "data", data)
+            faults += wrong
+        if faults:
+            raise InvalidSession(faults)
+
+    @classmethod
+    def of(
+        cls,
+        event: HistoryEvent,
+        timestamp: datetime,
+        phase: str | None,
+        *,
+        details: str | None = None,
+    ) -> SessionHistory:
+        """Make the entry of an event.
+
+        Args:
+            event: What happened.
+            timestamp: When.
+            phase: The phase it happened in, or None.
+            details: What people read of it; by default the event's own sentence.
+
+        Raises:
+            InvalidSession: With everything that is wrong.
+        """
+        text = event.sentence if details is None else details
+        return cls(timestamp, event.action, phase, text, data=data_of(event))
+
+    @classmethod
+    def note(
+        cls, action: str, timestamp: datetime, phase: str | None, details: str | None
+    ) -> SessionHistory:
+        """Make the entry of a caller's note, which is no event, whatever its action.
+
+        Raises:
+            InvalidSession: With everything that is wrong.
+        """
+        data = NOTE if action in ACTIONS else NO_DATA
+        return cls(timestamp, action, phase, details, data=data)
+
+    @property
+    def event(self) -> HistoryEvent | None:
+        """What happened, with its fields; None for a note."""
+        if self.data:
+            return event_from(self.action, cast(EntryData, self.data))
+        return former_event(self.action, self.details or "")
+
+    @property
+    def event_type(self) -> type[HistoryEvent] | None:
+        """The class of `event`, without reading its fields; None for a note."""
+        return None if "note" in self.data else EVENTS.get(self.action)

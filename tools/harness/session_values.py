@@ -1,0 +1,363 @@
+"""The values of a session's file, in the one form that is written: texts, times, data; both ways.
+
+It is plain block YAML 1.1 that any YAML library reads to the same values. Each value has one form
+only, so that what we wrote ourselves is read back without a YAML parser; `NotOurs` says that a
+value has another one, about which `session_document` decides. The module is long because both
+directions of each value stand together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Final
+
+# ---------------------------------------------------------------------------- writing texts, times
+
+# Quantifiers of what may be long are possessive: `re` keeps a state of 100 bytes for every turn of
+# a group that it could take back.
+PLAIN: Final = r"[A-Za-z_][A-Za-z0-9_./()+=]*+(?:[ -]++[A-Za-z0-9_./()+=]++)*+"
+_PLAIN_RE: Final = re.compile(PLAIN)
+_RESERVED: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "_"})
+"""What YAML 1.1 or 1.2, or some reader of them, takes for something other than text."""
+
+# What a double-quoted or literal scalar may hold as it is: YAML's printable characters less the
+# line breaks of YAML 1.1, the byte order mark and the marks that reorder text on a screen.
+_RAW: Final = (
+    "\x20-\x7e\xa0-\u200d\u2010-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\ufefe\uff00-\ufffd"
+    "\U00010000-\U0001fffd\U00020000-\U0010fffd"
+)
+_ESCAPED_RE: Final = re.compile(f'["\\\\]|[^{_RAW}]')
+UNPRINTABLE_RE: Final = re.compile(f"[^\n\t{_RAW}]")
+_SHORT_ESCAPES: Final = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\n": "\\n",
+    "\t": "\\t",
+    "\r": "\\r",
+    "\0": "\\0",
+    "\x1b": "\\e",
+}
+_INDICATOR: Final = "2"
+"""By how much a literal block is indented more than the field that it is the value of."""
+_LONG_BLANKS_RE: Final = re.compile(r"(?m)^[ \t]+$")
+
+
+def _needs_indicator(text: str) -> bool:
+    """Return whether a block must say how far it is indented, for a reader can't see it.
+
+    Cheap even for a million empty lines: the expression is tried only where it may match.
+    """
+    if text[0] in " \t\n":
+        return True
+    possible = " \n" in text or "\t\n" in text or text.endswith((" ", "\t"))
+    return possible and _LONG_BLANKS_RE.search(text) is not None
+
+
+def _escape(match: re.Match[str]) -> str:
+    character = match[0]
+    short = _SHORT_ESCAPES.get(character)
+    if short is not None:
+        return short
+    code = ord(character)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def encode_text(text: str | None, *, indent: int = 6) -> str:
+    """Write one text value: plain where that can't be misread, else literal, else quoted.
+
+    Args:
+        text: The value; None becomes null.
+        indent: How far the lines of a literal block are indented: two more than its field.
+    """
+    if text is None:
+        return "null"
+    plain = _PLAIN_RE.fullmatch(text)
+    if plain is not None and text.lower() not in _RESERVED:
+        return plain[0]  # and not `text`, which may be of a subclass that formats differently
+    body = text.rstrip("\n")
+    if "\n" in text and body and not UNPRINTABLE_RE.search(text):
+        newlines = len(text) - len(body)
+        chomp = ("-", "", "+")[min(newlines, 2)]
+        indicator = _INDICATOR if _needs_indicator(text) else ""
+        margin = " " * indent
+        lines = "\n".join(f"{margin}{line}" if line else "" for line in body.split("\n"))
+        return f"|{indicator}{chomp}\n{lines}{chr(10) * max(newlines - 1, 0)}"
+    return f'"{_ESCAPED_RE.sub(_escape, text)}"'
+
+
+def encode_key(name: str) -> str:
+    """Write a field's name: plain where that can't be misread, else quoted."""
+    if _PLAIN_RE.fullmatch(name) and name.lower() not in _RESERVED:
+        return name
+    return f'"{_ESCAPED_RE.sub(_escape, name)}"'
+
+
+encode_name: Final = lru_cache(maxsize=512)(encode_text)
+"""As `encode_text`, remembered: the few names of a session are written at every save."""
+
+
+def encode_time(moment: datetime | None) -> str:
+    """Write a time: ISO 8601, to the microsecond, with its offset, quoted; None becomes null."""
+    return "null" if moment is None else f'"{moment.isoformat(timespec="microseconds")}"'
+
+
+encode_recent_time: Final = lru_cache(maxsize=64)(encode_time)
+"""As `encode_time`, remembered, of times in UTC: a save writes most of them once more."""
+
+
+# ------------------------------------------------------------------------------------ writing data
+
+_INDENT: Final = 6
+"""How far the fields of an entry's data are indented."""
+_STEP: Final = 2
+_encode_data_key: Final = lru_cache(maxsize=512)(encode_key)
+
+
+def encode_data(data: Mapping[str, Any]) -> str:
+    """Write an entry's data as a field; nothing if it is empty."""
+    return f"    data:\n{_encode_fields(data, _INDENT)}" if data else ""
+
+
+def _encode_fields(data: Mapping[str, Any], indent: int) -> str:
+    margin = " " * indent
+    return "".join(
+        [
+            f"{margin}{_encode_data_key(name)}:{_encode_value(one, indent)}"
+            for name, one in data.items()
+        ]
+    )
+
+
+def _encode_value(value: Any, indent: int) -> str:
+    """Write what follows a field's colon or an item's dash, with the end of its last line."""
+    inner = indent + _STEP
+    if isinstance(value, dict):
+        return f"\n{_encode_fields(value, inner)}" if value else " {}\n"
+    if isinstance(value, tuple):
+        return "\n" + "".join([_encode_item(one, inner) for one in value]) if value else " []\n"
+    if value is None or isinstance(value, str):
+        return f" {encode_text(value, indent=inner)}\n"
+    if isinstance(value, bool):
+        return " true\n" if value else " false\n"
+    digits = repr(value)
+    if "e" in digits and "." not in digits:
+        digits = digits.replace("e", ".0e")  # to YAML 1.1, a number with an exponent has a point
+    return f" {digits}\n"
+
+
+def _encode_item(value: Any, indent: int) -> str:
+    if isinstance(value, dict) and value:
+        return f"{' ' * indent}- {_encode_fields(value, indent + _STEP)[indent + _STEP :]}"
+    return f"{' ' * indent}-{_encode_value(value, indent)}"
+
+
+# ---------------------------------------------------------------------------- reading texts, times
+
+_QUOTED: Final = r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"'
+NAME: Final = f"(?:{PLAIN}|{_QUOTED})"
+BLOCK: Final = r"\|2?[-+]?\n(?:%s[^\n]*+\n|\n++)++"
+TIME: Final = r'"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}\+00:00"'
+COUNT: Final = r"(?:0|[1-9][0-9]{0,18})"
+_UNESCAPE_RE: Final = re.compile(
+    r'\\(?:(["\\ntr0e])|x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8})|(.))'
+)
+_LONG_ESCAPES: Final = {short[1]: plain for plain, short in _SHORT_ESCAPES.items()}
+_PLAIN_BYTES: Final = bytes([9, 10, *range(0x20, 0x7F)])
+
+
+class NotOurs(Exception):
+    """The file is not exactly as we write it; the careful reader must judge it."""
+
+
+def _unescape(match: re.Match[str]) -> str:
+    short, two, four, eight, other = match.groups()
+    if short is not None:
+        return _LONG_ESCAPES[short]
+    if other is not None:
+        raise NotOurs
+    code = int(two or four or eight, 16)
+    if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
+        raise NotOurs
+    return chr(code)
+
+
+def decode_text(scalar: str) -> str | None:
+    """Read a plain or quoted text, or null, back; `NotOurs` if it is spelled otherwise."""
+    if scalar[0] == '"':
+        inner = scalar[1:-1]
+        return _UNESCAPE_RE.sub(_unescape, inner) if "\\" in inner else inner
+    if scalar == "null":
+        return None
+    if scalar.lower() in _RESERVED:
+        raise NotOurs
+    return scalar
+
+
+def decode_block(scalar: str, margin: str) -> str:
+    """Read a literal block back; `NotOurs` if it is spelled otherwise."""
+    header, _, body = scalar.partition("\n")
+    text = f"\n{body}".replace(f"\n{margin}", "\n")[1:]
+    indicated = header.startswith(f"|{_INDICATOR}")
+    bare = text.rstrip("\n")
+    if not bare or indicated is not _needs_indicator(text):
+        raise NotOurs
+    if header.endswith("+"):
+        return text
+    if text.endswith("\n\n"):
+        raise NotOurs
+    return bare if header.endswith("-") else f"{bare}\n"
+
+
+def decode_name(scalar: str) -> str:
+    """Read a text that can't be null back; `NotOurs` if it is spelled otherwise."""
+    text = decode_text(scalar)
+    if text is None:
+        raise NotOurs
+    return text
+
+
+def decode_time(scalar: str) -> datetime | None:
+    """Read a time, or null, back."""
+    return None if scalar == "null" else datetime.fromisoformat(scalar[1:-1])
+
+
+def is_plain(data: bytes, text: str) -> bool:
+    """Return whether a file holds only characters that we write as they are."""
+    if len(data) == len(text):
+        return not data.translate(None, _PLAIN_BYTES)
+    return not UNPRINTABLE_RE.search(text)
+
+
+# ------------------------------------------------------------------------------------ reading data
+
+_MAX_INDENT: Final = 60
+"""Deeper than data may be nested."""
+_CACHED_CHARS: Final = 120
+"""How long a line may be that is remembered: the same names, words and counts stand in many."""
+_LINE_RE: Final = re.compile(
+    rf"( *+)(-(?: (?=.)|$))?(?:({NAME}):(?: (?=.)|$))?"
+    r"(?:(0|-?[1-9][0-9]{0,18})|(-?[0-9]{1,400}\.[0-9]{1,400}(?:e[-+][0-9]{1,3})?)"
+    rf"|({NAME})|(\|2?[-+]?)|(\[\]|\{{\}}))?"
+)
+_INT, _FLOAT, _TEXT, _BLOCK = range(4, 8)
+"""The groups of `_LINE_RE` that a value may be in."""
+_Line = tuple[int, bool, str | None, Any]
+"""A line of data: how far it is indented, whether a list's item begins there, the name of the field
+and its value."""
+_NO_LINE: Final[_Line] = (-1, False, None, None)
+
+
+class _Below(str):
+    """Stands for a value that begins on the next line: the header of its block, if it is one."""
+
+    __slots__ = ()
+
+
+_WORDS: Final[Mapping[str, Any]] = {"true": True, "false": False, "[]": (), "{}": {}}
+_READERS: Final[Mapping[int, Callable[[str], Any]]] = {
+    _INT: int,
+    _FLOAT: float,
+    _TEXT: decode_text,
+    _BLOCK: _Below,
+}
+
+
+def _parse_line(line: str) -> _Line:
+    found = _LINE_RE.fullmatch(line)
+    if found is None:
+        raise NotOurs
+    margin, dash, name, *_ = found.groups()
+    if dash is None and name is None:
+        return _NO_LINE
+    group = found.lastindex or 0
+    value: Any = _Below()
+    if group >= _INT:
+        text = found[group]
+        value = _WORDS[text] if text in _WORDS else _READERS[group](text)
+    return len(margin), dash is not None, None if name is None else decode_name(name), value
+
+
+_parse_short_line: Final = lru_cache(maxsize=1024)(_parse_line)
+
+
+def _line(line: str) -> _Line:
+    return _parse_short_line(line) if len(line) <= _CACHED_CHARS else _parse_line(line)
+
+
+def decode_data(text: str) -> dict[str, Any]:
+    """Read back the lines that `encode_data` wrote below the field; `NotOurs` if it did not."""
+    lines = text.split("\n")  # the last one is empty, and none of data
+    first = _line(lines[0])
+    if first[0] != _INDENT or first[1]:
+        raise NotOurs
+    data, end = _read_fields(lines, 0, _INDENT, first)
+    if end != len(lines) - 1:
+        raise NotOurs
+    return data
+
+
+def _read_fields(
+    lines: list[str], position: int, indent: int, line: _Line
+) -> tuple[dict[str, Any], int]:
+    """Read a mapping; return it and the position of the line after it.
+
+    Args:
+        lines: All lines of the data.
+        position: Where the first field stands.
+        indent: How far the fields are indented.
+        line: The first one; it may begin a list's item.
+    """
+    data: dict[str, Any] = {}
+    while True:
+        name, value = line[2], line[3]
+        if name is None or name in data:
+            raise NotOurs
+        position += 1
+        if type(value) is _Below:
+            value, position = _read_below(lines, position, indent, value)
+        data[name] = value
+        text = lines[position]
+        line = _parse_short_line(text) if len(text) <= _CACHED_CHARS else _parse_line(text)
+        if line[0] != indent or line[1]:
+            return data, position
+
+
+def _read_items(
+    lines: list[str], position: int, indent: int, line: _Line
+) -> tuple[tuple[Any, ...], int]:
+    items = []
+    while True:
+        value = line[3]
+        if line[2] is not None:
+            value, position = _read_fields(lines, position, indent + _STEP, line)
+        else:
+            position += 1
+            if type(value) is _Below:
+                value, position = _read_below(lines, position, indent, value)
+        items.append(value)
+        line = _line(lines[position])
+        if line[0] != indent or not line[1]:
+            return tuple(items), position
+
+
+def _read_below(lines: list[str], position: int, indent: int, value: Any) -> tuple[Any, int]:
+    """Read a block, a list or a mapping that begins on the next line."""
+    indent += _STEP
+    if indent > _MAX_INDENT:
+        raise NotOurs
+    if not value:
+        line = _line(lines[position])
+        if line[0] != indent:
+            raise NotOurs
+        read = _read_items if line[1] else _read_fields
+        return read(lines, position, indent, line)
+    margin, end = " " * indent, position
+    last = len(lines) - 1
+    while end < last and (not lines[end] or lines[end].startswith(margin)):
+        end += 1
+    return decode_block("\n".join([value, *lines[position:end], ""]), margin), end

@@ -1,0 +1,148 @@
+"""A question to a person, as a value: the one class of it from the asker to the files; pure.
+
+Agents, agent sessions and question sessions ask with it. Any text and any number of options is a
+value; what may be asked is a rule of those who ask (`questions.rules`, `workflows.answers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from attrs import field, frozen
+
+from .errors import AgentForgeError, ErrorKind
+
+_SHOWN_FAULTS: Final = 8
+
+
+class QuestionError(AgentForgeError):
+    """Base of the errors of questions to a person.
+
+    Attributes:
+        session_id: The question session it is about, or None.
+    """
+
+    kind = ErrorKind.REFUSED
+
+    def __init__(self, message: str, *, session_id: str | None = None) -> None:
+        super().__init__(message)
+        self.session_id = session_id
+
+
+class FaultyInput(QuestionError, ValueError):
+    """Input with faults, all of them reported at once; nothing was written.
+
+    Attributes:
+        faults: Everything that is wrong, in the order of the input; the message is the first ones.
+    """
+
+    kind = ErrorKind.USAGE
+
+    def __init__(
+        self, faults: Iterable[str], *, session_id: str | None = None, where: str = ""
+    ) -> None:
+        self.faults: tuple[str, ...] = tuple(faults)
+        super().__init__(where + listed(self.faults), session_id=session_id)
+
+
+class InvalidQuestions(FaultyInput):
+    """Questions that can't be asked."""
+
+
+def listed(faults: tuple[str, ...]) -> str:
+    """Return the first of some faults as one text, and how many more there are."""
+    more = len(faults) - _SHOWN_FAULTS
+    return "; ".join(faults[:_SHOWN_FAULTS]) + (f"; and {more} more faults" if more > 0 else "")
+
+
+def as_tuple(values: Any) -> Any:
+    """Take any iterable but a text; the validators say what is wrong with the rest."""
+    if isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping):
+        return tuple(values)
+    return values
+
+
+def text_faults(name: str, value: object) -> list[str]:
+    """Return why a value is no text that UTF-8 can hold."""
+    if not isinstance(value, str):
+        return [f"{name}: expected text, got {type(value).__name__}"]
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return [f"{name}: it holds a lone surrogate, which UTF-8 can't"]
+    return []
+
+
+def list_faults(name: str, values: object, kind: type, word: str) -> list[str]:
+    """Return why a value is no tuple of `kind`."""
+    if not isinstance(values, tuple):
+        return [f"{name}: expected a list, got {type(values).__name__}"]
+    return [
+        f"{name}[{i}]: expected {word}, got {type(one).__name__}"
+        for i, one in enumerate(values)
+        if not isinstance(one, kind)
+    ]
+
+
+def kind_faults(name: str, value: object, kind: type, word: str) -> list[str]:
+    """Return why a value is no `kind`; true and false are no numbers."""
+    exact = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+    return [] if exact else [f"{name}: expected {word}, got {value!r}"]
+
+
+@frozen(kw_only=True)
+class Option:
+    """One of the offered answers.
+
+    Attributes:
+        label: What is chosen, and how the answer names it.
+        description: What it means, or None.
+    """
+
+    label: str
+    description: str | None = None
+
+    def __attrs_post_init__(self) -> None:
+        faults = text_faults("label", self.label)
+        if self.description is not None:
+            faults += text_faults("description", self.description)
+        if faults:
+            raise InvalidQuestions(faults)
+
+
+def _as_options(options: Iterable[Option | str]) -> tuple[Option, ...]:
+    values: Any = as_tuple(options)
+    if not isinstance(values, tuple):
+        return values  # type: ignore[no-any-return]  # refused below
+    return tuple(Option(label=one) if isinstance(one, str) else one for one in values)
+
+
+@frozen(kw_only=True)
+class Question:
+    """One question to a person.
+
+    Attributes:
+        prompt: The whole question; markdown is rendered where it is shown.
+        title: A word or two for lists and tabs.
+        options: The offered answers, options or their labels; a free text may always be given
+            instead.
+        multi_select: Whether several options may be chosen.
+    """
+
+    prompt: str
+    title: str
+    options: tuple[Option, ...] = field(default=(), converter=_as_options)
+    multi_select: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        faults = text_faults("prompt", self.prompt) + text_faults("title", self.title)
+        faults += list_faults("options", self.options, Option, "an option")
+        faults += kind_faults("multiSelect", self.multi_select, bool, "true or false")
+        if faults:
+            raise InvalidQuestions(faults)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of its options."""
+        return tuple(option.label for option in self.options)

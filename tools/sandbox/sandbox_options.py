@@ -1,0 +1,84 @@
+"""What a sandbox is made with, checked before anything is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Any, Literal, TypedDict, Unpack
+
+from attrs import evolve, frozen
+
+from ..errors import shown
+from .errors import InvalidPolicy, SandboxError
+from .executor import DEFAULT_IDLE_S
+from .host_functions import check_tools
+from .policy import seconds_fault
+
+Isolation = Literal["process"]
+"""What stands between a guest and the host beside the WebAssembly engine."""
+
+
+class RuntimeType(StrEnum):
+    """The languages that code can be in."""
+
+    PYTHON = "python"
+
+
+class UnsupportedRuntime(SandboxError, ValueError):
+    """A sandbox was asked to run a language that it has no interpreter for."""
+
+    def __init__(self, runtime: object) -> None:
+        super().__init__(
+            f"the runtime {shown(runtime)} is not supported; nothing was made. "
+            f"Use one of {', '.join(repr(str(known)) for known in RuntimeType)}"
+        )
+
+
+class SandboxOptions(TypedDict, total=False):
+    """What `create_sandbox` takes beside the workspace, the policy and the logger; see there."""
+
+    stateful: bool
+    idle_s: float
+    busy_timeout_s: float | None
+    tools: Sequence[Any]
+    gate: Callable[..., Any] | None
+    isolation: Isolation | None
+
+
+@frozen(kw_only=True)
+class SandboxSettings:
+    """The options of a sandbox, each as it was given or as it is by default."""
+
+    stateful: bool = False
+    idle_s: float = DEFAULT_IDLE_S
+    busy_timeout_s: float | None = None
+    tools: Sequence[Any] = ()
+    gate: Callable[..., Any] | None = None
+    isolation: Isolation | None = None
+
+
+def checked_settings(runtime: object, **options: Unpack[SandboxOptions]) -> SandboxSettings:
+    """The settings of a sandbox for code in a language.
+
+    Raises:
+        UnsupportedRuntime: The runtime is not Python.
+        InvalidPolicy: A number of seconds or the isolation is refused; `.faults` names each.
+        InvalidExecution: A tool cannot be offered; `.faults` names each.
+    """
+    if runtime != RuntimeType.PYTHON:
+        raise UnsupportedRuntime(runtime)
+    given = SandboxSettings(**options)
+    found = [
+        seconds_fault("idle_s", given.idle_s),
+        None
+        if given.busy_timeout_s is None
+        else seconds_fault("busy_timeout_s", given.busy_timeout_s),
+    ]
+    faults = [fault for fault in found if fault is not None]
+    if given.isolation not in (None, "process"):
+        faults.append(f"isolation must be None or 'process', not {shown(given.isolation)}")
+    elif given.isolation is not None and given.tools:
+        faults.append("tools cannot be called from a process apart; use no isolation")
+    if faults:
+        raise InvalidPolicy(faults)
+    return evolve(given, tools=check_tools(given.tools, given.gate))

@@ -1,0 +1,350 @@
+"""Asks an agent within one attempt, until it gives files: prompt, budget, answer, cost."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from attrs import frozen
+
+from ..harness import SessionContext, SessionManager, SessionState
+from ..harness.briefing import estimate_tokens
+from ..harness.event_codec import spelled
+from ..harness.history_events import AgentAnswered
+from ..result import Failure, attempt
+from .agent_questions import AgentQuestions
+from .agents.port import (
+    AgentAnswer,
+    AgentCrashed,
+    AgentCutOff,
+    AgentFailed,
+    AgentRequest,
+    PhaseAgent,
+    TokenUsage,
+)
+from .answers import Answer, parse_answer
+from .errors import BudgetTooSmall
+from .job import Job
+from .ports import RunObserver, Stop, StopCause
+from .progress import Progress
+from .prompts import PromptInput, budget_note, compose
+from .step_journal import StepJournal, StoredAnswer, digest_of
+from .verdict import Verdict
+from .workflow import Phase
+from .workspace_files import WorkspaceFiles
+
+MAX_CALLS: Final = 8
+"""How often an agent is asked within one attempt: once, and once after each round of questions."""
+BRIEFING_TOKENS: Final = 2000
+
+
+@frozen(kw_only=True, eq=False)
+class AgentConversation:
+    """Asks one session's agent; what was stored is not asked for again."""
+
+    manager: SessionManager
+    observer: RunObserver
+    session: SessionContext
+    job: Job
+    agent: PhaseAgent
+    monotonic: Callable[[], float]
+    steps: StepJournal
+    questions: AgentQuestions
+    files: WorkspaceFiles
+
+    def converse(  # noqa: PLR0911 (an end each)
+        self, phase: Phase, progress: Progress
+    ) -> Answer | Verdict | Stop:
+        """Ask the agent, and again after each round of questions, until it gives files."""
+        for call in range(1, MAX_CALLS + 1):
+            stored = self._stored_answer(phase, progress, call)
+            if isinstance(stored, Stop):
+                return stored
+            if stored.failure is not None:
+                return Verdict(
+                    gate="agent",
+                    passed=False,
+                    summary=stored.failure,
+                    evidence=[stored.failure],
+                    facts={"calls": call, "may_recover": stored.may_recover},
+                )
+            answer = parse_answer(
+                stored.answer.text, refuse=lambda path: self.job.refusal(phase, path)
+            )
+            questions = (*stored.answer.questions, *answer.questions)
+            if answer.faults:
+                return _refused(answer, call)
+            if not questions:
+                return answer if answer.says_something else _refused(answer, call)
+            if phase.questions != "allowed":
+                return Verdict(
+                    gate="answer",
+                    passed=False,
+                    summary=f"it asks {len(questions)} questions, and phase {phase.name} may not",
+                    evidence=["Decide for yourself what is unclear, and say so in the files."],
+                )
+            waiting = self.questions.ask(progress, call, questions)
+            if waiting is not None:
+                return waiting
+        return Verdict(
+            gate="answer",
+            passed=False,
+            summary=f"the agent asked questions {MAX_CALLS} times and wrote nothing",
+            evidence=["No more questions: decide for yourself, and write the files."],
+        )
+
+    def _stored_answer(self, phase: Phase, progress: Progress, call: int) -> StoredAnswer | Stop:
+        """Return the answer to a call; the agent is asked only if none is stored."""
+        key = progress.key
+        prompt = self.steps.prompt(key, call)
+        stored = None if prompt is None else self.steps.answer(key, call, prompt)
+        if stored is None:
+            fresh = prompt is None
+            files = _texts(self.files.read())
+            if prompt is None:
+                prompt = self._prompt(phase, progress, files)
+            stop = self._over_budget(phase, progress, prompt)
+            if stop is not None:
+                return stop
+            if fresh:
+                self.steps.keep_prompt(key, call, prompt)
+            answered = self._answer(phase, progress, call, prompt, files)
+            if isinstance(answered, Stop):
+                return answered
+            stored = answered
+            self.steps.keep_answer(key, call, prompt, stored)
+            self.observer.agent_answered(
+                phase, usage=stored.usage, duration_s=stored.duration_s, failure=stored.failure
+            )
+        if call > progress.calls:
+            self._charge(call, stored)
+        return stored
+
+    def _answer(
+        self,
+        phase: Phase,
+        progress: Progress,
+        call: int,
+        prompt: str,
+        files: Mapping[str, str],
+    ) -> StoredAnswer | Stop:
+        tokens = estimate_tokens(prompt)
+        self.observer.agent_called(phase, call=call, prompt_tokens=tokens)
+        request = AgentRequest(
+            session_id=self.session.session_id,
+            workflow=self.job.workflow.name,
+            phase=phase.name,
+            attempt=progress.key.attempt,
+            turn=progress.turn,
+            call=call,
+            briefing=self.manager.briefing(BRIEFING_TOKENS),
+            prompt=prompt,
+            files=files,
+            tokens_left=self.session.token_budget.tokens_remaining,
+            prompt_digest=digest_of(prompt),
+        )
+        begun = self.monotonic()
+        outcome = attempt(self._asked, request)
+        duration_s = self.monotonic() - begun
+        if isinstance(outcome, Failure):
+            if not isinstance(outcome.error, AgentFailed):
+                raise outcome.error
+            return self._unanswered(outcome.error, tokens=tokens, duration_s=duration_s)
+        answer = outcome.value
+        usage = answer.usage or parse_answer(answer.text).usage
+        if usage is None:
+            usage = TokenUsage(
+                input_tokens=tokens, output_tokens=estimate_tokens(answer.text), estimated=True
+            )
+        return StoredAnswer(
+            answer=answer, usage=usage, duration_s=duration_s, agent=self.agent.description
+        )
+
+    def _unanswered(
+        self, error: AgentFailed, *, tokens: int, duration_s: float
+    ) -> StoredAnswer | Stop:
+        """Return what follows where an agent gave no answer: a charged attempt, or a pause."""
+        crashed = isinstance(error, AgentCrashed) and not error.answered
+        if crashed or not error.may_recover:
+            twice = " at two tries" if crashed else ""
+            return Stop(reason=f"{error}{twice}; mend that, then resume", cause=StopCause.AGENT)
+        # What went in was most likely read, and paid for.
+        usage = error.usage or TokenUsage(input_tokens=tokens, output_tokens=0, estimated=True)
+        return StoredAnswer(
+            answer=AgentAnswer(text=""),
+            usage=usage,
+            duration_s=duration_s,
+            agent=self.agent.description,
+            failure=str(error),
+            may_recover=not isinstance(error, AgentCutOff),
+        )
+
+    def _asked(self, request: AgentRequest) -> AgentAnswer:
+        """Ask the agent; one that ends without a word is asked once more."""
+        try:
+            return self.agent.answer(request)
+        except AgentCrashed as error:
+            if error.answered:
+                raise
+        return self.agent.answer(request)
+
+    def _charge(self, call: int, stored: StoredAnswer) -> None:
+        usage = stored.usage
+        digest = hashlib.sha256(stored.answer.text.encode("utf-8", "replace")).hexdigest()
+        event = AgentAnswered(
+            call=call,
+            agent=stored.agent,
+            tokens=usage.total,
+            usage={"input": usage.input_tokens, "output": usage.output_tokens},
+            estimated=usage.estimated,
+            seconds=round(stored.duration_s, 3),
+            answer_sha256=None if stored.failure else digest,
+            failure=stored.failure,
+        )
+        self.manager.record(spelled(event), tokens=usage.total)
+        self.observer.budget(self.session.token_budget)
+
+    def _prompt(self, phase: Phase, progress: Progress, files: Mapping[str, str]) -> str:
+        workflow, work = self.job.workflow, self.job.work
+        specification, component = self.job.specification, self.job.component
+        budget = self.session.token_budget
+        return compose(
+            PromptInput(
+                role=workflow.role or "",
+                workflow=workflow.name,
+                phase=phase,
+                attempt=progress.key.attempt,
+                round_number=progress.round_number,
+                writes=self.job.writable(phase),
+                briefing=self.manager.briefing(BRIEFING_TOKENS),
+                subject=None if work is None else work.subject,
+                specification=specification.excerpt(component)
+                if specification is not None and component is not None
+                else None,
+                component=component,
+                files=files,
+                evidence=self._evidence(progress),
+                answered=self.questions.answered(),
+                budget_note=budget_note(
+                    used=budget.tokens_used,
+                    total=budget.total_budget,
+                    warning=budget.is_warning,
+                    left=budget.tokens_remaining,
+                    expected=phase.answer_tokens,
+                ),
+            )
+        )
+
+    def _expected_cost(self, phase: Phase, progress: Progress) -> int:
+        """Return what the next call of the current attempt is expected to cost, in tokens."""
+        prompt = self.steps.prompt(progress.key, progress.calls + 1)
+        if prompt is None:
+            prompt = self._prompt(phase, progress, _texts(self.files.read()))
+        return estimate_tokens(prompt) + phase.answer_tokens
+
+    def _missing(self, phase: Phase, progress: Progress, expected: int) -> int:
+        """Return by how much the budget has to be extended for a call, with room for the next.
+
+        Enough for the session's budget and for the phase's share of it, in tokens; 0: nothing.
+        """
+        budget = self.session.token_budget
+        wanted = math.ceil((progress.spent + expected) / phase.budget_share)
+        missing = max(expected - budget.tokens_remaining, wanted - budget.total_budget)
+        return _with_room(missing, phase.budget_share) if missing > 0 else 0
+
+    def _over_budget(self, phase: Phase, progress: Progress, prompt: str) -> Stop | None:
+        """Return why the agent may not be asked now, or None."""
+        budget = self.session.token_budget
+        expected = estimate_tokens(prompt) + phase.answer_tokens
+        share = math.floor(phase.budget_share * budget.total_budget)
+        if not budget.can_continue(expected):
+            problem = (
+                f"the next call of phase {phase.name!r} takes about {expected:,} tokens, and of "
+                f"{budget.total_budget:,} {budget.tokens_remaining:,} are left"
+            )
+        elif progress.spent + expected > share:
+            problem = (
+                f"phase {phase.name!r} has spent {progress.spent:,} of its share of {share:,} "
+                f"tokens ({phase.budget_share:.0%} of the budget), and its next call takes about "
+                f"{expected:,}"
+            )
+        else:
+            return None
+        missing = self._missing(phase, progress, expected)
+        return Stop(
+            reason=f"{problem}; extend the budget by {missing:,} or more, then resume",
+            cause=StopCause.BUDGET,
+            missing_tokens=missing,
+        )
+
+    def refusal(self, phase: Phase, progress: Progress) -> BudgetTooSmall | None:
+        """Return why the budget forbids to resume the session, or None."""
+        budget = self.session.token_budget
+        if (
+            phase.prompt is None
+            or progress.succeeded
+            or self.session.state is not SessionState.PAUSED
+            or not budget.is_exhausted
+        ):
+            return None
+        expected = self._expected_cost(phase, progress)
+        return BudgetTooSmall(
+            self.session.session_id,
+            phase=phase.name,
+            required=expected,
+            remaining=budget.tokens_remaining,
+            missing=self._missing(phase, progress, expected),
+        )
+
+    def _evidence(self, progress: Progress) -> tuple[str, ...]:
+        """Return what was wrong since a phase was last passed: of each phase its last verdict."""
+        pieces: list[str] = []
+        seen: set[str] = set()
+        for key in reversed(progress.keys[:-1]):
+            verdict = self.steps.verdict(key)
+            if verdict is None:
+                continue
+            if verdict.passed:
+                break
+            if key.phase not in seen:
+                seen.add(key.phase)
+                pieces.append(f"Phase {key.phase}, {progress.label(key)}: {verdict.summary}")
+                pieces += verdict.evidence
+        return tuple(pieces)
+
+
+def _with_room(missing: int, share: float) -> int:
+    """Round up what is missing, so that the next prompt, whose briefing tells more, fits too."""
+    return math.ceil((missing + BRIEFING_TOKENS / share) / 1000) * 1000
+
+
+def _refused(answer: Answer, call: int) -> Verdict:
+    """Make the verdict on an answer that can't be taken."""
+    if answer.faults:
+        count = len(answer.faults)
+        summary = f"the answer can't be taken: {answer.faults[0]}"
+        if count > 1:
+            summary += f" (and {count - 1} more)"
+        evidence = [*answer.faults, "Nothing of it was applied. Give all files again."]
+    else:
+        summary = "the answer holds no file"
+        evidence = [
+            "The answer holds no fenced block whose mark names a path. See the form of the answer.",
+            *answer.notes,
+        ]
+    return Verdict(
+        gate="answer", passed=False, summary=summary, evidence=evidence, facts={"calls": call}
+    )
+
+
+def _texts(files: Mapping[str, bytes]) -> dict[str, str]:
+    """Return the files that are text."""
+    found = {}
+    for path, data in files.items():
+        try:
+            found[path] = data.decode()
+        except UnicodeDecodeError:
+            continue
+    return found

@@ -1,0 +1,287 @@
+"""A workflow as data: its phases, what each does, and what decides whether it is passed.
+
+    Workflow ─► Phase ─► gate: a Script, which is the work itself, in the session's workspace
+                     └─► gate: a Gate, which judges what an agent wrote, on a copy of the files
+
+A workflow with a role is an agent's; one without runs scripts. Files and built-in workflows are
+the same values; the runner knows none of them by name. docs/workflows.md and docs/agents.md
+describe the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from attrs import field, frozen
+
+from ..harness.session_domain import DEFAULT_TOKEN_BUDGET, MAX_GOAL_CHARS
+from .converters import as_tuple
+from .errors import InvalidWorkflow
+
+DEFAULT_MAX_ATTEMPTS: Final = 3
+DEFAULT_ANSWER_TOKENS: Final = 4000
+DEFAULT_GATE_DEADLINE_S: Final = 300.0
+
+CODE: Final = "code"
+"""The file group of the component's own file."""
+TESTS: Final = "tests"
+"""The file group of the component's tests."""
+
+GATES: Final = {
+    "tests_fail": "the new tests are collected, run, and fail because the component is missing",
+    "tests_pass": "all tests pass",
+    "suite": "all tests pass in a fresh workspace, from the files alone",
+    "files": "the required files are there and not empty",
+    "specification": "the specification has no fault",
+    "approval": "a person approves",
+    "script": "the workflow's own Python code ends with exit code 0",
+}
+"""The kinds of gates, and when each is passed."""
+TEST_GATES: Final = frozenset({"tests_fail", "tests_pass", "suite"})
+QUESTIONS: Final = ("allowed", "refused")
+
+
+@frozen(kw_only=True)
+class Gate:
+    """What decides whether an agent's phase is passed.
+
+    Attributes:
+        kind: One of `GATES`.
+        require: Files that have to be there, for any kind; `{name}` stands for the run's name.
+        tests_unchanged: Whether no test file may differ from the last passed `tests_fail` gate.
+        covers_criteria: Whether each acceptance criterion needs a test that names it.
+        framework: "pytest" or "unittest", for kinds that run tests.
+        code: The Python code of a `script` gate; it runs in the sandbox, on a copy of the files.
+        deadline_s: How long it may run, in seconds.
+    """
+
+    kind: str
+    require: tuple[str, ...] = field(default=(), converter=as_tuple)
+    tests_unchanged: bool = False
+    covers_criteria: bool = False
+    framework: str = "pytest"
+    code: str | None = None
+    deadline_s: float = DEFAULT_GATE_DEADLINE_S
+
+
+@frozen(kw_only=True)
+class Script:
+    """A gate that is the phase's work: code that runs in the session's workspace itself.
+
+    Attributes:
+        code: The Python source.
+        deadline_s: Wall-clock limit in seconds, or None for the executor's.
+        fuel: Limit in units of fuel, or None for the executor's.
+        exit_code: The exit code that means success.
+        artifacts: Files that must be in the workspace afterwards, relative to it.
+    """
+
+    code: str
+    deadline_s: float | None = None
+    fuel: int | None = None
+    exit_code: int = 0
+    artifacts: tuple[str, ...] = field(default=(), converter=as_tuple)
+
+
+@frozen(kw_only=True)
+class Phase:
+    """One phase: what decides whether it is passed, and what an agent is asked for before.
+
+    Attributes:
+        name: Its name; unique in the workflow.
+        gate: What decides. A script is the work as well.
+        description: What it is for, or None.
+        tokens: What a script costs; checked before and charged when it ran.
+        max_attempts: How many attempts there are; `retry` goes beyond. After a failed script the
+            session pauses and `resume` begins the next attempt; an agent is asked again at once.
+        mode: What kind of work the agent does, in a word or a few, for the prompt.
+        prompt: The instructions; None: no agent is asked, only the gate decides.
+        writes: The file groups that an answer may write.
+        budget_share: The part of the session's budget that the agent may use, above 0 and at
+            most 1.
+        answer_tokens: What an answer is expected to cost, in tokens; with the prompt's own it has
+            to fit the budget before the agent is asked.
+        on_failure: The earlier phase to go back to when the gate is failed, or None: try again.
+        questions: Whether the agent may ask the person: "allowed" or "refused".
+    """
+
+    name: str
+    gate: Gate | Script
+    description: str | None = None
+    tokens: int = 0
+    max_attempts: int = DEFAULT_MAX_ATTEMPTS
+    mode: str = ""
+    prompt: str | None = None
+    writes: tuple[str, ...] = field(default=(), converter=as_tuple)
+    budget_share: float = 1.0
+    answer_tokens: int = DEFAULT_ANSWER_TOKENS
+    on_failure: str | None = None
+    questions: str = "allowed"
+
+    @property
+    def agents_gate(self) -> Gate:
+        """The gate that judges what an agent wrote; a phase of a script has none."""
+        assert isinstance(self.gate, Gate)  # noqa: S101 (`Workflow` refuses the other)
+        return self.gate
+
+
+@frozen(kw_only=True)
+class Input:
+    """A file that is in the workspace before the first phase runs.
+
+    Attributes:
+        target: Where, relative to the workspace.
+        content: What it holds.
+    """
+
+    target: str
+    content: bytes = field(repr=lambda content: f"<{len(content)} bytes>")
+
+
+@frozen(kw_only=True)
+class FileGroup:
+    """Files that belong together.
+
+    Attributes:
+        name: Its name; "code" and "tests" are the component's, from the specification.
+        paths: Files, or directories ending in `/`; `{name}` stands for the run's name.
+    """
+
+    name: str
+    paths: tuple[str, ...] = field(converter=as_tuple)
+
+
+def _phases(values: Iterable[Phase]) -> tuple[Phase, ...]:
+    return tuple(values)
+
+
+def _inputs(values: Iterable[Input]) -> tuple[Input, ...]:
+    return tuple(values)
+
+
+@frozen(kw_only=True)
+class Workflow:
+    """Phases in their order, with all that makes them one piece of work.
+
+    Attributes:
+        name: Its name.
+        workflow_type: What kind of work it is; sessions are listed by it.
+        phases: At least one, with unique names.
+        goal: What the work is for, or None.
+        token_budget: What it may cost, in tokens.
+        inputs: Files for the workspace; those of an agent's work are in `AgentWork`.
+        role: Who the agent is asked to be, for the beginning of each prompt; None: it runs scripts.
+        groups: The file groups besides those of the component.
+        needs_specification: Whether it develops a component of a specification.
+
+    Raises:
+        InvalidWorkflow: Its parts contradict each other; the error names every fault.
+    """
+
+    name: str
+    workflow_type: str
+    phases: tuple[Phase, ...] = field(converter=_phases)
+    goal: str | None = None
+    token_budget: int = DEFAULT_TOKEN_BUDGET
+    inputs: tuple[Input, ...] = field(default=(), converter=_inputs)
+    role: str | None = None
+    groups: tuple[FileGroup, ...] = field(default=(), converter=as_tuple)
+    needs_specification: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        faults = list(self._faults())
+        if faults:
+            raise InvalidWorkflow(path=Path(self.name), faults=faults)
+
+    def _faults(self) -> Iterator[str]:
+        if self.role is None:
+            yield from (
+                f"phases[{index}].gate: is no Script, and the workflow has no role for an agent"
+                for index, phase in enumerate(self.phases)
+                if not isinstance(phase.gate, Script)
+            )
+            return
+        if not self.phases:
+            yield "phases: there are none"
+        if self.inputs:
+            yield "inputs: are given with an agent's work, not with its workflow"
+        if len(self.goal or "") > MAX_GOAL_CHARS:
+            yield f"goal: has more than {MAX_GOAL_CHARS:,} characters"
+        found = agent_phase_faults(self.phases, self.groups, self.needs_specification)
+        yield from (text for _, text in found)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the phases."""
+        return tuple(phase.name for phase in self.phases)
+
+    def phase(self, name: str | None) -> Phase | None:
+        """Return the phase of this name, or None."""
+        return next((phase for phase in self.phases if phase.name == name), None)
+
+    def following(self, name: str) -> Phase | None:
+        """Return the phase after this one, or None."""
+        position = self.names.index(name) + 1
+        return self.phases[position] if position < len(self.phases) else None
+
+    @property
+    def needs_pytest(self) -> bool:
+        """Whether a gate runs tests with pytest."""
+        gates = [phase.gate for phase in self.phases if isinstance(phase.gate, Gate)]
+        return any(gate.kind in TEST_GATES and gate.framework == "pytest" for gate in gates)
+
+
+def agent_phase_faults(
+    phases: Sequence[Phase], groups: Iterable[FileGroup], needs_specification: bool
+) -> Iterator[tuple[int, str]]:
+    """Return what is wrong with phases as parts of one agent's workflow, each with its index.
+
+    Args:
+        phases: All of them; a name that is empty was refused already and is passed over.
+        groups: The workflow's file groups.
+        needs_specification: Whether it develops a component.
+    """
+    names = [phase.name for phase in phases]
+    known = {group.name for group in groups} | ({CODE, TESTS} if needs_specification else set())
+    tests_written = False
+    for index, phase in enumerate(phases):
+        found = []
+        if phase.name and phase.name in names[:index]:
+            found.append(f"name: {phase.name!r} stands twice")
+        found += [
+            f"writes: {group!r} is no file group; there are {sorted(known)}"
+            for group in phase.writes
+            if group not in known
+        ]
+        if phase.on_failure is not None and phase.on_failure not in names[:index]:
+            found.append(f"on_failure: {phase.on_failure!r} is no earlier phase")
+        if phase.prompt is not None and not phase.writes:
+            found.append("writes: an agent that is asked has to be allowed to write something")
+        if phase.prompt is None and phase.writes:
+            found.append("prompt: is missing, and the phase writes files")
+        if not 0 < phase.budget_share <= 1:
+            found.append(f"budget_share: {phase.budget_share} is not above 0 and at most 1")
+        if isinstance(phase.gate, Script):
+            found.append("gate: is a Script, and an agent works in the workflow")
+        else:
+            found += _gate_faults(phase.gate, needs_specification, tests_written)
+            tests_written = tests_written or phase.gate.kind == "tests_fail"
+        yield from ((index, f"phases[{index}].{text}") for text in found)
+
+
+def _gate_faults(gate: Gate, needs_specification: bool, tests_written: bool) -> Iterator[str]:
+    if gate.kind not in GATES:
+        yield f"gate.kind: {gate.kind!r} is none of {', '.join(GATES)}"
+    elif (gate.kind == "script") != (gate.code is not None):
+        yield "gate.code: a script gate has code, and no other"
+    if gate.kind in {"files", "specification", "approval"} and not gate.require:
+        yield f"gate.require: a gate of kind {gate.kind} names its files"
+    if gate.kind in TEST_GATES and not needs_specification:
+        yield f"gate.kind: {gate.kind} needs a component, and the workflow names none"
+    if gate.tests_unchanged and not tests_written:
+        yield (
+            "gate.tests_unchanged: compares with the tests of an earlier phase whose gate is "
+            "tests_fail, and there is none"
+        )
