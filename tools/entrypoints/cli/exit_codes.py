@@ -37,19 +37,19 @@ class GuestExit(int):
 MEANINGS: Final[Mapping[ExitCode, str]] = MappingProxyType(
     {
         ExitCode.OK: "done",
-        ExitCode.NOT_DONE: "the work did not end well: a phase or check failed, or a no was said",
+        ExitCode.NOT_DONE: "the work failed: a phase or a check failed, or a person declined",
         ExitCode.USAGE: "the command line is wrong",
         ExitCode.NOT_FOUND: "there is no such session",
         ExitCode.AMBIGUOUS: "the shortened id fits several sessions",
-        ExitCode.CONFLICT: "somebody else changed the session, or is running it",
+        ExitCode.CONFLICT: "another process changed the session, or is running it",
         ExitCode.REFUSED: "the session's state, attempts or workspace do not allow it",
-        ExitCode.INVALID_FILE: "a session or workflow file is not what it should be",
-        ExitCode.STORAGE: "the disk, its permissions or a lock",
+        ExitCode.INVALID_FILE: "a session or workflow file is invalid",
+        ExitCode.STORAGE: "a fault of the disk, of permissions or of a lock",
         ExitCode.SANDBOX: "the sandbox can't run code",
         ExitCode.PERSON: "the run waits for a person: to answer, to approve or to decide",
-        ExitCode.BUDGET: "what is left of the budget does not cover the next step",
+        ExitCode.BUDGET: "the remaining budget does not cover the next step",
         ExitCode.UNEXPECTED: "a fault in agentforge itself",
-        ExitCode.LIMIT: "a limit ended code in the sandbox, it crashed, or nobody answered in time",
+        ExitCode.LIMIT: "code in the sandbox hit a limit or crashed, or no answer came in time",
         ExitCode.INTERRUPTED: "interrupted with Ctrl-C",
     }
 )
