@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from attrs import evolve
 
 from ..workflows.gate_port import GateExecution, GatePlaces, GateUnavailable
+from .gate_directory import gate_directory, remove_abandoned
 from .gate_kit import KIT, SERVE_KIT, prepare_kit
 from .phase_results import phase_result
 
@@ -37,6 +38,7 @@ class SandboxGates:
         self._policy = policy
         self._kit_directory = kit_directory
         self._kit: Path | None = None
+        self._swept = False
 
     @property
     def places(self) -> GatePlaces:
@@ -74,8 +76,11 @@ class SandboxGates:
             mount = ReadOnlyMount(self.kit(), KIT)
             code = SERVE_KIT + code
             policy = evolve(policy, mounts=(*policy.mounts, mount))
-        with tempfile.TemporaryDirectory(prefix="agentforge-gate-") as scratch:
-            workspace = Path(scratch) / "workspace"
+        if not self._swept:
+            remove_abandoned(Path(tempfile.gettempdir()))
+            self._swept = True
+        with gate_directory() as scratch:
+            workspace = scratch / "workspace"
             workspace.mkdir(mode=0o700)
             for path, content in files.items():
                 target = workspace / path
