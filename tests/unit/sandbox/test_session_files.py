@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
 import shutil
 import stat
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -348,8 +348,23 @@ def test_a_workspace_root_may_be_reached_over_a_link(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- races
 
 
+class Race:
+    """Another thread that swaps paths, and how often it has."""
+
+    def __init__(self, outside: Path) -> None:
+        self.outside = outside
+        self.turns = 0
+
+    def rounds(self, least: int) -> Iterator[int]:
+        """Count rounds of a test, as many as asked for and until the paths were swapped often."""
+        for done in itertools.count():
+            if done >= least and self.turns > 10:
+                return
+            yield done
+
+
 @pytest.fixture
-def swapping(workspace: Path, tmp_path: Path) -> Iterator[Path]:
+def swapping(workspace: Path, tmp_path: Path) -> Iterator[Race]:
     """While the test runs, `sub` and `sub/f` are now real and now links that lead out."""
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -357,12 +372,12 @@ def swapping(workspace: Path, tmp_path: Path) -> Iterator[Path]:
     (workspace / "sub").mkdir()
     (workspace / "sub" / "f").write_text("inside")
     stop = threading.Event()
-    turns: list[int] = []
+    race = Race(outside)
     spare = tmp_path / "spare"
 
     def stay() -> None:
         """Let the other side come upon what is there now, each few turns and on one core, too."""
-        if len(turns) % 5 == 0:
+        if race.turns % 5 == 0:
             stop.wait(0.001)
 
     def swap() -> None:
@@ -387,16 +402,15 @@ def swapping(workspace: Path, tmp_path: Path) -> Iterator[Path]:
                     shutil.rmtree(spare, ignore_errors=True)
                     (workspace / "sub").mkdir(exist_ok=True)
                     (workspace / "sub" / "f").write_text("inside")
-            turns.append(1)
+            race.turns += 1
 
     thread = threading.Thread(target=swap)
     thread.start()
     try:
-        yield outside
+        yield race
     finally:
         stop.set()
         thread.join()
-    assert len(turns) > 10  # or the race was none
 
 
 def attempt(call: Callable[[], Any]) -> Any:
@@ -406,35 +420,29 @@ def attempt(call: Callable[[], Any]) -> Any:
         return type(bad).__name__
 
 
-def test_a_path_swapped_for_links_never_leads_out(root: Path, swapping: Path) -> None:
-    seen: dict[object, int] = {}
-    until = time.monotonic() + 60
-    rounds = 0
-    while rounds < 500 or (
-        not {b"inside", "PathEscapesWorkspace"} <= set(seen) and time.monotonic() < until
-    ):
-        rounds += 1
-        found = attempt(lambda: read_session_file(S, "sub/f", root))
-        seen[found] = seen.get(found, 0) + 1
-        attempt(lambda: list_session_files(S, root, "**"))
+def test_a_path_swapped_for_links_never_leads_out(root: Path, swapping: Race) -> None:
+    seen: set[object] = set()
+    while not {b"inside", "PathEscapesWorkspace"} <= seen:  # until then the race was none
+        for _ in swapping.rounds(500):
+            seen.add(attempt(lambda: read_session_file(S, "sub/f", root)))
+            attempt(lambda: list_session_files(S, root, "**"))
     assert b"secret" not in seen
-    assert {b"inside", "PathEscapesWorkspace"} <= set(seen)  # or the race was none
-    assert (swapping / "f").read_text() == "secret"
+    assert (swapping.outside / "f").read_text() == "secret"
 
 
 @pytest.mark.parametrize("overwrite", [True, False])
 def test_writes_and_deletions_under_swapped_links_stay_inside(
-    root: Path, swapping: Path, overwrite: bool
+    root: Path, swapping: Race, overwrite: bool
 ) -> None:
-    for _ in range(300):
+    for _ in swapping.rounds(300):
         attempt(lambda: write_session_file(S, "sub/new", b"evil", root, True))
         if overwrite:
             attempt(lambda: write_session_file(S, "sub/f", b"inside", root))
         else:
             attempt(lambda: delete_session_path(S, "sub/new", root))
             attempt(lambda: delete_session_path(S, "sub", root, recursive=True))
-        assert os.listdir(swapping) == ["f"]
-        assert (swapping / "f").read_text() == "secret"
+        assert os.listdir(swapping.outside) == ["f"]
+        assert (swapping.outside / "f").read_text() == "secret"
 
 
 class Swapping(OsSessionFileSystem):
