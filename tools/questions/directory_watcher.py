@@ -224,13 +224,16 @@ class FileWatcher:
     child starts with nothing watched.
     """
 
-    def __init__(self, *, step_ms: int = STEP_MS) -> None:
+    def __init__(self, *, step_ms: int = STEP_MS, start: Start = threading.Thread.start) -> None:
         """Make a watcher; nothing is watched yet.
 
         Args:
             step_ms: How often to ask for changes, in milliseconds.
+            start: Starts the thread.
         """
         self._step_ms = step_ms
+        self._start = start
+        self._complained = False
         self.forget()
 
     def forget(self) -> None:
@@ -244,13 +247,11 @@ class FileWatcher:
     def watching(self, path: Path, on_change: OnChange) -> Iterator[None]:
         """See `Watcher`."""
         name = os.path.realpath(path)
-        with self._lock:
-            self._callbacks.setdefault(name, []).append(on_change)
-            self._changed.set()
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
-                self._thread.start()
         try:
+            with self._lock:
+                self._callbacks.setdefault(name, []).append(on_change)
+                self._changed.set()
+                self._start_thread()
             yield
         finally:
             with self._lock:
@@ -261,8 +262,22 @@ class FileWatcher:
                     self._callbacks.pop(name, None)
                 self._changed.set()
 
+    def _start_thread(self) -> None:
+        if self._thread is not None and self._thread.is_alive():
+            return
+        self._thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
+        try:
+            self._start(self._thread)
+        except RuntimeError as error:  # it was refused: the wait looks for itself
+            self._thread = None
+            self._complain(error)
+
+    def _complain(self, error: Exception) -> None:
+        if not self._complained:
+            self._complained = True
+            _log.warning("questions.not_watched", error=str(error))
+
     def _run(self) -> None:
-        complained = False
         rest = _FIRST_REST_S
         while True:
             with self._lock:
@@ -278,9 +293,7 @@ class FileWatcher:
                 self._watch(names)
                 rest = _FIRST_REST_S
             except Exception as error:  # noqa: BLE001 (whatever the library raises, waits go on)
-                if not complained:
-                    _log.warning("questions.not_watched", error=str(error))
-                    complained = True
+                self._complain(error)
                 self._changed.wait(rest)
                 rest = min(rest * 2, _LONGEST_REST_S)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from structlog.testing import capture_logs
 
 from agentforge_sessions.questions import (
     AnswersTimeout,
@@ -183,6 +184,34 @@ def test_a_watch_that_the_system_refuses_leaves_the_poll(
     session_id = sessions.create_session(QUESTIONS)
     with in_thread(lambda: sessions.save_session_answers(session_id, ANSWERS)):
         assert sessions.wait_for_answers(session_id, 30).answers == ANSWERS
+
+
+def test_waits_look_for_themselves_where_a_thread_is_refused(base: Path) -> None:
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    sessions = build(base, watcher=FileWatcher(start=refuse))
+    with capture_logs() as logs:
+        for _ in range(2):
+            session_id = sessions.create_session(QUESTIONS)
+            with in_thread(lambda one=session_id: sessions.save_session_answers(one, ANSWERS)):  # type: ignore[misc]
+                assert sessions.wait_for_answers(session_id, 30).answers == ANSWERS
+    assert [one["event"] for one in logs].count("questions.not_watched") == 1
+
+
+def test_a_wait_that_a_signal_ends_at_its_start_leaves_nothing_watched(tmp_path: Path) -> None:
+    threads: list[threading.Thread] = []
+
+    def interrupted(thread: threading.Thread) -> None:
+        thread.start()
+        threads.append(thread)
+        raise KeyboardInterrupt
+
+    watcher = FileWatcher(start=interrupted)
+    with pytest.raises(KeyboardInterrupt), watcher.watching(tmp_path, lambda: None):
+        pass
+    threads[0].join(60)  # it lives while something is watched
+    assert not threads[0].is_alive()
 
 
 def test_one_look_is_enough_for_what_is_there(base: Path) -> None:
