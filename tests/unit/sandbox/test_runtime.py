@@ -35,7 +35,9 @@ def in_temporary(fresh: Path) -> Path:
 def warm(directory: Path, mode: int = 0o600) -> Path:
     """Put a file where the compiled interpreter is looked for."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    name = runtime_module._compiled_name(runtime_module._artifacts_dir())
+    name = runtime_module.compiled_name(
+        runtime_module.listed_digests(runtime_module.artifact_directory())
+    )
     assert name is not None
     (directory / name).write_bytes(b"not really")
     (directory / name).chmod(mode)
@@ -153,12 +155,12 @@ def test_processes_starting_together_compile_once(
 ) -> None:
     """The lock another process would hold keeps this one waiting."""
     cache = fresh / "cache"
-    with runtime_module._compile_lock(cache):
+    with runtime_module.making(cache):
         program = (
             "import sys, pathlib\n"
-            "from agentforge_sessions.sandbox.runtime import _compile_lock\n"
+            "from agentforge_sessions.sandbox.private_cache import making\n"
             "print('waiting', flush=True)\n"
-            "with _compile_lock(pathlib.Path(sys.argv[1])):\n"
+            "with making(pathlib.Path(sys.argv[1])):\n"
             "    print('inside', flush=True)\n"
         )
         other = subprocess.Popen(
@@ -174,9 +176,9 @@ def test_processes_starting_together_compile_once(
 
 def test_a_cache_that_takes_no_lock_file_is_used_without_one(fresh: Path) -> None:
     (fresh / "file").touch()
-    with runtime_module._compile_lock(fresh / "file" / "cache"):
+    with runtime_module.making(fresh / "file" / "cache"):
         pass
-    with runtime_module._compile_lock(None):
+    with runtime_module.making(None):
         pass
 
 

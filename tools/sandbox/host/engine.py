@@ -42,6 +42,9 @@ _SIZES: Final = {
     c_api.wasmtime_instance_t: 16,
 }
 
+Module = wasmtime.Module
+"""A compiled module."""
+
 HostFunction = Callable[..., "int | None"]
 """Called with the guest and the unsigned numbers it passed; returns the number it gets back."""
 
@@ -117,7 +120,7 @@ class Engine:
         )
         self.ticker: Final = Ticker(self._engine.increment_epoch)
 
-    def load(self, compiled: int) -> wasmtime.Module:
+    def load(self, compiled: int) -> Module:
         """The module in a file of compiled code, which this process then maps and runs.
 
         Args:
@@ -134,9 +137,13 @@ class Engine:
                 "remove the compiled modules in its cache, and have it compiled again",
             ) from error
 
-    def compile(self, source: bytes | str) -> wasmtime.Module:
+    def compile(self, source: bytes | str) -> Module:
         """The module of WebAssembly, binary or as text; takes minutes for a large one."""
         return wasmtime.Module(self._engine, source)
+
+    def serialized(self, module: Module) -> bytearray:
+        """What `load` reads from a file."""
+        return module.serialize()
 
     def check_ready(self) -> None:
         """Make sure that a guest can be entered, and that its traps reach the engine.
@@ -177,7 +184,7 @@ class Program:
     def __init__(
         self,
         engine: Engine,
-        module: wasmtime.Module,
+        module: Module,
         functions: Mapping[str, HostFunction],
         errno_of: Callable[[OSError], int],
     ) -> None:

@@ -1,7 +1,8 @@
 """A prepared interpreter's memory, from which others begin in no time.
 
-The memory lies in a file without a name that cannot be changed any more; an instance maps it, and
-what it writes to is copied page by page. Only the host's own code ever ran in it.
+The memory lies in a file that nobody changes: a sealed one without a name where it was made, one
+of this user's alone where it was kept for others. An instance maps it, and what it writes to is
+copied page by page. Only the host's own code ever ran in it.
 
 An instance whose turn returned can begin again: its own copies are given up, or, where a turn will
 write to them again, written back, which is quicker. Of an instance only the memory changes: its
@@ -18,6 +19,8 @@ import re
 import threading
 from typing import Final
 
+from attrs import frozen
+
 from ...event_log import get_logger
 from . import native
 from .engine import Instance
@@ -29,33 +32,62 @@ _MOST_HOT: Final = 16 << 20
 _NEAR_PAGES: Final = re.compile(rb"\x01(?:\x00{0,4}\x01)*")
 """Pages that were written to, with the few between them that were not."""
 
-_PIECE: Final = 1 << 16
-_ZEROS: Final = bytes(_PIECE)
+PIECE: Final = 1 << 16
+"""The memory is looked at in pieces of so many bytes."""
+
+_ZEROS: Final = bytes(PIECE)
 _SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL
 
 _log = get_logger("agentforge.sandbox")
 
 
-class Template:
-    """The memory of an instance as it is now, for others to begin with.
+@frozen(kw_only=True)
+class TemplateImage:
+    """The memory of a prepared interpreter, at the start of a file that nobody changes.
 
-    Args:
-        instance: An instance between two calls that has called nothing but the host's own code.
+    Attributes:
+        fd: The file.
+        size: How many bytes of it are memory.
+        data: Where its pieces of `PIECE` bytes are that hold something else than zeros.
     """
 
-    def __init__(self, instance: Instance) -> None:
+    fd: int
+    size: int
+    data: frozenset[int]
+
+    @classmethod
+    def of(cls, instance: Instance) -> TemplateImage:
+        """The memory of an instance as it is now, in a sealed file without a name.
+
+        Args:
+            instance: An instance between two calls that has called nothing but the host's own code.
+        """
         memory = instance.memory
         memory.refresh()
-        self.size: Final = memory.known
-        self._fd = os.memfd_create("sandbox-template", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.ftruncate(self._fd, self.size)
-        self._data: set[int] = set()
-        for at in range(0, self.size, _PIECE):  # holes where there is nothing but zeros
-            piece = memory.view(at, min(_PIECE, self.size - at)).tobytes()
+        size = memory.known
+        data = set()
+        fd = os.memfd_create("sandbox-template", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(fd, size)
+        for at in range(0, size, PIECE):  # holes where there is nothing but zeros
+            piece = memory.view(at, min(PIECE, size - at)).tobytes()
             if piece != _ZEROS[: len(piece)]:
-                os.pwrite(self._fd, piece, at)
-                self._data.add(at)
-        fcntl.fcntl(self._fd, fcntl.F_ADD_SEALS, _SEALS)
+                os.pwrite(fd, piece, at)
+                data.add(at)
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
+        return cls(fd=fd, size=size, data=frozenset(data))
+
+
+class Template:
+    """What instances begin with.
+
+    Args:
+        image: The memory.
+    """
+
+    def __init__(self, image: TemplateImage) -> None:
+        self.size: Final = image.size
+        self._fd = image.fd
+        self._data = image.data
         self._whole = mmap.mmap(self._fd, self.size, flags=mmap.MAP_PRIVATE)
         self._address = native.address_of(self._whole)
         self._lock = threading.Lock()
@@ -96,9 +128,9 @@ class Template:
         # A hole of the file is only looked at where a page was put in its place: looking at others
         # would have the system give them memory.
         return all(
-            native.are_equal(memory.base + at, self._address + at, min(_PIECE, self.size - at))
-            for at in range(0, self.size, _PIECE)
-            if at in self._data or 1 in own[at // mmap.PAGESIZE : (at + _PIECE) // mmap.PAGESIZE]
+            native.are_equal(memory.base + at, self._address + at, min(PIECE, self.size - at))
+            for at in range(0, self.size, PIECE)
+            if at in self._data or 1 in own[at // mmap.PAGESIZE : (at + PIECE) // mmap.PAGESIZE]
         )
 
     def restore(self, instance: Instance) -> bool:
@@ -147,6 +179,6 @@ class Template:
         self._hot, self._cold = tuple(hot), tuple(cold)
 
     def _copy(self, instance: Instance) -> None:
-        for at in range(0, self.size, _PIECE):
-            piece = instance.memory.view(at, min(_PIECE, self.size - at))
+        for at in range(0, self.size, PIECE):
+            piece = instance.memory.view(at, min(PIECE, self.size - at))
             os.preadv(self._fd, [piece], at)

@@ -1,0 +1,82 @@
+"""What every prepared interpreter is given, and the name of the file that holds its memory.
+
+The name is a digest of all that the memory depends on, so that a file is right or is not found.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from .guest_code import COMPILATION, GUEST_WORKSPACE, LIBRARY, TEMPORARY
+from .guest_temporary_files import HOME_NAME
+from .interpreter_files import LIBRARY_ARCHIVE, MODULE
+from .policy import DEFAULT_ENVIRONMENT, ExecutionPolicy
+from .private_cache import is_usable
+from .releases import installed_version
+
+_HOME: Final = f"{TEMPORARY}/{HOME_NAME}"
+ENVIRONMENT: Final = {
+    "TMPDIR": TEMPORARY,
+    "PYTHONTZPATH": "",
+    "HOME": _HOME,
+    "MPLCONFIGDIR": f"{_HOME}/matplotlib",
+    **DEFAULT_ENVIRONMENT,
+}
+
+_FORM: Final = 1
+"""The form of the file; to be raised with every change of it."""
+
+PLAIN: Final = "plain"
+SCIENCE: Final = "science"
+
+
+def template_name(kind: str, digests: Mapping[str, str], turns: Sequence[str] = ()) -> str | None:
+    """The name of the file of a template, or None without the interpreter's files.
+
+    Args:
+        kind: Which template.
+        digests: Of the interpreter's files, as they are listed.
+        turns: What was run in it besides what is run in every one.
+    """
+    module, archive = digests.get(MODULE), digests.get(LIBRARY_ARCHIVE)
+    if module is None or archive is None:
+        return None
+    policy = ExecutionPolicy()
+    depends_on = [
+        _FORM,
+        kind,
+        module,
+        archive,
+        installed_version("wasmtime"),
+        installed_version("agentforge-sessions"),
+        COMPILATION,
+        list(turns),
+        _digest_of_the_host(),
+        [LIBRARY, GUEST_WORKSPACE, TEMPORARY],
+        sorted(ENVIRONMENT.items()),
+        [policy.memory_bytes, policy.open_files, policy.file_calls],
+    ]
+    digest = hashlib.sha256(json.dumps(depends_on).encode("ascii")).hexdigest()
+    return f"{module[:16]}-{digest[:32]}-{kind}.template"
+
+
+@functools.cache
+def _digest_of_the_host() -> str:
+    """A digest of the code that served the interpreters that are kept: a release may be changed."""
+    digest = hashlib.sha256()
+    for path in sorted((Path(__file__).parent / "host").glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def usable_template(cache: Path | None, digests: Mapping[str, str]) -> Path | None:
+    """The file of the plain template where there is one that may be used, else None."""
+    name = template_name(PLAIN, digests)
+    if cache is None or name is None or not is_usable(cache / name):
+        return None
+    return cache / name
