@@ -10,9 +10,11 @@ from pathlib import Path
 from agentforge_sessions.sandbox.host.host_files import HostTree
 from agentforge_sessions.sandbox.host.memory_files import MemoryTree
 from agentforge_sessions.sandbox.host.quota import Meter
+from agentforge_sessions.sandbox.host.system_calls import LINUX, SystemCalls
 from agentforge_sessions.sandbox.quota import Quota, Room
 from agentforge_sessions.sandbox.workspace import ChangeLedger
 from agentforge_sessions.sandbox.workspace_usage import UsageCounter
+from tests.support.host_calls import WithoutOpenat2
 
 AMPLE = Quota(workspace_bytes=1 << 30, workspace_files=10_000, file_bytes=1 << 28)
 
@@ -25,19 +27,19 @@ def served(
     hides: bool = True,
     writable: bool = True,
     openat2: bool = True,
+    calls: SystemCalls | None = None,
 ) -> Iterator[HostTree]:
     """A directory of the host, served."""
     root = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     counter = UsageCounter()
     counter.begin(root)
-    options = {} if openat2 else {"has_openat2": lambda: False}
     tree = HostTree(
         root,
         Meter(Room(root, quota, counter)),
         ChangeLedger(),
         hides=hides,
         writable=writable,
-        **options,  # type: ignore[arg-type]
+        calls=calls or (LINUX if openat2 else WithoutOpenat2()),
     )
     try:
         yield tree

@@ -78,7 +78,15 @@ class FileSystem(Protocol):
         ...
 
 
-def close_reader(fs: FileSystem, fd: int) -> None:
+class Closer(Protocol):
+    """What closes descriptors."""
+
+    def close(self, fd: int) -> None:
+        """See `os.close`."""
+        ...
+
+
+def close_reader(fs: Closer, fd: int) -> None:
     """Close a descriptor that nothing was written through.
 
     It is closed in any case, and no data depends on the answer; so what was done under it is not

@@ -10,7 +10,7 @@ import contextlib
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from attrs import frozen
 
@@ -19,6 +19,9 @@ from .request import Request
 from .result import SandboxResult, Trap
 from .runtime import runtime_info
 from .sandbox_logging import EventLogger
+
+if TYPE_CHECKING:
+    from .host.system_calls import SystemCalls
 
 DEFAULT_IDLE_S: Final = 900.0
 
@@ -32,12 +35,14 @@ class ExecutorSettings:
         policy: The limits of its executions.
         stateful: Whether one interpreter serves all of them.
         idle_s: How long that interpreter may rest, in seconds.
+        system_calls: What the own host serves guests' files with; the system's if None.
     """
 
     workspace: Path
     policy: ExecutionPolicy
     stateful: bool = False
     idle_s: float = DEFAULT_IDLE_S
+    system_calls: SystemCalls | None = None
 
 
 @frozen(kw_only=True)

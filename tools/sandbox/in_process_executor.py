@@ -81,7 +81,13 @@ class InProcessExecutor:
             mounted = self._mount(held, execution.cache) if policy.mounts else {}
             return self._interpreters.run(
                 class_of(policy, execution.cache),
-                GuestServices(files, TemporaryFiles(files.room), streams, mounted),
+                GuestServices(
+                    files,
+                    TemporaryFiles(files.room),
+                    streams,
+                    mounted,
+                    self._settings.system_calls,
+                ),
                 execution.afterwards,
                 functools.partial(self._run, execution, files, streams),
             )

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from attrs import frozen
 
@@ -15,6 +15,9 @@ from .guest_code import Script
 from .guest_mounts import FileService
 from .policy import ExecutionPolicy
 from .result import LostWrite
+
+if TYPE_CHECKING:
+    from .host.system_calls import SystemCalls
 
 
 @frozen(kw_only=True)
@@ -67,12 +70,14 @@ class GuestServices(NamedTuple):
         temporary: Serves its `/tmp`.
         streams: Takes its output as it comes, where that is wanted.
         mounted: Serve the policy's mounts, by guest path.
+        system_calls: What the own host serves files with; the system's if None.
     """
 
     files: FileService
     temporary: FileService
     streams: FileService
     mounted: Mapping[str, FileService]
+    system_calls: SystemCalls | None = None
 
 
 class Interpreter(Protocol):

@@ -37,6 +37,7 @@ from .host.host_files import HostTree
 from .host.machine import GuestMachine, MachineLimits, TurnLimits, TurnOutcome
 from .host.memory_files import MemoryTree
 from .host.quota import Meter
+from .host.system_calls import LINUX, SystemCalls
 from .interpreter_class import GuestServices, InterpreterClass, InterpreterEnded
 from .own_runtime import (
     NOTHING,
@@ -158,7 +159,8 @@ class OwnInterpreter:
             machine = self._machine
             if not keep:
                 self._begin_for(script, machine)
-            self._serve(machine)
+            with _provided():
+                self._serve(machine)
             stop = _Stop(cancel)
             limits = TurnLimits(
                 fuel=fuel, output_bytes=output_bytes, seconds=deadline_s, cancel=stop
@@ -196,7 +198,7 @@ class OwnInterpreter:
         template = _science_of(self._prepared).for_script(script.source)
         if template is None or template.size > self.kind.memory_bytes:
             return
-        with _unavailable():
+        with _provided():
             template.begin(machine.instance)
         set_environment(machine, dict(self.kind.environment))
         self._template = None  # it does not become small again
@@ -254,6 +256,7 @@ class OwnInterpreter:
                     mount.changes,
                     hides=mount.hides,
                     writable=False,
+                    calls=self._calls,
                 )
                 self._trees.append(tree)
                 directories[path] = tree.root
@@ -267,7 +270,19 @@ class OwnInterpreter:
             return tree
         if tree is not None:
             tree.close()
-        return HostTree(provider.root, Meter(provider.room), provider.changes, hides=provider.hides)
+        return HostTree(
+            provider.root,
+            Meter(provider.room),
+            provider.changes,
+            hides=provider.hides,
+            calls=self._calls,
+        )
+
+    @property
+    def _calls(self) -> SystemCalls:
+        """What files are served with."""
+        wanted = None if self._services is None else self._services.system_calls
+        return LINUX if wanted is None else wanted
 
     def _leave_workspace(self) -> None:
         if self._workspace is not None:
@@ -330,7 +345,7 @@ def open_in_own_host(
 ) -> OwnInterpreter:
     """Open an interpreter on the sandbox's own host; see `open_interpreter`."""
     offered = tuple(tools)
-    with _unavailable():
+    with _provided():
         prepared = prepared_runtime(kind.cache)
         machine = GuestMachine(
             prepared.program,
@@ -409,7 +424,7 @@ def _lost(meter: Meter | None, prefix: str) -> list[LostWrite]:
             path=prefix + os.fsdecode(path),
             method="write",
             errno=errno.errorcode.get(loss.errno, "EIO"),
-            at="write",
+            at=loss.at,
         )
         for path, loss in meter.losses.listed()
     ]
@@ -422,3 +437,16 @@ def _unavailable() -> Iterator[None]:
         yield
     except EngineUnavailable as error:
         raise SandboxUnavailable(error.reason, error.remedy) from error
+
+
+@contextlib.contextmanager
+def _provided() -> Iterator[None]:
+    """Turn what the engine raises, and what the system refuses, into the sandbox's own errors."""
+    try:
+        with _unavailable():
+            yield
+    except OSError as error:
+        raise SandboxUnavailable(
+            f"an interpreter cannot be given what it needs ({error.strerror})",
+            "close what is not needed, or raise this process's limits",
+        ) from error

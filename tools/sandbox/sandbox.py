@@ -288,6 +288,7 @@ def _executor(workspace: Path, policy: ExecutionPolicy, settings: SandboxSetting
         policy=policy,
         stateful=settings.stateful,
         idle_s=settings.idle_s,
+        system_calls=settings.system_calls,
     )
     if settings.isolation == "process":
         return WorkerExecutor(made_for)

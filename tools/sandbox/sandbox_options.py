@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from attrs import evolve, frozen
 
@@ -13,6 +13,9 @@ from .errors import InvalidPolicy, SandboxError
 from .executor import DEFAULT_IDLE_S
 from .host_functions import check_tools
 from .policy import seconds_fault
+
+if TYPE_CHECKING:
+    from .host.system_calls import SystemCalls
 
 Isolation = Literal["process"]
 """What stands between a guest and the host beside the WebAssembly engine."""
@@ -47,7 +50,10 @@ class SandboxOptions(TypedDict, total=False):
 
 @frozen(kw_only=True)
 class SandboxSettings:
-    """The options of a sandbox, each as it was given or as it is by default."""
+    """The options of a sandbox, each as it was given or as it is by default.
+
+    What serves its guests' files is no option of `create_sandbox`.
+    """
 
     stateful: bool = False
     idle_s: float = DEFAULT_IDLE_S
@@ -55,6 +61,7 @@ class SandboxSettings:
     tools: Sequence[Any] = ()
     gate: Callable[..., Any] | None = None
     isolation: Isolation | None = None
+    system_calls: SystemCalls | None = None
 
 
 def checked_settings(runtime: object, **options: Unpack[SandboxOptions]) -> SandboxSettings:

@@ -7,6 +7,7 @@ them, relative to the directory that is asked.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from collections.abc import Callable, Sequence
@@ -242,8 +243,9 @@ class Descriptors:
             found.node.close()
 
     def close_all(self) -> None:
-        """Close all; errors of closing are the host's own affair, nothing is written then."""
+        """Close all, whatever one of them says to it; what that lost its node has noted."""
         left, self._open = self._open, {}
         for each in left.values():
             if each.preopened is None:
-                each.node.close()
+                with contextlib.suppress(OSError):
+                    each.node.close()

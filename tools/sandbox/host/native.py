@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import functools
 import mmap
 import os
 import platform
@@ -17,7 +16,6 @@ RESOLVE_NO_SYMLINKS: Final = 0x04
 RESOLVE_BENEATH: Final = 0x08
 
 _OPENAT2: Final = 437  # the same on every architecture: added after the numbers were unified
-_AT_FDCWD: Final = -100
 _MADV_DONTNEED: Final = 4
 _PROT_READ_WRITE: Final = 0x1 | 0x2
 _MAP_PRIVATE_FIXED: Final = 0x02 | 0x10
@@ -78,17 +76,6 @@ def openat2(directory: int, path: bytes, flags: int, resolve: int) -> int:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
     return fd
-
-
-@functools.cache
-def has_openat2() -> bool:
-    """Return whether the kernel has `openat2` and lets this process use it."""
-    try:
-        fd = openat2(_AT_FDCWD, b"/", os.O_PATH | os.O_DIRECTORY, RESOLVE_NO_MAGICLINKS)
-    except OSError:
-        return False
-    os.close(fd)
-    return True
 
 
 def map_copy_on_write(address: int, length: int, fd: int) -> None:

@@ -12,21 +12,34 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
 from attrs import define, frozen
 
+from ...durable.filesystem import close_reader
 from ..guest_paths import HIDDEN_NAME, MAX_DEPTH, MAX_GUEST_PATH_BYTES, is_hidden
 from . import native
 from .files import refusal
+from .system_calls import LINUX, SystemCalls
 
 MAX_LINKS: Final = 40
 """The most links on the way of one path, as the kernel has it."""
 
 _DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _BENEATH: Final = native.RESOLVE_BENEATH | native.RESOLVE_NO_SYMLINKS | native.RESOLVE_NO_MAGICLINKS
+_HIDDEN: Final = HIDDEN_NAME.encode()
+_OF_THE_LINK: Final = frozenset(
+    {
+        errno.EACCES,
+        errno.EINVAL,
+        errno.ELOOP,
+        errno.ENAMETOOLONG,
+        errno.ENOENT,
+        errno.ENOTDIR,
+    }
+)
+"""Why a link that leads to nothing does so; anything else is a fault of the host."""
 
 
 class LeadsOutError(FileNotFoundError):
@@ -46,6 +59,7 @@ class Place:
         path: The whole path from the root of the tree.
         must_be_directory: Whether the path said so, by a slash at its end.
         owned: Whether the descriptor is this place's, to be closed with it.
+        calls: Looks there.
     """
 
     directory: int
@@ -53,13 +67,14 @@ class Place:
     path: bytes
     must_be_directory: bool
     owned: bool
+    calls: SystemCalls
 
     def __enter__(self) -> Place:
         return self
 
     def __exit__(self, *_: object) -> None:
         if self.owned:
-            os.close(self.directory)
+            close_reader(self.calls, self.directory)
 
     @property
     def is_directory_itself(self) -> bool:
@@ -69,7 +84,7 @@ class Place:
     def look(self) -> os.stat_result | None:
         """What is there, links not followed; None for nothing."""
         try:
-            return os.stat(self.name, dir_fd=self.directory, follow_symlinks=False)
+            return self.calls.stat(self.name, dir_fd=self.directory)
         except FileNotFoundError:
             return None
 
@@ -93,36 +108,35 @@ class PathResolver:
     Args:
         root: A descriptor of the tree's root; it stays the caller's.
         hides: Whether the host's own file at the root is hidden.
-        has_openat2: Whether the kernel may be asked to walk.
+        calls: The system calls it walks with; where they have no `openat2`, by component.
     """
 
-    def __init__(
-        self,
-        root: int,
-        *,
-        hides: bool,
-        has_openat2: Callable[[], bool] = native.has_openat2,
-    ) -> None:
+    def __init__(self, root: int, *, hides: bool, calls: SystemCalls = LINUX) -> None:
+        self.calls: Final = calls
         self._root = root
-        self._identity = _identity(root)
+        self._identity = _identity(calls.fstat(root))
         self._hides = hides
-        self._has_openat2 = has_openat2
+        self._has_openat2 = True
 
     def is_root(self, directory: int) -> bool:
         """Whether a descriptor is of the tree's root, however it was reached."""
-        return _identity(directory) == self._identity
+        return _identity(self.calls.fstat(directory)) == self._identity
 
     def is_hidden_name(self, name: bytes) -> bool:
         """Whether a name is hidden, if it is one at the root."""
         return self._hides and _is_hidden(name)
 
     def hidden_file(self) -> os.stat_result | None:
-        """The file that is hidden, to be known by its identity under other names."""
+        """The file that is hidden, to be known by its identity under other names.
+
+        Raises:
+            OSError: It cannot be looked at; then nothing that may be it is to be shown.
+        """
         if not self._hides:
             return None
         try:
-            return os.stat(HIDDEN_NAME, dir_fd=self._root, follow_symlinks=False)
-        except OSError:
+            return self.calls.stat(_HIDDEN, dir_fd=self._root)
+        except FileNotFoundError:
             return None
 
     def locate(
@@ -158,28 +172,53 @@ class PathResolver:
         whole = _bounded(_join(start.path, parts))
         if len(parts) <= 1:
             name = parts[0] if parts else b"."
-            return Place(start.directory, name, whole, must_be_directory, owned=False)
-        if not self._has_openat2():
+            return Place(
+                start.directory, name, whole, must_be_directory, owned=False, calls=self.calls
+            )
+        fd = self._enter(start, parts[:-1]) if self._has_openat2 else None
+        if fd is None:
             return self._walk(start, parts, must_be_directory, follow=False, making=making)
+        return Place(fd, parts[-1], whole, must_be_directory, owned=True, calls=self.calls)
+
+    def _enter(self, start: Start, parts: list[bytes]) -> int | None:
+        """The directory at a plain path, or None where it has to be walked by component."""
         try:
-            fd = native.openat2(
-                start.directory, b"/".join(parts[:-1]), os.O_PATH | os.O_DIRECTORY, _BENEATH
+            return self.calls.openat2(
+                start.directory, b"/".join(parts), os.O_PATH | os.O_DIRECTORY, _BENEATH
             )
         except OSError as error:
-            if error.errno not in (errno.ELOOP, errno.ENOTDIR, errno.EXDEV):
+            if error.errno in (errno.ENOSYS, errno.EPERM):
+                self._has_openat2 = False  # an old kernel, or a filter of system calls
+            elif error.errno not in (errno.ELOOP, errno.ENOTDIR, errno.EXDEV, errno.EAGAIN):
                 raise
-            return self._walk(start, parts, must_be_directory, follow=False, making=making)
-        return Place(fd, parts[-1], whole, must_be_directory, owned=True)
+            return None
 
     def leads_out(self, place: Place) -> bool:
-        """Whether a link leads out of the tree, or to what is hidden."""
+        """Whether a link leads out of the tree, or to what is hidden.
+
+        Raises:
+            OSError: That cannot be found out, for a reason that does not lie in the link.
+        """
+        return self._lead_out(place.path.split(b"/"), links=0)
+
+    def would_lead_out(self, place: Place, target: bytes) -> bool:
+        """Whether a link made at a place would, if it led to a target; raises as `leads_out`."""
+        parts = [*place.path.split(b"/")[:-1], *target.split(b"/")]
+        return self._lead_out([part for part in parts if part not in (b"", b".")], links=1)
+
+    def _lead_out(self, parts: list[bytes], *, links: int) -> bool:
+        walk = _Walk(self, Start(self._root, b""), links)
         try:
-            with self.locate(Start(self._root, b""), place.path, follow=True):
+            with walk.run(parts, must_be_directory=False, follow=True, making=False):
                 return False
         except LeadsOutError:
             return True
-        except OSError:
-            return False
+        except OSError as error:
+            if error.errno in _OF_THE_LINK:
+                return False
+            raise
+        finally:
+            walk.close()
 
     def _walk(
         self,
@@ -200,17 +239,18 @@ class PathResolver:
 class _Walk:
     """One path, walked a component at a time."""
 
-    def __init__(self, resolver: PathResolver, start: Start) -> None:
+    def __init__(self, resolver: PathResolver, start: Start, links: int = 0) -> None:
         self._resolver = resolver
+        self._calls = resolver.calls
         self._names: list[bytes] = []
         self._opened: list[int] = []
         self._start = start
-        self._links = 0
+        self._links = links
 
     def close(self) -> None:
         """Close the directories on the way."""
         for fd in self._opened:
-            os.close(fd)
+            close_reader(self._calls, fd)
 
     def run(
         self, parts: list[bytes], must_be_directory: bool, *, follow: bool, making: bool
@@ -242,7 +282,7 @@ class _Walk:
     def _climb(self) -> None:
         if not self._opened:
             raise LeadsOutError if self._links else refusal(errno.EPERM)
-        os.close(self._opened.pop())
+        close_reader(self._calls, self._opened.pop())
         self._names.pop()
 
     def _refuse_hidden(self, part: bytes, *, making: bool) -> None:
@@ -253,7 +293,7 @@ class _Walk:
 
     def _look(self, part: bytes) -> os.stat_result | None:
         try:
-            return os.stat(part, dir_fd=self._here, follow_symlinks=False)
+            return self._calls.stat(part, dir_fd=self._here)
         except FileNotFoundError:
             return None
 
@@ -262,7 +302,7 @@ class _Walk:
         self._links += 1
         if self._links > MAX_LINKS:
             raise refusal(errno.ELOOP)
-        target = os.readlink(part, dir_fd=self._here)
+        target = self._calls.readlink(part, dir_fd=self._here)
         if target.startswith(b"/"):
             raise LeadsOutError
         return [part for part in target.split(b"/") if part not in (b"", b".")]
@@ -275,7 +315,7 @@ class _Walk:
         if len(self._names) >= MAX_DEPTH:
             raise refusal(errno.ENAMETOOLONG)
         try:
-            fd = os.open(part, _DIRECTORY, dir_fd=self._here)
+            fd = self._calls.open(part, _DIRECTORY, dir_fd=self._here)
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.ENOTDIR):  # another is in its place by now
                 raise refusal(errno.ENOENT) from error
@@ -286,9 +326,9 @@ class _Walk:
     def _end(self, name: bytes, must_be_directory: bool) -> Place:
         parts = self._names if name == b"." else [*self._names, name]
         path = _bounded(_join(self._start.path, parts))
-        if self._opened:
-            return Place(self._opened.pop(), name, path, must_be_directory, owned=True)
-        return Place(self._start.directory, name, path, must_be_directory, owned=False)
+        owned = bool(self._opened)
+        directory = self._opened.pop() if owned else self._start.directory
+        return Place(directory, name, path, must_be_directory, owned=owned, calls=self._calls)
 
 
 @lru_cache(1 << 12)
@@ -315,6 +355,5 @@ def _bounded(path: bytes) -> bytes:
     return path
 
 
-def _identity(directory: int) -> tuple[int, int]:
-    seen = os.fstat(directory)
+def _identity(seen: os.stat_result) -> tuple[int, int]:
     return seen.st_dev, seen.st_ino

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from typing import Final
+from typing import Final, Literal
 
 from attrs import define, frozen
 
@@ -22,6 +22,7 @@ class Account:
         path: Where it is, from the root of its tree; None once it has no name.
         handles: How many handles are open.
         noted: The path under which a change of it was last noted.
+        key: Which file of the host it is; None for one in memory.
     """
 
     size: int
@@ -29,6 +30,7 @@ class Account:
     path: bytes | None
     handles: int = 0
     noted: bytes | None = None
+    key: tuple[int, int] | None = None
 
 
 @frozen
@@ -38,10 +40,12 @@ class Loss:
     Attributes:
         errno: With which number of the host.
         size: How large the file has to become for it to be made good.
+        at: When: "write", or "close".
     """
 
     errno: int
     size: int
+    at: Literal["write", "close"]
 
 
 class Losses:
@@ -51,13 +55,19 @@ class Losses:
         self.refused = 0
         self._losses: dict[bytes, Loss] = {}
 
-    def refuse(self, path: bytes | None, number: int, size: int) -> None:
-        """A write that would have made a file this large was refused."""
+    def refuse(
+        self,
+        path: bytes | None,
+        number: int,
+        size: int,
+        at: Literal["write", "close"] = "write",
+    ) -> None:
+        """A write that would have made a file this large was refused, or not kept."""
         self.refused += 1
         if path is not None:
             before = self._losses.get(path)
             size = size if before is None else max(size, before.size)
-            self._losses[path] = Loss(number, size)
+            self._losses[path] = Loss(number, size, at)
 
     def reached(self, path: bytes | None, size: int) -> None:
         """A file has become this large."""
