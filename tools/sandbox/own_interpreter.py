@@ -29,7 +29,7 @@ from .guest_code import (
 from .guest_files import WorkspaceProvider
 from .guest_streams import StreamProvider
 from .guest_temporary_files import HOME_NAME
-from .host.clock import CANCELLED, DEADLINE
+from .host.clock import CANCELLED, DEADLINE, Cancellation
 from .host.engine import EngineUnavailable
 from .host.files import Directory
 from .host.guest_thread import with_room
@@ -46,7 +46,7 @@ from .own_runtime import (
     set_environment,
 )
 from .own_science import ScienceTemplate
-from .own_tools import ToolDoor
+from .own_tools import OfferedTools, ToolDoor
 from .prepared_guest import ENVIRONMENT
 from .quota import Room
 from .result import LostWrite
@@ -71,7 +71,7 @@ class OwnInterpreter:
         kind: InterpreterClass,
         prepared: PreparedRuntime,
         machine: GuestMachine,
-        door: Callable[[float, threading.Event | None], ToolDoor] | None,
+        door: Callable[[float, Cancellation], ToolDoor] | None,
         idle_s: float | None,
         *,
         restorable: bool,
@@ -163,7 +163,7 @@ class OwnInterpreter:
             limits = TurnLimits(
                 fuel=fuel, output_bytes=output_bytes, seconds=deadline_s, cancel=stop
             )
-            door = None if self._door is None else self._door(deadline_s, cancel)
+            door = None if self._door is None else self._door(deadline_s, stop)
             code = evolve(script, streams=()).turn(self._code, keep=keep)
             by_lines = _BY_LINES if script.streams else ""
             turn = functools.partial(
@@ -353,7 +353,7 @@ def open_in_own_host(
         kind,
         prepared,
         machine,
-        functools.partial(ToolDoor, offered, gate) if offered else None,
+        OfferedTools(offered, gate).door if offered else None,
         idle_s,
         restorable=restorable,
     )
