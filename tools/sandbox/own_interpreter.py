@@ -45,7 +45,7 @@ from .own_runtime import (
     prepared_runtime,
     set_environment,
 )
-from .own_science import ScienceTemplate
+from .own_science import ScienceTemplate, is_wanted
 from .prepared_guest import ENVIRONMENT
 from .quota import Room
 from .result import LostWrite
@@ -319,6 +319,14 @@ def prepare_own_host(cache: Path | None) -> None:
     """Have what interpreters are opened with in this process; see `prepared_runtime`."""
     with _unavailable():
         prepared_runtime(cache)
+
+
+def prepare_templates(cache: Path | None) -> None:
+    """Make every template that this process may use; see `ScienceTemplate`."""
+    with _unavailable():
+        prepared = prepared_runtime(cache)
+        if is_wanted():
+            _science_of(prepared).make()
 
 
 def open_in_own_host(
