@@ -9,7 +9,9 @@ import pytest
 from agentforge_sessions.exports import on_first_use
 
 
-@pytest.mark.parametrize("package", ["agentforge_sessions", "agentforge_sessions.prune"])
+@pytest.mark.parametrize(
+    "package", ["agentforge_sessions", "agentforge_sessions.prune", "agentforge_sessions.sandbox"]
+)
 def test_every_public_name_is_there_and_comes_from_the_package(package: str) -> None:
     module = import_module(package)
     for name in module.__all__:
@@ -17,10 +19,11 @@ def test_every_public_name_is_there_and_comes_from_the_package(package: str) -> 
         assert name in vars(module), "it is found once"
 
 
-def test_importing_the_package_loads_no_part_of_it() -> None:
+@pytest.mark.parametrize("package", ["prune", "sandbox"])
+def test_importing_the_package_loads_no_part_of_it(package: str) -> None:
     program = (
-        "import sys, agentforge_sessions.prune;"
-        "print([one for one in sys.modules if 'prune.' in one])"
+        f"import sys, agentforge_sessions.{package};"
+        f"print([one for one in sys.modules if '{package}.' in one])"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True

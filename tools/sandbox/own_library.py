@@ -11,7 +11,6 @@ import functools
 import hashlib
 import io
 import os
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -69,6 +68,8 @@ def open_archive(files: InterpreterFiles, cache: Path | None) -> Archive:
 
 def data_of(archive: Archive) -> tuple[Index, bytes]:
     """Matplotlib's files: their index, and their contents one after another."""
+    import zipfile  # only where a template is made
+
     index: list[tuple[str, int, int]] = []
     content = io.BytesIO()
     with open(archive.fd, "rb", closefd=False) as file, zipfile.ZipFile(file) as outer:

@@ -119,7 +119,7 @@ def runtime_info() -> RuntimeInfo:
 
 
 def prepare(progress: Callable[[str], None] | None = None) -> RuntimeInfo:
-    """Compile the interpreter if that is still to do, run it once, and return what there is.
+    """Compile and prepare the interpreter if that is still to do, and return what there is.
 
     Safe to call again and from several processes at once: one compiles, the others wait for it.
 
@@ -150,7 +150,11 @@ def prepare(progress: Callable[[str], None] | None = None) -> RuntimeInfo:
 
     def work() -> None:
         try:
-            ensure_ready()
+            cache = ensure_ready()
+            if uses_own_host():
+                from .own_interpreter import prepare_templates
+
+                prepare_templates(cache)
         except BaseException as error:  # noqa: BLE001 (carried to the calling thread, raised there)
             failures.append(error)
 

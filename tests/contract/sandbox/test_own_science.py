@@ -22,15 +22,11 @@ LOADED = "import sys\nprint('pandas' in sys.modules)"
 
 @pytest.fixture(scope="module", autouse=True)
 def _made() -> Iterator[None]:
-    from agentforge_sessions.sandbox import own_interpreter, own_runtime, own_science
-    from agentforge_sessions.sandbox.runtime import ensure_ready
+    from agentforge_sessions.sandbox import own_science
 
-    prepare()
     before = os.environ.get(own_science.SCIENCE_VARIABLE)
     os.environ[own_science.SCIENCE_VARIABLE] = "1"
-    science = own_interpreter._science_of(own_runtime.prepared_runtime(ensure_ready()))
-    science.for_script(USES)
-    assert science.wait(600)
+    prepare()
     yield
     if before is None:
         del os.environ[own_science.SCIENCE_VARIABLE]
@@ -50,6 +46,27 @@ def test_a_script_that_imports_it_finds_it_there(sandbox: Sandbox) -> None:
         assert (result.stdout, result.stderr) == ("True\n3\n", "")
         assert result.fuel_consumed is not None
         assert result.fuel_consumed < 100_000_000  # importing it takes 4,000,000,000
+
+
+def test_another_process_begins_with_what_this_one_kept(tmp_path: Path) -> None:
+    program = (
+        "import sys\n"
+        "from agentforge_sessions.sandbox import create_sandbox\n"
+        "result = create_sandbox(workspace=sys.argv[1]).execute(sys.argv[2])\n"
+        "print(result.stdout, result.fuel_consumed < 100_000_000)\n"
+    )
+    code = f"{LOADED}\n{USES}\nimport random, uuid\nprint(random.random(), uuid.uuid4())"
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", program, tmp_path / "w", code],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
+        for _ in range(2)
+    ]
+    assert [line[:2] + line[4:] for line in said] == [["True", "3", "True"]] * 2
+    assert not set(said[0][2:4]) & set(said[1][2:4])
 
 
 @pytest.mark.parametrize(

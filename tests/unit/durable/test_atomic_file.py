@@ -154,9 +154,13 @@ def test_what_is_skipped_is_zeros_and_takes_no_room(path: Path) -> None:
 
 def test_a_skip_that_is_refused_leaves_the_old_file(path: Path) -> None:
     path.write_bytes(b"old")
-    with pytest.raises(WriteError), AtomicFileWriter(path) as file:  # noqa: PT012 (either call ends the block)
-        file.write(b"x")
-        file.skip(-2)
+
+    def write_before_its_start() -> None:
+        with AtomicFileWriter(path) as file:
+            file.skip(-1)
+
+    with pytest.raises(WriteError):
+        write_before_its_start()
     assert path.read_bytes() == b"old"
     assert os.listdir(path.parent) == [path.name]
 

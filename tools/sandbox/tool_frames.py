@@ -1,0 +1,194 @@
+"""What a guest and the functions of the host say to each other: JSON frames, protocol version 1.
+
+The guest's package asks for the list of functions or for one call; each request has one answer.
+Bytes are objects of one key, `{"$bytes": "<base64>"}`. A request is a guest's: what it may hold is
+bounded, and what is quoted from it is short.
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+import math
+import re
+from numbers import Integral, Real
+from typing import Any, Final
+
+PROTOCOL: Final = 1
+MAX_REQUEST_BYTES: Final = 1 << 20
+MAX_ANSWER_BYTES: Final = 16 << 20
+
+_MAX_DEPTH: Final = 64
+_ENVELOPE_DEPTH: Final = 2
+_MAX_DIGITS: Final = 64
+_MAX_MESSAGE: Final = 4096
+_MAX_ID: Final = 1 << 53
+_QUOTED: Final = 64
+_SIZED: Final = {list: "an array", dict: "an object", bytes: "bytes"}
+_BYTES: Final = "$bytes"
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+class BadRequest(Exception):
+    """A request that is outside the protocol; the message may be told to the guest."""
+
+
+class NoJson(Exception):
+    """A value of the host's that JSON has no form for."""
+
+
+def quoted(value: object) -> str:
+    """A guest's value in a message: a text cut short, anything else by its kind and size."""
+    if isinstance(value, str):
+        return f"'{value[:_QUOTED]}'" + ("..." if len(value) > _QUOTED else "")
+    if isinstance(value, (list, dict, bytes)):
+        return f"{_SIZED[type(value)]} of {len(value)}"
+    text = json.dumps(value)
+    return text if len(text) <= _QUOTED else "a long number"
+
+
+# ---------------------------------------------------------------- requests
+
+
+def decoded_request(frame: bytes) -> dict[str, Any]:
+    """A request.
+
+    Raises:
+        BadRequest: It is none.
+    """
+    try:
+        value = json.loads(
+            frame.decode("utf-8"),
+            parse_constant=_no_constant,
+            parse_float=_finite,
+            parse_int=_short_integer,
+            object_pairs_hook=_without_repetition,
+        )
+    except UnicodeDecodeError:
+        raise BadRequest("the frame is not UTF-8") from None
+    except (ValueError, RecursionError) as error:
+        raise BadRequest(f"the frame is not JSON ({str(error)[:200]})") from None
+    value = _decoded(value, 1)
+    if not isinstance(value, dict):
+        raise BadRequest("the frame is not a JSON object")
+    return value
+
+
+def request_id(request: dict[str, Any]) -> int | None:
+    """The number that its answer repeats, or None if it has none."""
+    number = request.get("id")
+    return number if type(number) is int and 0 <= number < _MAX_ID else None
+
+
+def _no_constant(name: str) -> float:
+    raise BadRequest(f"the frame holds {name}, which JSON does not allow")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise BadRequest(f"the number {quoted(text)} is out of range")
+    return number
+
+
+def _short_integer(text: str) -> int:
+    if len(text) > _MAX_DIGITS:
+        raise BadRequest(f"an integer of {len(text)} characters; at most {_MAX_DIGITS}")
+    return int(text)
+
+
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise BadRequest(f"the frame repeats the key {quoted(name)}")
+        found[name] = value
+    return found
+
+
+def _decoded(value: Any, depth: int) -> Any:
+    """A value with its texts checked and its bytes made bytes."""
+    if isinstance(value, str):
+        return _checked_text(value)
+    if not isinstance(value, (list, dict)):
+        return value
+    if depth > _MAX_DEPTH:
+        raise BadRequest(f"the frame nests deeper than {_MAX_DEPTH} levels")
+    if isinstance(value, list):
+        return [_decoded(each, depth + 1) for each in value]
+    if _BYTES in value:
+        return _decoded_bytes(value)
+    return {_checked_text(name): _decoded(each, depth + 1) for name, each in value.items()}
+
+
+def _checked_text(text: str) -> str:
+    if _SURROGATE.search(text):
+        raise BadRequest("a text holds a lone surrogate")
+    return text
+
+
+def _decoded_bytes(value: dict[str, Any]) -> bytes:
+    data = value[_BYTES]
+    if len(value) != 1 or not isinstance(data, str):
+        raise BadRequest(f'a "{_BYTES}" object must have that one key, holding a string')
+    try:
+        return binascii.a2b_base64(data.encode("ascii"), strict_mode=True)
+    except (binascii.Error, UnicodeEncodeError):
+        raise BadRequest(f'a "{_BYTES}" value is not strict base64') from None
+
+
+# ----------------------------------------------------------------- answers
+
+
+def encoded_value(number: int | None, value: object) -> bytes:
+    """The answer of a call that returned a value.
+
+    Raises:
+        NoJson: The value has no form in JSON.
+    """
+    return _encoded({"v": PROTOCOL, "id": number, "ok": True, "value": _to_json(value, 0)})
+
+
+def encoded_list(number: int | None, descriptors: object) -> bytes:
+    """The answer with all that can be called."""
+    return _encoded({"v": PROTOCOL, "id": number, "ok": True, "tools": descriptors})
+
+
+def encoded_failure(number: int | None, kind: str, message: str) -> bytes:
+    """The answer of what failed."""
+    error = {"kind": kind, "message": message[:_MAX_MESSAGE]}
+    return _encoded({"v": PROTOCOL, "id": number, "ok": False, "error": error})
+
+
+def _encoded(answer: dict[str, Any]) -> bytes:
+    return json.dumps(answer, allow_nan=False, separators=(",", ":")).encode("ascii")
+
+
+def _to_json(value: object, depth: int) -> Any:
+    """A value with its bytes as the guest reads them; subclasses become what they derive from."""
+    if depth > _MAX_DEPTH - _ENVELOPE_DEPTH:
+        raise NoJson("the value nests too deep")
+    found: Any
+    match value:
+        case None | bool():
+            found = value
+        case str():
+            found = str.__str__(value)
+        case Integral():
+            found = int(value)
+        case Real():
+            found = float(value)
+            if not math.isfinite(found):
+                raise NoJson(f"{found!r} is not a finite number")
+        case bytes() | bytearray() | memoryview():
+            data = binascii.b2a_base64(bytes(value), newline=False)
+            found = {_BYTES: data.decode("ascii")}
+        case list() | tuple():
+            found = [_to_json(each, depth + 1) for each in value]
+        case dict():
+            if not all(isinstance(name, str) for name in value) or set(value) == {_BYTES}:
+                raise NoJson("a dict's keys must be texts, and not what stands for bytes")
+            found = {str.__str__(name): _to_json(each, depth + 1) for name, each in value.items()}
+        case _:
+            raise NoJson(f"a {type(value).__name__} has no JSON form")
+    return found
