@@ -34,7 +34,7 @@ from agentforge_sessions.harness import (
 from agentforge_sessions.prune import Disposal, Outside, RetentionPolicy, TarArchiver, prune
 from agentforge_sessions.sandbox import SandboxTarget, WorkspaceError, create_session_sandbox
 from agentforge_sessions.sandbox.workspace_lock import claim
-from tests.crash import _question_tasks, _story
+from tests.crash import _guest_tasks, _question_tasks, _story
 
 Tell = Callable[..., None]
 
@@ -384,25 +384,29 @@ def one_question_operation(
     tell(calls=len(fs.calls))
 
 
-TASKS: dict[str, Callable[..., None]] = _question_tasks.TASKS | {
-    task.__name__: task
-    for task in (
-        one_operation,
-        save_until_killed,
-        add_artifacts,
-        create_sessions,
-        create_the_same_session,
-        save_what_is_there,
-        create_and_delete,
-        watch,
-        one_question_operation,
-        prune_root,
-        prune_until_stopped,
-        work_in_workspaces,
-        manage_sessions,
-        clean_up_until_stopped,
-    )
-}
+TASKS: dict[str, Callable[..., None]] = (
+    _question_tasks.TASKS
+    | _guest_tasks.TASKS
+    | {
+        task.__name__: task
+        for task in (
+            one_operation,
+            save_until_killed,
+            add_artifacts,
+            create_sessions,
+            create_the_same_session,
+            save_what_is_there,
+            create_and_delete,
+            watch,
+            one_question_operation,
+            prune_root,
+            prune_until_stopped,
+            work_in_workspaces,
+            manage_sessions,
+            clean_up_until_stopped,
+        )
+    }
+)
 
 
 def _patient_store(base: str) -> SessionStore:

@@ -176,7 +176,7 @@ def run(top: Path, calls: FaultyCalls, plan: Callable[[int, object], int | None]
         assert (top / "outside" / "file").read_bytes() == OUTSIDE
         assert (inside / "twin").read_bytes()[3:] == OUTSIDE[3:]
         assert (inside / ".metadata.json").read_text() == "own"
-        assert not [name for name in os.listdir(inside) if name.startswith(".copy")]
+        assert not [name for name in os.listdir(inside) if name.startswith(".agentforge")]
 
         probe = Probe([("/app", tree.root)])  # another execution
         again = Script(probe, FaultyCalls())

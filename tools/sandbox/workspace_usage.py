@@ -49,22 +49,27 @@ class UsageCounter:
         self._usage: Usage | None = None
         self._mark: bytes | None = None
         self._changed = False
+        self._marked = False
         self._cut = False
         self.counts = 0
 
     def begin(self, root: int) -> None:
         """An execution starts: forget what is known if another process executed meanwhile."""
-        self._changed = False
+        self._changed = self._marked = False
         if self._usage is not None and _read_mark(root) != self._mark:
             self._usage = None
 
     def known(self, root: int, limit: Usage) -> Usage:
-        """The usage now; counted if it is not known.
+        """The usage now, before something grows; counted if it is not known.
+
+        Leaves the mark for other processes: they count again even if this one is killed.
 
         Args:
             root: A descriptor of the workspace.
             limit: Where counting may stop: past it, everything is refused anyway.
         """
+        if not self._marked:
+            self._leave_mark(root)
         if self._usage is None:
             self.counts += 1
             total, entries = measure_tree(root, max_entries=limit.entries)
@@ -88,17 +93,24 @@ class UsageCounter:
         self._usage = None
 
     def end(self, root: int) -> None:
-        """An execution ended: leave a mark for other processes if anything changed."""
+        """An execution ended: see that there is a mark for other processes if anything changed."""
         if not self._changed:
             if self._mark is None:
                 self._usage = None  # an unmarked directory cannot be distinguished from a later one
             return
+        if not self._marked:
+            self._leave_mark(root)
+        if self._mark is None:
+            # No attributes here: what other processes do cannot be noticed, so count each time.
+            self._usage = None
+
+    def _leave_mark(self, root: int) -> None:
+        self._marked = True
         mark = secrets.token_bytes(8)
         try:
             os.setxattr(root, MARK_ATTRIBUTE, mark)
         except (OSError, AttributeError):
-            # No attributes here: what other processes do cannot be noticed, so count each time.
-            self._usage = None
+            self._mark = None
         else:
             self._mark = mark
 

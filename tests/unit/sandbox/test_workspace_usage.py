@@ -51,6 +51,21 @@ def test_an_execution_of_another_process_has_the_usage_counted_again(tmp_path: P
     os.close(root)
 
 
+def test_an_execution_that_was_killed_has_the_usage_counted_again(tmp_path: Path) -> None:
+    root = open_workspace(tmp_path)
+    ours, theirs = UsageCounter(), UsageCounter()
+    ours.begin(root)
+    ours.known(root, LIMIT)
+    ours.add(0, 0)
+    ours.end(root)
+    theirs.begin(root)
+    theirs.known(root, LIMIT)  # asked before anything grows; then the process is killed
+    (tmp_path / "theirs").write_bytes(bytes(7))
+    ours.begin(root)
+    assert ours.known(root, LIMIT) == Usage(bytes=7, entries=1)
+    os.close(root)
+
+
 def test_without_attributes_the_usage_is_counted_for_each_execution(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -133,7 +133,7 @@ class HostDirectory:
         tree = self.tree
         tree.meter.room.allow_size(0 if opening.truncate else seen.st_size)
         if opening.write and tree.has_names_elsewhere(seen):
-            separate(place)
+            separate(tree, place)
         fd = open_as_seen(place, _mode(opening), stat.S_ISREG)
         file = HostFile(tree, fd, place.path)
         if opening.truncate:

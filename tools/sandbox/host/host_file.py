@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
-import secrets
 import stat
 from typing import Final, Literal
 
@@ -115,16 +115,23 @@ class HostFile:
         losses.refuse(self._account.path, error.errno or errno.EIO, size, at)
 
 
-def separate(place: Place) -> None:
+def separate(tree: ServedTree, place: Place) -> None:
     """Give a name a file of its own with the same content; its other names keep the old one.
 
-    The copy has a name beside it until it takes the place, so a copy that fails changes nothing.
+    The copy has a name beside it until it takes the place, so a copy that fails changes nothing. A
+    process that is killed may leave it there; the next one that makes it removes it.
     """
-    calls, name = place.calls, b".copy-" + secrets.token_hex(8).encode()
+    calls, name = tree.calls, _name_of_copy(place.name)
     source = open_as_seen(place, os.O_RDONLY, stat.S_ISREG)
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | OPEN_FILE
-        target = calls.open(name, flags, 0o666, dir_fd=place.directory)
+        try:
+            target = calls.open(name, flags, 0o666, dir_fd=place.directory)
+        except FileExistsError:
+            left = calls.stat(name, dir_fd=place.directory)
+            calls.unlink(name, dir_fd=place.directory)
+            tree.unnamed(left, place.path[: -len(place.name)] + name)
+            target = calls.open(name, flags, 0o666, dir_fd=place.directory)
         try:
             try:
                 while calls.sendfile(target, source, _COPIED_AT_ONCE):
@@ -138,3 +145,8 @@ def separate(place: Place) -> None:
             raise
     finally:
         close_reader(calls, source)
+
+
+def _name_of_copy(name: bytes) -> bytes:
+    """What a copy is called: the same at each attempt, and nothing that anybody would choose."""
+    return b".agentforge-copy-" + hashlib.blake2s(name, digest_size=12).hexdigest().encode()
