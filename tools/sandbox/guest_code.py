@@ -94,13 +94,21 @@ def start(source, argv, inject, streams, keep):
     if code:
         raise SystemExit(code)
 
-def end(main, run_exit_handlers=atexit._run_exitfuncs, gc=gc, known=frozenset(sys.modules),
+newest = next(reversed(sys.modules))
+
+def end(main, run_exit_handlers=atexit._run_exitfuncs, gc=gc, loaded=sys.modules,
         buffers=(_io.TextIOWrapper, _io.BufferedWriter, _io.BufferedRandom)):
     # What the end of an interpreter does that a script can tell: handlers, then its objects.
     run_exit_handlers()
     modules = [main]
-    for name in [name for name in sys.modules if name not in known]:
-        module = sys.modules[name]
+    # Of those that were there before it, nothing is touched.
+    names = []
+    for name in reversed(loaded):
+        if name is newest:
+            break
+        names.append(name)
+    for name in reversed(names):
+        module = loaded[name]
         file = getattr(module, '__file__', None)
         if isinstance(file, str) and file.startswith(WORKSPACE + '/') and module is not main:
             modules.append(module)
@@ -123,6 +131,43 @@ def end(main, run_exit_handlers=atexit._run_exitfuncs, gc=gc, known=frozenset(sy
                 pass
     gc.collect()
 
+def run_turn(text, name, run_source):
+    # What begins with a NUL is no source but a script and what it is given: see `Script.message`.
+    if text[:1] != '\\0':
+        return run_source(text, name)
+    _, lines, inject, *argv, source = text.split('\\0')
+    if lines:
+        for stream in (sys.stdout, sys.stderr):
+            stream.reconfigure(line_buffering=True)
+    vars(sys.modules['__main__'])[ENTRY](source, argv, inject or None, None, False)
+
+def rehearse(rounds=12):
+    # What ran before is quicker, and changes less of the memory.
+    main = sys.modules['__main__']
+    names, argv, path = dict(vars(main)), sys.argv[:], sys.path[:]
+    told = sys.stdout, sys.stderr
+    for _ in range(rounds):
+        for source in ('print(1)', '1 / 0'):
+            sys.stdout, sys.stderr = _io.StringIO(), _io.StringIO()
+            try:
+                start(source, [], None, None, False)
+            except SystemExit:
+                pass
+            vars(main).clear()
+            vars(main).update(names)
+    sys.stdout, sys.stderr = told
+    sys.argv[:], sys.path[:] = argv, path
+    del linecache.cache[NAME]
+    reserve.append(_io.BufferedReader(_io.BytesIO(), RESERVE))
+
+def prepare_template():
+    # Reading the turn of a script as source would take longer than the turn.
+    import _reactor
+    run_source = _reactor._run_turn
+    _reactor._run_turn = lambda text, name: run_turn(text, name, run_source)
+    rehearse()
+    prepare()
+
 def prepare():
     os.chdir(WORKSPACE)
     vars(sys.modules['__main__'])[ENTRY] = start
@@ -139,6 +184,8 @@ def prepare():
     except RuntimeError as error:
         sys.excepthook(type(error), error, error.__traceback__)
     sys.stderr = told
+    global newest
+    newest = next(reversed(sys.modules))
     gc.freeze()
 
 todo, arguments = globals().pop('TODO')
@@ -247,12 +294,16 @@ class GuestCode:
         starter, tee = (bytes.fromhex(line.decode("ascii")) for line in printed.splitlines())
         return cls(starter=starter, tee=tee)
 
-    def preparation(self) -> str:
+    def preparation(self, *, of_template: bool = True) -> str:
         """The first turn of an interpreter, before anything of an execution is known.
 
         It prints the numbers of the engine's descriptors that were in use and are free again.
+
+        Args:
+            of_template: Whether others will begin with the interpreter's memory: preparing it takes
+                longer, and a turn of it may be a `Script.message`.
         """
-        return self.turn("prepare", ())
+        return self.turn("prepare_template" if of_template else "prepare", ())
 
     def turn(self, todo: str, arguments: tuple[object, ...]) -> str:
         """A turn that brings the starter along and has it do something; it leaves no name."""
@@ -275,6 +326,15 @@ class Script:
     argv: Sequence[str] = ()
     inject: str | None = None
     streams: tuple[str, ...] = ()
+
+    def message(self) -> str:
+        """What runs it in an interpreter that began with a template, for once.
+
+        No source holds a NUL, nor does anything that a script is given.
+        """
+        source = self.source.removeprefix("\ufeff")
+        lines = "lines" if self.streams else ""
+        return "\0".join(("", lines, self.inject or "", *self.argv, source))
 
     def turn(self, code: GuestCode, *, keep: bool) -> str:
         """The turn that runs it in a prepared interpreter.

@@ -167,11 +167,10 @@ class OwnInterpreter:
                 fuel=fuel, output_bytes=output_bytes, seconds=deadline_s, cancel=stop
             )
             door = None if self._door is None else self._door(deadline_s, stop)
-            code = evolve(script, streams=()).turn(self._code, keep=keep)
-            by_lines = _BY_LINES if script.streams else ""
+            code = self._code_of_turn(script, keep=keep)
             turn = functools.partial(
                 machine.turn,
-                (by_lines + code).encode("utf-8", "surrogatepass"),
+                code.encode(),
                 limits,
                 stdin=stdin,
                 hand_on=[self._hand_on(name, script) for name in ("stdout", "stderr")],
@@ -193,6 +192,12 @@ class OwnInterpreter:
                 machine.close_files()
                 self._leave_mounts()
             return self._completed(outcome, machine, door)
+
+    def _code_of_turn(self, script: Script, *, keep: bool) -> str:
+        if not keep:
+            return script.message()
+        by_lines = _BY_LINES if script.streams else ""
+        return by_lines + evolve(script, streams=()).turn(self._code, keep=True)
 
     def _begin_for(self, script: Script, machine: GuestMachine) -> None:
         """Begin with a template in which there is what a script imports, where there is one."""

@@ -9,8 +9,9 @@ from typing import Final
 
 from ..errors import shown
 from ..event_log import get_logger
-from .interpreter import class_of
+from .interpreter import class_of, uses_own_host
 from .interpreter_pool import InterpreterPool, PoolStats
+from .interpreter_stack import InterpreterStack
 from .policy import ExecutionPolicy
 from .runtime import ensure_ready
 
@@ -26,9 +27,9 @@ MAX_POOL_SIZE: Final = 64
 _log = get_logger("agentforge.sandbox")
 
 _pool_lock = threading.Lock()
-_pool: InterpreterPool | None = None
+_pool: InterpreterPool | InterpreterStack | None = None
 _restore: bool | None = None
-_abandoned: list[InterpreterPool] = []
+_abandoned: list[InterpreterPool | InterpreterStack] = []
 
 
 def _size_from_environment() -> int:
@@ -61,7 +62,7 @@ def _checked_size(size: object) -> int:
     return size
 
 
-def the_pool() -> InterpreterPool:
+def the_pool() -> InterpreterPool | InterpreterStack:
     """The pool of this process."""
     global _pool, _restore  # noqa: PLW0603 (one for the process)
     with _pool_lock:
@@ -134,7 +135,10 @@ def warm_pool(timeout_s: float = 10.0, *, policy: ExecutionPolicy | None = None)
     return pool.wait_ready(timeout_s)
 
 
-def _new_pool(size: int, *, restore: bool) -> InterpreterPool:
+def _new_pool(size: int, *, restore: bool) -> InterpreterPool | InterpreterStack:
+    if uses_own_host():
+        _close_at_exit()
+        return InterpreterStack(size, restore=restore)
     return InterpreterPool(size, restore=restore, on_start=_close_at_exit)
 
 

@@ -211,7 +211,9 @@ def open_in_runner(
         try:
             table = _adopted(session)
             code = _guest_code(session)
-            numbers = frozenset(map(int, _prepare(session, code.preparation()).split()))
+            numbers = frozenset(
+                map(int, _prepare(session, code.preparation(of_template=False)).split())
+            )
             prepared = prepared_state(session, numbers) if restorable else None
         except BaseException:
             session.close()

@@ -366,7 +366,7 @@ def test_a_closed_pool_opens_nothing_more(sandbox: Sandbox) -> None:
     sandbox.execute("1")
     filled()
     names = {thread.name for thread in threading.enumerate()}
-    assert "sandbox-pool" in names
+    assert ("sandbox-pool" in names) is not OWN_HOST
     close_pool()
     close_pool()
     assert "sandbox-pool" not in {thread.name for thread in threading.enumerate()}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import functools
 import mmap
 import os
 import platform
 import signal
 import threading
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 RESOLVE_NO_MAGICLINKS: Final = 0x02
@@ -17,9 +19,13 @@ RESOLVE_BENEATH: Final = 0x08
 
 _OPENAT2: Final = 437  # the same on every architecture: added after the numbers were unified
 _MADV_DONTNEED: Final = 4
+_PROCESS_MADVISE: Final = 440  # the same on every architecture
 _PROT_READ_WRITE: Final = 0x1 | 0x2
 _MAP_PRIVATE_FIXED: Final = 0x02 | 0x10
 _MAP_FAILED: Final = ctypes.c_void_p(-1).value
+MOST_RANGES: Final = 1024
+"""The most parts of memory that one call takes (IOV_MAX)."""
+
 _LARGER_THAN_ANY: Final = 2048
 """More bytes than a `struct sigaction`, a `pthread_attr_t` or a `ucontext_t` has."""
 
@@ -36,6 +42,9 @@ _libc.mmap.argtypes = (
     ctypes.c_int,
     ctypes.c_long,
 )
+_libc.preadv.restype = ctypes.c_ssize_t
+_libc.preadv.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_long)
+_libc.syscall.restype = ctypes.c_long
 _libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 _libc.memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 _libc.pthread_self.restype = ctypes.c_ulong
@@ -98,6 +107,81 @@ def give_up_pages(address: int, length: int) -> None:
     """
     if _libc.madvise(address, length, _MADV_DONTNEED) != 0:
         number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+class Ranges:
+    """Parts of memory, for calls that take many of them at once.
+
+    Args:
+        base: What their addresses are counted from.
+        parts: Where each begins, and how many bytes it has; no more than `MOST_RANGES`.
+    """
+
+    def __init__(self, base: int, parts: Sequence[tuple[int, int]]) -> None:
+        self.count: Final = len(parts)
+        self.bytes: Final = sum(length for _, length in parts)
+        flat = [number for at, length in parts for number in (base + at, length)]
+        self.vector: Final = (ctypes.c_size_t * max(2, len(flat)))(*flat)  # of `struct iovec`
+
+    def parts(self) -> Iterator[tuple[int, int]]:
+        """Their addresses and lengths."""
+        for i in range(self.count):
+            yield self.vector[2 * i], self.vector[2 * i + 1]
+
+
+def give_up_ranges(ranges: Ranges) -> None:
+    """`give_up_pages` of several parts, by one call where the kernel has one (6.13).
+
+    Raises:
+        OSError: The kernel refuses.
+    """
+    process = _own_process(os.getpid())
+    if process is not None and _give_up_in(process, ranges) == ranges.bytes:
+        return
+    for address, length in ranges.parts():
+        give_up_pages(address, length)
+
+
+def _give_up_in(process: int, ranges: Ranges) -> int:
+    given: int = _libc.syscall(
+        _PROCESS_MADVISE,
+        ctypes.c_int(process),
+        ranges.vector,
+        ctypes.c_size_t(ranges.count),
+        ctypes.c_int(_MADV_DONTNEED),
+        ctypes.c_uint(0),
+    )
+    return given
+
+
+@functools.cache
+def _own_process(pid: int) -> int | None:
+    """A descriptor of this process, or None where that does not let it give up memory.
+
+    In a forked child a descriptor of its parent's would still be its parent's, hence the argument.
+    """
+    try:
+        fd = os.pidfd_open(pid)
+    except OSError:
+        return None
+    with mmap.mmap(-1, mmap.PAGESIZE) as page:
+        part = Ranges(address_of(page), [(0, mmap.PAGESIZE)])
+        if _give_up_in(fd, part) == mmap.PAGESIZE:
+            return fd
+    os.close(fd)
+    return None
+
+
+def read_into(fd: int, ranges: Ranges) -> None:
+    """Fill parts of memory, one after another, from the start of a file.
+
+    Raises:
+        OSError: It cannot be read, or is too short.
+    """
+    count = _libc.preadv(fd, ranges.vector, ranges.count, 0)
+    if count != ranges.bytes:
+        number = ctypes.get_errno() if count < 0 else errno.EIO
         raise OSError(number, os.strerror(number))
 
 

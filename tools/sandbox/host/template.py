@@ -28,7 +28,11 @@ from .engine import Instance
 _Range = tuple[int, int]
 """Where a part of the memory begins, and how many bytes it has."""
 
-_MOST_HOT: Final = 16 << 20
+_MOST_HOT: Final = 4 << 20
+_MOST_BASES: Final = 128
+_LESSONS: Final = 4
+"""Of so many turns the one that wrote least is taken for what every turn writes to."""
+
 _NEAR_PAGES: Final = re.compile(rb"\x01(?:\x00{0,4}\x01)*")
 """Pages that were written to, with the few between them that were not."""
 
@@ -39,6 +43,79 @@ _ZEROS: Final = bytes(PIECE)
 _SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL
 
 _log = get_logger("agentforge.sandbox")
+
+
+class _Plan:
+    """How an instance's memory is made the template's again, by two calls.
+
+    What every turn writes to is written back, from a file of its own where it lies together; what a
+    turn wrote to elsewhere is given up.
+
+    Args:
+        pages: How many pages the turn wrote to from which this was learned.
+        fd: The file of what is written back.
+        hot: Where that goes.
+        cold: All else.
+    """
+
+    def __init__(
+        self, pages: int, fd: int | None, hot: tuple[_Range, ...], cold: tuple[_Range, ...]
+    ) -> None:
+        self.pages: Final = pages
+        self._fd = fd
+        self._hot = hot
+        self._cold = cold
+        self._at: dict[int, tuple[native.Ranges, native.Ranges]] = {}
+
+    def __del__(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+
+    @classmethod
+    def of(cls, template: int, size: int, written: bytes) -> _Plan:
+        """The plan for turns that write to what one turn wrote to.
+
+        Args:
+            template: The file of the template's memory.
+            size: How much it is.
+            written: For each page whether the turn wrote to it.
+        """
+        hot = tuple(
+            (found.start() * mmap.PAGESIZE, (found.end() - found.start()) * mmap.PAGESIZE)
+            for found in _NEAR_PAGES.finditer(written)
+        )
+        if len(hot) >= native.MOST_RANGES or sum(length for _, length in hot) > _MOST_HOT:
+            hot = ()
+        cold, at = [], 0
+        for start, length in [*hot, (size, 0)]:
+            if start > at:
+                cold.append((at, start - at))
+            at = start + length
+        if not hot:
+            return cls(written.count(1), None, (), tuple(cold))
+        fd = os.memfd_create("sandbox-template-hot", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        at = 0
+        for start, length in hot:
+            at += os.pwrite(fd, os.pread(template, length, start), at)
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
+        return cls(written.count(1), fd, hot, tuple(cold))
+
+    def apply(self, base: int) -> None:
+        """Make what lies at an address the template's memory.
+
+        Raises:
+            OSError: It cannot be.
+        """
+        found = self._at.get(base)
+        if found is None:
+            if len(self._at) >= _MOST_BASES:
+                self._at.clear()
+            found = native.Ranges(base, self._hot), native.Ranges(base, self._cold)
+            self._at[base] = found
+        hot, cold = found
+        native.give_up_ranges(cold)
+        if self._fd is not None:
+            native.read_into(self._fd, hot)
 
 
 @frozen(kw_only=True)
@@ -93,8 +170,8 @@ class Template:
         self._lock = threading.Lock()
         self._proven: bool | None = None
         self._restores: bool | None = None
-        self._hot: tuple[_Range, ...] = ()
-        self._cold: tuple[_Range, ...] = ()
+        self._plan: _Plan | None = None
+        self._lessons = _LESSONS
 
     def begin(self, instance: Instance) -> None:
         """Give a new instance this memory.
@@ -146,37 +223,33 @@ class Template:
         if self._restores is False or not self._proven or instance.memory.known != self.size:
             return False
         try:
-            with self._lock:
-                if self._restores is None:
-                    self._learn(instance)
-                for at, length in self._cold:
-                    native.give_up_pages(instance.memory.base + at, length)
-                for at, length in self._hot:
-                    native.copy(instance.memory.base + at, self._address + at, length)
-                if self._restores is None:
-                    self._restores = self.is_memory_of(instance)
-                    if not self._restores:
-                        _log.warning("template.restoring_off", reason="the memory differs")
+            if self._lessons or self._plan is None:
+                self._learn_from(instance)
+            else:
+                self._plan.apply(instance.memory.base)
         except OSError as error:
             self._restores = False
             _log.warning("template.restoring_off", reason=str(error))
         return bool(self._restores)
 
-    def _learn(self, instance: Instance) -> None:
-        """Take what one turn wrote to for what the next will."""
-        own = native.own_pages(instance.memory.base, self.size)
-        hot = [
-            (found.start() * mmap.PAGESIZE, (found.end() - found.start()) * mmap.PAGESIZE)
-            for found in _NEAR_PAGES.finditer(own)
-        ]
-        if sum(length for _, length in hot) > _MOST_HOT:
-            hot = []
-        cold, at = [], 0
-        for start, length in [*hot, (self.size, 0)]:
-            if start > at:
-                cold.append((at, start - at))
-            at = start + length
-        self._hot, self._cold = tuple(hot), tuple(cold)
+    def _learn_from(self, instance: Instance) -> None:
+        """Restore one of the first, and see what its turn wrote to.
+
+        With the first and with the last of them it is seen that they are restored.
+        """
+        base = instance.memory.base
+        with self._lock:
+            written = native.own_pages(base, self.size)
+            if self._plan is None or written.count(1) < self._plan.pages:
+                self._plan = _Plan.of(self._fd, self.size, written)
+            native.give_up_pages(base, self.size)
+            self._lessons -= self._lessons > 0
+            if self._lessons == 0:
+                self._plan.apply(base)
+            if self._restores is None or self._lessons == 0:
+                self._restores = self.is_memory_of(instance)
+                if not self._restores:
+                    _log.warning("template.restoring_off", reason="the memory differs")
 
     def _copy(self, instance: Instance) -> None:
         for at in range(0, self.size, PIECE):

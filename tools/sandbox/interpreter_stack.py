@@ -1,0 +1,158 @@
+"""Interpreters that are ready again, where opening one takes no time: the pool of the own host.
+
+No thread works for it. An execution takes the interpreter that was used last, whose memory the
+processor still knows, or opens one; a used one is restored by the execution that used it, once its
+workspace is free.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from .interpreter import Interpreter, InterpreterClass, open_interpreter
+from .interpreter_pool import PoolStats
+
+
+class InterpreterStack:
+    """Interpreters of one class, the one last asked for; see `InterpreterPool` for the methods.
+
+    While several are in use at once, as many are kept besides as are in use; afterwards `size`.
+
+    Args:
+        size: How many it keeps; 0 switches it off.
+        restore: Whether used interpreters are made what they were and used again.
+    """
+
+    def __init__(self, size: int, *, restore: bool = True) -> None:
+        self._lock = threading.Lock()
+        self._size = size
+        self._restore = restore
+        self._ready: list[Interpreter] = []
+        self._wanted: InterpreterClass | None = None
+        self._out = 0
+        self._closed = False
+        self._counts = dict.fromkeys(
+            ("opened", "used", "restored", "missed", "discarded", "failures"), 0
+        )
+
+    def take(self, kind: InterpreterClass) -> Interpreter | None:
+        """An interpreter of this class as it was when opened, or None if none is ready.
+
+        Each call is followed by one of `done`.
+        """
+        with self._lock:
+            self._out += 1
+            if self._closed or self._size == 0:
+                return None
+            stale = [] if self._wanted == kind else self._change_class(kind)
+            taken = self._ready.pop() if self._ready else None
+            self._counts["missed" if taken is None else "used"] += 1
+        for interpreter in stale:
+            interpreter.close()
+        return taken
+
+    def done(self, used: Interpreter | None) -> None:
+        """An execution that asked for an interpreter has ended: restore what it ran in."""
+        restored = used is not None and self._is_wanted(used) and used.restore()
+        with self._lock:
+            self._out -= 1
+            self._counts["restored"] += restored
+            surplus = [] if used is None else [used]
+            if used is not None and restored and not self._closed and used.kind == self._wanted:
+                self._ready.append(used)
+                kept = max(self._size, self._out) if self._size else 0
+                surplus = self._ready[: max(0, len(self._ready) - kept)]
+                del self._ready[: len(surplus)]
+                self._counts["discarded"] += len(surplus)
+        for interpreter in surplus:
+            interpreter.close()
+
+    def _is_wanted(self, used: Interpreter) -> bool:
+        with self._lock:
+            return (
+                self._restore
+                and not self._closed
+                and self._size > 0
+                and used.ended is None
+                and used.kind == self._wanted
+                and len(self._ready) < max(self._size, self._out)
+            )
+
+    def _change_class(self, kind: InterpreterClass) -> list[Interpreter]:
+        """Keep interpreters of another class from now on; returns those to be closed."""
+        self._wanted = kind
+        stale, self._ready = self._ready, []
+        self._counts["discarded"] += len(stale)
+        return stale
+
+    def want(self, kind: InterpreterClass | None = None) -> bool:
+        """Have interpreters of this class from now on; None leaves the one last asked for.
+
+        Returns whether it is known of which class they are to be.
+        """
+        with self._lock:
+            stale: list[Interpreter] = []
+            if kind is not None and self._wanted != kind:
+                stale = self._change_class(kind)
+            known = self._wanted is not None
+        for interpreter in stale:
+            interpreter.close()
+        return known
+
+    def wait_ready(self, timeout_s: float) -> bool:
+        """Open as many as it keeps, at once.
+
+        Raises:
+            SandboxUnavailable: None can be opened.
+        """
+        del timeout_s
+        while True:
+            with self._lock:
+                kind = self._wanted
+                if self._closed or kind is None or len(self._ready) >= self._size:
+                    return True
+                restore = self._restore
+            opened = open_interpreter(kind, restorable=restore)
+            with self._lock:
+                fits = not self._closed and self._wanted == kind and len(self._ready) < self._size
+                self._counts["opened"] += 1
+                self._counts["discarded"] += not fits
+                if fits:
+                    self._ready.append(opened)
+            if not fits:
+                opened.close()
+
+    def resize(self, size: int, *, restore: bool) -> None:
+        """Keep this many from now on, used once only or restored."""
+        with self._lock:
+            self._size = size
+            self._restore = restore
+            surplus = self._ready[size:]
+            del self._ready[size:]
+            self._counts["discarded"] += len(surplus)
+        for interpreter in surplus:
+            interpreter.close()
+
+    def close(self) -> None:
+        """Close every interpreter that is ready; `take` gives None then."""
+        with self._lock:
+            self._closed = True
+            left, self._ready = self._ready, []
+            self._counts["discarded"] += len(left)
+        for interpreter in left:
+            interpreter.close()
+
+    def stats(self) -> PoolStats:
+        """The counts so far."""
+        with self._lock:
+            return PoolStats(size=self._size, ready=len(self._ready), **self._counts)
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
+
+    @property
+    def restores(self) -> bool:
+        """Whether used interpreters are restored, where that is possible."""
+        return self._restore
