@@ -9,7 +9,7 @@ import random
 import pytest
 
 from agentforge_sessions.sandbox.host import native
-from agentforge_sessions.sandbox.host.template import Template
+from agentforge_sessions.sandbox.host.template import Template, TemplateImage
 from tests.support.wasm_probe import PAGE, Probe
 
 SIZE = 32 * PAGE
@@ -24,7 +24,7 @@ def private(length: int) -> mmap.mmap:
 def template() -> Template:
     probe = Probe()
     probe.put(random.Random(1).randbytes(SIZE - PAGE), 0)
-    template = Template(probe.instance)
+    template = Template(TemplateImage.of(probe.instance))
     probe.close()
     return template
 
