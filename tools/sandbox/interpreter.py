@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import shown
 from ..event_log import get_logger
+from .errors import SandboxUnavailable
 from .interpreter_class import (
     GuestServices,
     Interpreter,
@@ -48,6 +50,22 @@ def uses_own_host() -> bool:
     return text == OWN_HOST
 
 
+def own_host() -> ModuleType:
+    """The module with the sandbox's own host, loaded.
+
+    Raises:
+        SandboxUnavailable: There is no engine for this machine.
+    """
+    try:
+        from . import own_interpreter
+    except ImportError as error:
+        raise SandboxUnavailable(
+            f"the WebAssembly engine cannot be loaded ({error})",
+            "reinstall wasmtime on a supported platform",
+        ) from error
+    return own_interpreter
+
+
 def open_interpreter(
     kind: InterpreterClass,
     *,
@@ -72,9 +90,10 @@ def open_interpreter(
     """
     # Either imports what nobody needs before the first execution.
     if uses_own_host():
-        from .own_interpreter import open_in_own_host
-
-        return open_in_own_host(kind, tools=tools, gate=gate, idle_s=idle_s, restorable=restorable)
+        opened: Interpreter = own_host().open_in_own_host(
+            kind, tools=tools, gate=gate, idle_s=idle_s, restorable=restorable
+        )
+        return opened
     from .runner_interpreter import open_in_runner
 
     return open_in_runner(

@@ -1,7 +1,7 @@
 """An interpreter on the sandbox's own host (`host/`), given a workspace and code.
 
-What the runner's wheel still gives is the interpreter's files, the shared folder of its library,
-and the protocol by which a guest calls functions of the host.
+Opening, serving, running, restoring and ending one share what it has open and mounted, and so are
+one module.
 """
 
 from __future__ import annotations

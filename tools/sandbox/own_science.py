@@ -1,7 +1,7 @@
 """A template in which numpy and pandas are imported, made in the background when first wanted.
 
 Importing them takes seconds in every execution; beginning with such a template takes nothing. Its
-memory, some 70 MB, is shared by all that begin with it, and kept on disk for other processes.
+memory, some 50 MB, is shared by all that begin with it, and kept on disk for other processes.
 Random generators are seeded anew at each start.
 """
 

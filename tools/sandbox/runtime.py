@@ -19,7 +19,7 @@ from typing import Final
 from attrs import frozen
 
 from .errors import SandboxUnavailable
-from .interpreter import uses_own_host
+from .interpreter import own_host, uses_own_host
 from .interpreter_files import (
     ARTIFACTS_VARIABLE,
     LIBRARY_ARCHIVE,
@@ -152,9 +152,7 @@ def prepare(progress: Callable[[str], None] | None = None) -> RuntimeInfo:
         try:
             cache = ensure_ready()
             if uses_own_host():
-                from .own_interpreter import prepare_templates
-
-                prepare_templates(cache)
+                own_host().prepare_templates(cache)
         except BaseException as error:  # noqa: BLE001 (carried to the calling thread, raised there)
             failures.append(error)
 
@@ -251,9 +249,7 @@ def _writable(directory: Path) -> bool:
 def _load(cache: Path | None) -> None:
     """Load the interpreter, or make what is missing while no other process does."""
     if uses_own_host():
-        from .own_interpreter import prepare_own_host
-
-        prepare_own_host(cache)
+        own_host().prepare_own_host(cache)
         return
     with making(cache) as locked:
         _share_library(cache, may_make=locked)

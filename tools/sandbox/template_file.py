@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -21,13 +22,17 @@ from attrs import frozen
 from ..durable import AtomicFileWriter
 from ..event_log import get_logger
 from .host.template import PIECE, TemplateImage
-from .private_cache import is_checked, keep, note_checked, open_private
+from .private_cache import is_checked, keep, note_checked, open_private, remove_unused
 
 _FOOTER: Final = struct.Struct("<8sQ32s")
 _MAGIC: Final = b"AFTEMPL1"
 _MAX_DESCRIPTION: Final = 1 << 20
 _MAX_MEMORY: Final = 1 << 32
 _BLOCK: Final = 1 << 20
+
+_TEMPLATES: Final = re.compile(r"[0-9a-f]+-(?:[0-9a-f]+-)?[a-z]+\.template(?:\.checked)?")
+_UNUSED_SECONDS: Final = 90 * 86400.0
+"""After how long without use the templates of other releases are removed, in seconds."""
 
 _log = get_logger("agentforge.sandbox")
 
@@ -83,6 +88,7 @@ def write_template(
         return False
     note_checked(cache, name, fd, digest.hexdigest())
     os.close(fd)
+    remove_unused(cache, _TEMPLATES, unused_s=_UNUSED_SECONDS)
     return True
 
 

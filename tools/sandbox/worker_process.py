@@ -92,7 +92,9 @@ class WorkerProcess:
             self._process = subprocess.Popen(  # noqa: S603 (this interpreter, this package)
                 [
                     sys.executable,
+                    # Its path is given, so nothing is to be looked for, or run, to find it.
                     "-I",
+                    "-S",
                     "-c",
                     _PROGRAM.format(path=[home, *path]),
                     str(theirs.fileno()),

@@ -176,6 +176,28 @@ def test_without_a_directory_or_a_file_there_is_none(cache: Path) -> None:
     assert read_template(cache / "missing", NAME) is None
 
 
+def test_those_of_releases_that_nobody_uses_any_more_are_removed(cache: Path) -> None:
+    days = 86400
+    names = {
+        "0123-aaaa-plain.template": 100 * days,
+        "0123-aaaa-plain.template.checked": 100 * days,
+        "0123-bbbb-science.template": 80 * days,
+        "0123-wasmtime49.0.0-fuel.cwasm": 1000 * days,
+        "notes-plain.template.txt": 1000 * days,
+        ".0123-cccc-plain.template": 1000 * days,
+    }
+    (cache / "0123-dddd-plain.template").mkdir()
+    os.utime(cache / "0123-dddd-plain.template", (0, 0))
+    today = cache.stat().st_mtime
+    for name, age in names.items():
+        (cache / name).write_bytes(b"x")
+        os.utime(cache / name, (today - age, today - age))
+    with making(cache):
+        assert write_template(cache, NAME, image(), SETTINGS)
+    found = set(os.listdir(cache)) - {".agentforge-compile.lock", NAME, f"{NAME}.checked"}
+    assert found == {"0123-dddd-plain.template", *list(names)[2:]}
+
+
 def test_where_it_cannot_be_written_it_is_not_and_nothing_is_left(cache: Path) -> None:
     (cache / NAME).mkdir()
     (cache / NAME / "in").touch()

@@ -130,3 +130,11 @@ def test_a_program_of_anybody_ends_well_whose_engine_frees_late(tmp_path: Path) 
             env={**os.environ, "AGENTFORGE_SANDBOX_POOL": "0"},  # it frees as the execution ends
         )
         assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_loading_the_runners_host_has_its_threads_waited_for_at_the_end() -> None:
+    program = (
+        "import sys, agentforge_sessions.sandbox.runner_interpreter\n"
+        "sys.exit('agentforge_sessions.sandbox.process_exit' not in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
