@@ -78,6 +78,7 @@ TIGHT = {
     "workspace_bytes": 64 << 20,
     "workspace_files": 4000,
     "file_bytes": 16 << 20,
+    "temporary_bytes": 64 << 20,
     "file_calls": 100_000,
 }
 

@@ -14,7 +14,7 @@ import pytest
 
 from agentforge_sessions.sandbox import ExecutionPolicy, Sandbox, prepare
 from tests.security import test_attacks as attacks
-from tests.support.host_calls import FaultyCalls, WithoutOpenat2
+from tests.support.host_calls import FaultyCalls, FullDisk, WithoutOpenat2
 from tests.support.own_sandboxes import sandbox_with
 from tests.support.sandbox_hosts import of_the_own_host
 from tests.support.soak import SOAKING
@@ -93,3 +93,10 @@ def test_openat2_is_asked_for_once_and_paths_are_walked_by_component(
     operations = [call.operation for call in calls.trace]
     assert operations.count("openat2") == 1
     assert operations.count("open") > 6
+
+
+def test_a_process_apart_serves_files_with_the_system_calls_it_is_given(tmp_path: Path) -> None:
+    with sandbox_with(FullDisk(), tmp_path / "w", isolation="process") as sandbox:
+        result = sandbox.execute("open('f', 'w').write('x')")
+    assert result.stderr.endswith("OSError: [Errno 51] No space left on device\n")
+    assert [lost.errno for lost in result.lost_writes] == ["ENOSPC"]

@@ -26,6 +26,13 @@ class WithoutOpenat2(LinuxCalls):
         raise OSError(self.number, os.strerror(self.number))
 
 
+class FullDisk(LinuxCalls):
+    """The real system calls, on a disk that takes nothing."""
+
+    def pwritev(self, *_: Any) -> int:  # type: ignore[override]
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
 @define
 class FaultyCalls:
     """The real system calls, recorded, some of them failing as a test asks.

@@ -20,7 +20,7 @@ from .guest_mounts import FileService
 from .guest_streams import StreamProvider
 from .guest_temporary_files import TemporaryFiles
 from .host_functions import CallRecorder
-from .interpreter import GuestServices, Interpreter, class_of
+from .interpreter import GuestServices, Interpreter, class_of, uses_own_host
 from .interpreter_lease import InterpreterLease
 from .quota import Quota
 from .result import SandboxResult, Trap
@@ -58,7 +58,8 @@ class InProcessExecutor:
             workspace_bytes=policy.workspace_bytes,
             workspace_files=policy.workspace_files,
             file_bytes=policy.file_bytes,
-            temporary_bytes=policy.memory_bytes,
+            temporary_bytes=min(policy.temporary_bytes, policy.memory_bytes),
+            temporary_files=policy.workspace_files if uses_own_host() else None,
         )
         self._interpreters = InterpreterLease(settings, recorder)
 

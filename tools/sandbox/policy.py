@@ -20,6 +20,7 @@ DEFAULT_OPEN_FILES: Final = 256
 DEFAULT_WORKSPACE_BYTES: Final = 1 << 30
 DEFAULT_WORKSPACE_FILES: Final = 20_000
 DEFAULT_FILE_BYTES: Final = 256 << 20
+DEFAULT_TEMPORARY_BYTES: Final = 1 << 30
 DEFAULT_FILE_CALLS: Final = 1_000_000
 
 MAX_FUEL: Final = (1 << 63) - 1
@@ -32,6 +33,7 @@ MAX_OPEN_FILES: Final = 65_536
 MAX_WORKSPACE_BYTES: Final = 1 << 50
 MAX_WORKSPACE_FILES: Final = 1_000_000
 MAX_FILE_BYTES: Final = 4 << 30
+MAX_TEMPORARY_BYTES: Final = 4 << 30
 MAX_FILE_CALLS: Final = 1_000_000_000
 MAX_MOUNTS: Final = 16
 
@@ -186,6 +188,9 @@ class ExecutionPolicy:
             the guest gets `OSError` (`ENOSPC`) past it.
         file_bytes: The largest file the guest may open or write, 1 KiB to 4 GiB; the guest gets
             `OSError` (`EFBIG`) past it. An open file is held in memory whole.
+        temporary_bytes: The most bytes the files in `/tmp` and the home may hold together, in the
+            host's memory, 1 MiB to 4 GiB, and never more than `memory_bytes`; the guest gets
+            `OSError` (`ENOSPC`) past it.
         file_calls: The most calls on files of the workspace and the mounts, 1 to 1,000,000,000;
             past it the guest is ended.
         mounts: Host directories the guest may read beside its workspace, at most 16.
@@ -203,6 +208,7 @@ class ExecutionPolicy:
     workspace_bytes: int = DEFAULT_WORKSPACE_BYTES
     workspace_files: int = DEFAULT_WORKSPACE_FILES
     file_bytes: int = DEFAULT_FILE_BYTES
+    temporary_bytes: int = DEFAULT_TEMPORARY_BYTES
     file_calls: int = DEFAULT_FILE_CALLS
     mounts: tuple[ReadOnlyMount, ...] = ()
 
@@ -221,6 +227,9 @@ class ExecutionPolicy:
             ),
             integer_fault("workspace_files", self.workspace_files, 1, MAX_WORKSPACE_FILES, "files"),
             integer_fault("file_bytes", self.file_bytes, 1 << 10, MAX_FILE_BYTES, "bytes"),
+            integer_fault(
+                "temporary_bytes", self.temporary_bytes, 1 << 20, MAX_TEMPORARY_BYTES, "bytes"
+            ),
             integer_fault("file_calls", self.file_calls, 1, MAX_FILE_CALLS, "calls"),
             *_mounts_faults(self.mounts),
         ]

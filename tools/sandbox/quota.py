@@ -21,12 +21,15 @@ class Quota:
         file_bytes: The largest file that may be opened or written.
         temporary_bytes: The most bytes of all files in `/tmp`, which are held in the host's
             memory; None for no limit but `workspace_bytes`.
+        temporary_files: The most files and directories in `/tmp`, which then counts towards nothing
+            else; None where it counts towards `workspace_bytes` and `workspace_files` too.
     """
 
     workspace_bytes: int
     workspace_files: int
     file_bytes: int
     temporary_bytes: int | None = None
+    temporary_files: int | None = None
 
 
 class Room:
@@ -84,6 +87,11 @@ class Room:
         held = self._temporary.bytes + self._promised_temporary
         if temporary and most is not None and 0 < more_bytes > most - held:
             raise self._over("temporary_bytes", errno.ENOSPC)
+        own = self.quota.temporary_files
+        if temporary and own is not None:
+            if 0 < more_entries > own - self._temporary.entries:
+                raise self._over("temporary_files", errno.ENOSPC)
+            return
         limit = Usage(bytes=self.quota.workspace_bytes, entries=self.quota.workspace_files)
         wrong = self._short_of(self._usage, limit, more_bytes, more_entries)
         if wrong is not None and not self._recounted:
@@ -106,14 +114,16 @@ class Room:
 
     def promise(self, more_bytes: int, *, temporary: bool = False) -> None:
         """Keep room for what an open file will need (or, below zero, give it back)."""
-        self._promised = max(0, self._promised + more_bytes)
         if temporary:
             self._promised_temporary = max(0, self._promised_temporary + more_bytes)
+        if not temporary or self.quota.temporary_files is None:
+            self._promised = max(0, self._promised + more_bytes)
 
     def _short_of(
         self, usage: UsageCounter, limit: Usage, more_bytes: int, more_entries: int
     ) -> str | None:
-        beside = self._temporary
+        apart = self.quota.temporary_files is not None
+        beside = Usage(bytes=0, entries=0) if apart else self._temporary
         if more_bytes > 0:
             more_bytes += self._promised + beside.bytes
         if more_entries > 0:

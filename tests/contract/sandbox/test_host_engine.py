@@ -64,7 +64,7 @@ def test_wild_arguments_get_an_errno_and_reach_nothing_outside(
         probe = Probe([("/app", tree.root)], limit=20)
         for _ in range(1000):
             name = chance.choice(list(SIGNATURES))
-            answers[name, _wild_call(probe, name, chance)] += 1
+            answers[name, wild_call(probe, name, chance)] += 1
         probe.close()
         assert tree.meter.room._usage is not None
         root = os.open(inside, os.O_RDONLY)
@@ -78,13 +78,13 @@ def test_wild_arguments_get_an_errno_and_reach_nothing_outside(
     assert len({name for name, answer in answers if answer == 0}) > 12  # it gets somewhere
 
 
-def _wild_call(probe: Probe, name: str, chance: random.Random) -> int:
+def wild_call(probe: Probe, name: str, chance: random.Random) -> int:
     path = chance.choice(NAMES)
     probe.put(path)
     lengths = [0, 1, 100, 70_000, 1 << 31]
     probe.put(struct.pack("<II", 8192, chance.choice(lengths)), 1024)
     shape = SIGNATURES[name]
-    numbers = [_wild_number(kind, len(path), chance) for kind in shape]
+    numbers = [wild_number(kind, len(path), chance) for kind in shape]
     if name.startswith(("fd_", "path_")) and chance.random() < 0.8:
         numbers[0] = chance.choice([3, 3, 4, 5, 6, 7])
     if name.startswith("path_") and chance.random() < 0.7:
@@ -99,7 +99,7 @@ _NO_LOOKUP = {"path_create_directory", "path_readlink", "path_remove_directory",
               "path_unlink_file", "path_symlink"}  # fmt: skip
 
 
-def _wild_number(kind: str, length: int, chance: random.Random) -> int:
+def wild_number(kind: str, length: int, chance: random.Random) -> int:
     if kind == "I":
         few = [0, 1, 5, 2, 64, 66, (1 << 63) - 1, 1 << 63, (1 << 64) - 1, 4096]
         return chance.choice([*few, chance.getrandbits(64)])

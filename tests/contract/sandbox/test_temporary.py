@@ -15,6 +15,7 @@ from agentforge_sessions.sandbox import (
     create_sandbox,
     prepare,
 )
+from tests.support.sandbox_hosts import OWN_HOST, of_the_own_host
 
 # The first test of a machine compiles the interpreter, which takes minutes.
 pytestmark = pytest.mark.timeout(900)
@@ -27,7 +28,12 @@ def _prepared() -> None:
 
 @pytest.fixture
 def sandbox(tmp_path: Path) -> Sandbox:
-    policy = ExecutionPolicy(workspace_bytes=4 << 20, workspace_files=100, memory_bytes=256 << 20)
+    policy = ExecutionPolicy(
+        workspace_bytes=4 << 20,
+        workspace_files=100,
+        memory_bytes=256 << 20,
+        temporary_bytes=5 << 20,
+    )
     return create_sandbox(workspace=tmp_path / "w", policy=policy)
 
 
@@ -36,6 +42,8 @@ FILLING = {
     "many_files": "for i in range(10**6): open(f'/tmp/{i}', 'wb').close()",
     "directories": "import os\nfor i in range(10**6): os.mkdir(f'/tmp/{i}')",
     "home": "import os\nfor i in range(10**6): open(f\"{os.environ['HOME']}/{i}\", 'wb').close()",
+}
+BESIDE = {
     "beside_the_workspace": "open('mine', 'wb').write(bytes(3 << 20))\n"
     "open('/tmp/rest', 'wb').write(bytes(2 << 20))",
     "before_the_workspace": "open('/tmp/rest', 'wb').write(bytes(2 << 20))\n"
@@ -43,13 +51,71 @@ FILLING = {
 }
 
 
-@pytest.mark.parametrize("name", FILLING)
-def test_the_quota_counts_what_is_beside_the_workspace(sandbox: Sandbox, name: str) -> None:
-    result = sandbox.execute(FILLING[name])
+EXCEEDED = (
+    {("temporary_bytes",), ("temporary_files",)}
+    if OWN_HOST
+    else {("workspace_bytes",), ("workspace_files",)}
+)
+
+
+@pytest.mark.parametrize("name", FILLING if OWN_HOST else FILLING | BESIDE)
+def test_a_quota_counts_what_is_beside_the_workspace(sandbox: Sandbox, name: str) -> None:
+    result = sandbox.execute((FILLING | BESIDE)[name])
     assert "No space left" in result.stderr
     assert not result.success
-    assert result.metadata["quota_exceeded"] in (("workspace_bytes",), ("workspace_files",))
+    assert result.metadata["quota_exceeded"] in EXCEEDED
     assert sandbox.execute("open('/tmp/x', 'wb').write(bytes(1 << 20))").success  # all given back
+
+
+@of_the_own_host
+@pytest.mark.parametrize("name", BESIDE)
+def test_neither_takes_the_others_room(sandbox: Sandbox, name: str) -> None:
+    result = sandbox.execute(BESIDE[name])
+    assert (result.success, result.metadata["quota_exceeded"]) == (True, ())
+
+
+@of_the_own_host
+def test_a_full_workspace_leaves_temporary_files_their_room(sandbox: Sandbox) -> None:
+    result = sandbox.execute(
+        "import tempfile\n"
+        "try:\n  with open('full', 'wb', 0) as file:\n    while True: file.write(bytes(100_000))\n"
+        "except OSError as error: print(error.strerror)\n"
+        "with tempfile.TemporaryFile() as file:\n"
+        "  file.write(bytes(4 << 20)); file.flush(); print('held')\n"
+        "held = open('/tmp/unnamed', 'wb+', 0)\n"
+        "import os; os.remove('/tmp/unnamed')\n"
+        "more = open('/tmp/more', 'wb', 0)\n"
+        "print(held.write(bytes(4 << 20)), more.write(b'x'))\n"
+        "try: more.write(bytes(2 << 20))\n"
+        "except OSError as error: print(error.strerror)\n"
+        "held.close(); print(more.write(bytes(2 << 20)))\n"
+    )
+    refused = "No space left on device\n"
+    assert result.stdout == f"{refused}held\n4194304 1\n{refused}2097152\n", result.stderr
+    assert result.metadata["quota_exceeded"] == ("temporary_bytes", "workspace_bytes")
+
+
+@of_the_own_host
+@pytest.mark.parametrize("place", ["/tmp", "$HOME"])
+def test_entries_beside_the_workspace_are_counted_apart(sandbox: Sandbox, place: str) -> None:
+    result = sandbox.execute(
+        "import os\n"
+        "for i in range(90): os.mkdir(f'd{i}')\n"
+        f"place = os.path.expandvars({place!r}); count = 0\n"
+        "try:\n  while True: os.mkdir(f'{place}/{count}'); count += 1\n"
+        "except OSError as error: print(count, error.strerror)\n"
+    )
+    assert result.stdout == "100 No space left on device\n"
+    assert result.metadata["quota_exceeded"] == ("temporary_files",)
+
+
+def test_temporary_files_have_a_limit_of_their_own(tmp_path: Path) -> None:
+    policy = ExecutionPolicy(temporary_bytes=2 << 20)
+    result = create_sandbox(workspace=tmp_path / "w", policy=policy).execute(
+        "open('/tmp/x', 'wb').write(bytes(3 << 20))"
+    )
+    assert "No space left" in result.stderr
+    assert result.metadata["quota_exceeded"] == ("temporary_bytes",)
 
 
 def test_room_that_is_given_back_is_room_again(sandbox: Sandbox) -> None:

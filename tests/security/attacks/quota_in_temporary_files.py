@@ -5,7 +5,7 @@
 import os
 import tempfile
 
-from attack_kit import escaped, verdict
+from attack_kit import escaped, has_links, verdict
 
 LIMIT = 64 << 20
 
@@ -47,7 +47,9 @@ except OSError as error:
 for fd in fds:
     os.close(fd)
 (in_tmp, made), (in_app, own) = held("/tmp"), held("/app")
-if in_tmp + in_app > LIMIT or made + own > 4000:
+apart = has_links()  # such a host counts the two apart
+beside = (0, 0) if apart else (in_tmp, made)
+if max(in_tmp, in_app + beside[0]) > LIMIT or max(made, own + beside[1]) > 4000:
     escaped(f"{in_tmp} and {in_app} bytes, {made} and {own} entries")
 for path in ("/left", "/run/left", "/usr/left", "/usr/local/left"):
     try:

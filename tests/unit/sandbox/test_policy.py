@@ -31,6 +31,7 @@ def test_the_default_policy_has_every_limit() -> None:
     assert policy.workspace_bytes == 1 << 30
     assert policy.workspace_files == 20_000
     assert policy.file_bytes == 256 << 20
+    assert policy.temporary_bytes == 1 << 30
     assert policy.file_calls == 1_000_000
     assert policy.mounts == ()
 
@@ -55,6 +56,7 @@ def test_a_policy_takes_keywords_only() -> None:
         "workspace_bytes",
         "workspace_files",
         "file_bytes",
+        "temporary_bytes",
         "file_calls",
     ],
 )
@@ -74,6 +76,7 @@ def test_an_integer_limit_takes_integers_only(name: str, value: object) -> None:
         ("workspace_bytes", 1 << 20, 1 << 50),
         ("workspace_files", 1, 10**6),
         ("file_bytes", 1 << 10, 4 << 30),
+        ("temporary_bytes", 1 << 20, 4 << 30),
         ("file_calls", 1, 10**9),
     ],
 )

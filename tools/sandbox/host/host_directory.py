@@ -1,7 +1,7 @@
 """A directory of the host, open: what paths from it lead to, and what may be done with names.
 
 A file that has another name outside (a hard link of the host's) is never changed: who writes to it
-gets a copy.
+gets a copy. It is one module, long as it is: the operations on names stand on the same few parts.
 """
 
 from __future__ import annotations

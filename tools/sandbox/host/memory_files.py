@@ -1,4 +1,4 @@
-"""Files in the host's memory: what lives as long as an execution, and what is only read.
+"""Directories in the host's memory: what a path from them leads to, and what is done with names.
 
 Nothing of the host's file system stands behind them. Links stay inside their tree.
 """
@@ -11,43 +11,27 @@ from collections.abc import Callable
 from typing import Final
 
 from ..guest_paths import MAX_DEPTH
-from .files import Buffers, Directory, Entry, FileStatus, Kind, Opening, Times, refusal
+from .files import Directory, Entry, FileStatus, Kind, Opening, Times, refusal
+from .memory_nodes import MemoryFile, MemoryLink, MemoryNode, MemoryTreeState, ReadOnlyFile
 from .path_resolution import names_directory_itself
-from .quota import Account, Meter
+from .quota import Meter
+
+__all__ = ["MemoryDirectory", "MemoryFile", "MemoryLink", "MemoryTree", "ReadOnlyFile"]
 
 _MAX_LINKS: Final = 40
-_DEVICE: Final = 1
 
 
-class MemoryTree:
+class MemoryTree(MemoryTreeState):
     """A directory in memory and all below it.
 
-    Args:
-        meter: What may be filled; None for a tree that cannot be written to.
-        now_ns: Gives the time, in nanoseconds.
+    Attributes:
+        root: Where the guest's paths begin.
     """
 
     def __init__(self, meter: Meter | None, *, now_ns: Callable[[], int] = time.time_ns) -> None:
-        self.now_ns: Final = now_ns
-        self._meter = meter
-        self._inodes = 0
+        """Make one that is empty; see `MemoryTreeState`."""
+        super().__init__(meter, now_ns=now_ns)
         self.root: Final = MemoryDirectory(self, None, b"")
-
-    @property
-    def meter(self) -> Meter:
-        """What may be filled.
-
-        Raises:
-            OSError: The tree cannot be written to (EROFS).
-        """
-        if self._meter is None:
-            raise refusal(errno.EROFS)
-        return self._meter
-
-    def next_inode(self) -> int:
-        """A number that no other file of the tree has."""
-        self._inodes += 1
-        return self._inodes
 
     def add(self, path: bytes, node: MemoryFile | MemoryLink | ReadOnlyFile | None) -> None:
         """Put what is given from the start in place, uncounted, its parents made.
@@ -65,174 +49,16 @@ class MemoryTree:
         here.names[name] = MemoryDirectory(self, here, name) if node is None else node
 
 
-class _MemoryNode:
-    """What files, links and directories in memory have in common."""
-
-    kind = Kind.UNKNOWN
-
-    def __init__(self, tree: MemoryTree) -> None:
-        self.tree: Final = tree
-        self.inode: Final = tree.next_inode()
-        self.links = 1
-        self.accessed = self.modified = self.changed = tree.now_ns()
-
-    @property
-    def length(self) -> int:
-        """Its size in bytes."""
-        return 0
-
-    def status(self) -> FileStatus:
-        """What is known of it."""
-        return FileStatus(
-            _DEVICE,
-            self.inode,
-            self.kind,
-            self.links,
-            self.length,
-            self.accessed,
-            self.modified,
-            self.changed,
-        )
-
-    def touch(self) -> None:
-        """It changes now."""
-        self.modified = self.changed = self.tree.now_ns()
-
-    def set_times(self, times: Times) -> None:
-        """Set its times."""
-        _ = self.tree.meter
-        self.accessed, self.modified = times(self.accessed, self.modified)
-
-    def read(self, buffers: Buffers, at: int) -> int:
-        """Refused, but of files."""
-        del buffers, at
-        raise refusal(errno.EISDIR)
-
-    def write(self, buffers: Buffers, at: int | None) -> tuple[int, int]:
-        """Refused, but of files."""
-        del buffers, at
-        raise refusal(errno.EBADF)
-
-    def truncate(self, size: int) -> None:
-        """Refused, but of files."""
-        del size
-        raise refusal(errno.EINVAL)
-
-    def close(self) -> None:
-        """One descriptor of it is closed."""
-
-
-class MemoryLink(_MemoryNode):
-    """A symbolic link."""
-
-    kind = Kind.LINK
-
-    def __init__(self, tree: MemoryTree, target: bytes) -> None:
-        super().__init__(tree)
-        self.target: Final = target
-
-    @property
-    def length(self) -> int:
-        """The length of what it leads to."""
-        return len(self.target)
-
-
-class MemoryFile(_MemoryNode):
-    """A regular file."""
-
-    kind = Kind.REGULAR
-
-    def __init__(self, tree: MemoryTree, path: bytes) -> None:
-        super().__init__(tree)
-        self.account: Final = Account(0, 1, path)
-        self._data = bytearray()
-
-    @property
-    def length(self) -> int:
-        """Its size."""
-        return len(self._data)
-
-    def read(self, buffers: Buffers, at: int) -> int:
-        """Read from a position."""
-        start = at
-        for buffer in buffers:
-            piece = self._data[at : at + len(buffer)]
-            buffer[: len(piece)] = piece
-            at += len(piece)
-        return at - start
-
-    def write(self, buffers: Buffers, at: int | None) -> tuple[int, int]:
-        """Write at a position, or at the end."""
-        start = len(self._data) if at is None else at
-        end = start + sum(map(len, buffers))
-        if end == start:
-            return 0, start
-        self._resize(max(end, len(self._data)))
-        for buffer in buffers:
-            self._data[start : start + len(buffer)] = buffer
-            start += len(buffer)
-        return sum(map(len, buffers)), end
-
-    def truncate(self, size: int) -> None:
-        """Give it another size; what is added holds zeros."""
-        self._resize(size)
-
-    def _resize(self, size: int) -> None:
-        meter = self.tree.meter
-        meter.allow(self.account, size)
-        if size < len(self._data):
-            del self._data[size:]
-        else:
-            self._data.extend(bytes(size - len(self._data)))
-        meter.resized(self.account, size)
-        self.touch()
-
-    def close(self) -> None:
-        """Close one handle."""
-        self.account.handles -= 1
-        if self.account.handles == 0 and self.account.names == 0:
-            self.tree.meter.released(self.account)
-            self._data = bytearray()
-
-
-class ReadOnlyFile(_MemoryNode):
-    """A file whose content is read when it is first wanted, and never written.
-
-    Args:
-        tree: The tree it is in.
-        size: How large it is.
-        read_into: Fills a buffer from a position, and returns how many bytes there were.
-    """
-
-    kind = Kind.REGULAR
-
-    def __init__(
-        self, tree: MemoryTree, size: int, read_into: Callable[[Buffers, int], int]
-    ) -> None:
-        super().__init__(tree)
-        self._size = size
-        self._read_into = read_into
-
-    @property
-    def length(self) -> int:
-        """Its size."""
-        return self._size
-
-    def read(self, buffers: Buffers, at: int) -> int:
-        """Read from a position."""
-        return self._read_into(buffers, at)
-
-
-class MemoryDirectory(_MemoryNode):
+class MemoryDirectory(MemoryNode):
     """A directory."""
 
     kind = Kind.DIRECTORY
 
-    def __init__(self, tree: MemoryTree, above: MemoryDirectory | None, name: bytes) -> None:
+    def __init__(self, tree: MemoryTreeState, above: MemoryDirectory | None, name: bytes) -> None:
         super().__init__(tree)
         self.above = above
         self.name = name
-        self.names: Final[dict[bytes, _MemoryNode]] = {}
+        self.names: Final[dict[bytes, MemoryNode]] = {}
 
     def path(self, name: bytes) -> bytes:
         """The path of a name in it, from the root of the tree."""
@@ -244,7 +70,7 @@ class MemoryDirectory(_MemoryNode):
 
     # ---------------------------------------------------------- opening
 
-    def open(self, path: bytes, opening: Opening) -> _MemoryNode:
+    def open(self, path: bytes, opening: Opening) -> MemoryNode:
         """Open a path, making a file there if that is asked for."""
         parent, name = self._resolve(path, follow=opening.follow and not opening.exclusive)
         node = parent.names.get(name) if name else parent
@@ -372,7 +198,7 @@ class MemoryDirectory(_MemoryNode):
         """Its entries."""
         return [Entry(name, node.inode, node.kind) for name, node in self.names.items()]
 
-    def put(self, name: bytes, node: _MemoryNode) -> None:
+    def put(self, name: bytes, node: MemoryNode) -> None:
         """Have something new in it."""
         if self.depth() >= MAX_DEPTH:
             raise refusal(errno.ENAMETOOLONG)
@@ -431,7 +257,7 @@ class MemoryDirectory(_MemoryNode):
 
     def _existing(
         self, path: bytes, itself: int = errno.EBUSY
-    ) -> tuple[MemoryDirectory, bytes, _MemoryNode]:
+    ) -> tuple[MemoryDirectory, bytes, MemoryNode]:
         _ = self.tree.meter
         parent, name = self._resolve(path, follow=False)
         if not name:
@@ -443,7 +269,7 @@ class MemoryDirectory(_MemoryNode):
             raise refusal(errno.ENOTDIR)
         return parent, name, node
 
-    def _find(self, path: bytes, *, follow: bool) -> _MemoryNode:
+    def _find(self, path: bytes, *, follow: bool) -> MemoryNode:
         parent, name = self._resolve(path, follow=follow)
         if not name:
             return parent
@@ -510,7 +336,7 @@ def _refuse_into_itself(moving: MemoryDirectory, parent: MemoryDirectory) -> Non
         here = here.above
 
 
-def _refuse_replacing(moving: _MemoryNode, replaced: _MemoryNode | None) -> None:
+def _refuse_replacing(moving: MemoryNode, replaced: MemoryNode | None) -> None:
     if isinstance(replaced, MemoryDirectory):
         if not isinstance(moving, MemoryDirectory):
             raise refusal(errno.EISDIR)

@@ -4,7 +4,8 @@ Whatever links there are and whoever makes them meanwhile, no path leads out of 
 reaches the file that is hidden at its root. Where the kernel has `openat2` it walks the plain part
 of a path in one step; links, `..` and names that look hidden are always walked here, a component at
 a time, on descriptors of directories that were entered without following a link. A link that leads
-out does not exist for the guest.
+out does not exist for the guest. It is one module, long as it is: whoever judges the way by which
+paths are walked has to see all of it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The functions of preview1 that concern files: decode a call, have a node answer, encode.
+"""The functions of preview1 that concern what is open: decode a call, have a node answer, encode.
 
 There is no policy here: what a guest may reach is what its descriptors lead to.
 """
@@ -11,27 +11,24 @@ import struct
 import time
 from typing import Final
 
-from .files import Descriptor, Directory, Entry, Kind, Opening, Times, refusal
+from .files import Descriptor, Entry, Kind, Times, refusal
 from .guest import Guest, require
-from .mount_points import reached
 
-_STATUS: Final = struct.Struct("<QQB7xQQQQQ")
+STATUS: Final = struct.Struct("<QQB7xQQQQQ")
+RIGHT_READ: Final = 1 << 1
+RIGHT_WRITE: Final = 1 << 6
+ALL_FLAGS: Final = 0x1F
+
 _DESCRIPTOR: Final = struct.Struct("<BxH4xQQ")
 _ENTRY: Final = struct.Struct("<QQIB3x")
 _PREOPEN: Final = struct.Struct("<II")
 
-_RIGHT_READ: Final = 1 << 1
-_RIGHT_WRITE: Final = 1 << 6
 _FILE_RIGHTS: Final = 0x8E001BD  # all but reading and writing that a file can have
 _DIRECTORY_RIGHTS: Final = 0xFFFFE19  # all that a directory can have
 _ALL_RIGHTS: Final = 0x1FFFFFFF
 _APPEND: Final = 1
-_ALL_FLAGS: Final = 0x1F
 _MOST_POSITION: Final = (1 << 63) - 1
 _SET, _NOW = 1, 2
-
-
-# ---------------------------------------------------------------- descriptors
 
 
 def fd_advise(guest: Guest, number: int, _start: int, _length: int, _advice: int) -> int:
@@ -56,21 +53,21 @@ def fd_fdstat_get(guest: Guest, number: int, out: int) -> int:
     if found.node.kind is Kind.UNKNOWN:
         rights = 0
     if found.readable:
-        rights |= _RIGHT_READ
+        rights |= RIGHT_READ
     if found.writable:
-        rights |= _RIGHT_WRITE
+        rights |= RIGHT_WRITE
     inherited = _ALL_RIGHTS if found.node.kind is Kind.DIRECTORY else 0
     guest.memory.write(out, _DESCRIPTOR.pack(found.node.kind, found.flags, rights, inherited))
     return 0
 
 
 def fd_fdstat_set_flags(guest: Guest, number: int, flags: int) -> int:
-    guest.descriptors.get(number).flags = flags & _ALL_FLAGS
+    guest.descriptors.get(number).flags = flags & ALL_FLAGS
     return 0
 
 
 def fd_filestat_get(guest: Guest, number: int, out: int) -> int:
-    guest.memory.write(out, _STATUS.pack(*guest.descriptors.get(number).node.status()))
+    guest.memory.write(out, STATUS.pack(*guest.descriptors.get(number).node.status()))
     return 0
 
 
@@ -87,7 +84,7 @@ def fd_filestat_set_times(
     guest: Guest, number: int, accessed: int, modified: int, flags: int
 ) -> int:
     guest.count_file_call()
-    guest.descriptors.get(number).node.set_times(_times(accessed, modified, flags))
+    guest.descriptors.get(number).node.set_times(wanted_times(accessed, modified, flags))
     return 0
 
 
@@ -212,162 +209,7 @@ def fd_readdir(guest: Guest, number: int, out: int, length: int, cookie: int, us
     return 0
 
 
-# ---------------------------------------------------------------- names
-
-
-def path_open(
-    guest: Guest,
-    number: int,
-    lookup: int,
-    path: int,
-    length: int,
-    how: int,
-    rights: int,
-    _inherited: int,
-    flags: int,
-    out: int,
-) -> int:
-    directory = guest.descriptors.directory(number)
-    opening = Opening(
-        create=bool(how & 1),
-        directory=bool(how & 2),
-        exclusive=bool(how & 4),
-        truncate=bool(how & 8),
-        read=bool(rights & _RIGHT_READ),
-        write=bool(rights & _RIGHT_WRITE),
-        follow=bool(lookup & 1),
-    )
-    name = guest.path(path, length)
-    guest.memory.view(out, 4)
-    guest.descriptors.require_room()
-    node = directory.open(name, opening)
-    made = Descriptor(
-        node,
-        readable=opening.read or node.kind is Kind.DIRECTORY,
-        writable=opening.write,
-        flags=flags & _ALL_FLAGS,
-    )
-    guest.memory.write_u32(out, guest.descriptors.add(made))
-    return 0
-
-
-def path_filestat_get(
-    guest: Guest, number: int, lookup: int, path: int, length: int, out: int
-) -> int:
-    directory = guest.descriptors.directory(number)
-    found = directory.status_of(guest.path(path, length), follow=bool(lookup & 1))
-    guest.memory.write(out, _STATUS.pack(*found))
-    return 0
-
-
-def path_filestat_set_times(
-    guest: Guest,
-    number: int,
-    lookup: int,
-    path: int,
-    length: int,
-    accessed: int,
-    modified: int,
-    flags: int,
-) -> int:
-    directory = guest.descriptors.directory(number)
-    name = guest.path(path, length)
-    directory.set_times_of(name, _times(accessed, modified, flags), follow=bool(lookup & 1))
-    return 0
-
-
-def path_create_directory(guest: Guest, number: int, path: int, length: int) -> int:
-    guest.descriptors.directory(number).make_directory(guest.path(path, length))
-    return 0
-
-
-def path_remove_directory(guest: Guest, number: int, path: int, length: int) -> int:
-    guest.descriptors.directory(number).remove_directory(guest.path(path, length))
-    return 0
-
-
-def path_unlink_file(guest: Guest, number: int, path: int, length: int) -> int:
-    directory = guest.descriptors.directory(number)
-    name = guest.path(path, length)
-    require(not name.endswith(b"/"), errno.ENOTDIR)
-    directory.unlink(name)
-    return 0
-
-
-def path_symlink(
-    guest: Guest, target: int, target_length: int, number: int, path: int, length: int
-) -> int:
-    directory = guest.descriptors.directory(number)
-    leads_to = guest.memory.path(target, target_length)
-    require(leads_to != b"", errno.ENOENT)
-    directory.symlink(leads_to, guest.path(path, length))
-    return 0
-
-
-def path_readlink(
-    guest: Guest, number: int, path: int, length: int, out: int, size: int, used: int
-) -> int:
-    directory = guest.descriptors.directory(number)
-    target = directory.read_link(guest.path(path, length))[:size]
-    guest.memory.view(used, 4)
-    guest.memory.write(out, target)
-    guest.memory.write_u32(used, len(target))
-    return 0
-
-
-def path_link(
-    guest: Guest,
-    number: int,
-    lookup: int,
-    path: int,
-    length: int,
-    new_number: int,
-    new_path: int,
-    new_length: int,
-) -> int:
-    directory, name, other, new_name = _two_places(
-        guest, number, path, length, new_number, new_path, new_length
-    )
-    directory.link(name, other, new_name, follow=bool(lookup & 1))
-    return 0
-
-
-def path_rename(
-    guest: Guest,
-    number: int,
-    path: int,
-    length: int,
-    new_number: int,
-    new_path: int,
-    new_length: int,
-) -> int:
-    directory, name, other, new_name = _two_places(
-        guest, number, path, length, new_number, new_path, new_length
-    )
-    directory.rename(name, other, new_name)
-    return 0
-
-
-def _two_places(
-    guest: Guest,
-    number: int,
-    path: int,
-    length: int,
-    new_number: int,
-    new_path: int,
-    new_length: int,
-) -> tuple[Directory, bytes, Directory, bytes]:
-    directory = guest.descriptors.directory(number)
-    other = guest.descriptors.directory(new_number)
-    name = guest.path(path, length)
-    new_name = guest.memory.path(new_path, new_length)
-    return directory, name, *reached(other, new_name)
-
-
-# ---------------------------------------------------------------- parts
-
-
-def _times(accessed: int, modified: int, flags: int) -> Times:
+def wanted_times(accessed: int, modified: int, flags: int) -> Times:
     """What sets the times that a call asks for."""
     for_access, for_modification = flags & 3, flags >> 2 & 3
     require(for_access != _SET | _NOW and for_modification != _SET | _NOW, errno.EINVAL)

@@ -1,0 +1,212 @@
+"""Files and links in memory: what lives as long as an execution, and what is only read."""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Callable
+from typing import Final
+
+from .files import Buffers, FileStatus, Kind, Times, refusal
+from .quota import Account, Meter
+
+_DEVICE: Final = 1
+_ZEROS: Final = bytes(1 << 20)
+
+
+class MemoryTreeState:
+    """What the files of one tree in memory share.
+
+    Args:
+        meter: What may be filled; None for a tree that cannot be written to.
+        now_ns: Gives the time, in nanoseconds.
+    """
+
+    def __init__(self, meter: Meter | None, *, now_ns: Callable[[], int] = time.time_ns) -> None:
+        self.now_ns: Final = now_ns
+        self._meter = meter
+        self._inodes = 0
+
+    @property
+    def meter(self) -> Meter:
+        """What may be filled.
+
+        Raises:
+            OSError: The tree cannot be written to (EROFS).
+        """
+        if self._meter is None:
+            raise refusal(errno.EROFS)
+        return self._meter
+
+    def next_inode(self) -> int:
+        """A number that no other file of the tree has."""
+        self._inodes += 1
+        return self._inodes
+
+
+class MemoryNode:
+    """What files, links and directories in memory have in common."""
+
+    kind = Kind.UNKNOWN
+
+    def __init__(self, tree: MemoryTreeState) -> None:
+        self.tree: Final = tree
+        self.inode: Final = tree.next_inode()
+        self.links = 1
+        self.accessed = self.modified = self.changed = tree.now_ns()
+
+    @property
+    def length(self) -> int:
+        """Its size in bytes."""
+        return 0
+
+    def status(self) -> FileStatus:
+        """What is known of it."""
+        return FileStatus(
+            _DEVICE,
+            self.inode,
+            self.kind,
+            self.links,
+            self.length,
+            self.accessed,
+            self.modified,
+            self.changed,
+        )
+
+    def touch(self) -> None:
+        """It changes now."""
+        self.modified = self.changed = self.tree.now_ns()
+
+    def set_times(self, times: Times) -> None:
+        """Set its times."""
+        _ = self.tree.meter
+        self.accessed, self.modified = times(self.accessed, self.modified)
+
+    def read(self, buffers: Buffers, at: int) -> int:
+        """Refused, but of files."""
+        del buffers, at
+        raise refusal(errno.EISDIR)
+
+    def write(self, buffers: Buffers, at: int | None) -> tuple[int, int]:
+        """Refused, but of files."""
+        del buffers, at
+        raise refusal(errno.EBADF)
+
+    def truncate(self, size: int) -> None:
+        """Refused, but of files."""
+        del size
+        raise refusal(errno.EINVAL)
+
+    def close(self) -> None:
+        """One descriptor of it is closed."""
+
+
+class MemoryLink(MemoryNode):
+    """A symbolic link."""
+
+    kind = Kind.LINK
+
+    def __init__(self, tree: MemoryTreeState, target: bytes) -> None:
+        super().__init__(tree)
+        self.target: Final = target
+
+    @property
+    def length(self) -> int:
+        """The length of what it leads to."""
+        return len(self.target)
+
+
+class MemoryFile(MemoryNode):
+    """A regular file."""
+
+    kind = Kind.REGULAR
+
+    def __init__(self, tree: MemoryTreeState, path: bytes) -> None:
+        super().__init__(tree)
+        self.account: Final = Account(0, 1, path)
+        self._data = bytearray()
+
+    @property
+    def length(self) -> int:
+        """Its size."""
+        return len(self._data)
+
+    def read(self, buffers: Buffers, at: int) -> int:
+        """Read from a position."""
+        start = at
+        for buffer in buffers:
+            with memoryview(self._data)[at : at + len(buffer)] as piece:
+                buffer[: len(piece)] = piece
+                at += len(piece)
+        return at - start
+
+    def write(self, buffers: Buffers, at: int | None) -> tuple[int, int]:
+        """Write at a position, or at the end."""
+        start = len(self._data) if at is None else at
+        end = start + sum(map(len, buffers))
+        if end == start:
+            return 0, start
+        self._resize(max(end, len(self._data)))
+        for buffer in buffers:
+            self._data[start : start + len(buffer)] = buffer
+            start += len(buffer)
+        return sum(map(len, buffers)), end
+
+    def truncate(self, size: int) -> None:
+        """Give it another size; what is added holds zeros."""
+        self._resize(size)
+
+    def _resize(self, size: int) -> None:
+        meter = self.tree.meter
+        meter.allow(self.account, size)
+        if size < len(self._data):
+            del self._data[size:]
+        else:
+            self._grow(size)
+        meter.resized(self.account, size)
+        self.touch()
+
+    def _grow(self, size: int) -> None:
+        """Add zeros; nothing where the host has no memory for them (ENOMEM)."""
+        before = len(self._data)
+        try:
+            while len(self._data) < size:
+                self._data += _ZEROS[: size - len(self._data)]
+        except MemoryError:
+            del self._data[before:]
+            raise refusal(errno.ENOMEM) from None
+
+    def close(self) -> None:
+        """Close one handle."""
+        self.account.handles -= 1
+        if self.account.handles == 0 and self.account.names == 0:
+            self.tree.meter.released(self.account)
+            self._data = bytearray()
+
+
+class ReadOnlyFile(MemoryNode):
+    """A file whose content is read when it is first wanted, and never written.
+
+    Args:
+        tree: The tree it is in.
+        size: How large it is.
+        read_into: Fills a buffer from a position, and returns how many bytes there were.
+    """
+
+    kind = Kind.REGULAR
+
+    def __init__(
+        self, tree: MemoryTreeState, size: int, read_into: Callable[[Buffers, int], int]
+    ) -> None:
+        super().__init__(tree)
+        self._size = size
+        self._read_into = read_into
+
+    @property
+    def length(self) -> int:
+        """Its size."""
+        return self._size
+
+    def read(self, buffers: Buffers, at: int) -> int:
+        """Read from a position."""
+        return self._read_into(buffers, at)
