@@ -92,3 +92,28 @@ def test_a_large_file_is_opened_without_being_read(sandbox: Sandbox) -> None:
         "f = open('large', 'rb'); f.seek(-5, 2); print(f.read())"
     )
     assert result.stdout == f"{bytes(5)!r}\n"
+
+
+def test_a_database_whose_writer_was_ended_is_whole_once_its_lock_is_removed(
+    sandbox: Sandbox,
+) -> None:
+    ended = sandbox.execute(
+        "import sqlite3\n"
+        "db = sqlite3.connect('x.db'); db.execute('create table t(a)'); db.commit()\n"
+        "db.execute('insert into t values(1)')\n"
+        "while True: pass\n",
+        fuel=1_000_000_000,
+    )
+    assert (ended.trapped, (sandbox.workspace / "x.db.lock").is_dir()) == ("fuel", True)
+    result = sandbox.execute(
+        "import os, sqlite3\n"
+        "db = sqlite3.connect('x.db', timeout=0)\n"
+        "try: db.execute('select * from t')\n"
+        "except sqlite3.OperationalError as error: print(error)\n"
+        "os.rmdir('x.db.lock')\n"
+        "print(db.execute('select * from t').fetchall())\n"
+        "db.execute('insert into t values(2)'); db.commit()\n"
+        "print(db.execute('select * from t').fetchall(), os.listdir())\n"
+    )
+    assert result.stdout == "database is locked\n[]\n[(2,)] ['x.db']\n"
+    assert result.stderr == ""
