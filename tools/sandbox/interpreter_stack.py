@@ -108,19 +108,21 @@ class InterpreterStack:
         del timeout_s
         while True:
             with self._lock:
-                kind = self._wanted
-                if self._closed or kind is None or len(self._ready) >= self._size:
+                kind, restore = self._wanted, self._restore
+                if kind is None or not self._has_room_for(kind):
                     return True
-                restore = self._restore
             opened = open_interpreter(kind, restorable=restore)
             with self._lock:
-                fits = not self._closed and self._wanted == kind and len(self._ready) < self._size
+                fits = self._has_room_for(kind)
                 self._counts["opened"] += 1
                 self._counts["discarded"] += not fits
                 if fits:
                     self._ready.append(opened)
             if not fits:
                 opened.close()
+
+    def _has_room_for(self, kind: InterpreterClass) -> bool:
+        return not self._closed and self._wanted == kind and len(self._ready) < self._size
 
     def resize(self, size: int, *, restore: bool) -> None:
         """Keep this many from now on, used once only or restored."""
