@@ -126,7 +126,8 @@ class ScienceTemplate:
 
     def _make(self) -> None:
         try:
-            with making(self._runtime.cache) as locked:
+            # It takes a while, and no process that starts may have to wait for it.
+            with making(self._runtime.cache, SCIENCE) as locked:
                 image = self._image(locked=locked)
             template = Template(image)
             # The first that begins with it proves it, which is not to be waited for later.

@@ -29,7 +29,7 @@ from ..event_log import get_logger
 Stamp = tuple[int, ...]
 """Device, inode, size, time of modification and of change, in ns: whether a file is the same."""
 
-_LOCK: Final = ".agentforge-compile.lock"
+_LOCK: Final = ".agentforge-{}.lock"
 _CHECKED: Final = "{}.checked"
 _MAX_RECORD_BYTES: Final = 4 << 10
 
@@ -147,10 +147,14 @@ def remove_unused(directory: Path, pattern: re.Pattern[str], *, unused_s: float)
 
 
 @contextlib.contextmanager
-def making(directory: Path | None) -> Iterator[bool]:
+def making(directory: Path | None, what: str = "compile") -> Iterator[bool]:
     """Held while this process makes what is missing, so that processes starting together share it.
 
     Gives whether it is held: not where the directory takes no lock file, or there is none.
+
+    Args:
+        directory: The directory, made if it is missing.
+        what: What is made; for what no start of a process waits for, another word than the usual.
     """
     if directory is None:
         yield False
@@ -158,7 +162,7 @@ def making(directory: Path | None) -> Iterator[bool]:
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = os.open(directory / _LOCK, flags, 0o600)
+        fd = os.open(directory / _LOCK.format(what), flags, 0o600)
     except OSError as error:
         # A read-only cache that is warm needs no lock; a cold one is compiled by each process.
         _log.debug("runtime.compile_lock_unavailable", cache=str(directory), reason=str(error))

@@ -174,6 +174,14 @@ def test_processes_starting_together_compile_once(
     assert other.returncode == 0
 
 
+def test_what_no_start_needs_is_made_under_a_lock_of_its_own(fresh: Path) -> None:
+    with (
+        runtime_module.making(fresh / "cache", "science") as one,
+        runtime_module.making(fresh / "cache") as other,
+    ):
+        assert (one, other) == (True, True)
+
+
 def test_a_cache_that_takes_no_lock_file_is_used_without_one(fresh: Path) -> None:
     (fresh / "file").touch()
     with runtime_module.making(fresh / "file" / "cache"):
