@@ -16,8 +16,9 @@ class Quota:
     """What a guest may fill.
 
     Attributes:
-        workspace_bytes: The most bytes of all files together, those in `/tmp` included.
-        workspace_files: The most files and directories, those in `/tmp` included.
+        workspace_bytes: The most bytes of all files together, those in `/tmp` included where
+            `temporary_files` is None.
+        workspace_files: The most files and directories, counted in the same way.
         file_bytes: The largest file that may be opened or written.
         temporary_bytes: The most bytes of all files in `/tmp`, which are held in the host's
             memory; None for no limit but `workspace_bytes`.
