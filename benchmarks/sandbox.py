@@ -483,7 +483,11 @@ class Bench:
             if not name.startswith(tuple(only.split(","))):
                 continue
             print(f"{name} …", file=sys.stderr, flush=True)
-            measure()
+            try:
+                measure()
+            except Unavailable as error:
+                self.skipped[name] = str(error)
+                self.rows.append(UnmeasuredRow(name, 0, OURS, 0, 0.0, 0.0, note="not measured"))
 
 
 def _start(

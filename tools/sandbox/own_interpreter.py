@@ -29,7 +29,7 @@ from .guest_code import (
 from .guest_files import WorkspaceProvider
 from .guest_streams import StreamProvider
 from .guest_temporary_files import HOME_NAME
-from .host.clock import CANCELLED, DEADLINE, Cancellation
+from .host.clock import CANCELLED, DEADLINE, NEVER, Cancellation
 from .host.engine import EngineUnavailable
 from .host.files import Directory
 from .host.guest_thread import with_room
@@ -428,16 +428,16 @@ class _Stop:
     """Ends a turn: the caller's own event, or an interruption of the thread that waits."""
 
     def __init__(self, cancel: threading.Event | None) -> None:
-        self._own = threading.Event()
-        self._cancel = cancel or self._own
+        self._interrupted = False
+        self._cancelled = NEVER.is_set if cancel is None else cancel.is_set
 
     def set(self) -> None:
         """End it."""
-        self._own.set()
+        self._interrupted = True
 
     def is_set(self) -> bool:
         """Return whether it is to end."""
-        return self._own.is_set() or self._cancel.is_set()
+        return self._interrupted or self._cancelled()
 
 
 def _lost(meter: Meter | None, prefix: str) -> list[LostWrite]:

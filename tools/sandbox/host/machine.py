@@ -80,6 +80,17 @@ class TurnOutcome:
     truncated: tuple[str, ...]
 
 
+_NO_STREAMS: Final = (
+    Descriptor(InputFile(b"")),
+    *(Descriptor(OutputStream(0), readable=False, writable=True) for _ in range(2)),
+)
+"""In the places of a turn's streams until it begins."""
+
+
+def _by_name(directories: Mapping[str, Directory]) -> dict[bytes, Directory]:
+    return {path.encode().strip(b"/"): node for path, node in directories.items()}
+
+
 class GuestMachine:
     """A guest that runs turns, one at a time, until it ends.
 
@@ -119,40 +130,43 @@ class GuestMachine:
             file_calls=limits.file_calls,
         )
         self.instance.guest = self.guest
-        self._mounted = dict(mounted)
+        self._mounted = [(path, path.encode(), node) for path, node in mounted.items()]
         self._further = dict(further or {})
-        self._reached: dict[str, Directory] = {}
-        self.begin_again()
+        self._reached: dict[bytes, Directory] = {}
+        self._begun = False
 
     def begin_again(self) -> None:
         """Have open what it had open when it was made, and nothing else."""
-        self._descriptors.start_with(
-            [
-                Descriptor(InputFile(b"")),
-                *(Descriptor(OutputStream(0), readable=False, writable=True) for _ in range(2)),
-                Descriptor(MountPoints({}), preopened=b"/"),
-                *(
-                    Descriptor(node, preopened=path.encode())
-                    for path, node in self._mounted.items()
-                ),
-            ]
-        )
-        self._reached = dict(self._further)
-        self._mount_all(self._mounted)
+        self._descriptors.start_with(())
+        self._reached, self._begun = {}, False
 
     def mount(self, directories: Mapping[str, Directory]) -> None:
         """Have other directories in the places of those there were, for the turns to come."""
-        for path, directory in directories.items():
-            if path in self._mounted:
-                number = _FIRST_MOUNT + list(self._mounted).index(path)
-                descriptor = Descriptor(directory, preopened=path.encode())
-                self._descriptors.put(number, descriptor)
-        self._mount_all(directories)
+        if not self._begun:
+            self._begin(directories)
+            return
+        for number, (path, name, _) in enumerate(self._mounted, _FIRST_MOUNT):
+            if path in directories:
+                self._descriptors.put(number, Descriptor(directories[path], preopened=name))
+        self._reached = {**self._reached, **_by_name(directories)}
+        self._descriptors.put(3, Descriptor(MountPoints(self._reached), preopened=b"/"))
 
-    def _mount_all(self, directories: Mapping[str, Directory]) -> None:
-        self._reached.update(directories)
-        reached = {path.encode().strip(b"/"): node for path, node in self._reached.items()}
-        self._descriptors.put(3, Descriptor(MountPoints(reached), preopened=b"/"))
+    def _begin(self, directories: Mapping[str, Directory]) -> None:
+        """Have open what is there from the start; the streams are each turn's own."""
+        preopened = [(name, directories.get(path, node)) for path, name, node in self._mounted]
+        self._reached = {
+            **_by_name(self._further),
+            **{name.strip(b"/"): node for name, node in preopened},
+            **_by_name(directories),
+        }
+        self._descriptors.start_with(
+            [
+                *_NO_STREAMS,
+                Descriptor(MountPoints(self._reached), preopened=b"/"),
+                *(Descriptor(node, preopened=name) for name, node in preopened),
+            ]
+        )
+        self._begun = True
 
     @property
     def memory_bytes(self) -> int:
@@ -183,6 +197,8 @@ class GuestMachine:
             BaseException: What a callback raised that is the host's affair, as a
                 `KeyboardInterrupt`; the guest has ended.
         """
+        if not self._begun:
+            self._begin({})
         streams = [OutputStream(limits.output_bytes, each) for each in hand_on]
         self._descriptors.put(0, Descriptor(InputFile(stdin)))
         for number, stream in enumerate(streams, 1):
