@@ -15,6 +15,11 @@ SEED    ?= 20261122
 PYTEST  := $(BIN)/python -m pytest
 RUN_TESTS := $(PYTEST) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --randomly-seed=$(SEED)
 
+# What the sandbox promises is tried on both of its hosts: the runner's, which is the default, and its own.
+OWN_HOST := AGENTFORGE_SANDBOX_HOST=own
+ON_THE_OWN_HOST := tests/contract/sandbox tests/property/sandbox tests/security \
+	tests/faults/test_guest_programs.py tests/crash/test_guest_crash.py --ignore-glob '*/test_host_*'
+
 # Hundreds of processes of ours are started in the tests; each would compile all it imports anew
 # where the environment says that Python is to keep no bytecode. Empty means: keep it.
 export PYTHONDONTWRITEBYTECODE :=
@@ -43,6 +48,7 @@ run: $(VENV)/.run-ready  ## do the main job: an agent develops a component, then
 test: $(VENV)/.dev-ready  ## run all tests, the long campaigns with small counts
 	$(BIN)/agentforge setup
 	$(RUN_TESTS)
+	$(OWN_HOST) $(RUN_TESTS) $(ON_THE_OWN_HOST)
 
 test-quick: $(VENV)/.dev-ready  ## run the unit and contract tests without those of the sandbox itself
 	$(BIN)/agentforge setup
@@ -74,6 +80,7 @@ soak: $(VENV)/.dev-ready  ## run the crash, attack and property campaigns in ful
 		tests/e2e/test_example_scripts.py tests/e2e/test_embedding_document.py \
 		tests/unit/sandbox/test_process_exit.py tests/unit/harness/test_session_format.py \
 		tests/unit/workflows/test_workflow_document.py
+	$(OWN_HOST) AGENTFORGE_SOAK=1 $(PYTEST) --numprocesses $(WORKERS) --timeout 3600 $(ON_THE_OWN_HOST)
 
 check: lint types imports test  ## everything that must hold before a change lands
 
