@@ -260,13 +260,6 @@ CARRIERS: Final[dict[str, Carrier]] = {
         "try: down(900); found = False\nexcept RecursionError: found = True",
         kept=False,
     ),
-    "memory that was freed": Carrier(
-        "import numpy\nfor _ in range(5): numpy.full(1 << 20, 0x5A, numpy.uint8)",
-        "import numpy\n"
-        "held = [numpy.empty(1 << 20, numpy.uint8) for _ in range(5)]\n"
-        "found = any((each == 0x5A).sum() > 1000 for each in held)",
-        slow=True,
-    ),
     # -- what modules remember
     "warning filters": Carrier(
         "import warnings; warnings.filterwarnings('error', 'left')",

@@ -14,7 +14,7 @@ def held(top):
     total = count = 0
     for directory, names, files in os.walk(top):
         count += len(names) + len(files)
-        total += sum(os.path.getsize(os.path.join(directory, name)) for name in files)
+        total += sum(os.lstat(os.path.join(directory, name)).st_size for name in files)
     return total, count
 
 
