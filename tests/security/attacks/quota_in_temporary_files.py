@@ -5,7 +5,7 @@
 import os
 import tempfile
 
-from attack_kit import escaped, has_links, verdict
+from attack_kit import INSIDE, escaped, verdict
 
 LIMIT = 64 << 20
 
@@ -14,6 +14,7 @@ def held(top):
     total = count = 0
     for directory, names, files in os.walk(top):
         count += len(names) + len(files)
+        count -= os.path.dirname(os.environ["HOME"]) == directory  # that one the host made
         total += sum(os.lstat(os.path.join(directory, name)).st_size for name in files)
     return total, count
 
@@ -47,7 +48,7 @@ except OSError as error:
 for fd in fds:
     os.close(fd)
 (in_tmp, made), (in_app, own) = held("/tmp"), held("/app")
-apart = has_links()  # such a host counts the two apart
+apart = bool(INSIDE)  # a host with links counts the two apart
 beside = (0, 0) if apart else (in_tmp, made)
 if max(in_tmp, in_app + beside[0]) > LIMIT or max(made, own + beside[1]) > 4000:
     escaped(f"{in_tmp} and {in_app} bytes, {made} and {own} entries")

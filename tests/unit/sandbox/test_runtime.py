@@ -13,6 +13,7 @@ import pytest
 
 from agentforge_sessions.sandbox import SandboxUnavailable, prepare, runtime_info
 from agentforge_sessions.sandbox import runtime as runtime_module
+from tests.support.sandbox_hosts import of_the_runner
 
 
 @pytest.fixture
@@ -190,6 +191,7 @@ def test_a_cache_that_takes_no_lock_file_is_used_without_one(fresh: Path) -> Non
         pass
 
 
+@of_the_runner  # which has no templates to make besides
 def test_preparing_tells_its_steps_and_its_time(
     fresh: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
