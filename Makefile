@@ -17,7 +17,8 @@ RUN_TESTS := $(PYTEST) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-
 
 # What the sandbox promises is tried on both of its hosts: the runner's, which is the default, and its own.
 OWN_HOST := AGENTFORGE_SANDBOX_HOST=own
-ON_THE_OWN_HOST := tests/contract/sandbox tests/property/sandbox tests/security \
+ON_THE_OWN_HOST := tests/contract/sandbox tests/property/sandbox tests/security/test_attacks.py \
+	tests/security/test_attacks_without_openat2.py tests/security/test_carried_state.py \
 	tests/faults/test_guest_programs.py tests/crash/test_guest_crash.py --ignore-glob '*/test_host_*'
 
 # Hundreds of processes of ours are started in the tests; each would compile all it imports anew

@@ -192,6 +192,15 @@ def _calls(probe: Probe) -> dict[str, Callable[[], int]]:
     }
 
 
+def _traced(call: Callable[[], int]) -> tuple[int, int]:
+    """What a call answers, and the most that this process held more meanwhile."""
+    tracemalloc.start()
+    try:
+        return call(), tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
 @pytest.mark.parametrize("name", LARGE_CALLS)
 def test_a_call_on_much_memory_has_the_host_allocate_little(tmp_path: Path, name: str) -> None:
     """So `os.urandom(1 << 30)` costs the guest's memory alone."""
@@ -203,13 +212,13 @@ def test_a_call_on_much_memory_has_the_host_allocate_little(tmp_path: Path, name
         held = memory.root.open(b"f", CREATE)
         held.truncate(LARGE)
         call = _calls(probe)[name]
-        tracemalloc.start()
-        try:
-            answer = call()
-            peak = tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
-        assert answer in (0, ERRNOS[22])  # EINVAL: the file is no link
+        peak = LARGE
+        for _ in range(20):  # other threads may allocate meanwhile: the least counts
+            answer, seen = _traced(call)
+            assert answer in (0, ERRNOS[22])  # EINVAL: the file is no link
+            peak = min(peak, seen)
+            if peak < 1 << 20:
+                break
         assert peak < 1 << 20
         held.close()
         probe.close()
