@@ -138,6 +138,25 @@ def refusal(number: int) -> OSError:
     return OSError(number, os.strerror(number))
 
 
+class WithoutContent:
+    """What a node refuses that holds no bytes: a directory, a link."""
+
+    def read(self, buffers: Buffers, at: int) -> int:
+        """Refused."""
+        del buffers, at
+        raise refusal(errno.EISDIR)
+
+    def write(self, buffers: Buffers, at: int | None) -> tuple[int, int]:
+        """Refused."""
+        del buffers, at
+        raise refusal(errno.EBADF)
+
+    def truncate(self, size: int) -> None:
+        """Refused."""
+        del size
+        raise refusal(errno.EINVAL)
+
+
 @define(eq=False)
 class Descriptor:
     """One entry of the table.

@@ -18,13 +18,13 @@ from ..guest_paths import MAX_DEPTH
 from ..workspace_tree import list_files, take_snapshot
 from .files import (
     MOST_ENTRIES,
-    Buffers,
     Directory,
     Entry,
     FileStatus,
     Kind,
     Opening,
     Times,
+    WithoutContent,
     refusal,
 )
 from .host_file import HostFile, separate
@@ -35,7 +35,7 @@ MOST_MOVED: Final = 100_000
 """The most files of a directory that is renamed whose new names are noted."""
 
 
-class HostDirectory:
+class HostDirectory(WithoutContent):
     """One handle of a directory."""
 
     kind = Kind.DIRECTORY
@@ -56,21 +56,6 @@ class HostDirectory:
     def status(self) -> FileStatus:
         """What is known of it."""
         return status_of(self._calls.fstat(self._fd))
-
-    def read(self, buffers: Buffers, at: int) -> int:
-        """Refused."""
-        del buffers, at
-        raise refusal(errno.EISDIR)
-
-    def write(self, buffers: Buffers, at: int | None) -> tuple[int, int]:
-        """Refused."""
-        del buffers, at
-        raise refusal(errno.EBADF)
-
-    def truncate(self, size: int) -> None:
-        """Refused."""
-        del size
-        raise refusal(errno.EINVAL)
 
     def set_times(self, times: Times) -> None:
         """Set its times."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from .files import Buffers, FileStatus, Kind, Times, refusal
+from .files import Buffers, FileStatus, Kind, Times, WithoutContent, refusal
 from .quota import Account, Meter
 
 _DEVICE: Final = 1
@@ -44,7 +44,7 @@ class MemoryTreeState:
         return self._inodes
 
 
-class MemoryNode:
+class MemoryNode(WithoutContent):
     """What files, links and directories in memory have in common."""
 
     kind = Kind.UNKNOWN
@@ -81,21 +81,6 @@ class MemoryNode:
         """Set its times."""
         _ = self.tree.meter
         self.accessed, self.modified = times(self.accessed, self.modified)
-
-    def read(self, buffers: Buffers, at: int) -> int:
-        """Refused, but of files."""
-        del buffers, at
-        raise refusal(errno.EISDIR)
-
-    def write(self, buffers: Buffers, at: int | None) -> tuple[int, int]:
-        """Refused, but of files."""
-        del buffers, at
-        raise refusal(errno.EBADF)
-
-    def truncate(self, size: int) -> None:
-        """Refused, but of files."""
-        del size
-        raise refusal(errno.EINVAL)
 
     def close(self) -> None:
         """One descriptor of it is closed."""

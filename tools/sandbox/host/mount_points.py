@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 from collections.abc import Mapping
 
-from .files import Buffers, Directory, Entry, FileStatus, Kind, Node, Opening, Times, refusal
+from .files import Directory, Entry, FileStatus, Kind, Node, Opening, Times, WithoutContent, refusal
 
 _STATUS = FileStatus(0, 1, Kind.DIRECTORY, 2, 0, 0, 0, 0)
 
 
-class MountPoints:
+class MountPoints(WithoutContent):
     """A directory that nobody can change, with others mounted in it at any depth.
 
     Args:
@@ -25,21 +25,6 @@ class MountPoints:
     def status(self) -> FileStatus:
         """What is known of it."""
         return _STATUS
-
-    def read(self, buffers: Buffers, at: int) -> int:
-        """Refused."""
-        del buffers, at
-        raise refusal(errno.EISDIR)
-
-    def write(self, buffers: Buffers, at: int | None) -> tuple[int, int]:
-        """Refused."""
-        del buffers, at
-        raise refusal(errno.EBADF)
-
-    def truncate(self, size: int) -> None:
-        """Refused."""
-        del size
-        raise refusal(errno.EINVAL)
 
     def set_times(self, times: Times) -> None:
         """Refused."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 
-from .files import Buffers, FileStatus, Kind, Times, refusal
+from .files import Buffers, FileStatus, Kind, Times, WithoutContent, refusal
 
 _STATUS = FileStatus(0, 0, Kind.UNKNOWN, 1, 0, 0, 0, 0)
 
 
-class _Stream:
+class _Stream(WithoutContent):
     """What streams refuse."""
 
     kind = Kind.UNKNOWN
@@ -23,16 +23,6 @@ class _Stream:
         """Refused."""
         del buffers, at
         raise refusal(errno.EBADF)
-
-    def write(self, buffers: Buffers, at: int | None) -> tuple[int, int]:
-        """Refused."""
-        del buffers, at
-        raise refusal(errno.EBADF)
-
-    def truncate(self, size: int) -> None:
-        """Refused."""
-        del size
-        raise refusal(errno.EINVAL)
 
     def set_times(self, times: Times) -> None:
         """Refused."""
