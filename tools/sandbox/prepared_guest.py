@@ -13,18 +13,16 @@ from pathlib import Path
 from typing import Final
 
 from .guest_code import COMPILATION, GUEST_WORKSPACE, LIBRARY, TEMPORARY
-from .guest_temporary_files import HOME_NAME
+from .guest_temporary_files import HOME_ENVIRONMENT
 from .interpreter_files import LIBRARY_ARCHIVE, MODULE
 from .policy import DEFAULT_ENVIRONMENT, ExecutionPolicy
 from .private_cache import is_usable
 from .releases import installed_version
 
-_HOME: Final = f"{TEMPORARY}/{HOME_NAME}"
 ENVIRONMENT: Final = {
     "TMPDIR": TEMPORARY,
     "PYTHONTZPATH": "",
-    "HOME": _HOME,
-    "MPLCONFIGDIR": f"{_HOME}/matplotlib",
+    **HOME_ENVIRONMENT,
     **DEFAULT_ENVIRONMENT,
 }
 

