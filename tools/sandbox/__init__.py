@@ -33,7 +33,6 @@ if TYPE_CHECKING:
         WorkspaceBusy,
         WorkspaceError,
     )
-    from .interpreter_pool import PoolStats
     from .policy import ExecutionPolicy, ReadOnlyMount
     from .process_exit import end_process
     from .process_pool import close_pool, configure_pool, pool_stats, warm_pool
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
         prune_sessions,
         restore_session,
     )
+    from .ready_interpreters import PoolStats
     from .request import CancelToken
     from .result import LostWrite, SandboxResult, ToolCallRecord, Trap
     from .runtime import RuntimeInfo, prepare, runtime_info
@@ -71,12 +71,12 @@ else:
             "InvalidSessionId PathEscapesWorkspace ReservedSessionPath "
             "SandboxClosed SandboxError SandboxUnavailable SessionWorkspaceMissing "
             "WorkspaceBusy WorkspaceError",
-            "interpreter_pool": "PoolStats",
             "policy": "ExecutionPolicy ReadOnlyMount",
             "process_exit": "end_process",
             "process_pool": "close_pool configure_pool pool_stats warm_pool",
             "prune_target": "PruneResult RetentionPolicy SandboxTarget archive_sessions "
             "prune_sessions restore_session",
+            "ready_interpreters": "PoolStats",
             "request": "CancelToken",
             "result": "LostWrite SandboxResult ToolCallRecord Trap",
             "runtime": "RuntimeInfo prepare runtime_info",

@@ -14,11 +14,10 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from attrs import frozen
-
 from ..event_log import get_logger
 from .errors import SandboxError
 from .interpreter import Interpreter, InterpreterClass, open_interpreter
+from .ready_interpreters import ReadyInterpreters
 
 _JOIN_SECONDS: Final = 10.0
 RESTORE_SECONDS: Final = 0.1
@@ -32,32 +31,7 @@ _FAILURES_BEFORE_REST: Final = 3
 _log = get_logger("agentforge.sandbox")
 
 
-@frozen(kw_only=True)
-class PoolStats:
-    """What the pool of this process did so far.
-
-    Attributes:
-        size: How many interpreters it keeps ready; 0 when it is off.
-        ready: How many are ready now.
-        opened: Interpreters opened ahead.
-        used: Interpreters handed to an execution.
-        restored: Used interpreters made what they were when opened, and kept.
-        missed: Executions that found none ready and opened their own.
-        discarded: Interpreters closed without being used.
-        failures: Openings that failed; after three in a row none is tried until it is needed.
-    """
-
-    size: int
-    ready: int
-    opened: int
-    used: int
-    restored: int
-    missed: int
-    discarded: int
-    failures: int
-
-
-class InterpreterPool:
+class InterpreterPool(ReadyInterpreters):
     """A bounded number of interpreters of one class, opened by one thread.
 
     Args:
@@ -82,31 +56,20 @@ class InterpreterPool:
         self._restoring_s = restoring_s
         self._return_s = return_s
         self._condition = threading.Condition()
-        self._size = size
-        self._restore = restore
-        self._ready: list[Interpreter] = []
-        self._wanted: InterpreterClass | None = None
+        super().__init__(size, restore=restore, lock=self._condition)
         self._resting = 0
         self._spent: list[Interpreter] = []
         self._left: list[Interpreter] = []
         self._coming = 0
-        self._out = 0
         self._running = 0
         self._clock = clock
         self._on_start = on_start
         self._moved = float("-inf")
         self._busy = False
         self._thread: threading.Thread | None = None
-        self._closed = False
-        self._counts = dict.fromkeys(
-            ("opened", "used", "restored", "missed", "discarded", "failures"), 0
-        )
 
     def take(self, kind: InterpreterClass) -> Interpreter | None:
-        """An interpreter of this class as it was when opened, or None if none is ready.
-
-        Each call is followed by one of `done`.
-        """
+        """See `ReadyInterpreters`; one that is expected soon is waited for."""
         stale: list[Interpreter] = []
         with self._condition:
             self._out += 1
@@ -130,12 +93,8 @@ class InterpreterPool:
         return taken
 
     def _change_class(self, kind: InterpreterClass) -> list[Interpreter]:
-        """Keep interpreters of another class from now on; returns those to be closed."""
-        self._wanted = kind
         self._moved = float("-inf")  # those in use are of another class
-        stale, self._ready = self._ready, []
-        self._counts["discarded"] += len(stale)
-        return stale
+        return super()._change_class(kind)
 
     def _wait_for_one(self) -> None:
         """Wait as long as one is expected soon, and none is ready."""
@@ -183,16 +142,11 @@ class InterpreterPool:
         With interpreters of this class from now on; None leaves the one last asked for. Returns
         whether it is known of which class they are to be.
         """
-        stale: list[Interpreter] = []
+        known = super().want(kind)
         with self._condition:
-            if kind is not None and self._wanted != kind:
-                stale = self._change_class(kind)
-            known = self._wanted is not None
             if known and not self._closed and self._size > 0:
                 self._start()
                 self._condition.notify_all()
-        for interpreter in stale:
-            interpreter.close()
         return known
 
     def _start(self) -> None:
@@ -204,16 +158,10 @@ class InterpreterPool:
                 self._on_start()
 
     def resize(self, size: int, *, restore: bool) -> None:
-        """Keep this many ready from now on, used once only or restored."""
+        """See `ReadyInterpreters`."""
+        super().resize(size, restore=restore)
         with self._condition:
-            self._size = size
-            self._restore = restore
-            surplus = self._ready[size:]
-            del self._ready[size:]
-            self._counts["discarded"] += len(surplus)
             self._condition.notify_all()
-        for interpreter in surplus:
-            interpreter.close()
 
     def wait_ready(self, timeout_s: float) -> bool:
         """Wait until all that was used is restored or closed and the pool is as full as it gets.
@@ -243,21 +191,6 @@ class InterpreterPool:
             self._spent, self._left = [], []
         for interpreter in left:
             interpreter.close()
-
-    def stats(self) -> PoolStats:
-        """The counts so far."""
-        with self._condition:
-            return PoolStats(size=self._size, ready=len(self._ready), **self._counts)
-
-    @property
-    def closed(self) -> bool:
-        """Whether it was closed."""
-        return self._closed
-
-    @property
-    def restores(self) -> bool:
-        """Whether used interpreters are restored, where that is possible."""
-        return self._restore
 
     def _settled(self) -> bool:
         return (
@@ -330,11 +263,7 @@ class InterpreterPool:
         """Have one that is ready wait for an execution, if there still is room for it."""
         with self._condition:
             self._counts[count] += 1
-            keep = (
-                not self._closed
-                and self._wanted == interpreter.kind
-                and len(self._ready) < self._size
-            )
+            keep = self._has_room_for(interpreter.kind)
             if keep:
                 self._ready.append(interpreter)
             else:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import threading
 
 from .interpreter import Interpreter, InterpreterClass, open_interpreter
-from .interpreter_pool import PoolStats
+from .ready_interpreters import ReadyInterpreters
 
 
-class InterpreterStack:
-    """Interpreters of one class, the one last asked for; see `InterpreterPool` for the methods.
+class InterpreterStack(ReadyInterpreters):
+    """Interpreters of one class, the one last asked for.
 
     While several are in use at once, as many are kept besides as are in use; afterwards `size`.
 
@@ -24,22 +24,10 @@ class InterpreterStack:
     """
 
     def __init__(self, size: int, *, restore: bool = True) -> None:
-        self._lock = threading.Lock()
-        self._size = size
-        self._restore = restore
-        self._ready: list[Interpreter] = []
-        self._wanted: InterpreterClass | None = None
-        self._out = 0
-        self._closed = False
-        self._counts = dict.fromkeys(
-            ("opened", "used", "restored", "missed", "discarded", "failures"), 0
-        )
+        super().__init__(size, restore=restore, lock=threading.Lock())
 
     def take(self, kind: InterpreterClass) -> Interpreter | None:
-        """An interpreter of this class as it was when opened, or None if none is ready.
-
-        Each call is followed by one of `done`.
-        """
+        """See `ReadyInterpreters`; the one that was used last."""
         with self._lock:
             self._out += 1
             if self._closed or self._size == 0:
@@ -78,27 +66,6 @@ class InterpreterStack:
                 and len(self._ready) < max(self._size, self._out)
             )
 
-    def _change_class(self, kind: InterpreterClass) -> list[Interpreter]:
-        """Keep interpreters of another class from now on; returns those to be closed."""
-        self._wanted = kind
-        stale, self._ready = self._ready, []
-        self._counts["discarded"] += len(stale)
-        return stale
-
-    def want(self, kind: InterpreterClass | None = None) -> bool:
-        """Have interpreters of this class from now on; None leaves the one last asked for.
-
-        Returns whether it is known of which class they are to be.
-        """
-        with self._lock:
-            stale: list[Interpreter] = []
-            if kind is not None and self._wanted != kind:
-                stale = self._change_class(kind)
-            known = self._wanted is not None
-        for interpreter in stale:
-            interpreter.close()
-        return known
-
     def wait_ready(self, timeout_s: float) -> bool:
         """Open as many as it keeps, at once.
 
@@ -120,41 +87,3 @@ class InterpreterStack:
                     self._ready.append(opened)
             if not fits:
                 opened.close()
-
-    def _has_room_for(self, kind: InterpreterClass) -> bool:
-        return not self._closed and self._wanted == kind and len(self._ready) < self._size
-
-    def resize(self, size: int, *, restore: bool) -> None:
-        """Keep this many from now on, used once only or restored."""
-        with self._lock:
-            self._size = size
-            self._restore = restore
-            surplus = self._ready[size:]
-            del self._ready[size:]
-            self._counts["discarded"] += len(surplus)
-        for interpreter in surplus:
-            interpreter.close()
-
-    def close(self) -> None:
-        """Close every interpreter that is ready; `take` gives None then."""
-        with self._lock:
-            self._closed = True
-            left, self._ready = self._ready, []
-            self._counts["discarded"] += len(left)
-        for interpreter in left:
-            interpreter.close()
-
-    def stats(self) -> PoolStats:
-        """The counts so far."""
-        with self._lock:
-            return PoolStats(size=self._size, ready=len(self._ready), **self._counts)
-
-    @property
-    def closed(self) -> bool:
-        """Whether it was closed."""
-        return self._closed
-
-    @property
-    def restores(self) -> bool:
-        """Whether used interpreters are restored, where that is possible."""
-        return self._restore

@@ -10,9 +10,10 @@ from typing import Final
 from ..errors import shown
 from ..event_log import get_logger
 from .interpreter import class_of, uses_own_host
-from .interpreter_pool import InterpreterPool, PoolStats
+from .interpreter_pool import InterpreterPool
 from .interpreter_stack import InterpreterStack
 from .policy import ExecutionPolicy
+from .ready_interpreters import PoolStats, ReadyInterpreters
 from .runtime import ensure_ready
 
 POOL_VARIABLE: Final = "AGENTFORGE_SANDBOX_POOL"
@@ -27,9 +28,9 @@ MAX_POOL_SIZE: Final = 64
 _log = get_logger("agentforge.sandbox")
 
 _pool_lock = threading.Lock()
-_pool: InterpreterPool | InterpreterStack | None = None
+_pool: ReadyInterpreters | None = None
 _restore: bool | None = None
-_abandoned: list[InterpreterPool | InterpreterStack] = []
+_abandoned: list[ReadyInterpreters] = []
 
 
 def _size_from_environment() -> int:
@@ -62,7 +63,7 @@ def _checked_size(size: object) -> int:
     return size
 
 
-def the_pool() -> InterpreterPool | InterpreterStack:
+def the_pool() -> ReadyInterpreters:
     """The pool of this process."""
     global _pool, _restore  # noqa: PLW0603 (one for the process)
     with _pool_lock:
@@ -135,7 +136,7 @@ def warm_pool(timeout_s: float = 10.0, *, policy: ExecutionPolicy | None = None)
     return pool.wait_ready(timeout_s)
 
 
-def _new_pool(size: int, *, restore: bool) -> InterpreterPool | InterpreterStack:
+def _new_pool(size: int, *, restore: bool) -> ReadyInterpreters:
     if uses_own_host():
         _close_at_exit()
         return InterpreterStack(size, restore=restore)
