@@ -4,7 +4,8 @@ An execution is one turn of an interactive interpreter, made to behave as a scri
 as `__main__`, nothing is echoed, its exit handlers run and its files are closed before it ends.
 
 These lines are compiled by the first interpreter of a process, which alone knows the form its
-release loads, and handed to all others as code: compiling takes longer than what they do.
+release loads, and handed to all others as code: compiling takes longer than what they do. They are
+one program of the guest's, and so one module.
 """
 
 from __future__ import annotations
