@@ -128,6 +128,7 @@ CODES = {
         "harness.disk_errors.SessionUnreadable",
         "harness.errors.SessionCorrupted",
         "harness.errors.UnsupportedSchema",
+        "project.errors.InvalidConfiguration",
         "prune.errors.InvalidArchive",
         "questions.errors.InvalidConfig",
         "questions.disk_errors.SessionCorrupted",
@@ -178,6 +179,7 @@ CODES = {
         "entrypoints.terminal.errors.TerminalFailed",
         "errors.AgentForgeError",
         "identifiers.InvalidIdentifier",
+        "project.errors.ProjectError",
         "prune.errors.PruneError",
     },
     124: {

@@ -190,11 +190,12 @@ def parse_size(text: str, option: str) -> int:
 
 
 AgentName = Annotated[
-    str,
+    str | None,
     option(
         "--agent AGENT",
         "The agent: a command line (prompt on standard input, answer on standard "
-        "output), recorded:DIR, openai:MODEL[@URL] or anthropic:MODEL[@URL].",
+        "output), recorded:DIR, openai:MODEL[@URL] or anthropic:MODEL[@URL]; the "
+        "configuration's by default.",
     ),
 ]
 AgentTimeout = Annotated[

@@ -21,7 +21,7 @@ from ..options import (
     argument,
     option,
 )
-from ..run_session import choose_agent, start_agent
+from ..run_session import named_agent, start_agent
 
 if TYPE_CHECKING:
     from ....workflows.agents.port import AgentChoice
@@ -39,7 +39,7 @@ def add_to(app: typer.Typer) -> None:
 def tdflow(
     context: typer.Context,
     specification: Annotated[Path, argument("SPEC", "The specification file.")],
-    agent: AgentName,
+    agent: AgentName = None,
     component: Component = None,
     unittest: Annotated[
         bool, option("--unittest", "Use unittest for the tests instead of pytest.")
@@ -66,7 +66,7 @@ def tdflow(
                 for phase in workflow.phases
             ],
         )
-    chosen = choose_agent(agent, agent_timeout, max_output)
+    chosen = named_agent(cli, agent, agent_timeout, max_output)
     work = _component_work(workflow, specification, component, chosen)
     start_agent(cli, work, budget=budget, record=record, wait=not no_wait)
 
@@ -74,7 +74,7 @@ def tdflow(
 def spec(
     context: typer.Context,
     name: Annotated[str, argument("NAME", "Name of the specification: 1 to 64 of a-z 0-9 _ -.")],
-    agent: AgentName,
+    agent: AgentName = None,
     about: About = None,
     about_file: Annotated[
         Path | None, option("--about-file FILE", "File with a description of what is wanted.")
@@ -100,7 +100,7 @@ def spec(
         workflow=SPEC,
         name=name,
         subject=subject or name,
-        agent=choose_agent(agent, agent_timeout, max_output),
+        agent=named_agent(cli, agent, agent_timeout, max_output),
         inputs=[] if begin_with is None else [_draft(begin_with, name)],
     )
     start_agent(cli, work, budget=budget, record=record, wait=not no_wait)
@@ -109,7 +109,7 @@ def spec(
 def drive(
     context: typer.Context,
     workflow: Annotated[Path, argument("WORKFLOW.yaml", "The agent's workflow file.")],
-    agent: AgentName,
+    agent: AgentName = None,
     specification: Annotated[
         Path | None, option("--spec SPEC", "The specification it works from.")
     ] = None,
@@ -132,14 +132,14 @@ def drive(
         )
     loaded = load_agent_workflow(workflow)
     if specification is not None:
-        chosen = choose_agent(agent, agent_timeout, max_output)
+        chosen = named_agent(cli, agent, agent_timeout, max_output)
         work = _component_work(loaded, specification, component, chosen, about)
     else:
         work = _work(
             workflow=loaded,
             name=loaded.name,
             subject=about,
-            agent=choose_agent(agent, agent_timeout, max_output),
+            agent=named_agent(cli, agent, agent_timeout, max_output),
         )
     start_agent(cli, work, budget=budget, record=record, wait=not no_wait)
 

@@ -21,14 +21,23 @@ def add_to(app: typer.Typer) -> None:
 
 def run(
     context: typer.Context,
-    workflow: Annotated[Path, argument("WORKFLOW.yaml", "The workflow file.")],
+    workflow: Annotated[
+        Path | None,
+        argument("WORKFLOW.yaml", "The workflow file; the configuration's by default."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a workflow in a new session."""
     from ....workflows import load_workflow
 
     cli = cli_of(context, json=as_json)
-    start_scripts(cli, load_workflow(workflow))
+    named = workflow if workflow is not None else cli.configuration.run.workflow
+    if named is None:
+        raise typer.BadParameter(
+            "is missing; name a workflow file, or have the configuration do it (workflow in [run])",
+            param_hint="WORKFLOW.yaml",
+        )
+    start_scripts(cli, load_workflow(named))
 
 
 def resume(

@@ -1,0 +1,36 @@
+"""What can be wrong with a project's files, as typed errors with fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from ..errors import AgentForgeError, ErrorKind
+
+_SHOWN_FAULTS: Final = 12
+
+
+class ProjectError(AgentForgeError):
+    """Base of the errors about a project's files."""
+
+
+class InvalidConfiguration(ProjectError):
+    """A configuration file can't be used; nothing was begun with it.
+
+    Attributes:
+        path: The file.
+        faults: Everything that is wrong with it, in the order of the file, most with their line.
+    """
+
+    kind = ErrorKind.INVALID_FILE
+
+    def __init__(self, *, path: Path, faults: Iterable[str]) -> None:
+        self.path = path
+        self.faults: tuple[str, ...] = tuple(faults)
+        shown = "; ".join(self.faults[:_SHOWN_FAULTS])
+        more = len(self.faults) - _SHOWN_FAULTS
+        super().__init__(
+            f"{path} can't be used: {shown}{f'; and {more} more faults' if more > 0 else ''}. "
+            "Nothing was begun; correct the file, `agentforge doctor` shows what is left."
+        )
