@@ -34,3 +34,22 @@ class InvalidConfiguration(ProjectError):
             f"{path} can't be used: {shown}{f'; and {more} more faults' if more > 0 else ''}. "
             "Nothing was begun; correct the file, `agentforge doctor` shows what is left."
         )
+
+
+class UnknownExample(ProjectError):
+    """There is no example of this name.
+
+    Attributes:
+        name: What was asked for.
+        known: The examples that there are.
+    """
+
+    kind = ErrorKind.USAGE
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        self.name = name
+        self.known = tuple(known)
+        super().__init__(
+            f"there is no example {name[:80]!r}; there are {', '.join(self.known)}. "
+            "Nothing was begun."
+        )

@@ -140,3 +140,13 @@ def test_the_configured_agent_is_taken_and_said(project: Path, agentforge: Comma
     given = agentforge("spec", "ledger", "--agent", "recorded:none-either")
     assert "none-either" in given.err
     assert "no-such-directory" not in given.err
+
+
+def test_examples_are_listed_and_found_by_name(project: Path, agentforge: Command) -> None:
+    listed = agentforge("run", "--example", "--json").document["examples"]
+    assert [one["name"] for one in listed] == ["flaky", "hello", "interval-scheduler"]
+    shown = agentforge("run", "--example").out.splitlines()
+    assert [line.split()[0] for line in shown] == ["EXAMPLE", *(one["name"] for one in listed)]
+    unknown = agentforge("run", "--example", "hallo")
+    assert unknown.code == 2
+    assert "there are flaky, hello, interval-scheduler" in unknown.err

@@ -53,6 +53,7 @@ CODES = {
         "harness.session_checks.ImmutableSessionId",
         "harness.session_checks.InvalidSession",
         "harness.session_checks.InvalidSessionId",
+        "project.errors.UnknownExample",
         "prune.errors.ArchiveUnavailable",
         "prune.errors.InvalidPolicy",
         "questions.errors.InvalidAnswers",
