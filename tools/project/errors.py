@@ -36,6 +36,20 @@ class InvalidConfiguration(ProjectError):
         )
 
 
+class ScaffoldRefused(ProjectError):
+    """A project's files can't be written where they belong; none was written.
+
+    Attributes:
+        path: What is in the way.
+    """
+
+    kind = ErrorKind.REFUSED
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path}: {reason}. Nothing was written.")
+        self.path = path
+
+
 class UnknownExample(ProjectError):
     """There is no example of this name.
 

@@ -107,6 +107,7 @@ CODES = {
         "harness.errors.SessionTooLarge",
         "harness.session_states.InvalidStateForPhaseAdvance",
         "harness.session_states.InvalidStateTransition",
+        "project.errors.ScaffoldRefused",
         "questions.errors.CallIdMismatch",
         "questions.errors.NoAnswers",
         "question.QuestionError",

@@ -32,6 +32,7 @@ _LINE = re.compile(r"line (\d+): ")
 _DEBUG_VARIABLE = "AGENTFORGE_DEBUG"
 
 _MODULES: Final = {
+    "init": "init",
     "work": "run resume retry",
     "agent_work": "tdflow spec drive",
     "report": "report",
