@@ -16,6 +16,8 @@ from typing import Final
 from attrs import field, frozen
 
 from ..durable import FileSystem, OsFileSystem
+from ..errors import ErrorKind
+from ..harness import HarnessError
 from ..harness.briefing import most_tokens
 from .context_folder import LINK, ContextFolder, Listing, NotShown, context_folder
 from .converters import as_tuple
@@ -105,8 +107,18 @@ class Context:
         return most_tokens(self.text)
 
 
-class RulesTooLong(ValueError):
-    """The rules, which are shown whole, don't fit into the bound."""
+class RulesTooLong(HarnessError, ValueError):
+    """The rules, which are shown whole, don't fit into the bound; nothing was gathered.
+
+    Attributes:
+        max_tokens: The bound.
+    """
+
+    kind = ErrorKind.USAGE
+
+    def __init__(self, max_tokens: int) -> None:
+        super().__init__(f"the rules take more than the {max_tokens:,} tokens of the context")
+        self.max_tokens = max_tokens
 
 
 def gather_context(
@@ -143,9 +155,7 @@ class _Gathering:
         if request.rules and not self._add(
             "rules", "rules", f"## Rules that hold here\n\n{request.rules.strip()}"
         ):
-            raise RulesTooLong(
-                f"the rules take more than the {request.max_tokens:,} tokens of the context"
-            )
+            raise RulesTooLong(request.max_tokens)
         for path in request.guides:
             self._guide(path)
         shown = dict(self._files(listing))

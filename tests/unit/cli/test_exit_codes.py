@@ -65,6 +65,7 @@ CODES = {
         "sandbox.errors.InvalidSessionId",
         "sandbox.errors.PathEscapesWorkspace",
         "sandbox.errors.ReservedSessionPath",
+        "workflows.context.RulesTooLong",
         "workflows.errors.NoEarlierPhase",
         "workflows.specification.UnknownComponent",
     },
