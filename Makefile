@@ -9,7 +9,7 @@ PIP     := $(BIN)/python -m pip --disable-pip-version-check --quiet
 SPEC    ?= examples/specs/session-manager.yaml
 COMPONENT ?= session_domain
 AGENT   ?= recorded:examples/recordings/session_domain
-WORKFLOW ?= .agentforge/workflows/tdflow-scheduler.yaml
+WORKFLOW ?= tools/examples/interval-scheduler/workflow.yaml
 # One more than the two cores that the tests are meant for: a fifth of their time is waiting.
 WORKERS ?= 3
 SEED    ?= 20261122

@@ -23,9 +23,10 @@ from tests.support.soak import SOAKING
 pytestmark = pytest.mark.timeout(900)
 
 ROOT = Path(__file__).resolve().parents[2]
-SCHEDULER = ROOT / ".agentforge" / "workflows" / "tdflow-scheduler.yaml"
-HELLO = ROOT / ".agentforge" / "workflows" / "hello.yaml"
-FLAKY = ROOT / "examples" / "workflows" / "flaky.yaml"
+SCHEDULER, HELLO, FLAKY = (
+    ROOT / "tools" / "examples" / name / "workflow.yaml"
+    for name in ("interval-scheduler", "hello", "flaky")
+)
 WORKFLOWS = [SCHEDULER, HELLO, FLAKY]
 
 FUEL = 10**12
@@ -198,7 +199,7 @@ def phase_of(workflow: Path, name: str) -> dict[str, Any]:
 # --- what the workflow files say -------------------------------------------------------------
 
 
-@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.parent.name)
 def test_workflow_names_only_files_that_exist(workflow: Path) -> None:
     document = read_workflow(workflow)
     named = [phase["script"] for phase in document["phases"]]
@@ -206,13 +207,13 @@ def test_workflow_names_only_files_that_exist(workflow: Path) -> None:
     assert [path for path in named if not (workflow.parent / path).is_file()] == []
 
 
-@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.parent.name)
 def test_budget_covers_every_phase(workflow: Path) -> None:
     document = read_workflow(workflow)
     assert sum(phase["tokens"] for phase in document["phases"]) <= document["token_budget"]
 
 
-@pytest.mark.parametrize("workflow", [SCHEDULER, HELLO], ids=lambda path: path.stem)
+@pytest.mark.parametrize("workflow", [SCHEDULER, HELLO], ids=lambda path: path.parent.name)
 def test_every_phase_ends_with_the_promised_exit_code(
     chains: dict[Path, list[Ran]], workflow: Path
 ) -> None:
@@ -221,7 +222,7 @@ def test_every_phase_ends_with_the_promised_exit_code(
         assert ran.first.exit_code == expected_exit(ran.phase), words(ran.first)
 
 
-@pytest.mark.parametrize("workflow", [SCHEDULER, HELLO], ids=lambda path: path.stem)
+@pytest.mark.parametrize("workflow", [SCHEDULER, HELLO], ids=lambda path: path.parent.name)
 def test_every_phase_leaves_the_promised_artifacts(
     chains: dict[Path, list[Ran]], workflow: Path
 ) -> None:
@@ -230,7 +231,7 @@ def test_every_phase_leaves_the_promised_artifacts(
         assert missing == set(), ran.phase["name"]
 
 
-@pytest.mark.parametrize("workflow", [SCHEDULER, HELLO], ids=lambda path: path.stem)
+@pytest.mark.parametrize("workflow", [SCHEDULER, HELLO], ids=lambda path: path.parent.name)
 def test_running_a_phase_again_gives_the_same_outcome(
     chains: dict[Path, list[Ran]], workflow: Path
 ) -> None:
@@ -239,7 +240,7 @@ def test_running_a_phase_again_gives_the_same_outcome(
         assert comparable(ran.after_second) == comparable(ran.after_first), ran.phase["name"]
 
 
-@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.parent.name)
 def test_every_phase_tells_the_operator_in_a_few_lines(
     chains: dict[Path, list[Ran]], workflow: Path
 ) -> None:

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.sandbox import prepare
+
 ROOT = Path(__file__).resolve().parents[2]
 OURS = re.compile(r"_?agentforge.*", re.IGNORECASE)
 
@@ -114,6 +116,22 @@ def test_the_first_example_of_the_readme_runs_in_a_project_with_tools_of_its_own
     assert "An interval scheduler" in shown.stdout
 
 
+@pytest.mark.timeout(900)  # the first run on a machine compiles the guest
+def test_the_wheel_alone_runs_its_example(installed: Path, tmp_path: Path) -> None:
+    listed = run(installed / "agentforge", "run", "--example", cwd=tmp_path)
+    assert listed.returncode == 0, listed.stderr
+    names = [line.split()[0] for line in listed.stdout.splitlines()[1:]]
+    assert names == ["flaky", "hello", "interval-scheduler"]
+    prepare()
+
+    done = run(installed / "agentforge", "run", "--example", "hello", cwd=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert "[2/2] count: succeeded" in done.stdout
+    (session,) = (tmp_path / ".agentforge" / "sessions").glob("session_*")
+    assert "words" in (session / "workspace" / "counts.json").read_text()
+
+
 def test_the_help_of_every_command_is_there_in_such_a_project(
     installed: Path, project: Path
 ) -> None:
@@ -201,7 +219,12 @@ def test_the_source_archive_holds_what_a_checkout_holds_and_builds_the_same_whee
 
     assert (source / "agentforge_sessions" / "harness" / "session_manager.py").is_file()
     here = ["README.md", "LICENSE", "SECURITY.md", "CONTRIBUTING.md", "constraints.txt", "Makefile"]
-    for name in (*here, "docs/architecture.md", "tools/harness/session_manager.py"):
+    for name in (
+        *here,
+        "tools/examples/hello/workflow.yaml",
+        "docs/architecture.md",
+        "tools/harness/session_manager.py",
+    ):
         assert (source / name).is_file(), name
     again = build("wheel", tmp_path / "again", source)
     with zipfile.ZipFile(wheel) as ours, zipfile.ZipFile(again) as theirs:

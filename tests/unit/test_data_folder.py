@@ -67,3 +67,21 @@ def test_questions_and_their_configuration_are_the_projects_too(
     assert named.directory == Path("here")
     monkeypatch.chdir(root)
     assert load_config(environment={}).directory == Path("asked")
+
+
+@pytest.mark.parametrize("kind", ["directory", "file"])
+def test_the_search_ends_with_the_root_of_the_repository(tmp_path: Path, kind: str) -> None:
+    root, deep = project(tmp_path)
+    mark = deep.parent / ".git"
+    mark.mkdir() if kind == "directory" else mark.write_text("gitdir: elsewhere\n")
+    assert find_data_folder(deep) is None
+    (deep.parent / ".agentforge").mkdir()
+    assert find_data_folder(deep) == deep.parent / ".agentforge"
+    (root / ".git").mkdir()
+    assert find_data_folder(root) == root / ".agentforge"
+
+
+def test_the_search_ends_with_the_users_home(tmp_path: Path) -> None:
+    root, deep = project(tmp_path)
+    assert find_data_folder(deep, home=deep.parent) is None
+    assert find_data_folder(deep, home=root) == root / ".agentforge"

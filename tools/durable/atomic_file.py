@@ -29,6 +29,7 @@ from .filesystem import (
     FileSystem,
     OsFileSystem,
     close_reader,
+    hand_over,
 )
 from .regular_file import Chunk, being_written, read_descriptor, write_all
 
@@ -92,6 +93,7 @@ class AtomicFileWriter:
         verify: bool = False,
         also_swept: Collection[str] = (),
         leftover_age_s: float = LEFTOVER_AGE_S,
+        mode: int | None = None,
     ) -> None:
         """Name the file; nothing happens yet.
 
@@ -105,7 +107,10 @@ class AtomicFileWriter:
             also_swept: Names in the directory that earlier releases gave temporary files.
             leftover_age_s: How much older than the new content a temporary file must be to count
                 as a killed writer's; 0 where a lock keeps other writers away.
+            mode: The mode that the file gets, whatever the umask, and with it the owner of the
+                directory where root writes: for files of a person's own. 0600 if None.
         """
+        self._mode = mode
         self._leftover_age_s = leftover_age_s
         self._also_swept = also_swept
         self._path = path if isinstance(path, Path) else Path(path)
@@ -130,7 +135,12 @@ class AtomicFileWriter:
             if self._given_fd is None:
                 self._directory_fd = fs.open(str(self._path.parent), _FOLLOWING)
             self._fd, self._temporary = _create(fs, self._directory_fd, self._name, self._token)
+            if self._mode is not None:
+                hand_over(fs, self._fd, self._directory_fd)
+                os.fchmod(self._fd, self._mode)
         except BaseException as error:
+            if self._temporary:
+                self._abandon()
             self._close()
             if isinstance(error, OSError):
                 raise self._refused("write", error) from error

@@ -10,36 +10,38 @@
     desktop = false
     on_question = "command"
 
-A missing file is an empty one. An unknown section or key is an error that names the nearest one.
+`project.configuration` reads the other sections of the file. A missing file is an empty one. An
+unknown section or key is an error that names the nearest one.
 """
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from attrs import evolve, field, fields, frozen
 
-from ..data_folder import data_folder_above
-from ..durable import FileSystem, OsFileSystem, ReadError, read_regular_file
+from ..durable import FileSystem
+from ..project.configuration_file import (
+    DEFAULT_PATH,
+    ConfigurationFile,
+    read_configuration_file,
+)
+from ..project.errors import InvalidConfiguration
+from ..project.toml_table import meant
 from .errors import InvalidConfig
 from .rules import QuestionsConfig
 from .service import QuestionSessions
 from .store import DEFAULT_BASE_DIR
 
-DEFAULT_CONFIG_PATH: Final = Path(".agentforge/config.toml")
-CONFIG_VARIABLE: Final = "AGENTFORGE_CONFIG"
-"""The environment variable that names another configuration file."""
+DEFAULT_CONFIG_PATH: Final = DEFAULT_PATH
 DIRECTORY_VARIABLE: Final = "AGENTFORGE_QUESTIONS"
 """The environment variable that says where the question sessions are; it beats the file."""
 SHARED_VARIABLE: Final = "AUQ_SESSION_DIR"
 """The environment variable that names the shared directory, for both programs."""
-_MAX_BYTES: Final = 1024 * 1024
 
 
 @frozen(kw_only=True)
@@ -135,40 +137,30 @@ def load_config(
     Raises:
         InvalidConfig: With everything that is wrong with it.
     """
-    named = path if path is not None else environment.get(CONFIG_VARIABLE) or None
-    project = None if named is not None else data_folder_above(Path.cwd())
-    where = Path(named) if named is not None else DEFAULT_CONFIG_PATH
-    if project is not None:
-        where = project / where.name
     try:
-        data = read_regular_file(
-            fs if fs is not None else OsFileSystem(), str(where), path=where, max_bytes=_MAX_BYTES
-        )
-    except ReadError as error:
-        raise InvalidConfig([str(error)], path=where) from error
-    if data is None:
-        if named is not None:
-            raise InvalidConfig(["there is no such file"], path=where)
-        data = b""
-    config = _parse(data, where, environment)
+        file = read_configuration_file(path, environment=environment, fs=fs)
+    except InvalidConfiguration as error:
+        raise InvalidConfig(error.faults, path=error.path) from error
+    file.refuse_unknown_sections()
+    config = config_of(file, environment)
+    if config is None or file.faults:
+        raise InvalidConfig(file.faults.sorted(), path=file.path)
     directory = environment.get(DIRECTORY_VARIABLE)
     if directory:
         return evolve(config, directory=Path(directory))
-    if project is not None:
-        said = config.directory or DEFAULT_BASE_DIR
-        return evolve(config, directory=project.parent / said)
+    if file.above:
+        return evolve(config, directory=file.root / (config.directory or DEFAULT_BASE_DIR))
     return config
 
 
-def _parse(data: bytes, path: Path, environment: Mapping[str, str]) -> Config:
-    try:
-        document = tomllib.loads(data.decode())
-    except (ValueError, RecursionError) as error:
-        raise InvalidConfig([f"it is no TOML: {error}"], path=path) from error
-    faults = _unknown("", document, ["questions", "notify"])
+def config_of(
+    file: ConfigurationFile, environment: Mapping[str, str] = os.environ
+) -> Config | None:
+    """Read the sections of questions; what is wrong with them is added to the file's faults."""
+    faults: list[str] = []
     sections = {}
     for name in ("questions", "notify"):
-        section = document.get(name, {})
+        section = file.values.get(name, {})
         if not isinstance(section, dict):
             faults.append(f"{name}: expected a section [{name}], got {section!r}")
             section = {}
@@ -187,8 +179,11 @@ def _parse(data: bytes, path: Path, environment: Mapping[str, str]) -> Config:
     others = ["directory", "shared"]
     questions = _build("questions", QuestionsConfig, sections["questions"], faults, others)
     notify = _build("notify", NotifyConfig, sections["notify"], faults, [])
+    for fault in faults:
+        key, _, problem = fault.partition(": ")
+        file.faults.add(key, problem)
     if faults or questions is None or notify is None:
-        raise InvalidConfig(faults, path=path)
+        return None
     return Config(
         directory=None if directory is None else Path(directory), questions=questions, notify=notify
     )
@@ -207,14 +202,11 @@ def _build(
 
 
 def _unknown(prefix: str, given: Iterable[str], known: list[str]) -> list[str]:
-    faults = []
-    for name in given:
-        if name in known:
-            continue
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(known))}"
-        faults.append(f"{prefix}{name}: there is no such key; {hint}")
-    return faults
+    return [
+        f"{prefix}{name}: there is no such key; {meant(name, known)}"
+        for name in given
+        if name not in known
+    ]
 
 
 def open_sessions(

@@ -27,9 +27,10 @@ from .agents.port import (
 from .answers import Answer, parse_answer
 from .errors import BudgetTooSmall
 from .job import Job
+from .job_prompt import job_prompt
 from .ports import RunObserver, Stop, StopCause
 from .progress import Progress
-from .prompts import PromptInput, budget_note, compose
+from .prompts import budget_note
 from .step_journal import StepJournal, StoredAnswer, digest_of
 from .verdict import Verdict
 from .workflow import Phase
@@ -207,34 +208,23 @@ class AgentConversation:
         self.observer.budget(self.session.token_budget)
 
     def _prompt(self, phase: Phase, progress: Progress, files: Mapping[str, str]) -> str:
-        workflow, work = self.job.workflow, self.job.work
-        specification, component = self.job.specification, self.job.component
         budget = self.session.token_budget
-        return compose(
-            PromptInput(
-                role=workflow.role or "",
-                workflow=workflow.name,
-                phase=phase,
-                attempt=progress.key.attempt,
-                round_number=progress.round_number,
-                writes=self.job.writable(phase),
-                briefing=self.manager.briefing(BRIEFING_TOKENS),
-                subject=None if work is None else work.subject,
-                specification=specification.excerpt(component)
-                if specification is not None and component is not None
-                else None,
-                component=component,
-                files=files,
-                evidence=self._evidence(progress),
-                answered=self.questions.answered(),
-                budget_note=budget_note(
-                    used=budget.tokens_used,
-                    total=budget.total_budget,
-                    warning=budget.is_warning,
-                    left=budget.tokens_remaining,
-                    expected=phase.answer_tokens,
-                ),
-            )
+        return job_prompt(
+            self.job,
+            phase,
+            attempt=progress.key.attempt,
+            round_number=progress.round_number,
+            briefing=self.manager.briefing(BRIEFING_TOKENS),
+            files=files,
+            evidence=self._evidence(progress),
+            answered=self.questions.answered(),
+            budget_note=budget_note(
+                used=budget.tokens_used,
+                total=budget.total_budget,
+                warning=budget.is_warning,
+                left=budget.tokens_remaining,
+                expected=phase.answer_tokens,
+            ),
         )
 
     def _expected_cost(self, phase: Phase, progress: Progress) -> int:

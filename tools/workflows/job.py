@@ -36,6 +36,8 @@ WORKFLOW_NAME: Final = AGENT_WORKFLOW_FILE
 """The name under which a session keeps an agent's workflow; the run's lock is on it."""
 SPECIFICATION_NAME: Final = "specification.yaml"
 WORK_NAME: Final = "agent-work.json"
+CONTEXT_NAME: Final = "project-context.md"
+MAX_CONTEXT_CHARS: Final = 2_000_000
 MAX_SUBJECT_CHARS: Final = 200_000
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
@@ -53,6 +55,7 @@ class AgentWork:
         component_id: Which of its components; None: the one that `name` names, or the only one.
         agent: Who does it, or None: `resume` is given one.
         inputs: Files that are in the workspace before the first phase.
+        context: What of the project each prompt shows, as `gather_context` makes it, or None.
     """
 
     workflow: Workflow
@@ -62,6 +65,7 @@ class AgentWork:
     component_id: str | None = None
     agent: AgentChoice | None = None
     inputs: tuple[Input, ...] = field(default=(), converter=as_tuple)
+    context: str | None = field(default=None, repr=False)
 
     def __attrs_post_init__(self) -> None:
         faults = []
@@ -69,6 +73,8 @@ class AgentWork:
             faults.append(f"name: {self.name[:80]!r} is no name; it has 1 to 64 of a-z 0-9 _ -")
         if self.subject is not None and len(self.subject) > MAX_SUBJECT_CHARS:
             faults.append(f"subject: has more than {MAX_SUBJECT_CHARS:,} characters")
+        if self.context is not None and len(self.context) > MAX_CONTEXT_CHARS:
+            faults.append(f"context: has more than {MAX_CONTEXT_CHARS:,} characters")
         if self.workflow.role is None:
             faults.append("workflow: has no role for an agent; it runs scripts")
         if self.workflow.needs_specification and self.specification is None:
@@ -105,6 +111,8 @@ class AgentWork:
             WORKFLOW_NAME: snapshot_of(self.workflow),
             WORK_NAME: json.dumps(work, indent=1).encode(),
         }
+        if self.context is not None:
+            files[CONTEXT_NAME] = self.context.encode()
         if self.specification is not None:
             files[SPECIFICATION_NAME] = self.specification
         return files
@@ -121,6 +129,7 @@ class AgentWork:
         work = store.read_attachment(session_id, WORK_NAME)
         if workflow is None or work is None:
             raise NotAWorkflowSession(session_id)
+        context = store.read_attachment(session_id, CONTEXT_NAME)
         path = store.session_path(session_id).with_name(WORK_NAME)
         try:
             value: Mapping[str, Any] = json.loads(work)
@@ -139,6 +148,7 @@ class AgentWork:
                     )
                     for one in value["inputs"]
                 ],
+                context=None if context is None else context.decode(),
             )
         except (ValueError, KeyError, TypeError, binascii.Error) as error:
             raise InvalidWorkflow(

@@ -52,6 +52,7 @@ class PromptInput:
         subject: What the run is about, in the words of the person who began it, or None.
         specification: The document, or the part that matters, or None.
         component: The component, or None.
+        context: What of the project is shown, or None.
         files: The files that matter, by path.
         evidence: What was wrong with the last attempt.
         answered: Questions that the person answered, with the answers.
@@ -70,6 +71,7 @@ class PromptInput:
     subject: str | None = None
     specification: str | None = None
     component: Component | None = None
+    context: str | None = None
     evidence: tuple[str, ...] = field(default=(), converter=as_tuple)
     answered: tuple[tuple[str, str], ...] = field(default=(), converter=as_tuple)
     budget_note: str | None = None
@@ -79,14 +81,16 @@ def compose(given: PromptInput) -> str:
     """Write the prompt.
 
     Returns:
-        Markdown: role, specification, form of the answer, briefing, phase with mode, component
-        and instructions, the files, the answers of the person, and what was wrong before.
+        Markdown: role, specification, project, form of the answer, briefing, phase with mode,
+        component and instructions, the files, the answers of the person, and what was wrong before.
     """
     parts = [f"# Role\n\n{given.role.strip()}"]
     if given.subject:
         parts.append(f"# What is wanted\n\n{given.subject.strip()}")
     if given.specification is not None:
         parts.append(f"# Specification\n\n{fenced(given.specification, 'yaml')}")
+    if given.context:
+        parts.append(f"# The project\n\n{given.context.strip()}")
     parts.append(f"# Form of your answer\n\n{_form(given)}")
     parts.append(f"# Where the work stands\n\n{given.briefing.strip()}")
     if given.budget_note:

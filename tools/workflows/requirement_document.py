@@ -17,6 +17,7 @@ from .component_parts import BoundCriterion, with_parts
 from .spec_rules import (
     COMPONENT_ID,
     CRITERION_ID,
+    globs_of,
     location_problem,
     named_once,
     one_of,
@@ -124,6 +125,7 @@ class RequirementReader:
         location = path_of(fields, "impl_file")
         tests = path_of(fields, "test_file", test=True)
         fields.texts("dependencies")
+        context = globs_of(fields, "context")
         methods = self._methods(fields, where)
         fields.done()
         if name is None or location is None or tests is None:
@@ -134,6 +136,7 @@ class RequirementReader:
             tests=(tests,),
             description=description,
             entities=_of_methods(methods),
+            context=context,
             lines=lines,
         )
         problem = location_problem(location, one.tests)

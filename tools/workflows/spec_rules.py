@@ -12,6 +12,7 @@ from .names import path_problem
 
 COMPONENT_ID: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 CRITERION_ID: Final = re.compile(r"[A-Z][A-Z0-9]{0,11}-[0-9]{1,4}")
+MAX_GLOB_CHARS: Final = 500
 _FRAMEWORKS: Final = frozenset(
     {"pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments"}
 )
@@ -32,6 +33,17 @@ def one_of(fields: Fields, name: str, known: tuple[str, ...]) -> str | None:
         fields.fault(name, f"{text[:60]!r} is none of {', '.join(known)}", node)
         return None
     return text
+
+
+def globs_of(fields: Fields, name: str) -> tuple[str, ...]:
+    """Take globs of files of the project, relative and inside it."""
+    found = fields.texts(name)
+    for glob in found:
+        if glob.startswith(("/", "~")) or ".." in glob.split("/"):
+            fields.fault(name, f"{glob[:60]!r} leads out of the project; write it relative")
+        elif not glob.strip() or len(glob) > MAX_GLOB_CHARS:
+            fields.fault(name, f"{glob[:60]!r} is no glob of 1 to {MAX_GLOB_CHARS} characters")
+    return found
 
 
 def path_of(fields: Fields, key: str, *, test: bool = False) -> str | None:

@@ -129,6 +129,7 @@ class Component:
         entities: What its module offers.
         errors: The errors that it defines, by name; they stand among the entities too or not.
         criteria: Its acceptance criteria.
+        context: Globs of files of the project that who builds it is shown.
         lines: The lines of the document that describe it, from and up to (not with), from 1.
     """
 
@@ -139,6 +140,7 @@ class Component:
     entities: tuple[Entity, ...] = field(default=(), converter=as_tuple)
     errors: tuple[Entity, ...] = field(default=(), converter=as_tuple)
     criteria: tuple[Criterion, ...] = field(default=(), converter=as_tuple)
+    context: tuple[str, ...] = field(default=(), converter=as_tuple)
     lines: tuple[int, int] = (1, 1)
 
     @property

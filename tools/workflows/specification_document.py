@@ -29,6 +29,7 @@ from .requirement_document import RequirementReader, is_requirement_document
 from .spec_rules import (
     COMPONENT_ID,
     CRITERION_ID,
+    globs_of,
     location_problem,
     named_once,
     one_of,
@@ -217,6 +218,7 @@ class _Reader:
         fields.text("name")
         description = fields.text("description")
         fields.texts("dependencies")
+        context = globs_of(fields, "context")
         names: dict[str, int] = {}
         entities = [
             self._entity(one, f"{where}.entities[{index}]", names)
@@ -244,6 +246,7 @@ class _Reader:
             entities=[one for one in entities if one is not None],
             errors=[one for one in errors if one is not None],
             criteria=criteria,
+            context=context,
             lines=lines,
         )
 

@@ -157,6 +157,7 @@ def test_doctor_finds_a_healthy_place_healthy(agentforge: CommandLine) -> None:
         "python",
         "dependencies",
         "libyaml",
+        "configuration",
         "base",
         "durability",
         "lock",
@@ -169,7 +170,7 @@ def test_doctor_finds_a_healthy_place_healthy(agentforge: CommandLine) -> None:
         "orphans",
         "clock",
     ]
-    assert ended.out.splitlines()[-1].startswith("14 checks: 0 failed")
+    assert ended.out.splitlines()[-1].startswith("15 checks: 0 failed")
 
 
 def test_doctor_in_json_says_what_to_do(agentforge: CommandLine) -> None:
@@ -316,7 +317,7 @@ def test_one_check_that_breaks_hides_none_of_the_others(
     monkeypatch.setattr(checks, "check_libyaml", broken)
     ended = agentforge("doctor", "--json")
     assert ended.code == 1
-    assert len(ended.document["checks"]) == 14
+    assert len(ended.document["checks"]) == 15
     assert ended.document["checks"][2] == {
         "name": "libyaml",
         "status": "fail",

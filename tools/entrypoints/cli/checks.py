@@ -31,6 +31,10 @@ _SKEW: Final = timedelta(minutes=5)
 _EARLIEST: Final = datetime(2025, 1, 1, tzinfo=UTC)
 
 
+NOT_YET_USED: Final = ("repository", "gate", "jail")
+"""Sections of the configuration that are read and checked, and that no command acts on."""
+
+
 def examine(store: SessionStore, *, now: datetime) -> Iterator[Finding]:
     """Run all checks, one after the other.
 
@@ -43,6 +47,7 @@ def examine(store: SessionStore, *, now: datetime) -> Iterator[Finding]:
         ("python", check_python),
         ("dependencies", check_dependencies),
         ("libyaml", check_libyaml),
+        ("configuration", check_configuration),
         ("base", lambda: check_base(base)),
         ("durability", lambda: check_durability(base)),
         ("lock", lambda: check_lock(base)),
@@ -115,6 +120,41 @@ def check_libyaml() -> Finding:
         f"PyYAML {yaml.__version__} without libyaml: files edited by hand are read slowly",
         "Install a PyYAML wheel, or libyaml and PyYAML from source.",
     )
+
+
+# ----------------------------------------------------------------------------- the configuration
+
+
+def check_configuration() -> Finding:
+    """Check that the project's configuration can be used, all of its sections."""
+    from ...project.configuration import configuration_of
+    from ...project.configuration_file import read_configuration_file
+    from ...project.errors import InvalidConfiguration
+    from ...questions.config import config_of
+
+    name = "configuration"
+    try:
+        file = read_configuration_file()
+        file.refuse_unknown_sections()
+        found = configuration_of(file)
+        config_of(file)
+        file.require_no_faults()
+    except InvalidConfiguration as error:
+        return fail(
+            name,
+            f"{error.path}: {'; '.join(error.faults)}",
+            "Correct the file, or write a new one: agentforge init --force",
+        )
+    if found.path is None:
+        return ok(name, "none; everything is the default. `agentforge init` writes one")
+    idle = [f"[{section}]" for section in NOT_YET_USED if section in found.given]
+    if idle:
+        return warn(
+            name,
+            f"{found.path}: no command of this version acts on {', '.join(idle)}",
+            "Take out what should not be relied on.",
+        )
+    return ok(name, f"{found.path}: {', '.join(found.given) or 'empty'}")
 
 
 # ----------------------------------------------------------------------------------- the sandbox

@@ -14,6 +14,7 @@ from attrs import field, frozen
 
 from ...clock import Clock, utc_now
 from ...data_folder import data_folder_above
+from ...errors import AgentForgeError
 from .output import Output
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         SessionManager,
         SessionStore,
     )
+    from ...project.configuration import Configuration
     from ...workflows.gate_port import GateSandbox
 
 _Result = TypeVar("_Result")
@@ -31,12 +33,16 @@ _Result = TypeVar("_Result")
 BASE_VARIABLE = "AGENTFORGE_BASE"
 """The environment variable that names the directory of the sessions."""
 
+_DESPITE_FAULTS = frozenset({"doctor", "init"})
+"""Commands that work with a faulty configuration: they show it, or write a new one."""
 _REPEATS = 3
 """How often a person's command is repeated after another process changed the session."""
 
 
-def default_base() -> Path | None:
+def default_base(configuration: Configuration | None = None) -> Path | None:
     """Return the default directory of the sessions, or None for `./.agentforge/sessions`."""
+    if configuration is not None and configuration.sessions is not None:
+        return configuration.sessions
     above = data_folder_above(Path.cwd())
     return None if above is None else above / "sessions"
 
@@ -70,6 +76,7 @@ class Cli:
         verbose: Whether events are logged to standard error.
         outside: The clock and the pause.
         base_given: Whether the base was given, and not searched for.
+        configured: The project's configuration, why it can't be used, or None where it has none.
     """
 
     base: Path | None
@@ -77,6 +84,20 @@ class Cli:
     verbose: bool = False
     outside: Outside = field(factory=Outside)
     base_given: bool = True
+    configured: Configuration | AgentForgeError | None = None
+
+    @property
+    def configuration(self) -> Configuration:
+        """What the project's configuration says; the defaults where there is none.
+
+        Raises:
+            InvalidConfiguration: It can't be used.
+        """
+        from ...project.configuration import Configuration
+
+        if isinstance(self.configured, AgentForgeError):
+            raise self.configured
+        return self.configured if self.configured is not None else Configuration()
 
     def store(self) -> SessionStore:
         """Return the store at the base."""
@@ -153,8 +174,16 @@ class Cli:
 
 
 def cli_of(context: typer.Context, *, json: bool = False) -> Cli:
-    """Return the global options, with the command's own `--json` applied."""
-    cli = context.find_root().obj
+    """Return the global options, with the command's own `--json` applied.
+
+    Raises:
+        InvalidConfiguration: The configuration can't be used, and the command does not do without.
+    """
+    root = context.find_root()
+    cli = root.obj
     assert isinstance(cli, Cli)  # noqa: S101 (the callback of the application made it)
+    fault = cli.configured
+    if isinstance(fault, AgentForgeError) and root.invoked_subcommand not in _DESPITE_FAULTS:
+        raise fault
     cli.output.json = cli.output.json or json
     return cli

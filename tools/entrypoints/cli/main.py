@@ -8,10 +8,12 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, ClassVar, Final, TextIO
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, TextIO
 
 import typer
 
+from ...data_folder import find_data_folder
+from ...errors import AgentForgeError
 from ...result import Failure, Success, attempt
 from .context import BASE_VARIABLE, Cli, Outside, default_base
 from .errors import Interrupted, OutputLost
@@ -21,12 +23,16 @@ from .options import option
 from .output import Output, discard, public_fields, remark
 from .text import safe_lines
 
+if TYPE_CHECKING:
+    from ...project.configuration import Configuration
+
 _NAME = "agentforge"
-_FILES_OF_PEOPLE = frozenset({"InvalidWorkflow", "InvalidSpecification"})
+_FILES_OF_PEOPLE = frozenset({"InvalidConfiguration", "InvalidWorkflow", "InvalidSpecification"})
 _LINE = re.compile(r"line (\d+): ")
 _DEBUG_VARIABLE = "AGENTFORGE_DEBUG"
 
 _MODULES: Final = {
+    "init": "init",
     "work": "run resume retry",
     "agent_work": "tdflow spec drive",
     "report": "report",
@@ -66,8 +72,8 @@ def _global_options(
         str | None,
         option(
             "--base PATH",
-            "Directory of the sessions; .agentforge/sessions here, or in the nearest parent "
-            "directory that has a .agentforge, by default.",
+            "Directory of the sessions; by default the configuration's, or .agentforge/sessions "
+            "here or in the nearest parent directory that has a .agentforge.",
             envvar=BASE_VARIABLE,
         ),
     ] = None,
@@ -85,12 +91,15 @@ def _global_options(
     outside = context.obj if isinstance(context.obj, Outside) else Outside()
     color = not (no_color or os.environ.get("NO_COLOR"))
     output = Output(json=as_json, color=color)
+    configured = _configured()
+    usable = None if isinstance(configured, AgentForgeError) else configured
     context.obj = Cli(
-        base=Path(base) if base else default_base(),
+        base=Path(base) if base else default_base(usable),
         output=output,
         verbose=verbose,
         outside=outside,
         base_given=bool(base),
+        configured=configured,
     )
     if version:
         _show_version(output)
@@ -101,6 +110,21 @@ def _global_options(
     from .logs import configure_logs
 
     configure_logs(verbose=verbose)
+
+
+def _configured() -> Configuration | AgentForgeError | None:
+    """Return the project's configuration, or why it can't be used; None where there is none."""
+    folder = find_data_folder(Path.cwd())
+    named = os.environ.get("AGENTFORGE_CONFIG")
+    if not named and (folder is None or not os.path.lexists(folder / "config.toml")):
+        return None
+    from ...project.configuration import load_configuration
+    from ...project.errors import InvalidConfiguration
+
+    try:
+        return load_configuration()
+    except InvalidConfiguration as error:
+        return error
 
 
 def _show_version(output: Output) -> None:

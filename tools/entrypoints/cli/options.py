@@ -190,11 +190,12 @@ def parse_size(text: str, option: str) -> int:
 
 
 AgentName = Annotated[
-    str,
+    str | None,
     option(
         "--agent AGENT",
         "The agent: a command line (prompt on standard input, answer on standard "
-        "output), recorded:DIR, openai:MODEL[@URL] or anthropic:MODEL[@URL].",
+        "output), recorded:DIR, openai:MODEL[@URL] or anthropic:MODEL[@URL]; the "
+        "configuration's by default.",
     ),
 ]
 AgentTimeout = Annotated[
@@ -220,6 +221,28 @@ Tokens = Annotated[
 Component = Annotated[
     str | None,
     option("--component, -c NAME", "The component of the specification; the only one by default."),
+]
+ContextFiles = Annotated[
+    list[str] | None,
+    option(
+        "--context GLOB",
+        "Show the agent these files of the project too, as 'src/**/*.py'; may be repeated.",
+    ),
+]
+Rules = Annotated[
+    Path | None,
+    option("--rules FILE", "A file with rules that hold for the work; the agent is shown it."),
+]
+Role = Annotated[
+    str | None,
+    option("--role TEXT", "Who the agent is asked to be, instead of the workflow's role."),
+]
+OnlyShown = Annotated[
+    bool,
+    option(
+        "--dry-run",
+        "Only show what would be sent to the agent, and how many tokens it takes; begin nothing.",
+    ),
 ]
 NoWait = Annotated[
     bool, option("--no-wait", "Pause for questions instead of waiting for their answers.")

@@ -15,7 +15,6 @@ from .running import run_shown
 
 if TYPE_CHECKING:
     from ...adapters.question_channel import QuestionSessionChannel
-    from ...harness import SessionStore
     from ...workflows import RunOutcome, WorkflowRunner
     from ...workflows.agents import PhaseAgent
     from ...workflows.agents.port import AgentChoice
@@ -40,6 +39,30 @@ def choose_agent(agent: str, timeout_s: float | None, max_output: int | None) ->
         return parse_agent(agent, timeout_s=timeout_s, max_output=max_output)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--agent") from error
+
+
+def named_agent(
+    cli: Cli, agent: str | None, timeout_s: float | None, max_output: int | None
+) -> AgentChoice:
+    """Return the agent that the options describe, or else the configuration, which is then said.
+
+    Raises:
+        typer.BadParameter: Neither does, or what they say is none.
+    """
+    if agent is not None:
+        return choose_agent(agent, timeout_s, max_output)
+    said = cli.configuration.run
+    if said.agent is None:
+        raise typer.BadParameter(
+            "is missing; name an agent, or have the configuration do it (agent in [run])",
+            param_hint="--agent",
+        )
+    cli.output.remark(f"Agent, as {cli.configuration.path} says: {said.agent}")
+    return choose_agent(
+        said.agent,
+        said.agent_timeout_s if timeout_s is None else timeout_s,
+        said.max_output if max_output is None else max_output,
+    )
 
 
 def start_agent(
@@ -143,7 +166,7 @@ def _run_agent(cli: Cli, act: Act, *, wait: bool) -> None:
     from ...bootstrap import build_agent_runner
     from .progress import run_view
 
-    directory = _questions_of(cli.store())
+    directory = _questions_of(cli)
     view: RunView
 
     def aside() -> AbstractContextManager[object]:
@@ -162,12 +185,18 @@ def _run_agent(cli: Cli, act: Act, *, wait: bool) -> None:
     run_shown(cli, manager, view, lambda: act(runner), in_sandbox=cli.outside.gates is None)
 
 
-def _questions_of(store: SessionStore) -> Path | None:
+def _questions_of(cli: Cli) -> Path | None:
     """Return where the questions of a base are: beside its sessions, where people look."""
     from ...harness.session_store import DEFAULT_BASE_PATH
 
-    base = store.base_path
-    return None if base in {DEFAULT_BASE_PATH, default_base()} else base.parent / "questions"
+    if not cli.base_given:
+        return None
+    base = cli.store().base_path
+    return (
+        None
+        if base in {DEFAULT_BASE_PATH, default_base(cli.configuration)}
+        else base.parent / "questions"
+    )
 
 
 def _channel(

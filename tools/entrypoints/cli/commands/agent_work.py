@@ -7,21 +7,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..context import cli_of
+from ..context import Cli, cli_of
 from ..options import (
     About,
     AgentName,
     AgentTimeout,
     AsJson,
     Component,
+    ContextFiles,
     MaxOutput,
     NoWait,
+    OnlyShown,
     Record,
+    Role,
+    Rules,
     Tokens,
     argument,
     option,
 )
-from ..run_session import choose_agent, start_agent
+from ..project_context import ContextOptions, list_context, show_plan
+from ..run_session import named_agent, start_agent
 
 if TYPE_CHECKING:
     from ....workflows.agents.port import AgentChoice
@@ -39,7 +44,7 @@ def add_to(app: typer.Typer) -> None:
 def tdflow(
     context: typer.Context,
     specification: Annotated[Path, argument("SPEC", "The specification file.")],
-    agent: AgentName,
+    agent: AgentName = None,
     component: Component = None,
     unittest: Annotated[
         bool, option("--unittest", "Use unittest for the tests instead of pytest.")
@@ -49,6 +54,10 @@ def tdflow(
     max_output: MaxOutput = None,
     record: Record = None,
     no_wait: NoWait = False,
+    context_files: ContextFiles = None,
+    rules: Rules = None,
+    role: Role = None,
+    dry_run: OnlyShown = False,
     as_json: AsJson = False,
 ) -> None:
     """Have an agent develop a component test first: red, green, refactor, verify."""
@@ -66,15 +75,16 @@ def tdflow(
                 for phase in workflow.phases
             ],
         )
-    chosen = choose_agent(agent, agent_timeout, max_output)
-    work = _component_work(workflow, specification, component, chosen)
-    start_agent(cli, work, budget=budget, record=record, wait=not no_wait)
+    chosen = _agent(cli, agent, agent_timeout, max_output, dry_run=dry_run)
+    shown = ContextOptions(files=tuple(context_files or ()), rules=rules, role=role)
+    work = _component_work(shown.with_role(cli, workflow), specification, component, chosen)
+    _begin(cli, work, shown, dry_run=dry_run, budget=budget, record=record, wait=not no_wait)
 
 
 def spec(
     context: typer.Context,
     name: Annotated[str, argument("NAME", "Name of the specification: 1 to 64 of a-z 0-9 _ -.")],
-    agent: AgentName,
+    agent: AgentName = None,
     about: About = None,
     about_file: Annotated[
         Path | None, option("--about-file FILE", "File with a description of what is wanted.")
@@ -87,6 +97,10 @@ def spec(
     max_output: MaxOutput = None,
     record: Record = None,
     no_wait: NoWait = False,
+    context_files: ContextFiles = None,
+    rules: Rules = None,
+    role: Role = None,
+    dry_run: OnlyShown = False,
     as_json: AsJson = False,
 ) -> None:
     """Have an agent write a component specification, with you: intake to approval."""
@@ -96,20 +110,21 @@ def spec(
     if about is not None and about_file is not None:
         raise typer.BadParameter("give --about or --about-file, not both")
     subject = about if about_file is None else _text(about_file, "--about-file")
+    shown = ContextOptions(files=tuple(context_files or ()), rules=rules, role=role)
     work = _work(
-        workflow=SPEC,
+        workflow=shown.with_role(cli, SPEC),
         name=name,
         subject=subject or name,
-        agent=choose_agent(agent, agent_timeout, max_output),
+        agent=_agent(cli, agent, agent_timeout, max_output, dry_run=dry_run),
         inputs=[] if begin_with is None else [_draft(begin_with, name)],
     )
-    start_agent(cli, work, budget=budget, record=record, wait=not no_wait)
+    _begin(cli, work, shown, dry_run=dry_run, budget=budget, record=record, wait=not no_wait)
 
 
 def drive(
     context: typer.Context,
     workflow: Annotated[Path, argument("WORKFLOW.yaml", "The agent's workflow file.")],
-    agent: AgentName,
+    agent: AgentName = None,
     specification: Annotated[
         Path | None, option("--spec SPEC", "The specification it works from.")
     ] = None,
@@ -120,6 +135,10 @@ def drive(
     max_output: MaxOutput = None,
     record: Record = None,
     no_wait: NoWait = False,
+    context_files: ContextFiles = None,
+    rules: Rules = None,
+    role: Role = None,
+    dry_run: OnlyShown = False,
     as_json: AsJson = False,
 ) -> None:
     """Have an agent work through a workflow of your own."""
@@ -130,21 +149,57 @@ def drive(
         raise typer.BadParameter(
             "it names a component of the specification; add --spec", param_hint="--component"
         )
-    loaded = load_agent_workflow(workflow)
+    shown = ContextOptions(files=tuple(context_files or ()), rules=rules, role=role)
+    loaded = shown.with_role(cli, load_agent_workflow(workflow))
     if specification is not None:
-        chosen = choose_agent(agent, agent_timeout, max_output)
+        chosen = _agent(cli, agent, agent_timeout, max_output, dry_run=dry_run)
         work = _component_work(loaded, specification, component, chosen, about)
     else:
         work = _work(
             workflow=loaded,
             name=loaded.name,
             subject=about,
-            agent=choose_agent(agent, agent_timeout, max_output),
+            agent=_agent(cli, agent, agent_timeout, max_output, dry_run=dry_run),
         )
-    start_agent(cli, work, budget=budget, record=record, wait=not no_wait)
+    _begin(cli, work, shown, dry_run=dry_run, budget=budget, record=record, wait=not no_wait)
 
 
 # -------------------------------------------------------------------------------------- the work
+
+
+def _begin(
+    cli: Cli,
+    work: AgentWork,
+    shown: ContextOptions,
+    *,
+    dry_run: bool,
+    budget: int | None,
+    record: Path | None,
+    wait: bool,
+) -> None:
+    """Say what of the project is sent, and begin; or, for a dry run, only say it."""
+    from attrs import evolve
+
+    from ....workflows.job import Job
+
+    component = Job.of(work).component
+    context = shown.gather(cli, () if component is None else component.context)
+    if context is not None and context.parts:
+        work = evolve(work, context=context.text)
+    if dry_run:
+        show_plan(cli, work, context, budget=budget)
+        return
+    list_context(cli, context)
+    start_agent(cli, work, budget=budget, record=record, wait=wait)
+
+
+def _agent(
+    cli: Cli, agent: str | None, timeout_s: float | None, max_output: int | None, *, dry_run: bool
+) -> AgentChoice | None:
+    """Return the agent; a dry run, which asks none, may do without."""
+    if dry_run and agent is None and cli.configuration.run.agent is None:
+        return None
+    return named_agent(cli, agent, timeout_s, max_output)
 
 
 def _draft(path: Path, name: str) -> Input:
@@ -192,7 +247,7 @@ def _component_work(
     workflow: Any,
     specification: Path,
     component: str | None,
-    agent: AgentChoice,
+    agent: AgentChoice | None,
     about: str | None = None,
 ) -> AgentWork:
     """Read the specification first, so that its faults are reported before a session begins."""

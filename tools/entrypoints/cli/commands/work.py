@@ -21,14 +21,63 @@ def add_to(app: typer.Typer) -> None:
 
 def run(
     context: typer.Context,
-    workflow: Annotated[Path, argument("WORKFLOW.yaml", "The workflow file.")],
+    workflow: Annotated[
+        Path | None,
+        argument("WORKFLOW.yaml", "The workflow file; the configuration's by default."),
+    ] = None,
+    example: Annotated[
+        bool,
+        option(
+            "--example",
+            "Take the example of that name, which comes with the package; without a name, list "
+            "them.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a workflow in a new session."""
     from ....workflows import load_workflow
 
     cli = cli_of(context, json=as_json)
-    start_scripts(cli, load_workflow(workflow))
+    if example and workflow is None:
+        _list_examples(cli)
+        return
+    named = _example(workflow) if example else workflow or cli.configuration.run.workflow
+    if named is None:
+        raise typer.BadParameter(
+            "is missing; name a workflow file, or have the configuration do it (workflow in "
+            "[run]). `agentforge run --example hello` needs none",
+            param_hint="WORKFLOW.yaml",
+        )
+    start_scripts(cli, load_workflow(named))
+
+
+def _example(name: Path | None) -> Path:
+    from ....project.examples import find_example
+
+    return find_example(str(name)).workflow
+
+
+def _list_examples(cli: Cli) -> None:
+    from ....project.examples import examples
+    from ....workflows import load_workflow
+    from .. import render
+
+    found = [(one, load_workflow(one.workflow)) for one in examples()]
+    if cli.output.json:
+        cli.output.document(
+            {
+                "examples": [
+                    {"name": one.name, "goal": workflow.goal, "path": str(one.workflow)}
+                    for one, workflow in found
+                ]
+            }
+        )
+        return
+    made = render.table("EXAMPLE", "WHAT IT SHOWS")
+    for one, workflow in found:
+        made.add_row(render.words(one.name), render.words(workflow.goal or ""))
+    cli.output.show(made)
 
 
 def resume(

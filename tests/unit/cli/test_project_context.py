@@ -1,0 +1,174 @@
+"""What the commands show an agent of the project, list before they ask it, and keep."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agentforge_sessions.entrypoints.cli.context import Outside
+from agentforge_sessions.entrypoints.cli.main import run
+from agentforge_sessions.harness import SessionStore
+from agentforge_sessions.workflows.job import AgentWork
+from tests.support.agents import GOOD, SPEC, FakeGates
+from tests.unit.cli.conftest import Ended
+
+Command = Callable[..., Ended]
+CONFIG = """\
+[project]
+language = "python"
+source = "src"
+[context]
+max_tokens = 3000
+files = ["src/model.py"]
+role = "You are a careful engineer."
+rules = "rules.md"
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with a configuration, a specification and recorded answers."""
+    for variable in ("AGENTFORGE_BASE", "AGENTFORGE_CONFIG", "AGENTFORGE_QUESTIONS"):
+        monkeypatch.delenv(variable, raising=False)
+    root = tmp_path / "project"
+    for name, text in {
+        ".agentforge/config.toml": CONFIG,
+        "src/model.py": "class Model: ...\n",
+        "src/other.py": "class Other: ...\n",
+        "rules.md": "Never use magic.\n",
+        "AGENTS.md": "Be brief.\n",
+        ".env": "TOKEN=only-for-the-owner\n",
+        "spec.yaml": SPEC,
+        **{f"recorded/{phase}-1.md": text for phase, (text,) in GOOD.items()},
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    monkeypatch.chdir(root)
+    return root
+
+
+@pytest.fixture
+def agentforge(capsys: pytest.CaptureFixture[str]) -> Command:
+    def command(*words: str) -> Ended:
+        code = run(words, Outside(gates=FakeGates(), monotonic=lambda: 0.0))
+        out, err = capsys.readouterr()
+        return Ended(code, out, err)
+
+    return command
+
+
+def test_what_is_sent_is_listed_first_and_is_in_every_prompt(
+    project: Path, agentforge: Command
+) -> None:
+    done = agentforge("tdflow", "spec.yaml", "--agent", "recorded:recorded", "--context", ".*")
+    assert done.code == 0, done.err
+    lines = done.err.splitlines()
+    assert lines[0].startswith(f"Sent to the agent with each prompt, of {project} (at most ")
+    listed = [tuple(line.split()[:2]) for line in lines[1:7]]
+    assert listed[:4] == [
+        ("about", "project"),
+        ("rules", "rules"),
+        ("guide", "AGENTS.md"),
+        ("file", "src/model.py"),
+    ]
+    assert "  .env: looks like a secret" in lines
+    store = SessionStore()
+    (session_id,) = store.list_sessions()
+    prompts = sorted((store.session_path(session_id).parent).rglob("*prompt*"))
+    assert len(prompts) >= 3
+    for prompt in prompts:
+        text = json.loads(prompt.read_text())["prompt"]
+        for words in ("# Role\n\nYou are a careful engineer.", "Never use magic.", "class Model:"):
+            assert words in text
+        assert "only-for-the-owner" not in text
+    assert "Never use magic." in (AgentWork.of_session(store, session_id).context or "")
+
+
+def test_a_dry_run_shows_it_with_its_tokens_and_begins_nothing(
+    project: Path, agentforge: Command
+) -> None:
+    planned = agentforge("tdflow", "spec.yaml", "--dry-run", "--json")
+    assert planned.code == 0, planned.err
+    document = planned.document
+    assert document["phase"] == "red"
+    assert document["prompt_tokens"] > document["context"]["tokens"] > 0
+    assert document["context"]["tokens"] <= 3000
+    assert "Never use magic." in document["prompt"]
+    assert document["agent"] is None
+    shown = agentforge("tdflow", "spec.yaml", "--dry-run", "--agent", "recorded:recorded").out
+    assert "Nothing was sent, and no session was begun." in shown
+    assert f"takes at most {document['prompt_tokens']:,} tokens" in shown
+    assert SessionStore().list_sessions() == []
+
+
+def test_options_add_files_and_beat_role_and_rules(
+    project: Path, agentforge: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "other.md").write_text("Use magic.\n")
+    document = agentforge(
+        *("spec", "ledger", "--dry-run", "--json", "--context", "src/other.py"),
+        *("--role", "You are quick.", "--rules", str(tmp_path / "other.md")),
+    ).document
+    prompt = document["prompt"]
+    assert prompt.startswith("# Role\n\nYou are quick.")
+    assert "class Other" in prompt
+    assert "class Model" in prompt
+    assert "\nUse magic." in prompt
+    assert "Never" not in prompt
+
+
+def test_the_specification_names_files_too(project: Path, agentforge: Command) -> None:
+    (project / ".agentforge" / "config.toml").unlink()
+    text = SPEC.replace(
+        "    location: adder.py\n", "    location: adder.py\n    context: [src/*]\n"
+    )
+    assert text != SPEC
+    (project / "spec.yaml").write_text(text)
+    document = agentforge("tdflow", "spec.yaml", "--dry-run", "--json").document
+    assert [(one["kind"], one["name"]) for one in document["context"]["parts"]] == [
+        ("file", "src/model.py"),
+        ("file", "src/other.py"),
+    ]
+    (project / "spec.yaml").write_text(text.replace("src/*", "../x"))
+    refused = agentforge("tdflow", "spec.yaml", "--dry-run")
+    assert refused.code == 7
+    assert "'../x' leads out of the project" in refused.err
+
+
+def test_without_any_word_of_it_nothing_of_the_project_is_sent(
+    project: Path, agentforge: Command
+) -> None:
+    (project / ".agentforge" / "config.toml").unlink()
+    planned = agentforge("tdflow", "spec.yaml", "--dry-run")
+    assert "Nothing of the project is sent." in planned.out
+    assert agentforge("tdflow", "spec.yaml", "--dry-run", "--json").document["context"] is None
+    (project / ".agentforge" / "config.toml").write_text("[context]\nenabled = false\n")
+    assert "Nothing of the project is sent." in agentforge("tdflow", "spec.yaml", "--dry-run").out
+
+
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        (("--context", "../x"), "no glob inside the project"),
+        (("--context", "/etc/*"), "no glob inside the project"),
+        (("--rules", "nowhere.md"), "nowhere.md can't be read"),
+        (("--role", " "), "the role is empty"),
+    ],
+)
+def test_what_can_not_be_used_is_refused_before_anything_is_begun(
+    project: Path, agentforge: Command, words: tuple[str, ...], fault: str
+) -> None:
+    done = agentforge("tdflow", "spec.yaml", "--agent", "recorded:recorded", *words)
+    assert done.code == 2
+    assert fault in done.err
+    assert SessionStore().list_sessions() == []
+
+
+def test_rules_that_do_not_fit_are_refused(project: Path, agentforge: Command) -> None:
+    (project / "rules.md").write_text("Be careful.\n" * 2000)
+    done = agentforge("tdflow", "spec.yaml", "--dry-run")
+    assert done.code == 2
+    assert "the rules take more than the 3,000 tokens" in done.err

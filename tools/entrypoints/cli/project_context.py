@@ -1,0 +1,182 @@
+"""What an agent is shown of the project: gathered, listed before the first call, or only shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from attrs import evolve, frozen
+
+from .context import Cli
+
+if TYPE_CHECKING:
+    from ...workflows.context import Context
+    from ...workflows.job import AgentWork
+    from ...workflows.workflow import Workflow
+
+
+@frozen(kw_only=True)
+class ContextOptions:
+    """What the command line says of the context.
+
+    Attributes:
+        files: Further globs of files that are shown.
+        rules: A file of rules, or None for the configuration's.
+        role: Who the agent is asked to be, or None for the configuration's, else the workflow's.
+    """
+
+    files: tuple[str, ...] = ()
+    rules: Path | None = None
+    role: str | None = None
+
+    def with_role(self, cli: Cli, workflow: Workflow) -> Workflow:
+        """Return a workflow with the role that was asked for."""
+        role = self.role if self.role is not None else cli.configuration.context.role
+        if self.role is not None and not self.role.strip():
+            raise typer.BadParameter("the role is empty", param_hint="--role")
+        return workflow if role is None else evolve(workflow, role=role)
+
+    def gather(self, cli: Cli, named: tuple[str, ...] = ()) -> Context | None:
+        """Gather what is shown of the project; None where nothing asks for it.
+
+        Args:
+            cli: The global options.
+            named: The globs that the specification names.
+
+        Raises:
+            typer.BadParameter: A glob or the rules can't be used.
+        """
+        from ...workflows.context import ContextRequest, RulesTooLong, gather_context
+
+        configuration = cli.configuration
+        said = configuration.context
+        if not (said.enabled or self.files or self.rules is not None or named):
+            return None
+        for glob in self.files:
+            if glob.startswith(("/", "~")) or ".." in glob.split("/") or not glob.strip():
+                raise typer.BadParameter(
+                    f"{glob!r} is no glob inside the project", param_hint="--context"
+                )
+        rules = self.rules if self.rules is not None else said.rules if said.enabled else None
+        request = ContextRequest(
+            files=tuple(dict.fromkeys((*self.files, *named, *said.files))),
+            max_tokens=said.max_tokens,
+            tree=said.tree if said.enabled else False,
+            guides=said.guides if said.enabled else (),
+            rules=None if rules is None else _rules(rules),
+            source=configuration.project.source,
+            about=_about(cli) if said.enabled else None,
+        )
+        try:
+            return gather_context(self.folder(cli), request)
+        except RulesTooLong as error:
+            raise typer.BadParameter(f"{error}; {rules}", param_hint="--rules") from error
+
+    @staticmethod
+    def folder(cli: Cli) -> Path:
+        """Return the folder that is shown: the project's, else this one."""
+        from ...data_folder import data_folder_above
+
+        above = data_folder_above(Path.cwd())
+        if cli.configuration.path is None and above is not None:
+            return above.parent
+        return Path.cwd() / cli.configuration.root
+
+
+def _rules(path: Path) -> str:
+    from ...workflows.context_folder import MAX_FILE_BYTES
+
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_FILE_BYTES + 1)
+        text = data.decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"{path} can't be read: {error}", param_hint="--rules") from error
+    if len(data) > MAX_FILE_BYTES:
+        raise typer.BadParameter(
+            f"{path} has more than {MAX_FILE_BYTES:,} bytes, the limit", param_hint="--rules"
+        )
+    return text
+
+
+def _about(cli: Cli) -> str | None:
+    from ...project.scaffold_content import described
+
+    facts = cli.configuration.project
+    return None if facts.language is None else f"It is {described(facts)}."
+
+
+def list_context(cli: Cli, context: Context | None) -> None:
+    """Say on standard error what of the project each prompt shows, before anything is sent."""
+    if context is None:
+        return
+    for line in _lines(cli, context):
+        cli.output.remark(line)
+
+
+def show_plan(cli: Cli, work: AgentWork, context: Context | None, *, budget: int | None) -> None:
+    """Show what would be sent, and what the first call would take; nothing is begun."""
+    from ...harness.briefing import most_tokens
+    from ...workflows.job import Job
+    from ...workflows.job_prompt import first_prompt
+
+    found = first_prompt(Job.of(work))
+    total = work.workflow.token_budget if budget is None else budget
+    phase, prompt = found if found is not None else (None, "")
+    answer = 0 if phase is None else phase.answer_tokens
+    if cli.output.json:
+        cli.output.document(
+            {
+                "dry_run": True,
+                "workflow": work.workflow.name,
+                "agent": None if work.agent is None else work.agent.value,
+                "phase": None if phase is None else phase.name,
+                "prompt_tokens": most_tokens(prompt),
+                "answer_tokens": answer,
+                "token_budget": total,
+                "context": None if context is None else _document(cli, context),
+                "prompt": prompt,
+            }
+        )
+        return
+    if context is None:
+        cli.output.line("Nothing of the project is sent.")
+    else:
+        for line in _lines(cli, context):
+            cli.output.line(line)
+    if phase is not None:
+        cli.output.line(
+            f"The first prompt, of phase {phase.name}, takes at most {most_tokens(prompt):,} "
+            "tokens with the role, the specification and the form of the answer; an answer is "
+            f"expected to take {answer:,}. The budget is {total:,}."
+        )
+    cli.output.line("Nothing was sent, and no session was begun.")
+
+
+def _lines(cli: Cli, context: Context) -> list[str]:
+    from ...workflows.context import listed
+
+    folder = ContextOptions.folder(cli)
+    lines = [
+        f"Sent to the agent with each prompt, of {folder} (at most {context.tokens:,} tokens):",
+        *(f"  {kind:<10}  {name}  ({size})" for kind, name, size in listed(context)),
+    ]
+    if not context.parts:
+        lines.append("  nothing")
+    if context.left_out:
+        lines.append("Left out:")
+        lines += [f"  {path}: {reason}" for path, reason in context.left_out]
+    return lines
+
+
+def _document(cli: Cli, context: Context) -> dict[str, Any]:
+    return {
+        "folder": str(ContextOptions.folder(cli)),
+        "tokens": context.tokens,
+        "parts": [
+            {"kind": one.kind, "name": one.name, "tokens": one.tokens, "cut": one.cut}
+            for one in context.parts
+        ],
+        "left_out": [{"path": path, "reason": reason} for path, reason in context.left_out],
+    }

@@ -1,0 +1,328 @@
+"""What a project's configuration file says, as values; docs/configuration.md describes each key.
+
+`[questions]` and `[notify]` are read by the questions (`questions.config`), from the same file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from attrs import field, frozen
+
+from ..durable import FileSystem
+from .configuration_file import ConfigurationFile, read_configuration_file
+from .toml_table import TomlTable
+
+LANGUAGES: Final = ("python", "javascript", "rust", "go", "other")
+PACKAGE_MANAGERS: Final = ("pip", "uv", "poetry", "pdm", "npm", "pnpm", "yarn", "cargo", "go")
+AGENT_MODES: Final = ("answer", "edit")
+ISOLATIONS: Final = ("sandbox", "jail")
+REPORTS: Final = ("junit", "tap", "exit-code")
+DEFAULT_CONTEXT_TOKENS: Final = 20_000
+MAX_CONTEXT_TOKENS: Final = 500_000
+_DAY_S: Final = 86_400.0
+_MAX_BYTES: Final = 1 << 50
+
+
+@frozen(kw_only=True)
+class ProjectFacts:
+    """`[project]`: what kind of project this is; an agent is told.
+
+    Attributes:
+        language: Its language, one of `LANGUAGES`, or None where nothing says it.
+        package_manager: What installs its dependencies, one of `PACKAGE_MANAGERS`, or None.
+        source: The folder that imports begin in, relative; "." is the project itself.
+        tests: Its folders of tests, relative.
+        test: The command that runs its tests, or None.
+    """
+
+    language: str | None = None
+    package_manager: str | None = None
+    source: str = "."
+    tests: tuple[str, ...] = ()
+    test: str | None = None
+
+
+@frozen(kw_only=True)
+class RunConfiguration:
+    """`[run]`: what the commands take that run agents and workflows, where no option says it.
+
+    Attributes:
+        workflow: The workflow file that `run` takes, or None.
+        agent: The agent, written as for `--agent`, or None.
+        agent_timeout_s: Its time limit for one answer, in seconds, or None for the agent's own.
+        max_output: Maximum tokens of an endpoint's answer, or None.
+        agent_mode: "answer" (it gives files) or "edit" (it changes the workspace itself).
+        isolation: Where phases run: "sandbox" or "jail".
+    """
+
+    workflow: Path | None = None
+    agent: str | None = None
+    agent_timeout_s: float | None = None
+    max_output: int | None = None
+    agent_mode: str = "answer"
+    isolation: str = "sandbox"
+
+
+@frozen(kw_only=True)
+class ContextConfiguration:
+    """`[context]`: what of the project an agent is shown.
+
+    Attributes:
+        enabled: Whether anything is; true where the section is there.
+        files: Globs of files that are shown whole, relative to the project.
+        max_tokens: The most that all of it takes, in tokens.
+        tree: Whether names of files are shown.
+        guides: Files for agents that are shown where they are there, cut at a limit each.
+        role: Who the agent is asked to be, instead of the workflow's role, or None.
+        rules: A file of rules that is shown whole, or None.
+    """
+
+    enabled: bool = False
+    files: tuple[str, ...] = ()
+    max_tokens: int = DEFAULT_CONTEXT_TOKENS
+    tree: bool = True
+    guides: tuple[str, ...] = ("AGENTS.md", "CLAUDE.md")
+    role: str | None = None
+    rules: Path | None = None
+
+
+@frozen(kw_only=True)
+class RepositoryConfiguration:
+    """`[repository]`: how a session begins from a repository.
+
+    Attributes:
+        use: Whether sessions work on a copy of the repository.
+        path: The repository, relative to the project.
+        base: The revision that the copy is of, or None for the one that is checked out.
+        with_uncommitted: Whether the copy has what is not committed.
+    """
+
+    use: bool = False
+    path: Path = Path()
+    base: str | None = None
+    with_uncommitted: bool = False
+
+
+@frozen(kw_only=True)
+class GateConfiguration:
+    """`[gate]`: how the files of a phase are judged.
+
+    Attributes:
+        command: The command that runs the tests, or None: they run in the sandbox.
+        report: What it says how they ended: "junit", "tap" or "exit-code".
+        report_file: Where it writes the report, relative to the workspace, or None.
+        timeout_s: Its time limit in seconds, or None.
+    """
+
+    command: str | None = None
+    report: str = "junit"
+    report_file: str | None = None
+    timeout_s: float | None = None
+
+
+@frozen(kw_only=True)
+class JailConfiguration:
+    """`[jail]`: what commands in a jail see and may use.
+
+    Attributes:
+        read: Further folders that they can read, absolute or relative to the project.
+        mounts: Folders of the checkout that they see read-only in the workspace.
+        network: Whether they reach the network; unsealed if so.
+        environment: Names of environment variables that they are given.
+        timeout_s: Time limit of a command in seconds, or None.
+        memory_bytes: The most memory, or None.
+        processes: The most processes, or None.
+    """
+
+    read: tuple[Path, ...] = ()
+    mounts: tuple[str, ...] = ()
+    network: bool = False
+    environment: tuple[str, ...] = ()
+    timeout_s: float | None = None
+    memory_bytes: int | None = None
+    processes: int | None = None
+
+
+@frozen(kw_only=True)
+class Configuration:
+    """All that a configuration file says, but for questions.
+
+    Attributes:
+        path: The file, or None where there is none.
+        root: What relative paths in it are relative to; an empty path is the working directory.
+            The paths of these values are joined to it already, globs and names are not.
+        sessions: The directory of the sessions, or None for the default one.
+        project: `[project]`.
+        run: `[run]`.
+        context: `[context]`.
+        repository: `[repository]`.
+        gate: `[gate]`.
+        jail: `[jail]`.
+        given: The sections that the file has.
+    """
+
+    path: Path | None = None
+    root: Path = Path()
+    sessions: Path | None = None
+    project: ProjectFacts = field(factory=ProjectFacts)
+    run: RunConfiguration = field(factory=RunConfiguration)
+    context: ContextConfiguration = field(factory=ContextConfiguration)
+    repository: RepositoryConfiguration = field(factory=RepositoryConfiguration)
+    gate: GateConfiguration = field(factory=GateConfiguration)
+    jail: JailConfiguration = field(factory=JailConfiguration)
+    given: tuple[str, ...] = ()
+
+
+def load_configuration(
+    path: Path | str | None = None,
+    *,
+    environment: Mapping[str, str] = os.environ,
+    fs: FileSystem | None = None,
+) -> Configuration:
+    """Read the configuration; see `read_configuration_file` for the arguments.
+
+    Raises:
+        InvalidConfiguration: With everything that is wrong with it.
+    """
+    file = read_configuration_file(path, environment=environment, fs=fs)
+    file.refuse_unknown_sections()
+    found = configuration_of(file)
+    file.require_no_faults()
+    return found
+
+
+def configuration_of(file: ConfigurationFile) -> Configuration:
+    """Read the sections of a file; what is wrong with them is added to its faults."""
+    top, root = file.top(), file.root
+    sessions = top.table("sessions")
+    directory = sessions.text("directory")
+    sessions.done()
+    return Configuration(
+        path=file.path if file.exists else None,
+        root=root,
+        sessions=None if directory is None else root / directory,
+        project=_project(top.table("project")),
+        run=_run(top.table("run"), root),
+        context=_context(top.table("context"), root, given="context" in file.values),
+        repository=_repository(top.table("repository"), root),
+        gate=_gate(top.table("gate")),
+        jail=_jail(top.table("jail"), root),
+        given=tuple(file.values),
+    )
+
+
+def _project(table: TomlTable) -> ProjectFacts:
+    language = table.one_of("language", LANGUAGES, "")
+    manager = table.one_of("package_manager", PACKAGE_MANAGERS, "")
+    found = ProjectFacts(
+        language=language or None,
+        package_manager=manager or None,
+        source=_inside(table, "source") or ".",
+        tests=_all_inside(table, "tests"),
+        test=table.text("test"),
+    )
+    table.done()
+    return found
+
+
+def _run(table: TomlTable, root: Path) -> RunConfiguration:
+    workflow = table.text("workflow")
+    found = RunConfiguration(
+        workflow=None if workflow is None else root / workflow,
+        agent=table.text("agent"),
+        agent_timeout_s=table.number("agent_timeout_s", above=0, most=_DAY_S),
+        max_output=table.whole("max_output", 0, least=1, most=10**9) or None,
+        agent_mode=table.one_of("agent_mode", AGENT_MODES, "answer"),
+        isolation=table.one_of("isolation", ISOLATIONS, "sandbox"),
+    )
+    table.done()
+    return found
+
+
+def _context(table: TomlTable, root: Path, *, given: bool) -> ContextConfiguration:
+    default = ContextConfiguration()
+    rules = table.text("rules")
+    guides = table.take("guides")
+    found = ContextConfiguration(
+        enabled=table.flag("enabled", default=given),
+        files=_all_inside(table, "files"),
+        max_tokens=table.whole(
+            "max_tokens", default.max_tokens, least=100, most=MAX_CONTEXT_TOKENS
+        ),
+        tree=table.flag("tree", default=True),
+        guides=default.guides if guides is None else _all_inside(table, "guides"),
+        role=table.text("role"),
+        rules=None if rules is None else root / rules,
+    )
+    table.done()
+    return found
+
+
+def _repository(table: TomlTable, root: Path) -> RepositoryConfiguration:
+    path = table.text("path")
+    base = table.text("base")
+    if base is not None and base.startswith("-"):
+        table.fault("base", f"{base[:60]!r} is no revision; it begins with -")
+    found = RepositoryConfiguration(
+        use=table.flag("use", default=False),
+        path=root if path is None else root / path,
+        base=base,
+        with_uncommitted=table.flag("with_uncommitted", default=False),
+    )
+    table.done()
+    return found
+
+
+def _gate(table: TomlTable) -> GateConfiguration:
+    found = GateConfiguration(
+        command=table.text("command"),
+        report=table.one_of("report", REPORTS, "junit"),
+        report_file=_inside(table, "report_file"),
+        timeout_s=table.number("timeout_s", above=0, most=_DAY_S),
+    )
+    table.done()
+    return found
+
+
+def _jail(table: TomlTable, root: Path) -> JailConfiguration:
+    found = JailConfiguration(
+        read=tuple(root / one for one in table.texts("read")),
+        mounts=_all_inside(table, "mounts"),
+        network=table.flag("network", default=False),
+        environment=table.texts("environment", _no_name),
+        timeout_s=table.number("timeout_s", above=0, most=_DAY_S),
+        memory_bytes=table.whole("memory_bytes", 0, least=1 << 20, most=_MAX_BYTES) or None,
+        processes=table.whole("processes", 0, least=1, most=1 << 20) or None,
+    )
+    table.done()
+    return found
+
+
+def _inside(table: TomlTable, key: str) -> str | None:
+    """Take a path or glob that stays in the project."""
+    value = table.text(key)
+    if value is None:
+        return None
+    problem = _outside(value)
+    if problem is not None:
+        table.fault(key, problem)
+        return None
+    return value
+
+
+def _all_inside(table: TomlTable, key: str) -> tuple[str, ...]:
+    return table.texts(key, _outside)
+
+
+def _no_name(value: str) -> str | None:
+    return f"{value[:60]!r} is no name; values are not taken" if "=" in value else None
+
+
+def _outside(value: str) -> str | None:
+    if value.startswith(("/", "~")) or ".." in value.split("/"):
+        return f"{value[:60]!r} leads out of the project; write it relative, without .."
+    return None
