@@ -40,6 +40,7 @@ CODES = {
         "entrypoints.cli.errors.Declined",
         "entrypoints.mcp_server.errors.McpUnavailable",
         "questions.errors.SessionRejected",
+        "repository.errors.GitUnavailable",
     },
     2: {
         "entrypoints.mcp_server.errors.UnknownToolSet",
@@ -77,6 +78,8 @@ CODES = {
         "prune.errors.NotInTrash",
         "prune.errors.PruneRootMissing",
         "questions.errors.SessionNotFound",
+        "repository.errors.NotARepository",
+        "repository.errors.UnknownRevision",
     },
     4: {
         "entrypoints.cli.errors.AmbiguousSandboxSession",
@@ -112,6 +115,7 @@ CODES = {
         "questions.errors.SessionEnded",
         "questions.errors.SessionExists",
         "questions.errors.TooManySessions",
+        "repository.errors.RepositoryError",
         "workflows.agents.port.AgentCrashed",
         "workflows.agents.port.AgentCutOff",
         "workflows.agents.port.AgentFailed",
@@ -148,6 +152,8 @@ CODES = {
         "prune.errors.PruneRootUnusable",
         "questions.disk_errors.AtomicReadError",
         "questions.disk_errors.AtomicWriteError",
+        "repository.errors.GitFailed",
+        "repository.errors.GitOutputTooLarge",
     },
     9: {
         "sandbox.errors.InputFileError",
@@ -182,6 +188,7 @@ CODES = {
     },
     124: {
         "questions.errors.AnswersTimeout",
+        "repository.errors.GitTimedOut",
     },
     130: {
         "entrypoints.cli.errors.Interrupted",
