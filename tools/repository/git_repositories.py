@@ -220,6 +220,7 @@ class UserRepository:
         accept: Collection[int] = (0,),
         environment: Mapping[str, str] | None = None,
         timeout_s: float = TIMEOUT_S,
+        held: Sequence[int] = (),
     ) -> GitOutput:
         """Add objects or change a ref, by `unpack-objects`, `commit-tree` or `update-ref`; no hook.
 
@@ -229,6 +230,7 @@ class UserRepository:
             accept: The exit codes that are an answer.
             environment: More environment: names and dates of a commit.
             timeout_s: How long it may take, in seconds.
+            held: Descriptors that it holds open: a lock lasts until it has ended, too.
 
         Raises:
             ValueError: It is another command.
@@ -237,7 +239,8 @@ class UserRepository:
         """
         if arguments[0] not in _CHANGING:
             raise ValueError(f"git {arguments[0]!r} is none that changes a person's repository")
-        return self._run(arguments, accept, Run((), {}, stdin, timeout_s), environment or {}, None)
+        options = Run((), {}, stdin, timeout_s, held=held)
+        return self._run(arguments, accept, options, environment or {}, None)
 
     def resolve(self, revision: str) -> str:
         """Return the id of the commit that a name stands for.
