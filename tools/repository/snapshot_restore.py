@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -69,10 +69,26 @@ def restore_in_place(locked: LockedRepository, state: WorkspaceState) -> None:
         close_reader(fs, fd)
 
 
-def restore_to(locked: LockedRepository, state: WorkspaceState, folder: Path) -> None:
+def restore_to(
+    locked: LockedRepository,
+    state: WorkspaceState,
+    folder: Path,
+    *,
+    complete: Callable[[int], None] = lambda _: None,
+) -> None:
     """Make a new folder of a snapshot; it appears whole.
 
     Where it is the workspace that was missing, the index then knows its files.
+
+    Args:
+        locked: The repository.
+        state: What the folder is to hold.
+        folder: The folder, which must not be there.
+        complete: Is given the folder, open, before it appears, and may put more into it.
+
+    Raises:
+        RestoreFailed: There is something at the path.
+        WriteError: The disk or its permissions.
     """
     repository = locked.repository
     fs = repository.fs
@@ -90,6 +106,7 @@ def restore_to(locked: LockedRepository, state: WorkspaceState, folder: Path) ->
         locked.git("read-tree", state.tree, index=index)
         with new:
             _fill(locked, parent / hidden, new.fd, state.manifest, index=index)
+            complete(new.fd)
             new.appear(folder.name)
     except OSError as error:
         raise WriteError(path=folder, operation=new.step, cause=error, visible=new.visible) from (

@@ -155,6 +155,7 @@ CODES = {
         "prune.errors.PruneRootUnusable",
         "questions.disk_errors.AtomicReadError",
         "questions.disk_errors.AtomicWriteError",
+        "repository.base.BaseUnavailable",
         "repository.errors.GitFailed",
         "repository.errors.GitOutputTooLarge",
         "repository.snapshot_restore.RestoreFailed",
