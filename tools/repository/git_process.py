@@ -34,6 +34,7 @@ class Run:
         output_fd: An open file that its standard output goes to instead, unbounded.
         held: Descriptors that it keeps open, so that a lock on one lasts until it has ended, even
             where this process dies first.
+        umask: The bits that no new file of it has; this process's own if -1.
     """
 
     words: Sequence[str | bytes]
@@ -43,6 +44,7 @@ class Run:
     max_output: int = 64 << 20
     output_fd: int | None = None
     held: Sequence[int] = ()
+    umask: int = -1
 
 
 @frozen
@@ -93,6 +95,7 @@ def run_program(run: Run, *, monotonic: Callable[[], float] = time.monotonic) ->
         cwd="/",
         pass_fds=tuple(run.held),
         start_new_session=True,
+        umask=run.umask,
     )
     stdout, stderr = bytearray(), bytearray()
     ended = False

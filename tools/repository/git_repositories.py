@@ -81,6 +81,7 @@ class OwnRepository:
         max_output: int = MAX_OUTPUT,
         output_fd: int | None = None,
         held: Sequence[int] = (),
+        umask: int = -1,
     ) -> GitOutput:
         """Run one of git's commands.
 
@@ -95,6 +96,7 @@ class OwnRepository:
             max_output: How much of its output is taken, in bytes.
             output_fd: An open file that its output goes to instead.
             held: Descriptors that it holds open: a lock lasts until it has ended, too.
+            umask: The bits that no new file of it has; this process's own if -1.
 
         Raises:
             GitUnavailable: There is no git that can be used.
@@ -109,7 +111,7 @@ class OwnRepository:
                 **(environment or {}),
             },
             configuration={**_OWN_CONFIGURATION, **(configuration or {})},
-            options=Run((), {}, stdin, timeout_s, max_output, output_fd, held),
+            options=Run((), {}, stdin, timeout_s, max_output, output_fd, held, umask),
             accept=accept,
         )
 

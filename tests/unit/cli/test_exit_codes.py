@@ -80,6 +80,8 @@ CODES = {
         "questions.errors.SessionNotFound",
         "repository.errors.NotARepository",
         "repository.errors.UnknownRevision",
+        "repository.snapshot_repository.NoSnapshots",
+        "repository.snapshots.SnapshotMissing",
     },
     4: {
         "entrypoints.cli.errors.AmbiguousSandboxSession",
@@ -116,6 +118,7 @@ CODES = {
         "questions.errors.SessionExists",
         "questions.errors.TooManySessions",
         "repository.errors.RepositoryError",
+        "repository.workspace_scan.SnapshotRefused",
         "workflows.agents.port.AgentCrashed",
         "workflows.agents.port.AgentCutOff",
         "workflows.agents.port.AgentFailed",
@@ -152,8 +155,10 @@ CODES = {
         "prune.errors.PruneRootUnusable",
         "questions.disk_errors.AtomicReadError",
         "questions.disk_errors.AtomicWriteError",
+        "repository.base.BaseUnavailable",
         "repository.errors.GitFailed",
         "repository.errors.GitOutputTooLarge",
+        "repository.snapshot_restore.RestoreFailed",
     },
     9: {
         "sandbox.errors.InputFileError",

@@ -108,7 +108,8 @@ def test_git_is_ended_at_its_time_limit_with_all_that_it_started(tmp_path: Path)
     def runner(run: Run) -> Ended:
         if run.words[1] == "version":
             return Ended(0, b"git version 2.40.0\n", b"")
-        return run_program(run, monotonic=lambda: 1e9 if pids.exists() else 0.0)
+        beginning = iter([0.0])
+        return run_program(run, monotonic=lambda: next(beginning, 1e9 if pids.exists() else 0.0))
 
     own = OwnRepository(tmp_path, git=Git(program(tmp_path, text), runner=runner))
     with pytest.raises(GitTimedOut) as caught:
