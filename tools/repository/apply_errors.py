@@ -297,20 +297,6 @@ class CommitRefused(ApplyError):
         self.output = output
 
 
-class ExportRefused(RepositoryError):
-    """A folder can't be made of a result; nothing was changed.
-
-    Attributes:
-        path: The folder.
-        reason: Why.
-    """
-
-    def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(f"nothing was exported to {path}: {reason}.")
-        self.path = path
-        self.reason = reason
-
-
 class ApplyFailed(ApplyError):
     """The system refused a step.
 

@@ -41,6 +41,7 @@ CODES = {
         "entrypoints.mcp_server.errors.McpUnavailable",
         "questions.errors.SessionRejected",
         "repository.errors.GitUnavailable",
+        "repository.apply_errors.CommitRefused",
     },
     2: {
         "entrypoints.mcp_server.errors.UnknownToolSet",
@@ -82,6 +83,7 @@ CODES = {
         "repository.errors.UnknownRevision",
         "repository.snapshot_repository.NoSnapshots",
         "repository.snapshots.SnapshotMissing",
+        "repository.apply_errors.NoUnfinishedApply",
     },
     4: {
         "entrypoints.cli.errors.AmbiguousSandboxSession",
@@ -100,6 +102,9 @@ CODES = {
         "questions.disk_errors.SessionBusy",
         "sandbox.errors.WorkspaceBusy",
         "workflows.errors.AlreadyRunning",
+        "repository.apply_errors.ApplyConflict",
+        "repository.apply_errors.CheckoutBusy",
+        "repository.apply_errors.CheckoutChanged",
     },
     6: {
         "entrypoints.cli.errors.WorkspaceFileRefused",
@@ -130,6 +135,15 @@ CODES = {
         "workflows.errors.NotAWorkflowSession",
         "workflows.errors.NothingToRetry",
         "workflows.errors.PhaseNotInWorkflow",
+        "repository.apply_errors.ApplyError",
+        "repository.apply_errors.ApplyRefused",
+        "repository.apply_errors.OperationUnderWay",
+        "repository.apply_errors.CheckoutUnsupported",
+        "repository.apply_errors.UnfinishedApply",
+        "repository.apply_errors.ApplyDiverged",
+        "repository.apply_errors.NoIdentity",
+        "repository.apply_errors.BranchRefused",
+        "repository.result_merge.ObjectsMissing",
     },
     7: {
         "harness.disk_errors.SessionUnreadable",
@@ -140,6 +154,7 @@ CODES = {
         "questions.disk_errors.SessionCorrupted",
         "workflows.errors.InvalidWorkflow",
         "workflows.specification.InvalidSpecification",
+        "repository.apply_errors.JournalDamaged",
     },
     8: {
         "durable.errors.DurableError",
@@ -159,6 +174,7 @@ CODES = {
         "repository.errors.GitFailed",
         "repository.errors.GitOutputTooLarge",
         "repository.snapshot_restore.RestoreFailed",
+        "repository.apply_errors.ApplyFailed",
     },
     9: {
         "sandbox.errors.InputFileError",
