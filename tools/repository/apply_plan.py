@@ -12,7 +12,7 @@ from attrs import evolve, frozen
 from ..durable import FileSystem
 from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
 from .apply_errors import ApplyRefused, BlockedPath, Obstacle
-from .apply_rules import Action, PathFacts, case_clashes, decide, unsafe_name
+from .apply_rules import Action, PathFacts, case_clashes, decide
 from .checkout_files import (
     ABSENT,
     Kind,
@@ -136,6 +136,7 @@ def make_plan(
         files=options.files,
         settings=state.settings,
         excludes=state.excludes,
+        checkout=repository.work_tree,
     )
     head = scratch.empty_tree() if state.head is None else tree_of(scratch, state.head)
     top_fd = fs.open(os.fspath(repository.work_tree), DIRECTORY_FLAGS & ~os.O_NOFOLLOW)
@@ -174,6 +175,7 @@ def plan_branch(
         files=options.files,
         settings=state.settings,
         excludes=state.excludes,
+        checkout=checkout,
     )
     head = scratch.empty_tree() if state.head is None else tree_of(scratch, state.head)
     merged = merge(
@@ -184,14 +186,6 @@ def plan_branch(
         attributes=state.attributes,
         checkout=checkout,
     )
-    _require(
-        checkout,
-        [
-            _blocked(one.path, Obstacle.UNSAFE_NAME)
-            for one in merged.differences
-            if one.new is not None and unsafe_name(one.path)
-        ],
-    )
     return change, merged
 
 
@@ -201,10 +195,6 @@ def _plan(look: _Look, change: ResultChange, head: str) -> ApplyPlan:
     before = look.scratch.folder / "before"
     before.mkdir()
     changed = [one.path for one in change.differences]
-    _require(
-        look.repository.work_tree,
-        [_blocked(one, Obstacle.UNSAFE_NAME) for one in changed if unsafe_name(one)],
-    )
     standing = copy_of(look.fs, look.top_fd, changed, before)
     contents = _contents(look, head, standing, before)
     laid, done = _uncommitted(change, heads, bases, contents)

@@ -97,6 +97,15 @@ def unsafe_name(path: bytes) -> bool:
     return any(_is_unsafe(one) for one in path.split(b"/"))
 
 
+def unsafe_paths(paths: Iterable[bytes]) -> list[BlockedPath]:
+    """Return the paths that can't be written anywhere."""
+    return [
+        BlockedPath(path.decode("utf-8", "surrogateescape"), Obstacle.UNSAFE_NAME)
+        for path in paths
+        if unsafe_name(path)
+    ]
+
+
 def _is_unsafe(name: bytes) -> bool:
     if name in {b"", b".", b".."} or b"\0" in name:
         return True

@@ -14,6 +14,7 @@ from attrs import frozen
 
 from ..path_pattern import component_matcher
 from .apply_errors import ApplyConflict, ApplyRefused, BlockedPath, Obstacle
+from .apply_rules import unsafe_paths
 from .errors import GitFailed, RepositoryError
 from .git_records import Difference, joined
 from .git_settings import GitSettings
@@ -117,16 +118,21 @@ def find_change(
     files: Sequence[str],
     settings: GitSettings,
     excludes: bytes,
+    checkout: Path,
 ) -> ResultChange:
     """Return what a result changed, without what the repository's rules ignore.
 
     A submodule is no file of a workspace: one that is missing in the result stays.
 
     Raises:
+        ApplyRefused: It has names that are written nowhere.
         ObjectsMissing: The base or the result is not there.
     """
     base_tree, result_tree = tree_of(scratch, base), tree_of(scratch, result)
     found = scratch.differences(base_tree, result_tree)
+    unsafe = unsafe_paths(one.path for one in found if one.new is not None)
+    if unsafe:
+        raise ApplyRefused(checkout, unsafe)
     taken = {one.path for one in found if one.new is not None}
     found = [one for one in found if not _is_missing_submodule(one, taken)]
     fits = path_filter(files)
