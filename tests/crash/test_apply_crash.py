@@ -31,6 +31,7 @@ BEGIN = {
     "deep/er/gone.txt": "gone\n",
     "turns": "a file\n",
     "becomes/x": "x\n",
+    "swaps/x": "x\n",
     "run.sh": "#!/bin/sh\n",
     "link": "-> a.txt",
     **{f"many/{number}": f"{number}\n" for number in range(4)},
@@ -40,6 +41,7 @@ CHANGE = {
     "deep/er/gone.txt": None,
     "turns": None,
     "becomes/x": None,
+    "swaps/x": None,
     "new/folder/file": "new\n",
     "link": "-> run.sh",
     **{f"many/{number}": f"changed {number}\n" for number in range(4)},
@@ -78,7 +80,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Site:
     folder = tmp_path_factory.mktemp("template")
     site = new_site(folder, BEGIN, CHANGE)
     (site.own / "becomes").rmdir()
-    lay(site.own, {"turns/inner": "a folder\n", "becomes": "a file\n"})
+    (site.own / "swaps").rmdir()
+    lay(site.own, {"turns/inner": "a folder\n", "becomes": "a file\n", "swaps": "-> /etc"})
     (site.own / "run.sh").chmod(0o755)
     site.result = commit_all(site.own, "result")
     lay(site.top, {"staged": "s\n", ".gitignore": "*.o\n", "x.o": "ignored\n"})

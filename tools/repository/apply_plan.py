@@ -289,7 +289,11 @@ def _decided(
     _require(top, blocked)
     after = _checked_out(look, index_m, written)
     planned = tuple(
-        PlannedPath(one.path, _no_folder(standing[one.path]), _no_folder(after[one.path]))
+        PlannedPath(
+            one.path,
+            _no_folder(standing[one.path]),
+            ABSENT if one.new is None else after[one.path],
+        )
         for one in written
     )
     staged = {

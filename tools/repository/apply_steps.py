@@ -8,15 +8,17 @@ microseconds, would be lost.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from attrs import frozen
+from attrs import define
 
 from ..durable import FileSystem, hand_over
 from ..durable.filesystem import CREATE_FLAGS, close_reader
@@ -32,7 +34,17 @@ INDEX_LOCK: Final = "index.lock"
 _TEMPORARY: Final = ".agentforge-apply-"
 
 
-@frozen(kw_only=True)
+@contextmanager
+def _nothing_there() -> Iterator[None]:
+    """Pass over a path that is not there, or lies behind what is no folder."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}:
+            raise
+
+
+@define(slots=False, kw_only=True)
 class Steps:
     """What the steps work on.
 
@@ -167,11 +179,19 @@ class Steps:
         return "before" if found.same(one.before) else None
 
     def _found(self, path: bytes) -> Standing:
-        """Return what stands at a path; a folder on the way to other paths counts as nothing."""
+        """Return what stands at a path, as far as it is no folder or link on the way to others."""
         found, _ = look_at(self.fs, self.top_fd, path)
         if found.kind is Kind.FOLDER and path in self.journal.record.folders:
             return ABSENT
+        if found.kind is Kind.UNREACHABLE and self._links & set(folders_above([path])):
+            return ABSENT
         return found
+
+    @cached_property
+    def _links(self) -> set[bytes]:
+        """The paths that are a link on one side, and may be a folder on the other."""
+        paths = self.journal.record.paths
+        return {one.path for one in paths if Kind.LINK in {one.before.kind, one.after.kind}}
 
     def settle(self, *, after: bool) -> None:
         """Bring all paths to one side: what goes first, then what comes, each by a rename.
@@ -197,7 +217,7 @@ class Steps:
         one = self.journal.record.paths[number]
         *above, name = parts_of(one.path)
         with (
-            suppress(FileNotFoundError, NotADirectoryError),
+            _nothing_there(),
             directory_beneath(self.fs, self.top_fd, above) as folder_fd,
         ):
             self._drop_temporary(folder_fd, number)
@@ -302,10 +322,7 @@ class Steps:
     def _sync(self, folders: Sequence[bytes]) -> None:
         for folder in (b"", *folders):
             parts = parts_of(folder) if folder else []
-            with (
-                suppress(FileNotFoundError, NotADirectoryError),
-                directory_beneath(self.fs, self.top_fd, parts) as fd,
-            ):
+            with _nothing_there(), directory_beneath(self.fs, self.top_fd, parts) as fd:
                 self.fs.fsync(fd)
 
     # -------------------------------------------------------------------- objects and the branch
