@@ -292,7 +292,7 @@ def _decided(
         PlannedPath(
             one.path,
             _no_folder(standing[one.path]),
-            ABSENT if one.new is None else after[one.path],
+            ABSENT if one.new is None else _with_modes_kept(standing[one.path], after[one.path]),
         )
         for one in written
     )
@@ -320,6 +320,15 @@ def _decided(
 def _no_folder(standing: Standing) -> Standing:
     """Return what stands at a path; folders are recorded by themselves."""
     return ABSENT if standing.kind is Kind.FOLDER else standing
+
+
+def _with_modes_kept(before: Standing, after: Standing) -> Standing:
+    """Return what will stand at a path: a file that only few may read stays so."""
+    if before.kind is Kind.FILE and after.kind is Kind.FILE:
+        executable = bool(after.mode & 0o100)
+        if executable == bool(before.mode & 0o100):
+            return evolve(after, mode=before.mode)
+    return after
 
 
 def _contents(

@@ -80,6 +80,13 @@ def test_modes_links_and_emptied_folders_are_as_git_checks_them_out(tmp_path: Pa
     assert site.git("diff", "--stat") == ""
 
 
+def test_a_file_that_only_its_owner_may_read_stays_so(tmp_path: Path) -> None:
+    site = new_site(tmp_path, BEGIN, CHANGE)
+    (site.top / "a.txt").chmod(0o600)
+    site.apply()
+    assert (site.top / "a.txt").stat().st_mode & 0o777 == 0o600
+
+
 def test_a_file_becomes_a_folder_and_a_folder_a_file(tmp_path: Path) -> None:
     begin = {"thing": "file\n", "box/x": "x\n", "box/deep/y": "y\n"}
     site = new_site(tmp_path, begin, {"thing": None, "box/x": None, "box/deep/y": None})
