@@ -185,6 +185,9 @@ def check_out(snapshots: Snapshots, base: Base, user: UserRepository, name: str)
     keep_ref(user, name, base.commit)
     repository = snapshots.repository
     repository.make(objects=Path(base.objects), object_format=base.object_format)
+    if not repository.has_base:
+        with suppress(OSError):
+            os.rmdir(repository.workspace)  # an empty one is none yet
     if not repository.workspace.exists():
         _check_out(repository, base, user)
     if not repository.has_base:

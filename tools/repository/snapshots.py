@@ -327,8 +327,13 @@ class Snapshots:
         locked.git("prune", "--expire=now")
         return ids
 
-    def copy_to(self, other: Snapshots, snapshot: str) -> None:
+    def copy_to(self, other: Snapshots, snapshot: str, more: Collection[str] = ()) -> None:
         """Store a snapshot in another workspace's repository, with what it has as its base.
+
+        Args:
+            other: The other workspace's.
+            snapshot: Which.
+            more: Others that are copied as well, as far as they are there.
 
         Raises:
             SnapshotMissing: There is no such snapshot.
@@ -337,21 +342,23 @@ class Snapshots:
         target = other.repository
         with self.repository.locked() as locked:
             found = self._read(locked, [_checked(snapshot)])[0]
-            excluded = "".join(f"^{one}\n" for one in self._shared(locked))
+            copied = [one for one in self._ids(locked) if one in more or one == found.id]
+            shared = [f"^{one}" for one in self._shared(locked)]
+            wanted = "".join(f"{one}\n" for one in [*copied, *shared]).encode()
             pack = target.directory / f"copy-{target.token()}.aside"
             with target.locked() as theirs:
                 try:
                     with pack.open("xb") as file:
                         locked.git(
                             *("pack-objects", "--revs", "--stdout", "--quiet"),
-                            stdin=f"{found.id}\n{excluded}".encode(),
+                            stdin=wanted,
                             output_fd=file.fileno(),
                         )
                         os.fsync(file.fileno())
                     _take_pack(theirs, pack)
                 finally:
                     pack.unlink(missing_ok=True)
-                refs = [f"update {SNAPSHOT_REFS}{found.id} {found.id}\n"]
+                refs = [f"update {SNAPSHOT_REFS}{one} {one}\n" for one in copied]
                 refs.append(f"update {LATEST_REF} {found.id}\n")
                 refs += [f"update {BASE_REF} {one}\n" for one in found.parents[:1]]
                 theirs.git("update-ref", "--stdin", stdin="".join(refs).encode())

@@ -31,6 +31,7 @@ _MODULES: Final = {
     "agent_work": "tdflow spec drive",
     "report": "report",
     "look": "list show log brief artifacts",
+    "checkpoint": "checkpoints diff rewind fork",
     "act": "pause abort complete budget",
     "housekeeping": "cleanup setup doctor",
     "prune.group": "prune",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from .context import Cli, default_base
+from .options import DEFAULT_REVISION
 from .running import run_shown
 
 if TYPE_CHECKING:
@@ -42,8 +43,33 @@ def choose_agent(agent: str, timeout_s: float | None, max_output: int | None) ->
         raise typer.BadParameter(str(error), param_hint="--agent") from error
 
 
+def base_attachments(
+    cli: Cli, repo: Path | None, base: str, *, with_uncommitted: bool
+) -> dict[str, bytes]:
+    """Return the files by which a session knows the repository that it works on; none without.
+
+    Raises:
+        typer.BadParameter: A base is named, and no repository.
+        NotARepository: There is no checkout of one.
+        UnknownRevision: It has no such commit.
+    """
+    if repo is None:
+        if base != DEFAULT_REVISION or with_uncommitted:
+            raise typer.BadParameter("names a commit of a repository", param_hint="--repo")
+        return {}
+    from ...bootstrap import open_snapshots
+
+    return open_snapshots(cli.store()).attachments(repo, base, with_uncommitted=with_uncommitted)
+
+
 def start_agent(
-    cli: Cli, work: AgentWork, *, budget: int | None, record: Path | None, wait: bool
+    cli: Cli,
+    work: AgentWork,
+    *,
+    budget: int | None,
+    record: Path | None,
+    wait: bool,
+    attachments: Mapping[str, bytes] | None = None,
 ) -> None:
     """Begin a session for an agent's work, and run it."""
     from ...workflows.agents import Recorder
@@ -53,7 +79,11 @@ def start_agent(
     agent = _make(work.agent, first_phase=asked[0] if asked else None)
     if record is not None:
         agent = Recorder(agent, record)
-    _run_agent(cli, lambda runner: runner.start(work, agent, token_budget=budget), wait=wait)
+
+    def act(runner: WorkflowRunner) -> RunOutcome:
+        return runner.start(work, agent, token_budget=budget, attachments=attachments)
+
+    _run_agent(cli, act, wait=wait)
 
 
 def resume_agent(
@@ -86,9 +116,11 @@ def _taking_up(
     return lambda runner: runner.resume(session_id, agent)
 
 
-def start_scripts(cli: Cli, workflow: Workflow) -> None:
+def start_scripts(
+    cli: Cli, workflow: Workflow, attachments: Mapping[str, bytes] | None = None
+) -> None:
     """Begin a session for a workflow of scripts, and run it."""
-    _run_scripts(cli, lambda runner: runner.start(workflow))
+    _run_scripts(cli, lambda runner: runner.start(workflow, attachments=attachments))
 
 
 def resume_scripts(
@@ -149,7 +181,7 @@ def _run_agent(cli: Cli, act: Act, *, wait: bool) -> None:
     def aside() -> AbstractContextManager[object]:
         return view.aside()
 
-    manager = cli.manager(_channel(cli, directory, aside))
+    manager = cli.keeping_manager(_channel(cli, directory, aside))
     view = run_view(manager, cli.output)
     view.questions_dir = None if directory is None else str(directory)
     runner = build_agent_runner(

@@ -9,19 +9,23 @@ import typer
 
 from ..context import cli_of
 from ..options import (
+    DEFAULT_REVISION,
     About,
     AgentName,
     AgentTimeout,
     AsJson,
+    BaseRevision,
     Component,
     MaxOutput,
     NoWait,
     Record,
+    Repo,
     Tokens,
+    WithUncommitted,
     argument,
     option,
 )
-from ..run_session import choose_agent, start_agent
+from ..run_session import base_attachments, choose_agent, start_agent
 
 if TYPE_CHECKING:
     from ....workflows.agents.port import AgentChoice
@@ -49,6 +53,9 @@ def tdflow(
     max_output: MaxOutput = None,
     record: Record = None,
     no_wait: NoWait = False,
+    repo: Repo = None,
+    base: BaseRevision = DEFAULT_REVISION,
+    with_uncommitted: WithUncommitted = False,
     as_json: AsJson = False,
 ) -> None:
     """Have an agent develop a component test first: red, green, refactor, verify."""
@@ -68,7 +75,8 @@ def tdflow(
         )
     chosen = choose_agent(agent, agent_timeout, max_output)
     work = _component_work(workflow, specification, component, chosen)
-    start_agent(cli, work, budget=budget, record=record, wait=not no_wait)
+    begun = base_attachments(cli, repo, base, with_uncommitted=with_uncommitted)
+    start_agent(cli, work, budget=budget, record=record, wait=not no_wait, attachments=begun)
 
 
 def spec(
@@ -87,6 +95,9 @@ def spec(
     max_output: MaxOutput = None,
     record: Record = None,
     no_wait: NoWait = False,
+    repo: Repo = None,
+    base: BaseRevision = DEFAULT_REVISION,
+    with_uncommitted: WithUncommitted = False,
     as_json: AsJson = False,
 ) -> None:
     """Have an agent write a component specification, with you: intake to approval."""
@@ -103,7 +114,8 @@ def spec(
         agent=choose_agent(agent, agent_timeout, max_output),
         inputs=[] if begin_with is None else [_draft(begin_with, name)],
     )
-    start_agent(cli, work, budget=budget, record=record, wait=not no_wait)
+    begun = base_attachments(cli, repo, base, with_uncommitted=with_uncommitted)
+    start_agent(cli, work, budget=budget, record=record, wait=not no_wait, attachments=begun)
 
 
 def drive(
@@ -120,6 +132,9 @@ def drive(
     max_output: MaxOutput = None,
     record: Record = None,
     no_wait: NoWait = False,
+    repo: Repo = None,
+    base: BaseRevision = DEFAULT_REVISION,
+    with_uncommitted: WithUncommitted = False,
     as_json: AsJson = False,
 ) -> None:
     """Have an agent work through a workflow of your own."""
@@ -141,7 +156,8 @@ def drive(
             subject=about,
             agent=choose_agent(agent, agent_timeout, max_output),
         )
-    start_agent(cli, work, budget=budget, record=record, wait=not no_wait)
+    begun = base_attachments(cli, repo, base, with_uncommitted=with_uncommitted)
+    start_agent(cli, work, budget=budget, record=record, wait=not no_wait, attachments=begun)
 
 
 # -------------------------------------------------------------------------------------- the work

@@ -8,8 +8,20 @@ from typing import Annotated
 import typer
 
 from ..context import Cli, cli_of
-from ..options import AsJson, MaxOutput, NoWait, OtherAgent, SessionId, argument, option
-from ..run_session import resume_agent, resume_scripts, start_scripts
+from ..options import (
+    DEFAULT_REVISION,
+    AsJson,
+    BaseRevision,
+    MaxOutput,
+    NoWait,
+    OtherAgent,
+    Repo,
+    SessionId,
+    WithUncommitted,
+    argument,
+    option,
+)
+from ..run_session import base_attachments, resume_agent, resume_scripts, start_scripts
 
 
 def add_to(app: typer.Typer) -> None:
@@ -22,13 +34,18 @@ def add_to(app: typer.Typer) -> None:
 def run(
     context: typer.Context,
     workflow: Annotated[Path, argument("WORKFLOW.yaml", "The workflow file.")],
+    repo: Repo = None,
+    base: BaseRevision = DEFAULT_REVISION,
+    with_uncommitted: WithUncommitted = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a workflow in a new session."""
     from ....workflows import load_workflow
 
     cli = cli_of(context, json=as_json)
-    start_scripts(cli, load_workflow(workflow))
+    loaded = load_workflow(workflow)
+    begun = base_attachments(cli, repo, base, with_uncommitted=with_uncommitted)
+    start_scripts(cli, loaded, begun)
 
 
 def resume(
