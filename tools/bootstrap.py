@@ -19,6 +19,7 @@ from .adapters.sandbox_executor import SandboxPhaseExecutor
 from .harness import PhaseExecutor, SessionManager, SessionState, SessionStore
 
 if TYPE_CHECKING:
+    from .adapters.session_results import SessionResults
     from .harness import QuestionChannel
     from .prune import PruneTarget
     from .questions import Config, QuestionSessions
@@ -55,6 +56,14 @@ def build_manager(
     if ask_user:
         tools.append(ask_user_tool(manager))
     return manager
+
+
+def session_results(store: SessionStore) -> SessionResults:
+    """Return what brings the results of a store's sessions to where a person works."""
+    from .adapters.session_results import SessionResults
+    from .adapters.session_snapshots import SessionSnapshots
+
+    return SessionResults(SessionSnapshots(store))
 
 
 class _Late:

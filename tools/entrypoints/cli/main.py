@@ -32,6 +32,7 @@ _MODULES: Final = {
     "report": "report",
     "look": "list show log brief artifacts",
     "act": "pause abort complete budget",
+    "bring_home": "apply export",
     "housekeeping": "cleanup setup doctor",
     "prune.group": "prune",
     "ask": "ask",
