@@ -19,6 +19,7 @@ from .adapters.sandbox_executor import SandboxPhaseExecutor
 from .harness import PhaseExecutor, SessionManager, SessionState, SessionStore
 
 if TYPE_CHECKING:
+    from .adapters.session_results import SessionResults
     from .harness import QuestionChannel
     from .harness.snapshot_port import WorkspaceSnapshots
     from .prune import PruneTarget
@@ -75,6 +76,14 @@ def open_snapshots(store: SessionStore) -> WorkspaceSnapshots:
 def forget_deleted(store: SessionStore) -> None:
     """Remove the refs that people's repositories kept for sessions that a prune has deleted."""
     open_snapshots(store).forget_deleted()
+
+
+def session_results(store: SessionStore) -> SessionResults:
+    """Return what brings the results of a store's sessions to where a person works."""
+    from .adapters.session_results import SessionResults
+    from .adapters.session_snapshots import SessionSnapshots
+
+    return SessionResults(SessionSnapshots(store))
 
 
 class _Late:

@@ -33,6 +33,7 @@ _MODULES: Final = {
     "look": "list show log brief artifacts",
     "checkpoint": "checkpoints diff rewind fork",
     "act": "pause abort complete budget",
+    "bring_home": "apply export",
     "housekeeping": "cleanup setup doctor",
     "prune.group": "prune",
     "ask": "ask",
