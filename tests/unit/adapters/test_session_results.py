@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from agentforge_sessions.adapters.session_snapshots import SessionSnapshots
 
 from agentforge_sessions.adapters.session_results import SessionResults
+from agentforge_sessions.adapters.session_snapshots import SessionSnapshots
 from agentforge_sessions.harness import SessionContext, SessionManager, SessionStore
 from agentforge_sessions.repository.apply_plan import ApplyOptions
 from agentforge_sessions.repository.snapshot_repository import NoSnapshots

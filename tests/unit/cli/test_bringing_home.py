@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from agentforge_sessions.adapters.session_snapshots import SessionSnapshots
 
+from agentforge_sessions.adapters.session_snapshots import SessionSnapshots
 from agentforge_sessions.harness import SessionManager, SessionStore
 from tests.support.applying import files_of, lay, seen
 from tests.support.repositories import new_checkout
