@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _Id = Annotated[
     str | None,
-    argument("[ID]", "The session's id, or a part of it.", autocompletion=complete_session_ids),
+    argument("ID", "The session's id, or a part of it.", autocompletion=complete_session_ids),
 ]
 _At = Annotated[
     str | None,
