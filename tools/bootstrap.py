@@ -19,7 +19,9 @@ from .adapters.sandbox_executor import SandboxPhaseExecutor
 from .harness import PhaseExecutor, SessionManager, SessionState, SessionStore
 
 if TYPE_CHECKING:
+    from .adapters.session_results import SessionResults
     from .harness import QuestionChannel
+    from .harness.snapshot_port import WorkspaceSnapshots
     from .prune import PruneTarget
     from .questions import Config, QuestionSessions
     from .sandbox import CancelToken, ExecutionPolicy
@@ -36,6 +38,7 @@ def build_manager(
     policy: ExecutionPolicy | None = None,
     questions_dir: Path | str | None = None,
     ask_user: bool = False,
+    snapshots: bool = True,
 ) -> SessionManager:
     """Build a manager whose phases run in the sandbox, and which can ask a person.
 
@@ -44,6 +47,7 @@ def build_manager(
         policy: Limits and environment of phases that name none; the sandbox's default if None.
         questions_dir: The question sessions' directory; the configured one if None.
         ask_user: Whether code in the sandbox may ask, too; see `ask_user_tool()`.
+        snapshots: Whether each checkpoint keeps the workspace; without git, none does.
     """
     store = SessionStore(base_path)
     tools: list[Callable[..., Any]] = []
@@ -51,10 +55,35 @@ def build_manager(
         store,
         executor=SandboxPhaseExecutor(store, policy, tools=tools),
         channel=cast("QuestionChannel", _Late(lambda: _configured_channel(questions_dir))),
+        snapshots=open_snapshots(store) if snapshots else None,
     )
     if ask_user:
         tools.append(ask_user_tool(manager))
     return manager
+
+
+def open_snapshots(store: SessionStore) -> WorkspaceSnapshots:
+    """Open what keeps the workspaces of a store's sessions; git is looked for when it is needed."""
+
+    def make() -> object:
+        from .adapters.session_snapshots import SessionSnapshots
+
+        return SessionSnapshots(store)
+
+    return cast("WorkspaceSnapshots", _Late(make))
+
+
+def forget_deleted(store: SessionStore) -> None:
+    """Remove the refs that people's repositories kept for sessions that a prune has deleted."""
+    open_snapshots(store).forget_deleted()
+
+
+def session_results(store: SessionStore) -> SessionResults:
+    """Return what brings the results of a store's sessions to where a person works."""
+    from .adapters.session_results import SessionResults
+    from .adapters.session_snapshots import SessionSnapshots
+
+    return SessionResults(SessionSnapshots(store))
 
 
 class _Late:
@@ -155,15 +184,17 @@ def build_agent_runner(
     from .workflows.agents.choice import make_agent
 
     return WorkflowRunner(
-        manager
-        if manager is not None
-        else SessionManager(SessionStore(base_path), channel=channel),
+        manager if manager is not None else _manager_of_agents(SessionStore(base_path), channel),
         gates if gates is not None else SandboxGates(policy),
         agents=make_agent,
         observer=observer,
         answers_timeout_s=answers_timeout_s,
         monotonic=monotonic,
     )
+
+
+def _manager_of_agents(store: SessionStore, channel: QuestionChannel | None) -> SessionManager:
+    return SessionManager(store, channel=channel, snapshots=open_snapshots(store))
 
 
 @frozen(kw_only=True)

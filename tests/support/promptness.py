@@ -48,6 +48,14 @@ def given_time(
     return result
 
 
+def wait_until(holds: Callable[[], object]) -> None:
+    """Wait until something holds, or for a minute; what did not happen by then fails."""
+    until = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < until, "it did not happen within a minute"
+        time.sleep(0.005)
+
+
 def when(holds: Callable[[], object], act: Callable[[], object]) -> threading.Thread:
     """Do something in a thread of its own once something holds, or after a minute.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from functools import cache
 from typing import Any, Final, TypeVar
@@ -62,6 +62,7 @@ def _part(kind: type) -> Callable[[Any], Any]:
 
 _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "bool": _exactly(bool),
+    "bool | None": _exactly(bool, type(None)),
     "int": _exactly(int),
     "int | None": _exactly(int, type(None)),
     "str": _exactly(str),
@@ -103,13 +104,13 @@ def event_from(action: str, data: EntryData) -> HistoryEvent | None:
 
 def data_of(event: HistoryEvent) -> dict[str, Any]:
     """Return an event's fields as data."""
-    return {one.name: _plain(getattr(event, one.name)) for one in fields(event)}
+    return dict(_written(event, str))
 
 
 def logged(event: HistoryEvent) -> dict[str, Any]:
     """Return the fields of an event that go into the log."""
-    kept = [one.name for one in fields(event) if one.metadata.get("logged", True)]
-    return {name: _plain(getattr(event, name)) for name in kept}
+    quiet = {one.name for one in fields(event) if not one.metadata.get("logged", True)}
+    return {name: value for name, value in _written(event, str) if name not in quiet}
 
 
 def spelled(event: _Event) -> _Event:
@@ -124,6 +125,14 @@ def spelled(event: _Event) -> _Event:
     return found
 
 
+def _written(event: Any, spell: Callable[[str], str]) -> Iterator[tuple[str, Any]]:
+    """Go through the fields of an event, or of a part of one, that its data has."""
+    for one in fields(event):
+        value = getattr(event, one.name)
+        if value is not None or not one.metadata.get("omitted", False):
+            yield one.name, _plain(value, spell)
+
+
 def _plain(value: Any, spell: Callable[[str], str] = str) -> Any:
     if isinstance(value, str):
         return spell(value)
@@ -132,5 +141,5 @@ def _plain(value: Any, spell: Callable[[str], str] = str) -> Any:
     if isinstance(value, Mapping):
         return {spell(str(name)): _plain(one, spell) for name, one in value.items()}
     if isinstance(value, HistoryEvent | GateJudged | PersonAnswer):
-        return {one.name: _plain(getattr(value, one.name), spell) for one in fields(value)}
+        return dict(_written(value, spell))
     return value

@@ -20,6 +20,8 @@ from typing import ClassVar, Final, TypeVar, dataclass_transform
 _Kind = TypeVar("_Kind")
 _QUIET: Final = {"logged": False}
 """Marks a field that is too long, or too private, for a log."""
+_WHERE_GIVEN: Final = {"omitted": True}
+"""Marks a field that an entry's data has only where it is not None."""
 _events: Final[dict[str, type[HistoryEvent]]] = {}
 
 
@@ -73,6 +75,19 @@ class _WithReason(HistoryEvent):
         return self.reason
 
 
+@_fields
+class Checkpoint(HistoryEvent):
+    """What may be gone back to: the session as it stands, with its workspace.
+
+    Attributes:
+        snapshot: The snapshot of the workspace, or None.
+        unkept: Why there is none although there should be, or None.
+    """
+
+    snapshot: str | None = field(default=None, metadata=_WHERE_GIVEN)
+    unkept: str | None = field(default=None, metadata=_WHERE_GIVEN)
+
+
 # ----------------------------------------------------------------------------------- the life cycle
 
 
@@ -119,15 +134,83 @@ class SessionAborted(_WithReason):
 
 
 @_event("checkpoint", log="session.checkpoint")
-class CheckpointTaken(HistoryEvent):
+class CheckpointTaken(Checkpoint):
     """The work was marked as being in a good state."""
+
+
+@_event("workspace_prepared")
+class WorkspacePrepared(Checkpoint):
+    """The workspace was made of a commit of a person's repository.
+
+    Attributes:
+        base: The commit.
+        revision: How the person named it.
+        with_uncommitted: Whether the uncommitted work of their checkout was taken, too.
+    """
+
+    base: str = ""
+    revision: str = ""
+    with_uncommitted: bool = False
+
+    @property
+    def sentence(self) -> str:
+        """Which commit."""
+        also = " with uncommitted work" if self.with_uncommitted else ""
+        return f"{self.revision} ({self.base[:12]}){also}"
+
+
+@_fields
+class BackAtCheckpoint(HistoryEvent):
+    """The work stands again where it stood at a checkpoint; what is spent stays spent.
+
+    Attributes:
+        checkpoint: The checkpoint's number.
+        position: Where its entry stands in the history, from 0.
+        attempt: Which attempt at the phase it was.
+        succeeded: Whether that had succeeded; None where it had no result.
+        snapshot: What the workspace is again.
+    """
+
+    checkpoint: int = 0
+    position: int = 0
+    attempt: int = 1
+    succeeded: bool | None = None
+    snapshot: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """Which checkpoint."""
+        return f"checkpoint {self.checkpoint} (snapshot {self.snapshot[:12]})"
+
+
+@_event("session_rewound")
+class SessionRewound(BackAtCheckpoint):
+    """The session went back to a checkpoint of its own."""
+
+
+@_event("session_forked")
+class SessionForked(BackAtCheckpoint):
+    """The session began at a checkpoint of another one, whose history stands before this.
+
+    Attributes:
+        parent_id: The other session.
+        parent_entries: How many entries its history had by then, those after the checkpoint too.
+    """
+
+    parent_id: str = ""
+    parent_entries: int = 0
+
+    @property
+    def sentence(self) -> str:
+        """Whose checkpoint."""
+        return f"from {self.parent_id} at checkpoint {self.checkpoint}"
 
 
 # --------------------------------------------------------------------------------------- the phases
 
 
 @_event("phase_advanced")
-class PhaseAdvanced(HistoryEvent):
+class PhaseAdvanced(Checkpoint):
     """A phase began, at its first attempt."""
 
     from_phase: str | None = None
@@ -225,7 +308,7 @@ class GateJudged:
 
 
 @_fields
-class PhaseEnded(HistoryEvent):
+class PhaseEnded(Checkpoint):
     """An attempt at a phase has its result.
 
     Attributes:

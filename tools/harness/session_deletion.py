@@ -37,6 +37,8 @@ from .errors import SessionInUse
 KIND: Final = "harness"
 SESSION_FILE: Final = "session.yaml"
 WORKSPACE: Final = "workspace"
+SNAPSHOTS: Final = "snapshots.git"
+"""Where the snapshots of the workspace are kept."""
 WORKFLOW_FILE: Final = "workflow.yaml"
 """The attachment that a running workflow holds a lock on."""
 AGENT_WORKFLOW_FILE: Final = "agent-workflow.yaml"

@@ -14,7 +14,13 @@ from typing import Final
 
 from ..clock import as_utc, utc_now
 from ..identifiers import session_id_at
-from .history_events import HistoryEvent, PhaseAdvanced, PhaseRetried, SessionCreated
+from .history_events import (
+    BackAtCheckpoint,
+    HistoryEvent,
+    PhaseAdvanced,
+    PhaseRetried,
+    SessionCreated,
+)
 from .session_checks import (
     MAX_COUNT,
     MAX_GOAL_CHARS,
@@ -372,8 +378,21 @@ class SessionContext:
             self.completed_at = entry.timestamp
         return entry
 
-    def enter_phase(self, new_phase: str, *, now: datetime | None = None) -> SessionHistory:
+    def enter_phase(
+        self,
+        new_phase: str,
+        *,
+        snapshot: str | None = None,
+        unkept: str | None = None,
+        now: datetime | None = None,
+    ) -> SessionHistory:
         """Go on to another phase, at its first attempt, and record it.
+
+        Args:
+            new_phase: Which.
+            snapshot: The snapshot of the workspace, or None.
+            unkept: Why there is none although there should be, or None.
+            now: The time; the clock's by default.
 
         Raises:
             InvalidStateForPhaseAdvance: The session is not active; nothing was changed.
@@ -385,10 +404,27 @@ class SessionContext:
             )
         check(name_fault("new_phase", new_phase, optional=False))
         came_from = self.current_phase
-        event = PhaseAdvanced(from_phase=came_from, to_phase=new_phase)
+        event = PhaseAdvanced(
+            from_phase=came_from, to_phase=new_phase, snapshot=snapshot, unkept=unkept
+        )
         entry = self.add_event(event, phase=new_phase, now=now)
         self.current_phase = new_phase
         self.attempt_number = 1
+        return entry
+
+    def go_back(
+        self, event: BackAtCheckpoint, *, phase: str | None, now: datetime | None = None
+    ) -> SessionHistory:
+        """Stand again where the session stood at a checkpoint; nothing is taken out of the record.
+
+        Raises:
+            InvalidStateTransition: The session has ended; nothing was changed.
+        """
+        self.require(SessionState.ACTIVE, SessionState.PAUSED, operation="rewind")
+        moment = self._moment(now)
+        entry = self._append(SessionHistory.of(event, moment, phase))
+        self.current_phase = phase
+        self.attempt_number = event.attempt
         return entry
 
     def next_attempt(

@@ -22,6 +22,7 @@ from ..event_log import get_logger
 from ..identifiers import next_session_id
 from ..question import Question
 from .briefing import DEFAULT_MAX_TOKENS, brief, most_tokens
+from .checkpoints import CheckpointEntry, checkpoints
 from .errors import (
     BudgetExceeded,
     NoActiveSession,
@@ -46,6 +47,7 @@ from .ports import (
     QuestionChannel,
     TokenCounter,
 )
+from .session_checkpoints import SessionCheckpoints
 from .session_checks import check, count_fault
 from .session_domain import (
     DEFAULT_TOKEN_BUDGET,
@@ -60,6 +62,7 @@ from .session_events import SessionEvents
 from .session_reader import SessionSummary, UnreadableSession
 from .session_recording import SessionChanges, record_result, take_over
 from .session_store import SessionStore
+from .snapshot_port import SnapshotTaken, WorkspaceChanges, WorkspaceSnapshots
 
 __all__ = [
     "InvalidSession",
@@ -76,6 +79,7 @@ _IDS_TRIED: Final = 10_000
 """How many ids in a row may be taken."""
 _Ids = list[str]
 _Artifacts = list[SessionArtifact]
+_Checkpoints = list[CheckpointEntry]
 _OPEN: Final = (SessionState.ACTIVE, SessionState.PAUSED)
 
 
@@ -98,6 +102,7 @@ class SessionManager:
         *,
         executor: PhaseExecutor | None = None,
         channel: QuestionChannel | None = None,
+        snapshots: WorkspaceSnapshots | None = None,
         clock: Clock = utc_now,
     ) -> None:
         """Make a manager with no session.
@@ -106,6 +111,7 @@ class SessionManager:
             store: Where sessions are kept, or the path of it; `.agentforge/sessions` by default.
             executor: What runs phase work; only `run_phase()` needs it.
             channel: Where questions to a person are put; only `ask()` needs it.
+            snapshots: Keeps the workspace at each checkpoint; none is kept without it.
             clock: The time.
         """
         self._store = store if isinstance(store, SessionStore) else SessionStore(store)
@@ -114,6 +120,13 @@ class SessionManager:
         self._current: SessionContext | None = None
         self._events = SessionEvents(get_logger("agentforge.session"))
         self._changes = SessionChanges(self._store, self._events)
+        self._checkpoints = SessionCheckpoints(
+            snapshots,
+            store=self._store,
+            changes=self._changes,
+            events=self._events,
+            clock=clock,
+        )
         self._questions = (
             None
             if channel is None
@@ -164,6 +177,15 @@ class SessionManager:
         session = SessionContext.create(
             workflow_type, initial_phase, token_budget, goal=goal, now=now
         )
+        session = self._save_new(session, attachments)
+        self._events.created(session)
+        self._checkpoints.prepare(session)
+        return session
+
+    def _save_new(
+        self, session: SessionContext, attachments: Mapping[str, bytes] | None
+    ) -> SessionContext:
+        """Save a new session, under the next id where its own is taken, and make it current."""
         for left in reversed(range(_IDS_TRIED)):
             try:
                 self._changes.save(session, attachments=attachments)
@@ -177,7 +199,6 @@ class SessionManager:
                     self._current = session
                 raise
         self._current = session
-        self._events.created(session)
         return session
 
     def load(self, session_id: str) -> SessionContext | None:
@@ -242,6 +263,7 @@ class SessionManager:
             raise SessionNotFound(session_id, path=self.store.base_path)
         if self._current is not None and self._current.session_id == session_id:
             self._current = None
+        self._checkpoints.forget_deleted()
         return deleted
 
     def reload(self) -> SessionContext:
@@ -382,8 +404,11 @@ class SessionManager:
             InvalidSession: `new_phase` is no name.
         """
         session = self._require("advance_phase")
+        taken = self._snapshot_to_advance(session)
         with self._changes.changing(session):
-            session.enter_phase(new_phase, now=self._clock())
+            session.enter_phase(
+                new_phase, snapshot=taken.snapshot, unkept=taken.unkept, now=self._clock()
+            )
         self._log_last_event(session)
         self._events.checkpoint(session)
         return session
@@ -447,16 +472,21 @@ class SessionManager:
         session = self._require("run_phase")
         session.require(SessionState.ACTIVE, operation="run_phase")
         check(count_fault("tokens", tokens, least=0))
+        self._checkpoints.prepare(session)
         self._events.phase_started(session)
         result = self._executor.execute(
             code, session_id=session.session_id, deadline_s=deadline_s, fuel=fuel
         )
         problem = judge(result) if judge is not None else result.problem
         judged = evolve(result, success=problem is None)
+        taken = self._checkpoints.take(session, "result")
 
         def change() -> tuple[BudgetState, PhaseEnded]:
             before = session.token_budget.snapshot()
-            return before, record_result(session, judged, problem, tokens=tokens, now=self._clock())
+            now = self._clock()
+            return before, record_result(
+                session, judged, problem, tokens=tokens, now=now, taken=taken
+            )
 
         before, event = self._changes.record(session, change)
         self._events.happened(session, event)
@@ -475,9 +505,120 @@ class SessionManager:
             InvalidStateTransition: It has ended.
         """
         with self._changing("checkpoint_session") as session:
-            session.add_event(CheckpointTaken(), now=self._clock())
+            event = self._checkpoints.with_snapshot(session, CheckpointTaken())
+            session.add_event(event, now=self._clock())
         self._events.checkpoint(session)
         return self.store.session_path(session.session_id)
+
+    def _snapshot_to_advance(self, session: SessionContext) -> SnapshotTaken:
+        """Keep the workspace, unless the phase's result has just kept it."""
+        last = session.history[-1].event
+        if isinstance(last, PhaseEnded) and (last.snapshot or last.unkept):
+            return SnapshotTaken()
+        return self._checkpoints.take(session, "advance from")
+
+    def prepare_workspace(self) -> None:
+        """Make the workspace what the session says it is, where a killed worker did not finish.
+
+        A workspace of a person's repository is checked out, one that was gone back is brought
+        back; any other is left alone. Whoever works in a workspace without `run_phase()` calls
+        this first.
+
+        Raises:
+            NoActiveSession: There is none.
+            SessionConflict: Another worker saved the session meanwhile.
+            WriteError: The disk or its permissions.
+            AgentForgeError: The workspace could not be made; the error says what to do.
+        """
+        self._checkpoints.prepare(self._require("prepare_workspace"))
+
+    def checkpoints(self) -> _Checkpoints:
+        """Return the checkpoints of the session, oldest first.
+
+        Raises:
+            NoActiveSession: There is none.
+        """
+        return checkpoints(self._require("checkpoints"))
+
+    def diff(
+        self,
+        before: str | int | None = None,
+        after: str | int | None = None,
+        *,
+        patch: bool = False,
+        paths: Sequence[str] = (),
+    ) -> WorkspaceChanges:
+        """Compare the workspace at two checkpoints.
+
+        Args:
+            before: A checkpoint: its number, the beginning of its snapshot's id, or a phase, whose
+                last one is meant; what the work began from if None.
+            after: The same; the workspace as it is now if None.
+            patch: Whether to return the changed lines, too.
+            paths: Only these files, and what is in these folders.
+
+        Raises:
+            NoActiveSession: There is none.
+            NoSnapshotKeeper: The manager keeps no snapshots.
+            CheckpointNotFound: There is no such checkpoint.
+            CheckpointNotKept: It has no snapshot.
+        """
+        session = self._require("diff")
+        return self._checkpoints.changes(session, before, after, patch=patch, paths=paths)
+
+    def rewind(self, to: str | int) -> CheckpointEntry:
+        """Go back to a checkpoint: the phase, the attempt and the whole workspace.
+
+        The history only grows, and what is spent stays spent. The workspace as it was before is
+        kept as a checkpoint, so that one can go forward again. A kill on the way is finished by
+        the next `prepare_workspace()` or `run_phase()`.
+
+        Args:
+            to: The checkpoint, as of `diff()`.
+
+        Returns:
+            The checkpoint.
+
+        Raises:
+            NoActiveSession: There is none.
+            InvalidStateTransition: It has ended; `fork()` goes on from it.
+            SessionInUse: A run is at work in it.
+            CheckpointNotFound: There is no such checkpoint.
+            CheckpointNotKept: It has no snapshot; nothing was changed.
+            WriteError: The disk or its permissions.
+        """
+        session = self._require("rewind")
+        session.require(*_OPEN, operation="rewind")
+        target = self._checkpoints.rewind(session, to)
+        if self._questions is not None:
+            self._questions.withdraw_all(session)
+        return target
+
+    def fork(self, at: str | int, *, token_budget: int | None = None) -> SessionContext:
+        """Begin a new session where the current one stood at a checkpoint; the new one is current.
+
+        It has the files, the phase, the goal and the history of that moment, then an entry with
+        its parent's id. The parent is not changed and may have ended.
+
+        Args:
+            at: The checkpoint, as of `diff()`.
+            token_budget: Tokens allotted, nothing spent; the parent's budget as it is now, with
+                what it has spent, if None.
+
+        Raises:
+            NoActiveSession: There is none.
+            CheckpointNotFound: There is no such checkpoint.
+            CheckpointNotKept: It has no snapshot; there is no new session.
+            InvalidSession: `token_budget` is none.
+            WriteError: It could not be saved.
+        """
+        parent = self._require("fork")
+        fork = self._checkpoints.fork(parent, at, token_budget=token_budget)
+        attachments = self.store.read_attachments(parent.session_id)
+        fork = self._save_new(fork, attachments)
+        self._log_last_event(fork)
+        self._checkpoints.prepare(fork)
+        return fork
 
     # ---------------------------------------------------------------------------------- a person
 
@@ -687,6 +828,8 @@ class SessionManager:
         session.require(*_OPEN, operation="record")
         check(count_fault("tokens", tokens, least=0))
         made = list(artifacts)
+        if isinstance(step, PhaseEnded):
+            step = self._checkpoints.with_snapshot(session, step)
 
         def change() -> BudgetState:
             before = session.token_budget.snapshot()
@@ -800,6 +943,8 @@ class SessionManager:
         deleted = clean_up(
             self.store, days=days, dry_run=dry_run, clock=self._clock, log=self._events.log
         )
+        if deleted and not dry_run:
+            self._checkpoints.forget_deleted()
         self._events.cleaned_up(days=days, dry_run=dry_run, count=len(deleted))
         return deleted
 

@@ -35,13 +35,15 @@ from .session_codec import (
     decode_head,
     decode_session,
 )
-from .session_deletion import RUN_LOCKS, SESSION_FILE, WORKSPACE
+from .session_deletion import RUN_LOCKS, SESSION_FILE, SNAPSHOTS, WORKSPACE
 from .session_domain import InvalidSessionId, SessionContext, SessionState
 
 DEFAULT_BASE_PATH: Final = Path(".agentforge/sessions")
 MAX_FILE_BYTES: Final = 32 * 1024 * 1024
 """Largest session.yaml that is written or read: some 200,000 entries of ordinary length."""
 ATTACHMENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+ATTACHMENT_PATH: Final = re.compile(rf"(?:{ATTACHMENT.pattern}/)?{ATTACHMENT.pattern}")
+"""An attachment's name; what a fork takes along may be in a folder."""
 """The names that a file beside a session may have."""
 
 _CACHED_PLACES: Final = 1024
@@ -229,6 +231,33 @@ class SessionReader:
         if not ATTACHMENT.fullmatch(name):
             raise ValueError(f"{name!r} can't be the name of an attachment")
         return self._read(directory / name)
+
+    @raising_harness_errors
+    def read_attachments(self, session_id: str) -> dict[str, bytes]:
+        """Return all files beside a session but its own, by name, also those one folder deep.
+
+        Neither the workspace nor its snapshots are among them, nor is what is no regular file.
+
+        Raises:
+            InvalidSessionId: It is no id.
+            ReadError: One is too large, or the system refused.
+        """
+        directory = self.session_path(session_id).parent
+        found: dict[str, bytes] = {}
+        try:
+            for entry in sorted(os.scandir(directory), key=lambda one: one.name):
+                if entry.name in {SESSION_FILE, WORKSPACE, SNAPSHOTS}:
+                    continue
+                inside = os.scandir(entry) if entry.is_dir(follow_symlinks=False) else [entry]
+                for file in inside:
+                    name = os.path.relpath(file.path, directory)
+                    if file.is_file(follow_symlinks=False) and ATTACHMENT_PATH.fullmatch(name):
+                        content = self._read(directory / name)
+                        if content is not None:
+                            found[name] = content
+        except OSError as error:
+            raise ReadError(path=directory, cause=error) from error
+        return found
 
     @raising_harness_errors
     def exists(self, session_id: str) -> bool:

@@ -19,6 +19,7 @@ from .session_checks import storable
 from .session_domain import MAX_PATH_CHARS, SessionContext, SessionState
 from .session_events import SessionEvents
 from .session_store import SessionStore
+from .snapshot_port import SnapshotTaken
 
 _ATTEMPTS: Final = 5
 """How often a result is tried to be recorded when others save the session at the same time."""
@@ -234,6 +235,7 @@ def record_result(
     *,
     tokens: int,
     now: datetime,
+    taken: SnapshotTaken | None = None,
 ) -> PhaseEnded:
     """Record a phase's result in its session: files, tokens and an event.
 
@@ -243,6 +245,7 @@ def record_result(
         problem: Why it is no success, or None.
         tokens: What the phase is charged with.
         now: The time of the record.
+        taken: The snapshot of the workspace, or None.
 
     Returns:
         The event that was recorded.
@@ -270,6 +273,8 @@ def record_result(
         trapped=result.trapped,
         fuel=result.fuel_consumed,
         problem=None if problem is None else storable(problem),
+        snapshot=None if taken is None else taken.snapshot,
+        unkept=None if taken is None else taken.unkept,
     )
     session.add_event(event, details=details, now=now)
     return event

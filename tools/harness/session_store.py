@@ -38,6 +38,7 @@ from ..durable.atomic_file import random_token
 from ..durable.directory_store import NewDirectory
 from ..durable.filesystem import READ_FLAGS, close_reader
 from ..durable.regular_file import create_file
+from ..durable.safe_path import Missing, directory_beneath
 from ..durable.tree_removal import DISCARDED_PREFIX
 from ..event_log import get_logger
 from ..identifiers import names_no_session
@@ -56,10 +57,10 @@ from .session_codec import (
     SessionStamp,
     decode_stamp,
 )
-from .session_deletion import SESSION_FILE, WORKSPACE, SessionDeletion
+from .session_deletion import SESSION_FILE, SNAPSHOTS, WORKSPACE, SessionDeletion
 from .session_domain import SessionContext, SessionState
 from .session_reader import (
-    ATTACHMENT,
+    ATTACHMENT_PATH,
     DEFAULT_BASE_PATH,
     MAX_FILE_BYTES,
     SessionReader,
@@ -67,6 +68,7 @@ from .session_reader import (
     UnreadableSession,
 )
 
+_NO_ATTACHMENTS: Final = frozenset({SESSION_FILE, WORKSPACE, SNAPSHOTS})
 _STAGING: Final = f"{DISCARDED_PREFIX}new-"
 _CACHED_WRITERS: Final = 16
 _FORMER_TEMPORARIES: Final = (f".{SESSION_FILE}.tmp",)
@@ -276,7 +278,7 @@ class SessionStore(SessionReader):
         path: Path,
     ) -> None:
         for name in attachments:
-            if not ATTACHMENT.fullmatch(name) or name in {SESSION_FILE, WORKSPACE}:
+            if not ATTACHMENT_PATH.fullmatch(name) or name.split("/")[0] in _NO_ATTACHMENTS:
                 raise ValueError(f"{name!r} can't be the name of an attachment")
         self.ensure_directory()
         try:
@@ -321,7 +323,13 @@ class SessionStore(SessionReader):
         try:
             with new:
                 for name, content in attachments.items():
-                    create_file(fs, new.fd, name, [content])
+                    *above, last = name.split("/")
+                    with directory_beneath(
+                        fs, new.fd, above, missing=Missing.MADE_DURABLY
+                    ) as folder_fd:
+                        create_file(fs, folder_fd, last, [content])
+                        if above:
+                            fs.fsync(folder_fd)
                 create_file(fs, new.fd, SESSION_FILE, pieces)
                 new.sync()
                 new.appear(session_id)

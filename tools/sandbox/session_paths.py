@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from ..identifiers import is_workspace_name
+from ..path_pattern import component_matcher
 from .errors import InvalidSessionId, PathEscapesWorkspace, ReservedSessionPath
 from .guest_paths import is_hidden
 
@@ -80,29 +80,4 @@ def path_matcher(pattern: str) -> Callable[[Sequence[str]], bool]:
         raise PathEscapesWorkspace(pattern, "a pattern may not climb or be empty")
     if names[-1] == "**":
         names.append("*")
-    tests = [None if name == "**" else re.compile(fnmatch.translate(name)).match for name in names]
-
-    def reached(positions: set[int]) -> set[int]:
-        for position in sorted(positions):
-            here = position
-            while here < len(tests) and tests[here] is None:  # `**` may stand for nothing
-                here += 1
-                positions.add(here)
-        return positions
-
-    def matches(parts: Sequence[str]) -> bool:
-        positions = reached({0})
-        for part in parts:
-            after = set()
-            for position in positions:
-                if position == len(tests):
-                    continue
-                test = tests[position]
-                if test is None:
-                    after.add(position)
-                elif test(part):
-                    after.add(position + 1)
-            positions = reached(after)
-        return len(tests) in positions
-
-    return matches
+    return component_matcher(names)

@@ -7,15 +7,17 @@ that, so it makes no difference whether the one before ended well, was paused or
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
 from attrs import frozen
 
 from ..harness import SessionContext, SessionHistory, SessionState
+from ..harness.checkpoints import in_force
 from ..harness.history_events import (
     AgentAnswered,
+    BackAtCheckpoint,
     BudgetExtended,
     HistoryEvent,
     InputsPlaced,
@@ -28,13 +30,16 @@ from ..harness.history_events import (
     QuestionEnded,
     SessionAborted,
     SessionCreated,
+    SessionForked,
     SessionPaused,
+    SessionRewound,
 )
 from ..harness.question_entries import waiting_question
 from .step_journal import StepKey
 
-BEGINNINGS: Final = (SessionCreated, PhaseAdvanced, PhaseRetried)
+BEGINNINGS: Final = (SessionCreated, PhaseAdvanced, PhaseRetried, SessionRewound, SessionForked)
 """The events that begin an attempt."""
+_RETURNS: Final = (SessionRewound, SessionForked)
 _STOPS: Final[dict[SessionState, type[HistoryEvent]]] = {
     SessionState.PAUSED: SessionPaused,
     SessionState.ABORTED: SessionAborted,
@@ -98,26 +103,55 @@ class Progress:
     def _round_of(self, key: StepKey) -> int:
         return sum(
             1
-            for one in self.keys
+            for one in set(self.keys)
             if one.phase == key.phase and one.attempt == 1 and one.serial <= key.serial
         )
 
 
-def progress_of(session: SessionContext) -> Progress:
-    """Read from the history where a session stands."""
+@frozen
+class _Attempts:
+    """The attempts of a history: their keys, where the last began, and the result it began with."""
+
+    keys: list[StepKey]
+    begun: int
+    result: type[HistoryEvent] | None
+
+
+def _attempts(history: Sequence[SessionHistory]) -> _Attempts:
     keys: list[StepKey] = []
-    begun = 0
-    for position, entry in enumerate(session.history):
+    at_entry: list[int] = []  # how many keys there were after each entry
+    begun = taken = 0
+    result: type[HistoryEvent] | None = None
+    for position, entry in enumerate(history):
         if entry.action in _BEGINNING_ACTIONS and (kind := entry.event_type) is not None:
             again = kind is PhaseRetried and keys
             attempt = keys[-1].attempt + 1 if again else 1
-            keys.append(StepKey(serial=len(keys) + 1, phase=entry.phase or "", attempt=attempt))
+            result, former = None, 0
+            if kind in _RETURNS and isinstance(back := entry.event, BackAtCheckpoint):
+                attempt, result = back.attempt, _result_of(back)
+                if isinstance(back, SessionForked):
+                    taken = max(taken, back.parent_entries)  # its steps may be here, too
+                if result is not None and back.position < position:
+                    former = at_entry[back.position]  # its verdict has its former key
+            if former:
+                key = keys[former - 1]
+            else:
+                taken += 1
+                key = StepKey(serial=taken, phase=entry.phase or "", attempt=attempt)
+            keys.append(key)
             begun = position + 1
+        at_entry.append(len(keys))
+    return _Attempts(keys, begun, result)
+
+
+def progress_of(session: SessionContext) -> Progress:
+    """Read from the history where a session stands."""
+    attempts = _attempts(session.history)
+    keys, begun, result = attempts.keys, attempts.begun, attempts.result
     phase = session.current_phase or ""
     if not keys:  # a history that somebody cut: the session itself still says where it is
         keys.append(StepKey(serial=1, phase=phase, attempt=session.attempt_number))
     current = session.history[begun:]
-    result: type[HistoryEvent] | None = None
     calls = 0
     for entry in current:
         if entry.phase == phase:
@@ -125,18 +159,26 @@ def progress_of(session: SessionContext) -> Progress:
                 result = entry.event_type
             calls += _answer(entry) is not None
     in_phase = [entry for entry in session.history if entry.phase == phase]
+    counting = [entry for entry in in_force(session.history) if entry.phase == phase]
     return Progress(
         keys=tuple(keys),
         succeeded=result is PhaseSucceeded,
         failed=result is PhaseFailed,
         calls=calls,
-        turn=sum(1 for key in keys if key.phase == phase),
+        turn=len({key for key in keys if key.phase == phase}),
         spent=sum(answer.tokens for entry in in_phase if (answer := _answer(entry))),
-        failures=sum(1 for entry in in_phase if entry.event_type is PhaseFailed),
+        failures=sum(1 for entry in counting if entry.event_type is PhaseFailed),
         waiting_for=None
         if result is not None
         else waiting_question(entry.event for entry in reversed(current)),
     )
+
+
+def _result_of(back: BackAtCheckpoint) -> type[HistoryEvent] | None:
+    """Return the result that the attempt had at the checkpoint."""
+    if back.succeeded is None:
+        return None
+    return PhaseSucceeded if back.succeeded else PhaseFailed
 
 
 def _answer(entry: SessionHistory) -> AgentAnswered | None:
@@ -222,7 +264,7 @@ def inputs_placed(targets: list[str]) -> InputsPlaced:
 
 def has_inputs(session: SessionContext) -> bool:
     """Return whether the inputs are in the workspace."""
-    return any(entry.event_type is InputsPlaced for entry in session.history)
+    return any(entry.event_type is InputsPlaced for entry in in_force(session.history))
 
 
 def phases_passed(session: SessionContext) -> set[str | None]:

@@ -95,6 +95,8 @@ def run_lock(
         raise AlreadyRunning(session_id) from error
     try:
         workspace = store.workspace_path(session_id)
+        require_open(manager, session_id, manager.load(session_id), operation)
+        manager.prepare_workspace()
         with _open_workspace(manager, session_id, workspace, fs) as workspace_fd:
             session = require_open(manager, session_id, manager.load(session_id), operation)
             if session.current_phase not in phases:

@@ -15,7 +15,7 @@ was passed is repeated, and no agent is asked again for an answer that was store
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from ..durable import FileSystem, OsFileSystem
@@ -90,6 +90,7 @@ class WorkflowRunner:
         agent: PhaseAgent | None = None,
         *,
         token_budget: int | None = None,
+        attachments: Mapping[str, bytes] | None = None,
     ) -> RunOutcome:
         """Begin a session for a workflow of scripts or an agent's work, and run it.
 
@@ -100,6 +101,7 @@ class WorkflowRunner:
             work: What to run; a copy of it goes into the session.
             agent: Who does an agent's work; the one that it names if None.
             token_budget: Tokens allotted; the workflow's if None.
+            attachments: More files to keep beside the session, by name.
 
         Returns:
             How it ended: completed, or paused with the reason.
@@ -118,12 +120,18 @@ class WorkflowRunner:
             KeyboardInterrupt: As it came; what was running is not recorded.
         """
         job = Job.of(work)
-        session_id = self._create(job, token_budget)
+        session_id = self._create(job, token_budget, attachments)
         self._observer.run_started(session_id, job, resumed=False)
         with self._leading(session_id, "run", agent) as run:
             return run.go_on()
 
-    def begin(self, work: Workflow | AgentWork, *, token_budget: int | None = None) -> str:
+    def begin(
+        self,
+        work: Workflow | AgentWork,
+        *,
+        token_budget: int | None = None,
+        attachments: Mapping[str, bytes] | None = None,
+    ) -> str:
         """Begin a session and run nothing of it; `resume` does.
 
         For a caller that has to keep the session's id in a place of its own before any work is
@@ -133,6 +141,7 @@ class WorkflowRunner:
         Args:
             work: What to run; a copy of it goes into the session.
             token_budget: Tokens allotted; the workflow's if None.
+            attachments: More files to keep beside the session, by name.
 
         Returns:
             The session's id; the session is active and on disk.
@@ -140,7 +149,7 @@ class WorkflowRunner:
         Raises:
             InvalidWorkflow: See `start`; so are the other errors.
         """
-        session_id = self._create(Job.of(work), token_budget)
+        session_id = self._create(Job.of(work), token_budget, attachments)
         self._manager.release()
         return session_id
 
@@ -229,7 +238,9 @@ class WorkflowRunner:
 
     # ------------------------------------------------------------------------------------ helpers
 
-    def _create(self, job: Job, token_budget: int | None) -> str:
+    def _create(
+        self, job: Job, token_budget: int | None, attachments: Mapping[str, bytes] | None
+    ) -> str:
         if job.work is not None:
             self._ready_gates(job.workflow)
         workflow = job.workflow
@@ -238,7 +249,7 @@ class WorkflowRunner:
             workflow.phases[0].name,
             workflow.token_budget if token_budget is None else token_budget,
             goal=job.goal,
-            attachments=job.attachments(),
+            attachments={**(attachments or {}), **job.attachments()},
         )
         return session.session_id
 

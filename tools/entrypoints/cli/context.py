@@ -111,16 +111,31 @@ class Cli:
 
         return SessionManager(self.store(), channel=channel, clock=self.outside.clock)
 
+    def keeping_manager(self, channel: QuestionChannel | None = None) -> SessionManager:
+        """Return such a manager that keeps workspaces at checkpoints, and brings them back."""
+        from ...bootstrap import open_snapshots
+        from ...harness import SessionManager
+
+        store = self.store()
+        return SessionManager(
+            store, channel=channel, snapshots=open_snapshots(store), clock=self.outside.clock
+        )
+
     def working_manager(self) -> SessionManager:
         """Return a manager without a session, that can run phases."""
         if self.outside.executor is None:
             from ...bootstrap import build_manager
 
             return build_manager(self.base)
+        from ...bootstrap import open_snapshots
         from ...harness import SessionManager
 
+        store = self.store()
         return SessionManager(
-            self.store(), executor=self.outside.executor, clock=self.outside.clock
+            store,
+            executor=self.outside.executor,
+            snapshots=open_snapshots(store),
+            clock=self.outside.clock,
         )
 
     def command(self, *words: str) -> str:
@@ -130,8 +145,10 @@ class Cli:
         start = ["agentforge"] if same else ["agentforge", "--base", str(self.base)]
         return shlex.join([*start, *words])
 
-    def load(self, shortened: str) -> tuple[SessionManager, SessionContext]:
-        """Load a session by its id or a part of it.
+    def load(
+        self, shortened: str, *, manager: SessionManager | None = None
+    ) -> tuple[SessionManager, SessionContext]:
+        """Load a session by its id or a part of it, with a manager of `manager()` by default.
 
         Raises:
             SessionNotFound: There is none.
@@ -140,7 +157,7 @@ class Cli:
         """
         from ...harness import SessionNotFound
 
-        manager = self.manager()
+        manager = manager if manager is not None else self.manager()
         session_id = manager.store.resolve(shortened)
         session = manager.load(session_id)
         if session is None:

@@ -252,3 +252,23 @@ OtherAgent = Annotated[
     str | None,
     option("--agent AGENT", "Use this agent instead of the one that an agent's session names."),
 ]
+
+
+# ------------------------------------------------------------------------------------ repositories
+
+DEFAULT_REVISION: Final = "HEAD"
+
+Repo = Annotated[
+    Path | None,
+    option(
+        "--repo PATH",
+        "Work on this git repository: the workspace is a checkout of a commit of it. Your own "
+        "checkout is not changed.",
+    ),
+]
+BaseRevision = Annotated[
+    str, option("--base REF", "The commit of the repository to begin from; HEAD by default.")
+]
+WithUncommitted = Annotated[
+    bool, option("--with-uncommitted", "Begin with your checkout's uncommitted work, too.")
+]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import typer
+from attrs import frozen
 
 from .context import Cli, default_base
+from .options import DEFAULT_REVISION
 from .running import run_shown
 
 if TYPE_CHECKING:
@@ -65,8 +67,47 @@ def named_agent(
     )
 
 
+@frozen
+class RepositoryBase:
+    """The repository that a session works on, as the command line names it.
+
+    Attributes:
+        repository: A folder inside its checkout, or None for a session without a repository.
+        revision: The commit that the workspace begins with.
+        with_uncommitted: Whether the workspace also has what the checkout has not committed.
+    """
+
+    repository: Path | None
+    revision: str
+    with_uncommitted: bool
+
+    def attachments(self, cli: Cli) -> dict[str, bytes]:
+        """Return the files by which a session knows its repository; none without one.
+
+        Raises:
+            typer.BadParameter: A base is named, and no repository.
+            NotARepository: There is no checkout of one.
+            UnknownRevision: It has no such commit.
+        """
+        if self.repository is None:
+            if self.revision != DEFAULT_REVISION or self.with_uncommitted:
+                raise typer.BadParameter("names a commit of a repository", param_hint="--repo")
+            return {}
+        from ...bootstrap import open_snapshots
+
+        return open_snapshots(cli.store()).attachments(
+            self.repository, self.revision, with_uncommitted=self.with_uncommitted
+        )
+
+
 def start_agent(
-    cli: Cli, work: AgentWork, *, budget: int | None, record: Path | None, wait: bool
+    cli: Cli,
+    work: AgentWork,
+    *,
+    budget: int | None,
+    record: Path | None,
+    wait: bool,
+    attachments: Mapping[str, bytes] | None = None,
 ) -> None:
     """Begin a session for an agent's work, and run it."""
     from ...workflows.agents import Recorder
@@ -76,7 +117,11 @@ def start_agent(
     agent = _make(work.agent, first_phase=asked[0] if asked else None)
     if record is not None:
         agent = Recorder(agent, record)
-    _run_agent(cli, lambda runner: runner.start(work, agent, token_budget=budget), wait=wait)
+
+    def act(runner: WorkflowRunner) -> RunOutcome:
+        return runner.start(work, agent, token_budget=budget, attachments=attachments)
+
+    _run_agent(cli, act, wait=wait)
 
 
 def resume_agent(
@@ -109,9 +154,11 @@ def _taking_up(
     return lambda runner: runner.resume(session_id, agent)
 
 
-def start_scripts(cli: Cli, workflow: Workflow) -> None:
+def start_scripts(
+    cli: Cli, workflow: Workflow, attachments: Mapping[str, bytes] | None = None
+) -> None:
     """Begin a session for a workflow of scripts, and run it."""
-    _run_scripts(cli, lambda runner: runner.start(workflow))
+    _run_scripts(cli, lambda runner: runner.start(workflow, attachments=attachments))
 
 
 def resume_scripts(
@@ -172,7 +219,7 @@ def _run_agent(cli: Cli, act: Act, *, wait: bool) -> None:
     def aside() -> AbstractContextManager[object]:
         return view.aside()
 
-    manager = cli.manager(_channel(cli, directory, aside))
+    manager = cli.keeping_manager(_channel(cli, directory, aside))
     view = run_view(manager, cli.output)
     view.questions_dir = None if directory is None else str(directory)
     runner = build_agent_runner(

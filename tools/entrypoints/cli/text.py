@@ -55,6 +55,11 @@ def lines_of(text: str | None) -> list[str]:
     return safe_lines(text or "").rstrip().split("\n")
 
 
+def counted_of(number: int, thing: str) -> str:
+    """Return a number with what is counted: `1 file`, `2 files`."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 def counted(number: int) -> str:
     """Return a number of sessions: "1 session", "1,500 sessions"."""
     return f"{number:,} session{'' if number == 1 else 's'}"

@@ -9,24 +9,28 @@ import typer
 
 from ..context import Cli, cli_of
 from ..options import (
+    DEFAULT_REVISION,
     About,
     AgentName,
     AgentTimeout,
     AsJson,
+    BaseRevision,
     Component,
     ContextFiles,
     MaxOutput,
     NoWait,
     OnlyShown,
     Record,
+    Repo,
     Role,
     Rules,
     Tokens,
+    WithUncommitted,
     argument,
     option,
 )
 from ..project_context import ContextOptions, list_context, show_plan
-from ..run_session import named_agent, start_agent
+from ..run_session import RepositoryBase, named_agent, start_agent
 
 if TYPE_CHECKING:
     from ....workflows.agents.port import AgentChoice
@@ -58,6 +62,9 @@ def tdflow(
     rules: Rules = None,
     role: Role = None,
     dry_run: OnlyShown = False,
+    repo: Repo = None,
+    base: BaseRevision = DEFAULT_REVISION,
+    with_uncommitted: WithUncommitted = False,
     as_json: AsJson = False,
 ) -> None:
     """Have an agent develop a component test first: red, green, refactor, verify."""
@@ -75,10 +82,20 @@ def tdflow(
                 for phase in workflow.phases
             ],
         )
+    begun = RepositoryBase(repo, base, with_uncommitted)
     chosen = _agent(cli, agent, agent_timeout, max_output, dry_run=dry_run)
     shown = ContextOptions(files=tuple(context_files or ()), rules=rules, role=role)
     work = _component_work(shown.with_role(cli, workflow), specification, component, chosen)
-    _begin(cli, work, shown, dry_run=dry_run, budget=budget, record=record, wait=not no_wait)
+    _begin(
+        cli,
+        work,
+        shown,
+        dry_run=dry_run,
+        budget=budget,
+        record=record,
+        wait=not no_wait,
+        base=begun,
+    )
 
 
 def spec(
@@ -101,6 +118,9 @@ def spec(
     rules: Rules = None,
     role: Role = None,
     dry_run: OnlyShown = False,
+    repo: Repo = None,
+    base: BaseRevision = DEFAULT_REVISION,
+    with_uncommitted: WithUncommitted = False,
     as_json: AsJson = False,
 ) -> None:
     """Have an agent write a component specification, with you: intake to approval."""
@@ -118,7 +138,17 @@ def spec(
         agent=_agent(cli, agent, agent_timeout, max_output, dry_run=dry_run),
         inputs=[] if begin_with is None else [_draft(begin_with, name)],
     )
-    _begin(cli, work, shown, dry_run=dry_run, budget=budget, record=record, wait=not no_wait)
+    begun = RepositoryBase(repo, base, with_uncommitted)
+    _begin(
+        cli,
+        work,
+        shown,
+        dry_run=dry_run,
+        budget=budget,
+        record=record,
+        wait=not no_wait,
+        base=begun,
+    )
 
 
 def drive(
@@ -139,6 +169,9 @@ def drive(
     rules: Rules = None,
     role: Role = None,
     dry_run: OnlyShown = False,
+    repo: Repo = None,
+    base: BaseRevision = DEFAULT_REVISION,
+    with_uncommitted: WithUncommitted = False,
     as_json: AsJson = False,
 ) -> None:
     """Have an agent work through a workflow of your own."""
@@ -161,7 +194,17 @@ def drive(
             subject=about,
             agent=_agent(cli, agent, agent_timeout, max_output, dry_run=dry_run),
         )
-    _begin(cli, work, shown, dry_run=dry_run, budget=budget, record=record, wait=not no_wait)
+    begun = RepositoryBase(repo, base, with_uncommitted)
+    _begin(
+        cli,
+        work,
+        shown,
+        dry_run=dry_run,
+        budget=budget,
+        record=record,
+        wait=not no_wait,
+        base=begun,
+    )
 
 
 # -------------------------------------------------------------------------------------- the work
@@ -176,6 +219,7 @@ def _begin(
     budget: int | None,
     record: Path | None,
     wait: bool,
+    base: RepositoryBase,
 ) -> None:
     """Say what of the project is sent, and begin; or, for a dry run, only say it."""
     from attrs import evolve
@@ -190,7 +234,8 @@ def _begin(
         show_plan(cli, work, context, budget=budget)
         return
     list_context(cli, context)
-    start_agent(cli, work, budget=budget, record=record, wait=wait)
+    begun = base.attachments(cli)
+    start_agent(cli, work, budget=budget, record=record, wait=wait, attachments=begun)
 
 
 def _agent(

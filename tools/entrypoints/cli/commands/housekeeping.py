@@ -54,6 +54,7 @@ def cleanup(
     A session that is active or paused, or that can't be read, is never deleted.
     """
     days = _days(older_than, days)
+    from ....bootstrap import forget_deleted
     from ....harness.prune_target import HarnessTarget
     from ....prune import PruneResult, RetentionPolicy
     from ....prune import prune as run
@@ -76,6 +77,7 @@ def cleanup(
             yes=yes,
         )
         done = run(target, policy, only=old, outside=outside)
+        forget_deleted(store)
     removed = {*done.deleted_sessions, *done.unfinished_sessions}
     kept = [name for one in old if (name := one.candidate.session_id) not in removed]
     if dry_run:

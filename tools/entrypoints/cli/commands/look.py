@@ -44,7 +44,9 @@ def add_to(app: typer.Typer) -> None:
     app.command("show", short_help="Show one session.")(show)
     app.command("log")(log)
     app.command("brief")(brief)
-    app.command("artifacts")(artifacts)
+    app.command("artifacts", short_help="List the files that a session's phases produced.")(
+        artifacts
+    )
 
 
 def list_sessions(

@@ -89,7 +89,7 @@ def mcp(
     shared: SharedQuestions = False,
     as_json: AsJson = False,
 ) -> None:
-    """Serve sessions, the sandbox and questions to AI clients (MCP)."""
+    """Serve sessions, the sandbox and questions to AI clients."""
     from ...mcp_server import EVERYTHING, Offer, ToolSet, UnknownToolSet, require_sdk
 
     cli = cli_of(context, json=as_json)

@@ -8,8 +8,20 @@ from typing import Annotated
 import typer
 
 from ..context import Cli, cli_of
-from ..options import AsJson, MaxOutput, NoWait, OtherAgent, SessionId, argument, option
-from ..run_session import resume_agent, resume_scripts, start_scripts
+from ..options import (
+    DEFAULT_REVISION,
+    AsJson,
+    BaseRevision,
+    MaxOutput,
+    NoWait,
+    OtherAgent,
+    Repo,
+    SessionId,
+    WithUncommitted,
+    argument,
+    option,
+)
+from ..run_session import RepositoryBase, resume_agent, resume_scripts, start_scripts
 
 
 def add_to(app: typer.Typer) -> None:
@@ -33,6 +45,9 @@ def run(
             "them.",
         ),
     ] = False,
+    repo: Repo = None,
+    base: BaseRevision = DEFAULT_REVISION,
+    with_uncommitted: WithUncommitted = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a workflow in a new session."""
@@ -49,7 +64,9 @@ def run(
             "[run]). `agentforge run --example hello` needs none",
             param_hint="WORKFLOW.yaml",
         )
-    start_scripts(cli, load_workflow(named))
+    loaded = load_workflow(named)
+    begun = RepositoryBase(repo, base, with_uncommitted).attachments(cli)
+    start_scripts(cli, loaded, begun)
 
 
 def _example(name: Path | None) -> Path:

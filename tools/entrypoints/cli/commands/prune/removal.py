@@ -164,8 +164,18 @@ def _apply(cli: Cli, works: Sequence[Work], disposal: Disposal) -> None:
                     if len(works) == 1:
                         raise
                     work.failed = error
+                _forget_deleted(work)
     except KeyboardInterrupt:
         raise Interrupted(_interrupted(works)) from None
+
+
+def _forget_deleted(work: Work) -> None:
+    """Let go of what people's repositories kept for agent sessions that went."""
+    if work.name == "harness" and work.done is not None:
+        from .....bootstrap import forget_deleted
+        from .....harness import SessionStore
+
+        forget_deleted(SessionStore(work.kind.target.root))
 
 
 def _interrupted(works: Sequence[Work]) -> str:

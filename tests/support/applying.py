@@ -1,0 +1,153 @@
+"""Checkouts with a result to apply, and what a test compares before and after."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import define
+
+from agentforge_sessions.repository.applied import Applied, ApplyServices, default_services
+from agentforge_sessions.repository.apply import apply_result, plan_apply
+from agentforge_sessions.repository.apply_plan import ApplyOptions
+from tests.support.repositories import commit_all, new_checkout, plain_git, user_environment
+
+Files = Mapping[str, "str | bytes | None"]
+
+
+def lay(folder: Path, files: Files) -> None:
+    """Write files; None deletes one, a text that begins with "-> " makes a link."""
+    for name, content in files.items():
+        path = folder / name
+        if content is None:
+            path.unlink()
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_symlink():
+            path.unlink()
+        if isinstance(content, str) and content.startswith("-> "):
+            path.unlink(missing_ok=True)
+            path.symlink_to(content[3:])
+        else:
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def seen(top: Path) -> dict[str, tuple[object, ...]]:
+    """All that is in a checkout and of its index, HEAD, refs and stash, to the byte."""
+    found: dict[str, tuple[object, ...]] = {}
+    for folder, folders, files in os.walk(top):
+        if folder == str(top) and ".git" in folders:
+            folders.remove(".git")
+        for name in [*folders, *files]:
+            path = Path(folder) / name
+            status = path.lstat()
+            shown: object = None
+            if stat.S_ISLNK(status.st_mode):
+                shown = os.readlink(path)
+            elif stat.S_ISREG(status.st_mode):
+                shown = path.read_bytes()
+            mode = 0 if stat.S_ISLNK(status.st_mode) else status.st_mode
+            found[str(path.relative_to(top))] = (mode, shown)
+    git_dir = Path(plain_git(top, "rev-parse", "--absolute-git-dir").stdout.decode().strip())
+    index = git_dir / "index"
+    found["(index)"] = (index.read_bytes() if index.exists() else None,)
+    found["(lock)"] = ((git_dir / "index.lock").exists(), (git_dir / "agentforge-apply").exists())
+    refs = plain_git(top, "for-each-ref").stdout
+    head = plain_git(top, "rev-parse", "--symbolic-full-name", "HEAD", check=False).stdout
+    commit = plain_git(top, "rev-parse", "-q", "--verify", "HEAD", check=False).stdout
+    found["(refs)"] = (refs, head, commit)
+    return found
+
+
+def files_of(top: Path) -> dict[str, object]:
+    """The files of a checkout, without modes."""
+    return {
+        name: one[1]
+        for name, one in seen(top).items()
+        if not name.startswith("(") and one[1] is not None
+    }
+
+
+@define
+class Site:
+    """A checkout, and a session's repository with a base and a result.
+
+    Attributes:
+        top: The checkout.
+        own: The session's repository.
+        base: The base commit.
+        result: The result's commit.
+        services: What applies with.
+    """
+
+    top: Path
+    own: Path
+    base: str
+    result: str
+    services: ApplyServices
+
+    @property
+    def objects(self) -> list[Path]:
+        return [self.own / ".git" / "objects"]
+
+    @property
+    def call(self) -> dict[str, Any]:
+        return {
+            "base": self.base,
+            "result": self.result,
+            "objects": self.objects,
+            "services": self.services,
+        }
+
+    def apply(self, **options: Any) -> Applied:
+        return apply_result(self.top, **self.call, label="it", options=ApplyOptions(**options))
+
+    def plan(self, **options: Any) -> Applied:
+        return plan_apply(self.top, **self.call, options=ApplyOptions(**options))
+
+    def git(self, *arguments: str, **more: Any) -> str:
+        return plain_git(self.top, *arguments, **more).stdout.decode("utf-8", "surrogateescape")
+
+    def status(self) -> list[str]:
+        return self.git("status", "--porcelain", "-uall").splitlines()
+
+
+def services_in(folder: Path, **more: Any) -> ApplyServices:
+    """Services that see a home of the test's own."""
+    scratch = folder / "scratch"
+    scratch.mkdir(exist_ok=True)
+    home = folder / "home"
+    home.mkdir(exist_ok=True)
+    from attrs import evolve
+
+    environment = {**user_environment(home)}
+    return evolve(default_services(), environment=environment, scratch=scratch, **more)
+
+
+def new_site(folder: Path, begin: Files, change: Files, **more: Any) -> Site:
+    """Make a checkout with one commit, and a session that changed some files of it."""
+    top = folder / "checkout"
+    if not top.exists():
+        new_checkout(top)
+        lay(top, begin)
+        commit_all(top, "begin")
+    return session_of(folder, top, change, **more)
+
+
+def session_of(folder: Path, top: Path, change: Files, **more: Any) -> Site:
+    """Have a session change the files of a checkout's commit."""
+    own = folder / "own"
+    subprocess.run(
+        ["git", "clone", "-q", "--no-hardlinks", str(top), str(own)],
+        check=True,
+        env=user_environment(folder),
+        capture_output=True,
+    )
+    base = plain_git(own, "rev-parse", "HEAD").stdout.decode().strip()
+    lay(own, change)
+    result = commit_all(own, "result")
+    return Site(top, own, base, result, services_in(folder, **more))

@@ -1,0 +1,92 @@
+"""`agentforge apply` and `agentforge export`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentforge_sessions.adapters.session_snapshots import SessionSnapshots
+from agentforge_sessions.harness import SessionManager, SessionStore
+from tests.support.applying import files_of, lay, seen
+from tests.support.repositories import new_checkout
+from tests.unit.cli.conftest import CommandLine
+
+
+@pytest.fixture
+def session_id(agentforge: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A session that changed one file of a checkout and made one."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    top = new_checkout(tmp_path / "checkout", {"a.txt": "1\n", "b.txt": "b\n"})
+    store = SessionStore(agentforge.base)
+    keeper = SessionSnapshots(store)
+    manager = SessionManager(store, snapshots=keeper)
+    attachments = keeper.attachments(top, "HEAD", with_uncommitted=False)
+    session = manager.create("work", "one", attachments=attachments)
+    lay(store.workspace_path(session.session_id), {"a.txt": "one\n", "new.txt": "n\n"})
+    return session.session_id
+
+
+def test_a_result_is_shown_applied_and_said_to_be_there(
+    agentforge: CommandLine, session_id: str, tmp_path: Path
+) -> None:
+    top = tmp_path / "checkout"
+    shown = agentforge("apply", session_id, "--dry-run")
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.out == f"M a.txt\nA new.txt\nNothing was done; 2 paths would change in {top}.\n"
+
+    applied = agentforge("apply", session_id)
+    assert applied.out.endswith(f"Applied 2 paths to {top}, staged and not committed.\n")
+    assert files_of(top) == {"a.txt": b"one\n", "b.txt": b"b\n", "new.txt": b"n\n"}
+    assert agentforge("apply", session_id).out == f"Applied already: {top} has all of it.\n"
+    document = agentforge("apply", session_id, "--json").document
+    assert document["nothing_to_do"] is True
+    assert document["already"] == ["a.txt", "new.txt"]
+
+
+def test_what_is_in_the_way_is_named_and_stays(
+    agentforge: CommandLine, session_id: str, tmp_path: Path
+) -> None:
+    top = tmp_path / "checkout"
+    lay(top, {"a.txt": "mine\n", "new.txt": "mine\n"})
+    before = seen(top)
+    refused = agentforge("apply", session_id)
+    assert refused.code == 6
+    assert "a.txt: it has changes" in refused.err
+    assert "new.txt: an untracked file" in refused.err
+    error = agentforge("--json", "apply", session_id).document["error"]
+    assert len(error["blocked"]) == 2
+    assert seen(top) == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["ID", "--continue"],
+        ["--continue", "--abort"],
+        ["ID", "--hooks"],
+        ["ID", "--branch", "x", "--commit"],
+        ["ID", "-m", "x"],
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(
+    agentforge: CommandLine, words: list[str]
+) -> None:
+    assert agentforge("apply", *words).code == 2
+
+
+def test_nothing_to_continue_is_not_found(agentforge: CommandLine, tmp_path: Path) -> None:
+    top = new_checkout(tmp_path / "checkout", {"a": "a\n"})
+    ended = agentforge("apply", "--abort", "--repo", str(top))
+    assert ended.code == 3
+    assert "there is nothing to continue or abort" in ended.err
+
+
+def test_files_are_exported_to_a_new_folder(
+    agentforge: CommandLine, session_id: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "out"
+    assert agentforge("export", session_id, str(folder)).code == 0
+    assert (folder / "new.txt").read_text() == "n\n"
+    assert agentforge("export", session_id, str(folder)).code == 8

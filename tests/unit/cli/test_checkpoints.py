@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentforge_sessions.adapters.session_snapshots import SessionSnapshots
+from agentforge_sessions.harness import SessionManager
+from tests.support.repositories import new_checkout, plain_git, write_files
+from tests.unit.cli.conftest import CommandLine
+
+
+def workspace(agentforge: CommandLine, session_id: str) -> Path:
+    return agentforge.store.workspace_path(session_id)
+
+
+@pytest.fixture
+def session_id(agentforge: CommandLine) -> str:
+    """A session with two checkpoints; in the second, a.txt has a line that a terminal obeys."""
+    manager = SessionManager(agentforge.store, snapshots=SessionSnapshots(agentforge.store))
+    session_id = manager.create("work", "red").session_id
+    workspace(agentforge, session_id).mkdir()
+    for text in ("one\n", "two\n\x1b]0;title\x07\n"):
+        write_files(workspace(agentforge, session_id), {"a.txt": text})
+        manager.checkpoint_session()
+    return session_id
+
+
+def test_checkpoints_are_listed(agentforge: CommandLine, session_id: str) -> None:
+    ended = agentforge("checkpoints", session_id)
+    assert (ended.code, len(ended.out.splitlines())) == (0, 2)
+    first, second = agentforge("checkpoints", session_id, "--json").document["checkpoints"]
+    assert (first["number"], second["number"]) == (1, 2)
+    assert ended.out.splitlines()[0].split()[1] == first["snapshot"][:12]
+
+
+def test_a_session_without_checkpoints_says_so(agentforge: CommandLine) -> None:
+    assert "has no checkpoint yet" in agentforge("checkpoints", agentforge.new()).out
+
+
+def test_a_difference_is_shown_and_no_terminal_acts_on_it(
+    agentforge: CommandLine, session_id: str
+) -> None:
+    ended = agentforge("diff", session_id, "1", "2")
+    assert ended.code == 0
+    assert "-one\n" in ended.out
+    assert "+two\n" in ended.out
+    assert "\x1b]" not in ended.out
+    stat = agentforge("diff", session_id, "--stat").out
+    assert stat == "a.txt | 2 ++ (added)\n1 file changed, 2 lines added, 0 lines removed\n"
+    document = agentforge("diff", session_id, "1", "2", "--json").document
+    assert [one["path"] for one in document["files"]] == ["a.txt"]
+    assert (document["insertions"], document["deletions"]) == (2, 1)
+    assert "+two\n" in document["patch"]
+    assert "patch" not in agentforge("diff", session_id, "1", "2", "--stat", "--json").document
+    assert agentforge("diff", session_id, "2", "2").out == "Nothing changed.\n"
+
+
+def test_a_session_is_taken_back_and_can_be_taken_forward(
+    agentforge: CommandLine, session_id: str
+) -> None:
+    refused = agentforge("rewind", session_id, "--to", "1")
+    assert refused.code == 2
+    ended = agentforge("rewind", session_id, "--to", "1", "--yes")
+    assert ended.code == 0
+    assert (workspace(agentforge, session_id) / "a.txt").read_text() == "one\n"
+    assert f"resume {session_id}" in ended.out
+    agentforge("rewind", session_id, "--to", "2", "--yes", "--json")
+    assert (workspace(agentforge, session_id) / "a.txt").read_text().startswith("two")
+    assert "gone back behind" not in agentforge("checkpoints", session_id).out.splitlines()[0]
+
+
+def test_an_unknown_checkpoint_changes_nothing(agentforge: CommandLine, session_id: str) -> None:
+    ended = agentforge("rewind", session_id, "--to", "9", "--yes")
+    assert ended.code == 6
+    assert "no checkpoint '9'" in ended.err
+    assert agentforge("fork", session_id, "--at", "x", "--json").code == 6
+
+
+def test_a_fork_begins_at_a_checkpoint(agentforge: CommandLine, session_id: str) -> None:
+    document = agentforge("fork", session_id, "--at", "1", "--budget", "5", "--json").document
+    assert document["parent_id"] == session_id
+    forked = document["session_id"]
+    assert (workspace(agentforge, forked) / "a.txt").read_text() == "one\n"
+    session = agentforge.store.load(forked)
+    assert session is not None
+    assert session.token_budget.total_budget == 5
+
+
+WORKFLOW = """\
+schema_version: 1
+name: touch
+workflow_type: work
+token_budget: 10
+phases:
+  - {name: only, script: work.py, tokens: 1}
+"""
+
+
+@pytest.fixture
+def workflow(tmp_path: Path) -> Path:
+    (tmp_path / "work.py").write_text("print(1)\n")
+    (tmp_path / "workflow.yaml").write_text(WORKFLOW)
+    return tmp_path / "workflow.yaml"
+
+
+def test_a_workflow_runs_on_a_repository(
+    agentforge: CommandLine, tmp_path: Path, workflow: Path
+) -> None:
+    work = new_checkout(tmp_path / "work", {"a.txt": "base\n"})
+    plain_git(work, "tag", "v1")
+    write_files(work, {"a.txt": "uncommitted\n"})
+    ended = agentforge("run", workflow, "--repo", work, "--base", "v1", "--json")
+    assert (ended.code, ended.err) == (0, "")
+    begun = ended.document["session_id"]
+    assert (workspace(agentforge, begun) / "a.txt").read_text() == "base\n"
+    assert [
+        one["action"] for one in agentforge("checkpoints", begun, "--json").document["checkpoints"]
+    ] == ["workspace_prepared", "phase_succeeded"]
+    assert begun in plain_git(work, "for-each-ref").stdout.decode()
+    agentforge.later(days=40)
+    assert agentforge("cleanup", "--older-than", "0s", "--yes").code == 0
+    assert begun not in plain_git(work, "for-each-ref").stdout.decode()
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [(["--repo", "."], 3), (["--base", "v1"], 2), (["--with-uncommitted"], 2)],
+)
+def test_a_repository_that_is_none_begins_no_session(
+    agentforge: CommandLine,
+    tmp_path: Path,
+    options: list[str],
+    code: int,
+    workflow: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert agentforge("run", workflow, *options).code == code
+    assert agentforge.store.list_sessions() == []

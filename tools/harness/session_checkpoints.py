@@ -1,0 +1,274 @@
+"""What a manager does with checkpoints: keep the workspace at each, go back to one, begin from one.
+
+The snapshot comes first, then the session's save that refers to it: a kill in between leaves a
+snapshot that nothing refers to, which is harmless and swept. Going back is the other way round:
+first the save, by which the session says what its workspace is to be; then the files. Whoever opens
+the session after a kill in between brings the files back first (`prepare`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TypeVar
+
+from ..clock import Clock
+from ..durable import DirectoryLock, LockTimeout, OsFileSystem, WriteError
+from ..durable.filesystem import close_reader
+from ..prune.session_lock import hold
+from .checkpoints import (
+    CheckpointEntry,
+    base_snapshot,
+    find_checkpoint,
+    last_return,
+    snapshots_of,
+)
+from .errors import HarnessError, SessionInUse
+from .history_events import (
+    Checkpoint,
+    CheckpointTaken,
+    SessionForked,
+    SessionRewound,
+    WorkspacePrepared,
+)
+from .session_deletion import GUARDS
+from .session_domain import SessionContext
+from .session_events import SessionEvents
+from .session_recording import SessionChanges
+from .session_store import SessionStore
+from .snapshot_port import SnapshotTaken, WorkspaceChanges, WorkspaceSnapshots
+from .token_budget import TokenBudget
+
+_Checkpoint = TypeVar("_Checkpoint", bound=Checkpoint)
+_NOTHING = SnapshotTaken()
+
+
+class NoSnapshotKeeper(HarnessError):
+    """An operation needs snapshots, and the manager keeps none."""
+
+    def __init__(self, operation: str) -> None:
+        super().__init__(
+            f"{operation}() needs snapshots of workspaces, and this manager keeps none; give it "
+            "some: SessionManager(snapshots=...), or bootstrap.build_manager()."
+        )
+        self.operation = operation
+
+
+class CheckpointNotKept(HarnessError):
+    """A checkpoint has no snapshot of the workspace; nothing was changed.
+
+    Attributes:
+        session_id: The session.
+        checkpoint: The checkpoint's number.
+        reason: Why not, as far as it is known.
+    """
+
+    def __init__(self, session_id: str, *, checkpoint: int, reason: str | None) -> None:
+        why = f": {reason}" if reason else ", for there was no workspace to keep"
+        super().__init__(
+            f"checkpoint {checkpoint} of session {session_id} has no snapshot{why}; nothing was "
+            f"changed. `agentforge checkpoints {session_id}` shows which have one."
+        )
+        self.session_id = session_id
+        self.checkpoint = checkpoint
+        self.reason = reason
+
+
+class SessionCheckpoints:
+    """The checkpoints of the sessions of one store.
+
+    Args:
+        snapshots: Keeps the workspaces; None: none is kept.
+        store: Where the sessions are.
+        changes: Saves them.
+        events: The log.
+        clock: The time.
+    """
+
+    def __init__(
+        self,
+        snapshots: WorkspaceSnapshots | None,
+        *,
+        store: SessionStore,
+        changes: SessionChanges,
+        events: SessionEvents,
+        clock: Clock,
+    ) -> None:
+        self._snapshots = snapshots
+        self._store = store
+        self._changes = changes
+        self._events = events
+        self._clock = clock
+
+    def prepare(self, session: SessionContext) -> None:
+        """Make the workspace what the session says it is: what a killed worker began is finished.
+
+        Raises:
+            SessionConflict: Another worker saved the session meanwhile.
+            WriteError: It could not be saved.
+            AgentForgeError: The workspace could not be made; the error says what to do.
+        """
+        snapshots = self._snapshots
+        if snapshots is None:
+            return
+        back = last_return(session)
+        if back is not None:
+            position, event = back
+            parent_id = event.parent_id if isinstance(event, SessionForked) else None
+            snapshots.settle(
+                session.session_id,
+                event.snapshot,
+                mark=position,
+                parent_id=parent_id,
+                more=snapshots_of(session) if parent_id is not None else (),
+            )
+            return
+        if any(entry.event_type is WorkspacePrepared for entry in session.history):
+            return
+        made = snapshots.prepare(session.session_id)
+        if made is None:
+            return
+        prepared = WorkspacePrepared(
+            base=made.base,
+            revision=made.revision,
+            with_uncommitted=made.with_uncommitted,
+            snapshot=made.snapshot,
+        )
+        with self._changes.changing(session):
+            session.add_event(prepared, now=self._clock())
+        self._events.happened(session, prepared)
+
+    def take(self, session: SessionContext, label: str) -> SnapshotTaken:
+        """Keep the workspace of a session that is about to be saved at a checkpoint."""
+        if self._snapshots is None:
+            return _NOTHING
+        named = f"{label} {session.current_phase or ''} attempt {session.attempt_number}"
+        return self._snapshots.take(session.session_id, named)
+
+    def with_snapshot(self, session: SessionContext, event: _Checkpoint) -> _Checkpoint:
+        """Return a checkpoint's event with the snapshot that is taken for it now."""
+        if event.snapshot is not None or event.unkept is not None:
+            return event
+        taken = self.take(session, event.action)
+        if taken == _NOTHING:
+            return event
+        return replace(event, snapshot=taken.snapshot, unkept=taken.unkept)
+
+    def changes(
+        self,
+        session: SessionContext,
+        before: str | int | None,
+        after: str | int | None,
+        *,
+        patch: bool,
+        paths: Sequence[str],
+    ) -> WorkspaceChanges:
+        """Compare two checkpoints; see `SessionManager.diff`."""
+        snapshots = self._require("diff")
+        first = base_snapshot(session) if before is None else self._kept(session, before).snapshot
+        second = None if after is None else self._kept(session, after).snapshot
+        return snapshots.changes(session.session_id, first, second, patch=patch, paths=paths)
+
+    def rewind(self, session: SessionContext, to: str | int) -> CheckpointEntry:
+        """Take a session and its workspace back; see `SessionManager.rewind`."""
+        snapshots = self._require("rewind")
+        with self._idle(session):
+            target = self._kept(session, to)
+            snapshot = target.snapshot or ""
+            snapshots.require(session.session_id, snapshot)
+            self.prepare(session)
+            left = snapshots.take(session.session_id, "before going back")
+            event = SessionRewound(
+                checkpoint=target.number,
+                position=target.position,
+                attempt=target.attempt,
+                succeeded=target.succeeded,
+                snapshot=snapshot,
+            )
+            with self._changes.changing(session):
+                if left.snapshot is not None and left.snapshot not in snapshots_of(session):
+                    kept = CheckpointTaken(snapshot=left.snapshot)
+                    session.add_event(kept, details="before going back", now=self._clock())
+                session.go_back(event, phase=target.phase, now=self._clock())
+            self._events.happened(session, event)
+            self.prepare(session)
+        return target
+
+    def fork(
+        self, parent: SessionContext, at: str | int, *, token_budget: int | None
+    ) -> SessionContext:
+        """Return a new session, not saved yet, that stands at a checkpoint of another one."""
+        snapshots = self._require("fork")
+        target = self._kept(parent, at)
+        snapshot = target.snapshot or ""
+        snapshots.require(parent.session_id, snapshot)
+        now = self._clock()
+        spent = parent.token_budget
+        fork = SessionContext.create(
+            parent.workflow_type, target.phase, spent.total_budget, goal=parent.goal, now=now
+        )
+        fork.token_budget = TokenBudget(
+            total_budget=spent.total_budget if token_budget is None else token_budget,
+            tokens_used=spent.tokens_used if token_budget is None else 0,
+        )
+        fork.history = list(parent.history[: target.position + 1])
+        fork.artifacts = [one for one in parent.artifacts if one.timestamp <= target.at]
+        event = SessionForked(
+            checkpoint=target.number,
+            position=target.position,
+            attempt=target.attempt,
+            succeeded=target.succeeded,
+            snapshot=snapshot,
+            parent_id=parent.session_id,
+            parent_entries=len(parent.history),
+        )
+        fork.go_back(event, phase=target.phase, now=now)
+        return fork
+
+    def sweep(self, session: SessionContext) -> None:
+        """Remove the snapshots that no entry of a session refers to."""
+        if self._snapshots is not None:
+            self._snapshots.sweep(session.session_id, snapshots_of(session))
+
+    def forget_deleted(self) -> None:
+        """Let go of what was kept elsewhere for sessions that are not there any more."""
+        if self._snapshots is not None:
+            self._snapshots.forget_deleted()
+
+    def _kept(self, session: SessionContext, named: str | int) -> CheckpointEntry:
+        found = find_checkpoint(session, named)
+        if found.snapshot is None:
+            raise CheckpointNotKept(
+                session.session_id, checkpoint=found.number, reason=found.unkept
+            )
+        return found
+
+    def _require(self, operation: str) -> WorkspaceSnapshots:
+        if self._snapshots is None:
+            raise NoSnapshotKeeper(operation)
+        return self._snapshots
+
+    @contextmanager
+    def _idle(self, session: SessionContext) -> Iterator[None]:
+        """Hold a session against all that could work in it; saves go on.
+
+        Raises:
+            SessionInUse: A run or an execution is at work in it.
+        """
+        fs = OsFileSystem()
+        path = self._store.session_path(session.session_id).parent
+        try:
+            with DirectoryLock(fs, path, timeout_s=1.0) as lock:
+                guards = hold(fs, lock.fd, GUARDS)
+        except (FileNotFoundError, LockTimeout) as error:
+            raise SessionInUse(session.session_id, path=path) from error
+        except OSError as error:
+            raise WriteError(path=path, operation="lock", cause=error) from error
+        if guards is None:
+            raise SessionInUse(session.session_id, path=path)
+        try:
+            yield
+        finally:
+            for fd in guards:
+                close_reader(fs, fd)

@@ -1,0 +1,167 @@
+"""The port by which the harness keeps workspaces; what implements it knows git."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from attrs import frozen
+
+
+@frozen
+class SnapshotTaken:
+    """What became of a workspace at a checkpoint.
+
+    Attributes:
+        snapshot: The snapshot's id, or None where there is none.
+        unkept: Why there is none although there should be, or None.
+    """
+
+    snapshot: str | None = None
+    unkept: str | None = None
+
+
+@frozen
+class PreparedWorkspace:
+    """A workspace that was made of a commit.
+
+    Attributes:
+        base: The commit.
+        revision: How the person named it.
+        snapshot: The first snapshot.
+        with_uncommitted: Whether the uncommitted work of their checkout was taken, too.
+    """
+
+    base: str
+    revision: str
+    snapshot: str
+    with_uncommitted: bool
+
+
+@frozen
+class ChangedFile:
+    """What became of one file of a workspace.
+
+    Attributes:
+        path: Its path; bytes that are no UTF-8 are surrogates in it.
+        kind: "added", "deleted", "modified" or "type changed".
+        old_mode: Git's mode of it before, as "100644"; "000000" where it was not there.
+        new_mode: The same after.
+        insertions: How many lines it gained; None for a binary file.
+        deletions: How many it lost; None for a binary file.
+    """
+
+    path: str
+    kind: str
+    old_mode: str
+    new_mode: str
+    insertions: int | None
+    deletions: int | None
+
+
+@frozen
+class WorkspaceChanges:
+    """What differs between two states of a workspace.
+
+    Attributes:
+        files: The files that differ, by path.
+        patch: The lines that differ, as git writes them; empty where they were not wanted.
+    """
+
+    files: tuple[ChangedFile, ...]
+    patch: bytes = b""
+
+    @property
+    def insertions(self) -> int:
+        """How many lines were gained."""
+        return sum(one.insertions or 0 for one in self.files)
+
+    @property
+    def deletions(self) -> int:
+        """How many lines were lost."""
+        return sum(one.deletions or 0 for one in self.files)
+
+
+@runtime_checkable
+class WorkspaceSnapshots(Protocol):
+    """Keeps the workspaces of sessions.
+
+    Guarantees asked of every implementation: a snapshot whose id was returned is on the disk; what
+    a workspace holds runs nothing here; a session without a workspace costs nothing.
+    """
+
+    def attachments(
+        self, repository: Path, revision: str, *, with_uncommitted: bool
+    ) -> dict[str, bytes]:
+        """Return the files by which a new session knows what its workspace is to be made of.
+
+        Args:
+            repository: A folder of a person's checkout.
+            revision: A commit of it.
+            with_uncommitted: Whether to take the checkout's uncommitted work, too.
+        """
+        ...
+
+    def prepare(self, session_id: str) -> PreparedWorkspace | None:
+        """Make the workspace of a session that has a repository; None for any other.
+
+        What was made already is kept, so that a killed call is finished by the next one.
+        """
+        ...
+
+    def settle(
+        self,
+        session_id: str,
+        snapshot: str,
+        *,
+        mark: int,
+        parent_id: str | None = None,
+        more: Collection[str] = (),
+    ) -> None:
+        """Make a workspace what a snapshot says, unless that was done under this mark.
+
+        Args:
+            session_id: The session.
+            snapshot: The snapshot; taken from the parent's where the session has it not.
+            mark: Names this return to a snapshot among all of the session.
+            parent_id: The session that it was forked from, or None.
+            more: The other snapshots of that session that this one refers to.
+        """
+        ...
+
+    def take(self, session_id: str, label: str) -> SnapshotTaken:
+        """Keep the workspace as it is; nothing where there is no workspace."""
+        ...
+
+    def require(self, session_id: str, snapshot: str) -> None:
+        """Raise unless there is such a snapshot."""
+        ...
+
+    def changes(
+        self,
+        session_id: str,
+        before: str | None,
+        after: str | None,
+        *,
+        patch: bool,
+        paths: Sequence[str],
+    ) -> WorkspaceChanges:
+        """Compare two snapshots.
+
+        Args:
+            session_id: The session.
+            before: The first one; None for a workspace that is empty.
+            after: The second one; None for the workspace as it is now.
+            patch: Whether to return the changed lines, too.
+            paths: Only these files, and what is in these folders.
+        """
+        ...
+
+    def sweep(self, session_id: str, wanted: Collection[str]) -> None:
+        """Remove the snapshots that nothing refers to; what resists stays."""
+        ...
+
+    def forget_deleted(self) -> None:
+        """Let go of what was kept elsewhere for sessions that are not there any more."""
+        ...

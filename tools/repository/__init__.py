@@ -1,0 +1,30 @@
+"""Git repositories: a person's, read and changed with care, and the snapshots of a workspace.
+
+This package knows git and directories, and nothing of sessions or workflows.
+"""
+
+from .errors import (
+    GitFailed,
+    GitOutputTooLarge,
+    GitTimedOut,
+    GitUnavailable,
+    NotARepository,
+    RepositoryError,
+    UnknownRevision,
+)
+from .git_command import Git, GitOutput
+from .git_repositories import OwnRepository, UserRepository
+
+__all__ = [
+    "Git",
+    "GitFailed",
+    "GitOutput",
+    "GitOutputTooLarge",
+    "GitTimedOut",
+    "GitUnavailable",
+    "NotARepository",
+    "OwnRepository",
+    "RepositoryError",
+    "UnknownRevision",
+    "UserRepository",
+]

@@ -1,0 +1,94 @@
+"""What an apply is done with, and what it did."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from attrs import frozen
+
+from ..clock import Clock, utc_now
+from ..durable import FileSystem, OsFileSystem
+from .git_command import Git
+
+_LOCK_TIMEOUT_S: Final = 10.0
+
+
+@frozen
+class AppliedPath:
+    """A path that changed, or would change.
+
+    Attributes:
+        path: The path in the checkout.
+        change: "added", "modified" or "deleted".
+    """
+
+    path: str
+    change: str
+
+
+@frozen(kw_only=True)
+class Applied:
+    """What an apply did, or would do.
+
+    Attributes:
+        checkout: The checkout.
+        paths: What changed.
+        already: What was already as it should be.
+        ignored: New files of the result that the repository's rules ignore; they stayed out.
+        left_out: What `files` left out.
+        commit: The commit that was made, or None.
+        branch: The branch that was made for it, or None.
+        dry_run: Whether nothing was done.
+    """
+
+    checkout: Path
+    paths: tuple[AppliedPath, ...] = ()
+    already: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    commit: str | None = None
+    branch: str | None = None
+    dry_run: bool = False
+
+    @property
+    def nothing_to_do(self) -> bool:
+        """Whether the checkout had all of it before."""
+        return not self.paths and self.commit is None
+
+
+@frozen(kw_only=True)
+class ApplyServices:
+    """What an apply is done with; replaceable in tests.
+
+    Attributes:
+        git: The git program.
+        fs: The file system.
+        clock: The time, for commits.
+        token: Gives random texts for names.
+        environment: The person's environment, which says where their configuration is.
+        scratch: Where temporary folders are made; the system's place if None.
+        lock_timeout_s: How long to wait for another apply, in seconds.
+    """
+
+    git: Git
+    fs: FileSystem
+    clock: Clock
+    token: Callable[[], str]
+    environment: Mapping[str, str]
+    scratch: Path | None = None
+    lock_timeout_s: float = _LOCK_TIMEOUT_S
+
+
+def default_services() -> ApplyServices:
+    """Return the real ones."""
+    return ApplyServices(
+        git=Git(),
+        fs=OsFileSystem(),
+        clock=utc_now,
+        token=lambda: secrets.token_hex(8),
+        environment=dict(os.environ),
+    )

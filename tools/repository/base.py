@@ -1,0 +1,286 @@
+"""What work begins from: a commit of a person's repository, checked out plainly into a workspace.
+
+The person's repository gets one ref, so that its gc keeps the commit; nothing else of it changes.
+No filter and no line-end conversion runs: the workspace has the bytes that the commit has.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from attrs import asdict, frozen
+
+from ..durable import FileSystem
+from ..durable.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, close_reader
+from ..durable.regular_file import write_all
+from ..durable.safe_path import Missing, directory_beneath
+from ..errors import ErrorKind
+from .errors import GitFailed, NotARepository, RepositoryError
+from .git_command import Git
+from .git_repositories import UserRepository
+from .manifest import Manifest
+from .snapshot_repository import SnapshotRepository
+from .snapshot_restore import restore_to
+from .snapshots import Snapshot, Snapshots
+from .workspace_index import WorkspaceState
+
+KEPT_REFS: Final = "refs/agentforge/sessions/"
+_VERSION: Final = 1
+_PIECE: Final = 1 << 20
+_OWN_FOLDER: Final = b".agentforge/"
+
+
+class BaseUnavailable(RepositoryError):
+    """A base can't be checked out; there is no workspace.
+
+    Attributes:
+        commit: The base.
+        problem: Why not.
+    """
+
+    kind = ErrorKind.STORAGE
+
+    def __init__(self, commit: str, problem: str) -> None:
+        super().__init__(
+            f"the base {commit[:12]} can't be checked out: {problem}. Nothing of the repository "
+            "was changed. In a partial clone, fetch the missing objects first "
+            "(git fetch --refetch)."
+        )
+        self.commit = commit
+        self.problem = problem
+
+
+@frozen
+class Base:
+    """What a session's work began from.
+
+    Attributes:
+        work_tree: The person's checkout.
+        git_dir: Their repository; a linked work tree's own.
+        common_dir: Where its refs are.
+        objects: Where its objects are.
+        object_format: "sha1" or "sha256".
+        commit: The commit.
+        revision: How the person named it.
+        branch: The branch that the checkout was on, or None.
+        with_uncommitted: Whether the checkout's uncommitted work was taken, too.
+    """
+
+    work_tree: str
+    git_dir: str
+    common_dir: str
+    objects: str
+    object_format: str
+    commit: str
+    revision: str
+    branch: str | None
+    with_uncommitted: bool = False
+
+    @classmethod
+    def of(
+        cls, user: UserRepository, revision: str = "HEAD", *, with_uncommitted: bool = False
+    ) -> Base:
+        """Look up what work is to begin from; nothing is changed.
+
+        Raises:
+            UnknownRevision: There is no such commit.
+            GitFailed: The repository can't be read.
+        """
+        commit = user.resolve(revision)
+        branch = user.run("symbolic-ref", "--quiet", "--short", "HEAD", accept=(0, 1, 128))
+        return cls(
+            work_tree=os.fspath(user.work_tree),
+            git_dir=os.fspath(user.git_dir),
+            common_dir=os.fspath(user.common_dir),
+            objects=os.fspath(user.objects),
+            object_format=user.object_format,
+            commit=commit,
+            revision=revision,
+            branch=branch.line if branch.exit_code == 0 else None,
+            with_uncommitted=with_uncommitted,
+        )
+
+    def encode(self) -> bytes:
+        """Return the base as a document in ASCII."""
+        return json.dumps({"schema_version": _VERSION, **asdict(self)}, indent=1).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Base:
+        """Read a base.
+
+        Raises:
+            ValueError: It is none, or of a newer version.
+        """
+        value: Any = json.loads(data)
+        if not isinstance(value, dict) or value.pop("schema_version", None) != _VERSION:
+            raise ValueError("it is no base of a version that is known here")
+        try:
+            return cls(**value)
+        except TypeError as error:
+            raise ValueError(f"it is no base: {error}") from error
+
+    def user_repository(self, git: Git | None = None) -> UserRepository:
+        """Return the person's repository as it is now.
+
+        Raises:
+            NotARepository: It is not there any more, or another one is.
+        """
+        user = UserRepository.at(Path(self.work_tree), git)
+        if os.fspath(user.common_dir) != self.common_dir:
+            raise NotARepository(Path(self.work_tree), f"its repository is {user.common_dir} now")
+        return user
+
+
+def keep_ref(user: UserRepository, name: str, commit: str) -> None:
+    """Have a person's repository keep a commit.
+
+    Args:
+        user: The repository.
+        name: Under which name: letters, digits, "_" and "-".
+        commit: The commit.
+
+    Raises:
+        GitFailed: The ref could not be written.
+    """
+    user.change("update-ref", "--no-deref", f"{KEPT_REFS}{name}", commit)
+
+
+def drop_ref(user: UserRepository, name: str) -> None:
+    """Remove what `keep_ref` made; does nothing where it is not there.
+
+    Raises:
+        GitFailed: The ref could not be removed.
+    """
+    ref = f"{KEPT_REFS}{name}"
+    if user.run("show-ref", "--verify", "--quiet", ref, accept=(0, 1)).exit_code == 0:
+        user.change("update-ref", "--no-deref", "-d", ref)
+
+
+def check_out(snapshots: Snapshots, base: Base, user: UserRepository, name: str) -> Snapshot:
+    """Make the workspace of a base, with its first snapshot; what was made already is kept.
+
+    A kill leaves some of it; the same call then does the rest. The workspace appears whole.
+
+    Args:
+        snapshots: The workspace's snapshots; their repository is made here.
+        base: What it begins from.
+        user: The person's repository.
+        name: Under which name their repository keeps the base.
+
+    Returns:
+        The first snapshot: the base, with the uncommitted work where that is wanted.
+
+    Raises:
+        BaseUnavailable: Objects of it are missing.
+        SnapshotRefused: It holds more than a workspace may.
+        WriteError: The disk or its permissions.
+        GitFailed: The repository can't be read, or the ref not be written.
+    """
+    keep_ref(user, name, base.commit)
+    repository = snapshots.repository
+    repository.make(objects=Path(base.objects), object_format=base.object_format)
+    if not repository.has_base:
+        with suppress(OSError):
+            os.rmdir(repository.workspace)  # an empty one is none yet
+    if not repository.workspace.exists():
+        _check_out(repository, base, user)
+    if not repository.has_base:
+        snapshots.begin(base.commit)
+    first = snapshots.list()
+    if first:
+        return first[0]
+    taken = snapshots.take(f"base {base.revision}")
+    if taken is None:
+        raise BaseUnavailable(base.commit, "the workspace disappeared meanwhile")
+    if base.with_uncommitted:
+        snapshots.begin(taken.id)
+    return taken
+
+
+def _check_out(repository: SnapshotRepository, base: Base, user: UserRepository) -> None:
+    uncommitted = _uncommitted(user, base.commit) if base.with_uncommitted else ()
+
+    def overlay(folder_fd: int) -> None:
+        _copy_over(repository.fs, Path(base.work_tree), uncommitted, folder_fd)
+
+    with repository.locked() as locked:
+        try:
+            restore_to(
+                locked,
+                WorkspaceState(base.commit, Manifest()),
+                repository.workspace,
+                complete=overlay,
+            )
+        except GitFailed as error:
+            raise BaseUnavailable(base.commit, error.output or str(error)) from error
+
+
+def _uncommitted(user: UserRepository, commit: str) -> Sequence[bytes]:
+    """Return the paths whose content in the checkout is not the base's, ignored ones aside."""
+    changed = user.run("diff-index", "-z", "--name-only", "--no-renames", commit).names
+    untracked = user.run("ls-files", "-z", "--others", "--exclude-standard").names
+    paths = {*changed, *(one for one in untracked if not one.endswith(b"/"))}
+    return sorted(one for one in paths if not one.startswith(_OWN_FOLDER))
+
+
+def _copy_over(fs: FileSystem, work_tree: Path, paths: Sequence[bytes], target_fd: int) -> None:
+    """Make these paths in a folder what they are in a checkout; no link is followed."""
+    source_fd = fs.open(os.fspath(work_tree), DIRECTORY_FLAGS & ~os.O_NOFOLLOW)
+    try:
+        for path in paths:  # first: a file may be where a folder was, and the reverse
+            _remove(fs, target_fd, path)
+        for path in paths:
+            with suppress(FileNotFoundError, NotADirectoryError):  # it was deleted in the checkout
+                _copy_one(fs, source_fd, target_fd, path)
+    finally:
+        close_reader(fs, source_fd)
+
+
+def _remove(fs: FileSystem, folder_fd: int, path: bytes) -> None:
+    """Remove a file, and the folders above it that are empty then."""
+    *above, name = os.fsdecode(path).split("/")
+    with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        with directory_beneath(fs, folder_fd, above) as there:
+            fs.unlink(name, dir_fd=there)
+        while above:
+            name = above.pop()
+            with directory_beneath(fs, folder_fd, above) as there:
+                try:
+                    fs.rmdir(name, dir_fd=there)
+                except OSError:
+                    return  # it holds more
+
+
+def _copy_one(fs: FileSystem, source_fd: int, target_fd: int, path: bytes) -> None:
+    *above, name = os.fsdecode(path).split("/")
+    with directory_beneath(fs, source_fd, above) as here:
+        mode = fs.stat(name, dir_fd=here).st_mode
+        if not (stat.S_ISLNK(mode) or stat.S_ISREG(mode)):
+            return  # a submodule's folder, which is not this repository's work
+        with directory_beneath(fs, target_fd, above, missing=Missing.MADE) as there:
+            if stat.S_ISLNK(mode):
+                os.symlink(os.readlink(name, dir_fd=here), name, dir_fd=there)
+            else:
+                _copy_file(fs, name, here, there)
+
+
+def _copy_file(fs: FileSystem, name: str, here: int, there: int) -> None:
+    source = fs.open(name, READ_FLAGS, dir_fd=here)
+    try:
+        mode = fs.fstat(source).st_mode
+        target = fs.open(name, CREATE_FLAGS, 0o755 if mode & 0o100 else 0o644, dir_fd=there)
+        try:
+            offset = 0
+            while piece := fs.pread(source, _PIECE, offset):
+                write_all(fs, target, [piece])
+                offset += len(piece)
+        finally:
+            fs.close(target)
+    finally:
+        close_reader(fs, source)

@@ -1,0 +1,202 @@
+"""One run of a program with bounded time and output, ended with all that it started."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final, Protocol
+
+from attrs import frozen
+
+KEPT_STDERR: Final = 16_384
+"""How much of standard error is kept, in bytes: the end of it."""
+_GRACE_S: Final = 2.0
+_DRAIN_S: Final = 0.2
+"""How long pipes that a program left open are still listened to after its end."""
+_PIECE: Final = 1 << 16
+
+
+@frozen
+class Run:
+    """What is run.
+
+    Attributes:
+        words: The program and its arguments.
+        environment: All of its environment.
+        stdin: What it reads.
+        timeout_s: How long it may take, in seconds.
+        max_output: How much of its standard output is taken, in bytes.
+        output_fd: An open file that its standard output goes to instead, unbounded.
+        held: Descriptors that it keeps open, so that a lock on one lasts until it has ended, even
+            where this process dies first.
+        umask: The bits that no new file of it has; this process's own if -1.
+    """
+
+    words: Sequence[str | bytes]
+    environment: Mapping[str, str]
+    stdin: bytes = b""
+    timeout_s: float = 120.0
+    max_output: int = 64 << 20
+    output_fd: int | None = None
+    held: Sequence[int] = ()
+    umask: int = -1
+
+
+@frozen
+class Ended:
+    """How a run ended.
+
+    Attributes:
+        exit_code: Its exit code; negative for a signal.
+        stdout: What it printed.
+        stderr: The end of what it printed on standard error.
+        cut_short: Why it was ended before its time: "time" or "output"; None if it was not.
+    """
+
+    exit_code: int
+    stdout: bytes
+    stderr: bytes
+    cut_short: str | None = None
+
+
+class ProgramRunner(Protocol):
+    """Runs programs."""
+
+    def __call__(self, run: Run) -> Ended:
+        """Run a program until it ends or a limit is reached.
+
+        Raises:
+            OSError: It can't be started.
+        """
+        ...
+
+
+def run_program(run: Run, *, monotonic: Callable[[], float] = time.monotonic) -> Ended:
+    """Run a program in a process group of its own; nothing of the group is left afterwards.
+
+    Standard input is a pipe that is closed after its last byte. At a limit, or when the caller is
+    interrupted, the group gets SIGTERM, on which git removes its lock files, after 2 seconds
+    SIGKILL; after a normal end, what the program left behind is killed.
+
+    Raises:
+        OSError: It can't be started.
+    """
+    process = subprocess.Popen(  # noqa: S603 (no shell; the caller names the program)
+        run.words,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE if run.output_fd is None else run.output_fd,
+        stderr=subprocess.PIPE,
+        env=run.environment,
+        cwd="/",
+        pass_fds=tuple(run.held),
+        start_new_session=True,
+        umask=run.umask,
+    )
+    stdout, stderr = bytearray(), bytearray()
+    ended = False
+    try:
+        cut_short = _talk(process, run, stdout, stderr, monotonic() + run.timeout_s, monotonic)
+        ended = cut_short is None
+    finally:
+        _end(process, ended=ended)
+    return Ended(process.returncode, bytes(stdout), bytes(stderr[-KEPT_STDERR:]), cut_short)
+
+
+def _talk(
+    process: subprocess.Popen[bytes],
+    run: Run,
+    stdout: bytearray,
+    stderr: bytearray,
+    deadline: float,
+    monotonic: Callable[[], float],
+) -> str | None:
+    """Feed and read the program until it has ended; return which limit it reached, if any."""
+    rest = memoryview(run.stdin)
+    ended = False
+    exited = os.pidfd_open(process.pid)
+    with selectors.DefaultSelector() as selector, os.fdopen(exited, "rb", buffering=0):
+        selector.register(exited, selectors.EVENT_READ)
+        for stream, kept in ((process.stdout, stdout), (process.stderr, stderr)):
+            if stream is not None:
+                os.set_blocking(stream.fileno(), False)
+                selector.register(stream, selectors.EVENT_READ, kept)
+        assert process.stdin is not None  # noqa: S101 (it is a pipe)
+        os.set_blocking(process.stdin.fileno(), False)
+        selector.register(process.stdin, selectors.EVENT_WRITE)
+        while selector.get_map():
+            left = deadline - monotonic()
+            if left <= 0:
+                return "time"
+            events = selector.select(min(left, _DRAIN_S) if ended else left)
+            if ended and not events:
+                break  # what the program left running may keep the pipes open for ever
+            for key, _ in events:
+                if key.fd == exited:
+                    selector.unregister(exited)
+                    ended = True
+                elif key.data is None:
+                    rest = _feed(process, selector, rest)
+                else:
+                    _drain(key, selector)
+            if len(stdout) > run.max_output:
+                return "output"
+            if len(stderr) > 2 * KEPT_STDERR:
+                del stderr[:-KEPT_STDERR]
+    return None
+
+
+def _feed(
+    process: subprocess.Popen[bytes], selector: selectors.BaseSelector, rest: memoryview
+) -> memoryview:
+    """Write a piece of the input; a program that reads no further says why by its exit code."""
+    stream = process.stdin
+    assert stream is not None  # noqa: S101 (it is a pipe)
+    try:
+        rest = rest[os.write(stream.fileno(), rest[:_PIECE]) :] if rest else rest
+    except BlockingIOError:
+        return rest
+    except BrokenPipeError:
+        rest = rest[:0]
+    if not rest:
+        selector.unregister(stream)
+        stream.close()
+    return rest
+
+
+def _drain(key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None:
+    try:
+        piece = os.read(key.fd, _PIECE)
+    except BlockingIOError:
+        return
+    if not piece:
+        selector.unregister(key.fileobj)
+    key.data.extend(piece)
+
+
+def _end(process: subprocess.Popen[bytes], *, ended: bool) -> None:
+    """End what is left of the group, then take the exit code.
+
+    The group is killed before its leader is waited for: until then its id can mean no other group.
+    """
+    with suppress(ProcessLookupError, PermissionError):
+        if not ended:
+            os.killpg(process.pid, signal.SIGTERM)
+            _wait_for_end(process.pid)
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+
+
+def _wait_for_end(pid: int) -> None:
+    """Wait until a process has ended, or its grace has; it is not reaped."""
+    fd = os.pidfd_open(pid)
+    with selectors.DefaultSelector() as selector, os.fdopen(fd, "rb", buffering=0):
+        selector.register(fd, selectors.EVENT_READ)
+        selector.select(_GRACE_S)

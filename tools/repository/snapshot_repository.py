@@ -1,0 +1,287 @@
+"""The bare repository that keeps snapshots: how it is made, locked and repaired.
+
+    snapshots.git/
+        HEAD, config            what makes it a repository; nothing is read of anybody else's
+        info/attributes         no file is converted, whatever a workspace's attributes say
+        objects/info/alternates a person's objects, where the work is on their repository
+        refs/base               what the work began from, where it did
+        refs/latest             the newest snapshot
+        refs/snapshots/ID       every snapshot
+        index                   the workspace as it was last looked at
+
+It appears whole. Whoever works in it holds its lock; git holds it too, so that a git that outlives
+its killed caller is waited for.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from attrs import field, frozen
+
+from ..durable import DirectoryLock, FileSystem, OsFileSystem, WriteError, sweep_discarded
+from ..durable.atomic_file import random_token
+from ..durable.directory_store import NewDirectory
+from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
+from ..durable.regular_file import create_file
+from ..durable.tree_removal import DISCARDED_PREFIX
+from ..errors import ErrorKind
+from .errors import RepositoryError
+from .git_command import Git, GitOutput
+from .git_repositories import OwnRepository
+
+SNAPSHOTS: Final = "snapshots.git"
+"""The name of the repository beside a workspace."""
+BASE_REF: Final = "refs/base"
+LATEST_REF: Final = "refs/latest"
+SNAPSHOT_REFS: Final = "refs/snapshots/"
+TIMEOUT_S: Final = 900.0
+"""How long one step of a snapshot may take, in seconds; a full workspace has gigabytes."""
+_ATTRIBUTES: Final = (
+    b"* -text -filter -ident -working-tree-encoding !eol !diff !merge"
+    b" !export-ignore !export-subst\n"
+)
+_CONFIGURATION: Final = {
+    # What is referred to is on the disk first; an index that a power failure spoils is made anew.
+    "core.fsync": "loose-object,pack,pack-metadata,reference",
+    "core.fsyncMethod": "batch",
+    "core.compression": "1",
+    "core.sparseCheckout": "false",
+    "index.threads": "1",
+}
+_FOLLOWING: Final = DIRECTORY_FLAGS & ~os.O_NOFOLLOW
+_FORMATS: Final = {
+    "sha1": b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n",
+    "sha256": b"[core]\n\trepositoryformatversion = 1\n\tbare = true\n"
+    b"[extensions]\n\tobjectformat = sha256\n",
+}
+
+
+class NoSnapshots(RepositoryError):
+    """There are no snapshots of a workspace; nothing was changed.
+
+    Attributes:
+        directory: Where they would be.
+    """
+
+    kind = ErrorKind.NOT_FOUND
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(f"there is no snapshot in {directory}; nothing was changed")
+        self.directory = directory
+
+
+@frozen
+class SnapshotRepository:
+    """A repository of snapshots and the workspace that they are of.
+
+    Attributes:
+        directory: The repository.
+        workspace: The workspace.
+        git: The program.
+        fs: The file system.
+        token: Gives random texts for hidden names.
+        lock_timeout_s: How long to wait for another process that works in it, in seconds.
+    """
+
+    directory: Path
+    workspace: Path
+    git: Git = field(factory=Git, kw_only=True, eq=False)
+    fs: FileSystem = field(factory=OsFileSystem, kw_only=True, eq=False)
+    token: Callable[[], str] = field(default=random_token, kw_only=True, eq=False)
+    lock_timeout_s: float = field(default=60.0, kw_only=True)
+
+    @property
+    def exists(self) -> bool:
+        """Whether it was made."""
+        return self.directory.is_dir()
+
+    @property
+    def has_base(self) -> bool:
+        """Whether it knows what the work began from."""
+        return (self.directory / BASE_REF).is_file()
+
+    def make(self, *, objects: Path | None = None, object_format: str = "sha1") -> bool:
+        """Make the repository, unless it is there; it appears whole.
+
+        Args:
+            objects: A person's objects, which are then not stored again.
+            object_format: Theirs: "sha1" or "sha256".
+
+        Returns:
+            Whether it was made.
+
+        Raises:
+            WriteError: The system refused; there is none.
+            RepositoryError: Its path, or that of the objects, can't be written down.
+        """
+        if self.exists:
+            return False
+        _ = self.git.program  # before anything is made
+        alternates = b"" if objects is None else os.fsencode(objects) + b"\n"
+        if alternates.count(b"\n") > 1:
+            raise RepositoryError(f"the path {str(objects)!r} has a line break")
+        parent = self.directory.parent
+        with DirectoryLock(self.fs, parent, timeout_s=self.lock_timeout_s, follow=True) as lock:
+            if self.directory.is_dir():  # another was faster
+                return False
+            with suppress(OSError):
+                sweep_discarded(self.fs, lock.fd, parent=parent)
+            new = NewDirectory(self.fs, lock.fd, f"{DISCARDED_PREFIX}new-{self.token()}")
+            try:
+                with new:
+                    self._fill(new.fd, _FORMATS[object_format], alternates)
+                    new.sync()
+                    new.appear(self.directory.name)
+            except OSError as error:
+                raise WriteError(
+                    path=self.directory, operation=new.step, cause=error, visible=new.visible
+                ) from error
+        return True
+
+    def _fill(self, fd: int, configuration: bytes, alternates: bytes) -> None:
+        fs = self.fs
+        create_file(fs, fd, "HEAD", [b"ref: refs/heads/none\n"])
+        create_file(fs, fd, "config", [configuration])
+        self._folder(fd, "info", {"attributes": _ATTRIBUTES})
+        self._folder(fd, "refs", {}, ("snapshots",))
+        more = {"alternates": alternates} if alternates else {}
+        fs.mkdir("objects", 0o700, dir_fd=fd)
+        objects = fs.open("objects", DIRECTORY_FLAGS, dir_fd=fd)
+        try:
+            self._folder(objects, "info", more)
+            self._folder(objects, "pack", {})
+            fs.fsync(objects)
+        finally:
+            close_reader(fs, objects)
+
+    def _folder(
+        self, fd: int, name: str, files: dict[str, bytes], folders: tuple[str, ...] = ()
+    ) -> None:
+        fs = self.fs
+        fs.mkdir(name, 0o700, dir_fd=fd)
+        inside = fs.open(name, DIRECTORY_FLAGS, dir_fd=fd)
+        try:
+            for file, content in files.items():
+                create_file(fs, inside, file, [content])
+            for folder in folders:
+                fs.mkdir(folder, 0o700, dir_fd=inside)
+            fs.fsync(inside)
+        finally:
+            close_reader(fs, inside)
+
+    @contextmanager
+    def locked(self) -> Iterator[LockedRepository]:
+        """Hold the repository against all others, and remove the locks that killed ones left.
+
+        Raises:
+            NoSnapshots: There is none.
+            LockTimeout: Another process works in it.
+        """
+        lock = DirectoryLock(self.fs, self.directory, timeout_s=self.lock_timeout_s)
+        try:
+            lock.acquire()
+        except FileNotFoundError as error:
+            raise NoSnapshots(self.directory) from error
+        try:
+            self._remove_stale_locks(lock.fd)
+            yield LockedRepository(self, lock.fd)
+        finally:
+            lock.release()
+
+    def _remove_stale_locks(self, fd: int) -> None:
+        """Remove git's lock files: under our lock nobody else can hold one."""
+        fs = self.fs
+        for name in fs.listdir(fd):
+            if name.endswith((".lock", ".aside")):
+                fs.unlink(name, dir_fd=fd)
+        for folder in ("refs", "refs/snapshots"):
+            with suppress(FileNotFoundError):
+                inside = fs.open(folder, DIRECTORY_FLAGS, dir_fd=fd)
+                try:
+                    for name in fs.listdir(inside):
+                        if name.endswith(".lock"):
+                            fs.unlink(name, dir_fd=inside)
+                finally:
+                    close_reader(fs, inside)
+
+    def workspace_fd(self) -> int | None:
+        """Open the workspace; None if there is none.
+
+        Raises:
+            OSError: It is a link or a file, or the system refused.
+        """
+        try:
+            return self.fs.open(os.fspath(self.workspace), DIRECTORY_FLAGS)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if error.errno in {errno.ENOTDIR, errno.ELOOP}:
+                raise RepositoryError(
+                    f"the workspace {self.workspace} is a link or a file, not a folder"
+                ) from error
+            raise
+
+
+@frozen
+class LockedRepository:
+    """A repository of snapshots whose lock is held.
+
+    Attributes:
+        repository: Which.
+        lock_fd: The lock, which each git holds, too.
+    """
+
+    repository: SnapshotRepository
+    lock_fd: int
+
+    def git(
+        self,
+        *arguments: str | bytes,
+        work_tree: Path | None = None,
+        index: str = "index",
+        configuration: dict[str, str] | None = None,
+        **options: Any,
+    ) -> GitOutput:
+        """Run git on it; see `OwnRepository.run`.
+
+        Args:
+            arguments: The command and its arguments.
+            work_tree: Another work tree than the workspace.
+            index: The name of the index.
+            configuration: More configuration.
+            options: More for `OwnRepository.run`.
+        """
+        repository = self.repository
+        directory = Path(os.path.abspath(repository.directory))
+        tree = repository.workspace if work_tree is None else work_tree
+        own = OwnRepository(
+            directory, Path(os.path.abspath(tree)), directory / index, git=repository.git
+        )
+        return own.run(
+            *arguments,
+            configuration={**_CONFIGURATION, **(configuration or {})},
+            held=(self.lock_fd,),
+            timeout_s=options.pop("timeout_s", TIMEOUT_S),
+            **options,
+        )
+
+    def index_count(self, index: str = "index") -> int | None:
+        """Return how many paths an index holds, by its header; None if there is no index."""
+        try:
+            with (self.repository.directory / index).open("rb") as file:
+                head = file.read(12)
+        except FileNotFoundError:
+            return None
+        if len(head) < 12 or head[:4] != b"DIRC":
+            return 0
+        return int.from_bytes(head[8:12], "big")
+
+    def forget_index(self, index: str = "index") -> None:
+        """Remove an index, so that the next look begins anew."""
+        (self.repository.directory / index).unlink(missing_ok=True)

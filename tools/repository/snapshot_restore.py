@@ -1,0 +1,178 @@
+"""A snapshot as files again: in the place of a workspace, or as a new folder."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from ..durable import FileSystem, WriteError, empty_directory
+from ..durable.directory_store import NewDirectory
+from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
+from ..durable.safe_path import Missing, directory_beneath
+from ..durable.tree_removal import DISCARDED_PREFIX
+from ..errors import ErrorKind
+from .errors import RepositoryError, printable
+from .manifest import MODE_BITS, Manifest, kind_of_file
+from .snapshot_repository import LockedRepository
+from .workspace_index import WorkspaceState
+from .workspace_scan import ScanLimits, WorkspaceScan, scan_workspace
+
+_ASIDE: Final = "restore.aside"
+_NO_LIMITS: Final = ScanLimits(1 << 31, 1 << 60, 1 << 60, 1 << 60, 1 << 12, 1 << 16)
+"""What is restored was within the limits of its own time."""
+
+
+class RestoreFailed(RepositoryError):
+    """A snapshot could not be made files again.
+
+    Attributes:
+        folder: Where.
+        problem: Why not.
+    """
+
+    kind = ErrorKind.STORAGE
+
+    def __init__(self, folder: Path, problem: str) -> None:
+        super().__init__(
+            f"the snapshot could not be restored to {folder}: {problem}. The snapshot is as it "
+            "was; mend what is named, then do the same again."
+        )
+        self.folder = folder
+        self.problem = problem
+
+
+def restore_in_place(locked: LockedRepository, state: WorkspaceState) -> None:
+    """Empty the workspace and fill it from a snapshot; the folder itself stays the same one."""
+    repository = locked.repository
+    fs, workspace = repository.fs, repository.workspace
+    with suppress(FileExistsError):
+        fs.mkdir(os.fspath(workspace), 0o700)
+    fd = repository.workspace_fd()
+    if fd is None:
+        raise RestoreFailed(workspace, "it disappeared meanwhile")
+    try:
+        locked.forget_index()
+        locked.git("read-tree", state.tree)
+        try:
+            left = empty_directory(fs, fd)
+        except OSError as error:
+            raise RestoreFailed(workspace, f"it can't be emptied ({error.strerror})") from error
+        if left:
+            named = printable(os.fsencode(left[0].name), 200)
+            raise RestoreFailed(workspace, f"{named} can't be deleted ({left[0].cause.strerror})")
+        _fill(locked, workspace, fd, state.manifest, index="index")
+    finally:
+        close_reader(fs, fd)
+
+
+def restore_to(
+    locked: LockedRepository,
+    state: WorkspaceState,
+    folder: Path,
+    *,
+    complete: Callable[[int], None] = lambda _: None,
+) -> None:
+    """Make a new folder of a snapshot; it appears whole.
+
+    Where it is the workspace that was missing, the index then knows its files.
+
+    Args:
+        locked: The repository.
+        state: What the folder is to hold.
+        folder: The folder, which must not be there.
+        complete: Is given the folder, open, before it appears, and may put more into it.
+
+    Raises:
+        RestoreFailed: There is something at the path.
+        WriteError: The disk or its permissions.
+    """
+    repository = locked.repository
+    fs = repository.fs
+    index = "index" if folder == repository.workspace else _ASIDE
+    parent = folder.parent
+    try:
+        parent_fd = fs.open(os.fspath(parent), DIRECTORY_FLAGS & ~os.O_NOFOLLOW)
+    except OSError as error:
+        raise RestoreFailed(folder, f"{parent} can't be opened ({error.strerror})") from error
+    hidden = f"{DISCARDED_PREFIX}new-{repository.token()}"
+    new = NewDirectory(fs, parent_fd, hidden)
+    try:
+        _require_free(fs, parent_fd, folder)
+        locked.forget_index(index)
+        locked.git("read-tree", state.tree, index=index)
+        with new:
+            _fill(locked, parent / hidden, new.fd, state.manifest, index=index)
+            complete(new.fd)
+            new.appear(folder.name)
+    except OSError as error:
+        raise WriteError(path=folder, operation=new.step, cause=error, visible=new.visible) from (
+            error
+        )
+    finally:
+        close_reader(fs, parent_fd)
+        locked.forget_index(_ASIDE)
+
+
+def _require_free(fs: FileSystem, parent_fd: int, folder: Path) -> None:
+    try:
+        fs.stat(folder.name, dir_fd=parent_fd)
+    except FileNotFoundError:
+        return
+    raise RestoreFailed(folder, "there is something of this name already")
+
+
+def _fill(
+    locked: LockedRepository, folder: Path, fd: int, manifest: Manifest, *, index: str
+) -> None:
+    """Write an index's files into an empty folder, then give them their modes."""
+    fs = locked.repository.fs
+    locked.git(
+        *("checkout-index", "--all", "--index", "--force", "--quiet"),
+        work_tree=folder,
+        index=index,
+        umask=MODE_BITS & ~manifest.common["folder"],
+    )
+    try:
+        for path in manifest.empty:
+            with directory_beneath(fs, fd, _parts(path), missing=Missing.MADE):
+                pass
+        found = scan_workspace(fs, fd, workspace=folder, limits=_NO_LIMITS)
+        changed = _give_modes(fs, fd, found, manifest)
+    except OSError as error:
+        raise RestoreFailed(folder, f"its modes can't be set ({error.strerror})") from error
+    if changed:  # the index knows the files by times that a new mode changes
+        locked.git("update-index", "-q", "--refresh", work_tree=folder, index=index, accept=(0, 1))
+
+
+def _give_modes(fs: FileSystem, fd: int, found: WorkspaceScan, manifest: Manifest) -> bool:
+    """Set the modes that are not as they were; return whether one of a file was set."""
+    changed = False
+    for path, mode in found.files.items():
+        wanted = manifest.mode_of(path, kind_of_file(mode))
+        if mode & MODE_BITS != wanted:
+            _change_mode(fs, fd, path, wanted, READ_FLAGS)
+            changed = True
+    for path in sorted(found.folders, reverse=True):  # what is below first: it may be closed then
+        wanted = manifest.mode_of(path, "folder")
+        if found.folders[path] & MODE_BITS != wanted:
+            _change_mode(fs, fd, path, wanted, DIRECTORY_FLAGS)
+    return changed
+
+
+def _change_mode(fs: FileSystem, root_fd: int, path: bytes, mode: int, flags: int) -> None:
+    *above, name = _parts(path)
+    with directory_beneath(fs, root_fd, above) as parent_fd:
+        fd = fs.open(name, flags, dir_fd=parent_fd)
+        try:
+            if not stat.S_ISLNK(fs.fstat(fd).st_mode):
+                os.fchmod(fd, mode)
+        finally:
+            close_reader(fs, fd)
+
+
+def _parts(path: bytes) -> Sequence[str]:
+    return os.fsdecode(path).split("/")

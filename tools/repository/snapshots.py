@@ -1,0 +1,407 @@
+"""Snapshots of a workspace: taken, listed, compared, brought back, removed.
+
+A snapshot is a commit whose tree has the workspace's files byte for byte; its message holds a name
+and the manifest. Its parent is what the work began from, so that git can merge it. An unchanged
+workspace is no new snapshot.
+
+Guarantees: a snapshot whose id was returned survives the death of the process and a power failure,
+as far as the disk keeps its word; a kill at any instant leaves the earlier ones as they were.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from attrs import evolve, field, frozen
+
+from ..clock import Clock, utc_now
+from ..errors import ErrorKind
+from .errors import GitFailed, RepositoryError
+from .manifest import Manifest
+from .snapshot_repository import (
+    BASE_REF,
+    LATEST_REF,
+    SNAPSHOT_REFS,
+    LockedRepository,
+    NoSnapshots,
+    SnapshotRepository,
+)
+from .snapshot_restore import restore_in_place, restore_to
+from .tree_changes import TreeChanges, changes_between
+from .workspace_index import WorkspaceState, scan, write_state
+from .workspace_scan import ScanLimits, WorkspaceScan
+
+_OBJECT_ID: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_SUBJECT_CHARS: Final = 120
+_NOW_INDEX: Final = "now.aside"
+
+
+class SnapshotMissing(RepositoryError):
+    """There is no such snapshot; nothing was changed.
+
+    Attributes:
+        snapshot: Its id.
+        directory: Where it was looked for.
+    """
+
+    kind = ErrorKind.NOT_FOUND
+
+    def __init__(self, snapshot: str, *, directory: Path) -> None:
+        super().__init__(
+            f"snapshot {snapshot[:70]!r} is not in {directory}, or objects of it are missing; "
+            "nothing was changed"
+        )
+        self.snapshot = snapshot
+        self.directory = directory
+
+
+@frozen
+class Snapshot:
+    """A snapshot.
+
+    Attributes:
+        id: Its commit.
+        tree: The tree of its files.
+        parents: What the work began from; none where it began from nothing.
+        taken_at: When it was taken.
+        label: What it was called.
+        manifest: Modes and empty folders.
+    """
+
+    id: str
+    tree: str
+    parents: tuple[str, ...]
+    taken_at: datetime
+    label: str
+    manifest: Manifest
+
+    @property
+    def state(self) -> WorkspaceState:
+        """What the workspace held."""
+        return WorkspaceState(self.tree, self.manifest)
+
+
+@frozen
+class Snapshots:
+    """The snapshots of one workspace.
+
+    Attributes:
+        repository: Where they are kept.
+        clock: The time.
+        limits: How much a workspace may hold.
+    """
+
+    repository: SnapshotRepository
+    clock: Clock = field(default=utc_now, kw_only=True, eq=False)
+    limits: ScanLimits = field(factory=ScanLimits, kw_only=True)
+
+    # -------------------------------------------------------------------------------------- taking
+
+    def take(self, label: str) -> Snapshot | None:
+        """Store the workspace as it is; None where there is none.
+
+        Nothing may work in the workspace meanwhile.
+
+        Args:
+            label: What to call it, on one line.
+
+        Raises:
+            NoSnapshots: The repository was not made.
+            SnapshotRefused: The workspace holds what can't be kept; nothing was stored.
+            GitUnavailable: There is no git that can be used.
+            GitFailed: It could not be stored.
+        """
+        with self.repository.locked() as locked:
+            found = self._scan(locked)
+            if found is None:
+                return None
+            state = write_state(locked, found)
+            latest = self._latest(locked)
+            if latest is not None and latest.state == state:
+                return latest
+            return self._commit(locked, state, label)
+
+    def _scan(self, locked: LockedRepository) -> WorkspaceScan | None:
+        try:
+            return scan(locked, self.limits)
+        except OSError as error:
+            raise RepositoryError(
+                f"the workspace {self.repository.workspace} can't be read: {error.strerror}"
+            ) from error
+
+    def _latest(self, locked: LockedRepository) -> Snapshot | None:
+        if not (self.repository.directory / LATEST_REF).is_file():
+            return None
+        try:
+            return self._read(locked, [LATEST_REF])[0]
+        except RepositoryError:
+            return None  # it is not needed to take the next one
+
+    def _commit(self, locked: LockedRepository, state: WorkspaceState, label: str) -> Snapshot:
+        moment = self.clock().replace(microsecond=0)
+        when = f"{int(moment.timestamp())} +0000"
+        subject = " ".join(label.encode("ascii", "replace").decode().split())[:_SUBJECT_CHARS]
+        parent = ("-p", BASE_REF) if self.repository.has_base else ()
+        commit = locked.git(
+            *("commit-tree", *parent, "-F", "-", state.tree),
+            stdin=subject.encode() + b"\n\n" + state.manifest.encode() + b"\n",
+            environment={"GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when},
+        ).line
+        refs = f"update {SNAPSHOT_REFS}{commit} {commit}\nupdate {LATEST_REF} {commit}\n"
+        locked.git("update-ref", "--stdin", stdin=refs.encode())
+        return self._read(locked, [commit])[0]
+
+    def begin(self, commit: str) -> None:
+        """Make a commit what the work began from: the parent of every snapshot.
+
+        Raises:
+            GitFailed: It is not there.
+        """
+        with self.repository.locked() as locked:
+            locked.git("update-ref", BASE_REF, _checked(commit))
+
+    # -------------------------------------------------------------------------------------- looking
+
+    def get(self, snapshot: str) -> Snapshot:
+        """Return a snapshot.
+
+        Raises:
+            SnapshotMissing: There is none of this id.
+            NoSnapshots: The repository was not made.
+        """
+        with self.repository.locked() as locked:
+            return self._read(locked, [_checked(snapshot)])[0]
+
+    def list(self) -> list[Snapshot]:
+        """Return all snapshots, oldest first; none where the repository was not made."""
+        if not self.repository.exists:
+            return []
+        with self.repository.locked() as locked:
+            found = self._read(locked, self._ids(locked))
+        return sorted(found, key=lambda one: (one.taken_at, one.id))
+
+    def _ids(self, locked: LockedRepository) -> Sequence[str]:
+        output = locked.git("for-each-ref", "--format=%(objectname)", SNAPSHOT_REFS)
+        return output.stdout.decode().split()
+
+    def _read(self, locked: LockedRepository, names: Sequence[str]) -> Sequence[Snapshot]:
+        if not names:
+            return []
+        asked = "".join(f"{name}\n" for name in names).encode()
+        rest = locked.git("cat-file", "--batch", stdin=asked).stdout
+        found = []
+        for name in names:
+            head, _, rest = rest.partition(b"\n")
+            parts = head.split()
+            if len(parts) != 3 or parts[1] != b"commit":
+                raise SnapshotMissing(name, directory=self.repository.directory)
+            size = int(parts[2])
+            found.append(self._parsed(parts[0].decode(), rest[:size]))
+            rest = rest[size + 1 :]
+        return found
+
+    def _parsed(self, commit: str, data: bytes) -> Snapshot:
+        head, _, message = data.partition(b"\n\n")
+        subject, _, rest = message.partition(b"\n\n")
+        fields = [line.split(b" ", 1) for line in head.splitlines()]
+        try:
+            stamp = next(value for name, value in fields if name == b"committer").split()[-2]
+            return Snapshot(
+                id=commit,
+                tree=next(value for name, value in fields if name == b"tree").decode(),
+                parents=tuple(value.decode() for name, value in fields if name == b"parent"),
+                taken_at=datetime.fromtimestamp(int(stamp), UTC),
+                label=subject.decode("utf-8", "replace"),
+                manifest=Manifest.decode(rest.strip()),
+            )
+        except (StopIteration, ValueError, IndexError) as error:
+            raise SnapshotMissing(commit, directory=self.repository.directory) from error
+
+    def tree_now(self) -> str:
+        """Return the tree of the workspace as it is now; nothing refers to it.
+
+        A workspace that is being worked in may be seen half way.
+
+        Raises:
+            SnapshotRefused: It holds what can't be kept.
+            NoSnapshots: The repository was not made.
+        """
+        with self.repository.locked() as locked:
+            found = self._scan(locked)
+            directory = self.repository.directory
+            try:
+                if (directory / "index").is_file():
+                    shutil.copyfile(directory / "index", directory / _NOW_INDEX)
+                return write_state(locked, found or WorkspaceScan(), index=_NOW_INDEX).tree
+            finally:
+                locked.forget_index(_NOW_INDEX)
+
+    def empty_tree(self) -> str:
+        """Return the tree that holds nothing, which every repository can have."""
+        with self.repository.locked() as locked:
+            return locked.git("mktree").line
+
+    def changes(
+        self, before: str, after: str, *, patch: bool = False, paths: Sequence[str] = ()
+    ) -> TreeChanges:
+        """Compare two snapshots, commits or trees.
+
+        Args:
+            before: An id.
+            after: An id.
+            patch: Whether to return the changed lines, too.
+            paths: Only these files, and what is in these folders.
+
+        Raises:
+            SnapshotMissing: One of them is not there.
+        """
+        with self.repository.locked() as locked:
+            try:
+                return changes_between(
+                    locked, _checked(before), _checked(after), patch=patch, paths=paths
+                )
+            except GitFailed as error:
+                if "object" not in error.output and "not a tree" not in error.output:
+                    raise
+                missing = f"{before}..{after}"
+                raise SnapshotMissing(missing, directory=self.repository.directory) from error
+
+    # ------------------------------------------------------------------------------ bringing back
+
+    def restore(self, snapshot: str) -> None:
+        """Make the workspace what it was at a snapshot, file by file.
+
+        A kill leaves it in between; the same call then ends where this one would have. Nothing may
+        work in the workspace meanwhile.
+
+        Raises:
+            SnapshotMissing: There is no such snapshot; nothing was changed.
+            RestoreFailed: Something in the workspace can't be replaced.
+        """
+        with self.repository.locked() as locked:
+            restore_in_place(locked, self._read(locked, [_checked(snapshot)])[0].state)
+
+    def export(self, snapshot: str, folder: Path) -> None:
+        """Make a new folder of a snapshot; it appears whole.
+
+        Raises:
+            SnapshotMissing: There is no such snapshot.
+            RestoreFailed: There is something at the path, or it can't be written.
+        """
+        with self.repository.locked() as locked:
+            restore_to(locked, self._read(locked, [_checked(snapshot)])[0].state, folder)
+
+    # ------------------------------------------------------------------------- removing and copying
+
+    def keep_only(self, wanted: Collection[str]) -> Sequence[str]:
+        """Remove all snapshots but these and the newest; return those that went.
+
+        Args:
+            wanted: The ids that somebody refers to.
+        """
+        with self.repository.locked() as locked:
+            latest = self._latest(locked)
+            kept = {*wanted, latest.id} if latest is not None else set(wanted)
+            return self._remove(locked, [one for one in self._ids(locked) if one not in kept])
+
+    def remove(self, snapshots: Collection[str]) -> Sequence[str]:
+        """Remove snapshots and what only they hold; return those that were there."""
+        with self.repository.locked() as locked:
+            there = [one for one in self._ids(locked) if one in snapshots]
+            return self._remove(locked, there)
+
+    def _remove(self, locked: LockedRepository, ids: Sequence[str]) -> Sequence[str]:
+        if not ids:
+            return []
+        lines = [f"delete {SNAPSHOT_REFS}{one}\n" for one in ids]
+        latest = self._latest(locked)
+        if latest is not None and latest.id in ids:
+            lines.append(f"delete {LATEST_REF}\n")
+        locked.git("update-ref", "--stdin", stdin="".join(lines).encode())
+        locked.git("prune", "--expire=now")
+        return ids
+
+    def copy_to(self, other: Snapshots, snapshot: str, more: Collection[str] = ()) -> None:
+        """Store a snapshot in another workspace's repository, with what it has as its base.
+
+        Args:
+            other: The other workspace's.
+            snapshot: Which.
+            more: Others that are copied as well, as far as they are there.
+
+        Raises:
+            SnapshotMissing: There is no such snapshot.
+            GitFailed: It could not be stored; the other repository has nothing of it, or all.
+        """
+        target = other.repository
+        with self.repository.locked() as locked:
+            found = self._read(locked, [_checked(snapshot)])[0]
+            copied = [one for one in self._ids(locked) if one in more or one == found.id]
+            shared = [f"^{one}" for one in self._shared(locked)]
+            wanted = "".join(f"{one}\n" for one in [*copied, *shared]).encode()
+            pack = target.directory / f"copy-{target.token()}.aside"
+            with target.locked() as theirs:
+                try:
+                    with pack.open("xb") as file:
+                        locked.git(
+                            *("pack-objects", "--revs", "--stdout", "--quiet"),
+                            stdin=wanted,
+                            output_fd=file.fileno(),
+                        )
+                        os.fsync(file.fileno())
+                    _take_pack(theirs, pack)
+                finally:
+                    pack.unlink(missing_ok=True)
+                refs = [f"update {SNAPSHOT_REFS}{one} {one}\n" for one in copied]
+                refs.append(f"update {LATEST_REF} {found.id}\n")
+                refs += [f"update {BASE_REF} {one}\n" for one in found.parents[:1]]
+                theirs.git("update-ref", "--stdin", stdin="".join(refs).encode())
+
+    def _shared(self, locked: LockedRepository) -> Sequence[str]:
+        """Return the commits that the copy finds among the person's objects."""
+        if not self.repository.has_base:
+            return []
+        alternates = self.repository.directory / "objects" / "info" / "alternates"
+        if not alternates.is_file():
+            return []
+        chain = locked.git("rev-list", "--max-count=2", "--first-parent", BASE_REF)
+        return [one for one in chain.stdout.decode().split() if self._is_theirs(locked, one)]
+
+    def _is_theirs(self, locked: LockedRepository, commit: str) -> bool:
+        """Return whether a commit is a person's: ours say that they are snapshots."""
+        try:
+            self._read(locked, [commit])
+        except SnapshotMissing:
+            return True
+        return False
+
+    def at(self, repository: SnapshotRepository) -> Snapshots:
+        """Return the snapshots of another workspace, with the same clock and limits."""
+        return evolve(self, repository=repository)
+
+
+def _take_pack(theirs: LockedRepository, pack: Path) -> None:
+    """Put a pack among the objects, its index first made and both synced by git."""
+    folder = theirs.repository.directory / "objects" / "pack"
+    name = folder / f"pack-{theirs.repository.token()}.pack"
+    os.link(pack, name)
+    try:
+        theirs.git("index-pack", os.path.abspath(name))
+    except GitFailed:
+        name.unlink(missing_ok=True)
+        raise
+
+
+def _checked(commit: str) -> str:
+    if _OBJECT_ID.fullmatch(commit) is None:
+        raise SnapshotMissing(commit, directory=Path())
+    return commit
+
+
+__all__ = ["NoSnapshots", "Snapshot", "SnapshotMissing", "Snapshots"]
