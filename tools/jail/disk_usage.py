@@ -13,7 +13,7 @@ from ..durable.filesystem import DIRECTORY_FLAGS
 from ..durable.tree_walk import Entry, walk_tree
 
 _BLOCK: Final = 512
-_DEPTH: Final = 200
+_DEPTH: Final = 600
 """How deep the look goes; a tree that is deeper counts as too many files, and so does a folder that
 may not be looked into."""
 

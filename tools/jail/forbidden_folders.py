@@ -118,8 +118,8 @@ def private_places(further: Iterable[Path] = ()) -> PrivatePlaces:
     places: dict[Path, str] = {}
     for home in homes:
         for name in _SECRETS:
-            for form in _both_forms([home / name]):
-                if os.path.lexists(form):
+            if os.path.lexists(home / name):
+                for form in _both_forms([home / name]):
                     places.setdefault(form, f"private files ({name})")
     for name in _SYSTEM:
         for form in _both_forms([Path(name)]):

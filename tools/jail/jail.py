@@ -102,6 +102,16 @@ class Jail:
         if not result.success:
             raise refusal_of(result.stderr.decode("utf-8", "replace"))
 
+    def require(self, command: Sequence[str]) -> None:
+        """Find what a command's program needs.
+
+        Raises:
+            InvalidJail: It is no command.
+            CommandMissing: There is no such program on the host.
+        """
+        _require_command(command)
+        self._toolchain((*self._programs, command[0]))
+
     def run(
         self,
         command: Sequence[str],
@@ -141,7 +151,8 @@ class Jail:
         if deadline_s is not None:
             limits = evolve(limits, deadline_s=deadline_s)
         where = self._places.require_workspace(workspace)
-        toolchain = self._toolchain((*self._programs, command[0]))
+        own = command[0] in (files or {})
+        toolchain = self._toolchain(self._programs if own else (*self._programs, command[0]))
         make_mount_points(where, (mount.target for mount in policy.mounts))
         with ExitStack() as held:
             channels = Channels.opened(held)
@@ -208,9 +219,8 @@ class Jail:
                 for name in names
                 if "/" not in name or os.path.isabs(name)
             ]
-            programs += list(self._pythons_of_mounts())
-            outside = [path for path in programs if not path.is_relative_to(WORKSPACE)]
-            found = toolchain_of(outside, self._view, shows=self._shows)
+            programs += self._pythons_of_mounts()
+            found = toolchain_of(programs, self._view, shows=self._shows)
             self._toolchains[names] = found
         return found
 

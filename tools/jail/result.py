@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
-from types import MappingProxyType
 
 from attrs import field, frozen
 
@@ -30,10 +28,6 @@ class Means(StrEnum):
     """Looked at several times a second; what goes beyond it is killed."""
 
 
-def _fixed(means: Mapping[str, Means]) -> Mapping[str, Means]:
-    return MappingProxyType(dict(means))
-
-
 @frozen(kw_only=True)
 class JailUsage:
     """What a command used, as far as it was seen.
@@ -44,7 +38,7 @@ class JailUsage:
         processes: The most processes and threads seen at once.
         workspace_bytes: What the workspace took up at the end, in bytes on the disk.
         workspace_files: How many files and folders it then held.
-        means: By what memory and processes were held to their limits.
+        held_by: By what memory and processes were held to their limits.
     """
 
     seconds: float
@@ -52,7 +46,7 @@ class JailUsage:
     processes: int
     workspace_bytes: int
     workspace_files: int
-    means: Mapping[str, Means] = field(factory=dict, converter=_fixed, hash=False)
+    held_by: Means
 
 
 @frozen(kw_only=True)

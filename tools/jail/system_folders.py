@@ -26,7 +26,7 @@ _HIDDEN: Final = ("usr/local/etc", "usr/etc")
 _MASKED: Final = ("keys", "key-users", "kallsyms", "cmdline", "kcore", "sysrq-trigger")
 _OF_ROOT: Final = ("sys", "irq", "bus", "acpi", "asound", "driver", "dynamic_debug", "fs", "scsi")
 """Folders of `/proc` with files that the host's root may write: a jail that root started has its
-user id, whatever number it sees."""
+user id, whatever number it sees. Some of `sys` are of the jail's own namespaces, for any user."""
 _MAX_FILE_BYTES: Final = 4 << 20
 
 
@@ -83,7 +83,7 @@ def system_view(root: Path = Path("/"), *, as_root: bool | None = None) -> Syste
         read_only=tuple(
             f"/proc/{name}"
             for name in _OF_ROOT
-            if privileged and (name == "sys" or _holds_writable(proc / name))
+            if name == "sys" or (privileged and _holds_writable(proc / name))
         ),
     )
 

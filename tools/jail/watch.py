@@ -13,7 +13,7 @@ from .command_line import HOME
 from .control_group import ControlGroup
 from .disk_usage import DiskUsage, disk_usage
 from .policy import JailLimits
-from .process_tree import look_at
+from .process_tree import TreeLook, divided, look_at
 from .result import JailUsage, Means, Stop
 
 _TREE_S: Final = 0.03
@@ -68,7 +68,7 @@ class Watch:
         now = self._monotonic()
         stop = None
         if now >= self._next_tree:
-            stop = self._look_at_tree(child, descriptors=False)
+            stop = self._look_at_tree(child)
             spent = self._monotonic() - now
             least = _TREE_S if self._group is None else _TREE_OF_GROUP_S
             self._next_tree = now + max(least, _SHARE * spent)
@@ -88,7 +88,6 @@ class Watch:
 
     def usage(self) -> JailUsage:
         """Return what was seen, the time up to now."""
-        means = Means.WATCHED if self._group is None else Means.CGROUP
         disk = self._disk
         return JailUsage(
             seconds=self._monotonic() - self._began,
@@ -96,22 +95,31 @@ class Watch:
             processes=self._processes,
             workspace_bytes=0 if disk is None else disk.bytes,
             workspace_files=0 if disk is None else disk.entries,
-            means={"memory": means, "processes": means},
+            held_by=Means.WATCHED if self._group is None else Means.CGROUP,
         )
 
-    def _look_at_tree(self, child: int, *, descriptors: bool) -> Stop | None:
+    def _look_at_tree(self, child: int) -> Stop | None:
         limits = self._limits
-        tree = look_at(child, most=limits.processes + _SLACK, descriptors=descriptors)
+        tree = look_at(child, most=limits.processes + _SLACK)
         self._processes = max(self._processes, tree.processes)
-        device = None if self._disk is None else self._disk.device
-        elsewhere = sum(size for at, size in tree.unnamed_bytes.items() if at != device)
-        memory = tree.own_bytes + max(tree.shared_bytes, elsewhere)
-        self._memory = max(self._memory, memory)
         if self._group is not None:
             return Stop.MEMORY if self._group.memory_was_exceeded else None
         if tree.processes > limits.processes + _SLACK:
             return Stop.PROCESSES
-        return Stop.MEMORY if memory > limits.memory_bytes else None
+        return self._judge_memory(child, tree)
+
+    def _judge_memory(self, child: int, tree: TreeLook) -> Stop | None:
+        """Judge the memory of a look; what processes share is counted once where that matters."""
+        memory = self._memory_of(tree)
+        if memory > self._limits.memory_bytes:
+            memory = self._memory_of(divided(child, tree, most=self._limits.processes + _SLACK))
+        self._memory = max(self._memory, memory)
+        return Stop.MEMORY if memory > self._limits.memory_bytes else None
+
+    def _memory_of(self, tree: TreeLook) -> int:
+        device = None if self._disk is None else self._disk.device
+        elsewhere = sum(size for at, size in tree.unnamed_bytes.items() if at != device)
+        return tree.own_bytes + max(tree.shared_bytes, elsewhere)
 
     def _look_at_disk(self, child: int) -> Stop | None:
         limits = self._limits
@@ -125,13 +133,7 @@ class Watch:
                 seen = os.statvfs(f"/proc/{child}/root/{scratch}")
                 if seen.f_files - seen.f_ffree > limits.workspace_files:
                     return Stop.FILES
-        if self._group is None:
-            elsewhere = sum(size for at, size in tree.unnamed_bytes.items() if at != device)
-            memory = tree.own_bytes + max(tree.shared_bytes, elsewhere)
-            self._memory = max(self._memory, memory)
-            if memory > limits.memory_bytes:
-                return Stop.MEMORY
-        return None
+        return self._judge_memory(child, tree) if self._group is None else None
 
     def _judge_disk(self, unnamed: int) -> Stop | None:
         limits = self._limits
