@@ -66,7 +66,7 @@ def run_command_gate(gate: Gate, given: GateInput, commands: GateCommands) -> Ve
     execution = commands.run(request, files=given.files)
     seconds += execution.result.duration_s
     if gate.report == "exit-code":
-        verdict = _judge_exit_code(gate, execution)
+        verdict = _judge_exit_code(gate, given, execution)
     else:
         found = read_run(gate, execution, alone=False)
         if isinstance(found, Verdict):
@@ -257,7 +257,7 @@ def judge_green(
     return failed(gate, "; ".join(parts), evidence or output_of(execution.result), **facts)
 
 
-def _judge_exit_code(gate: Gate, execution: CommandExecution) -> Verdict:
+def _judge_exit_code(gate: Gate, given: GateInput, execution: CommandExecution) -> Verdict:
     """Judge by the exit code alone."""
     result = execution.result
     if result.trapped is not None:
@@ -266,13 +266,13 @@ def _judge_exit_code(gate: Gate, execution: CommandExecution) -> Verdict:
     wanted = gate.kind == "tests_fail"
     fails = result.exit_code != 0
     summary = f"exit code {result.exit_code}; {WEAK}"
-    facts = {"evidence": "weak", "exit_code": result.exit_code}
+    facts = {"strength": "weak", "exit_code": result.exit_code}
     if fails == wanted:
         return Verdict(
             gate=gate.kind,
             passed=True,
             summary=summary,
-            facts={**facts, "tests": [], "test_digests": {}},
+            facts={**facts, "tests": [], "test_digests": given.locked},
         )
     why = "the tests have to fail before there is an implementation" if wanted else "they fail"
     return failed(gate, f"{summary}; {why}", output_of(result), **facts)

@@ -43,6 +43,8 @@ GATES: Final = {
 """The kinds of gates, and when each is passed."""
 TEST_GATES: Final = frozenset({"tests_fail", "tests_pass", "suite"})
 QUESTIONS: Final = ("allowed", "refused")
+ISOLATIONS: Final = ("sandbox", "jail")
+"""Where scripts run: Python in the WebAssembly sandbox, or any program in a jail."""
 REPORTS: Final = ("junit", "tap", "exit-code")
 """What can be read of a command that runs tests."""
 
@@ -186,6 +188,7 @@ class Workflow:
         role: Who the agent is asked to be, for the beginning of each prompt; None: it runs scripts.
         groups: The file groups besides those of the component.
         needs_specification: Whether it develops a component of a specification.
+        isolation: Where its scripts run: one of `ISOLATIONS`.
 
     Raises:
         InvalidWorkflow: Its parts contradict each other; the error names every fault.
@@ -200,6 +203,7 @@ class Workflow:
     role: str | None = None
     groups: tuple[FileGroup, ...] = field(default=(), converter=as_tuple)
     needs_specification: bool = False
+    isolation: str = "sandbox"
 
     def __attrs_post_init__(self) -> None:
         faults = list(self._faults())
@@ -207,6 +211,8 @@ class Workflow:
             raise InvalidWorkflow(path=Path(self.name), faults=faults)
 
     def _faults(self) -> Iterator[str]:
+        if self.isolation not in ISOLATIONS:
+            yield f"isolation: {self.isolation[:40]!r} is none of {', '.join(ISOLATIONS)}"
         if self.role is None:
             yield from (
                 f"phases[{index}].gate: is no Script, and the workflow has no role for an agent"

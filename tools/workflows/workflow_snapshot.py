@@ -32,6 +32,8 @@ def snapshot_of(workflow: Workflow) -> bytes:
     ]
     if not scripts:
         lines += _agent_head(workflow)
+    elif workflow.isolation != "sandbox":
+        lines.append(f"isolation: {workflow.isolation}\n")
     lines.append("phases:\n" if workflow.phases else "phases: []\n")
     for phase in workflow.phases:
         lines += [

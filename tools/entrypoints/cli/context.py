@@ -90,12 +90,16 @@ class Cli:
 
         return SessionManager(self.store(), channel=channel, clock=self.outside.clock)
 
-    def working_manager(self) -> SessionManager:
-        """Return a manager without a session, that can run phases."""
+    def working_manager(self, isolation: str = "sandbox") -> SessionManager:
+        """Return a manager without a session, that can run phases.
+
+        Args:
+            isolation: Where scripts run: "sandbox" or "jail".
+        """
         if self.outside.executor is None:
             from ...bootstrap import build_manager
 
-            return build_manager(self.base)
+            return build_manager(self.base, isolation=isolation)
         from ...harness import SessionManager
 
         return SessionManager(

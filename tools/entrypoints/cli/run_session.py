@@ -88,14 +88,17 @@ def _taking_up(
 
 def start_scripts(cli: Cli, workflow: Workflow) -> None:
     """Begin a session for a workflow of scripts, and run it."""
-    _run_scripts(cli, lambda runner: runner.start(workflow))
+    _run_scripts(cli, lambda runner: runner.start(workflow), workflow.isolation)
 
 
 def resume_scripts(
     cli: Cli, session_id: str, *, retry: bool = False, reason: str | None = None
 ) -> None:
     """Resume or retry a session that runs scripts."""
-    _run_scripts(cli, _taking_up(session_id, retry=retry, reason=reason))
+    from ...workflows.job import Job
+
+    isolation = Job.of_session(cli.store(), session_id).workflow.isolation
+    _run_scripts(cli, _taking_up(session_id, retry=retry, reason=reason), isolation)
 
 
 def _make(choice: AgentChoice, *, first_phase: str | None = None) -> PhaseAgent:
@@ -129,14 +132,15 @@ def _other_agent(
     return None if named is None else _make(evolve(named, max_output=max_output))
 
 
-def _run_scripts(cli: Cli, act: Act) -> None:
+def _run_scripts(cli: Cli, act: Act, isolation: str) -> None:
     from ...workflows import WorkflowRunner
     from .progress import run_view
 
-    manager = cli.working_manager()
+    manager = cli.working_manager(isolation)
     view = run_view(manager, cli.output)
     runner = WorkflowRunner(manager, observer=view)
-    run_shown(cli, manager, view, lambda: act(runner), in_sandbox=cli.outside.executor is None)
+    in_sandbox = cli.outside.executor is None and isolation == "sandbox"
+    run_shown(cli, manager, view, lambda: act(runner), in_sandbox=in_sandbox)
 
 
 def _run_agent(cli: Cli, act: Act, *, wait: bool) -> None:

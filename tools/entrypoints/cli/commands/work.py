@@ -22,13 +22,25 @@ def add_to(app: typer.Typer) -> None:
 def run(
     context: typer.Context,
     workflow: Annotated[Path, argument("WORKFLOW.yaml", "The workflow file.")],
+    isolation: Annotated[
+        str | None,
+        option("--isolation WHERE", "Where scripts run: sandbox or jail; the file's if not given."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a workflow in a new session."""
+    from attrs import evolve
+
     from ....workflows import load_workflow
+    from ....workflows.workflow import ISOLATIONS
 
     cli = cli_of(context, json=as_json)
-    start_scripts(cli, load_workflow(workflow))
+    if isolation is not None and isolation not in ISOLATIONS:
+        raise typer.BadParameter(
+            f"{isolation!r} is neither sandbox nor jail", param_hint="--isolation"
+        )
+    loaded = load_workflow(workflow)
+    start_scripts(cli, loaded if isolation is None else evolve(loaded, isolation=isolation))
 
 
 def resume(
