@@ -69,7 +69,11 @@ def starter_of(starters: dict[int | None, Starter], user: int | None) -> Starter
         pytest.skip("only root can start jails as another user; this one is ordinary itself")
     if user not in starters:
         made = Starter(user)
-        require_jails(made)
+        try:
+            require_jails(made)
+        except BaseException:
+            made.close()
+            raise
         starters[user] = made
     return starters[user]
 
