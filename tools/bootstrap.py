@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from attrs import frozen
 
 from .adapters.ask_user import ask_user_tool
+from .adapters.jail_executor import JailPhaseExecutor
 from .adapters.sandbox_executor import SandboxPhaseExecutor
 from .harness import PhaseExecutor, SessionManager, SessionState, SessionStore
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from .adapters.session_results import SessionResults
     from .harness import QuestionChannel
     from .harness.snapshot_port import WorkspaceSnapshots
+    from .jail import JailPolicy
     from .prune import PruneTarget
     from .questions import Config, QuestionSessions
     from .sandbox import CancelToken, ExecutionPolicy
@@ -39,8 +41,10 @@ def build_manager(
     questions_dir: Path | str | None = None,
     ask_user: bool = False,
     snapshots: bool = True,
+    isolation: str = "sandbox",
+    jail: JailPolicy | None = None,
 ) -> SessionManager:
-    """Build a manager whose phases run in the sandbox, and which can ask a person.
+    """Build a manager whose phases run in the sandbox or in a jail, and which can ask a person.
 
     Args:
         base_path: The sessions' directory; `.agentforge/sessions` if None.
@@ -48,12 +52,26 @@ def build_manager(
         questions_dir: The question sessions' directory; the configured one if None.
         ask_user: Whether code in the sandbox may ask, too; see `ask_user_tool()`.
         snapshots: Whether each checkpoint keeps the workspace; without git, none does.
+        isolation: "sandbox", or "jail" for scripts of any language, run natively.
+        jail: What scripts in a jail may use and see; the jail's default if None.
+
+    Raises:
+        ValueError: There is no such isolation, or code in a jail was to ask.
     """
     store = SessionStore(base_path)
     tools: list[Callable[..., Any]] = []
+    if isolation not in {"sandbox", "jail"}:
+        raise ValueError(f"isolation: expected 'sandbox' or 'jail', got {isolation!r}")
+    if isolation == "jail" and ask_user:
+        raise ValueError("ask_user: code in a jail can't call functions of the host")
+    executor: PhaseExecutor = (
+        JailPhaseExecutor(store, jail)
+        if isolation == "jail"
+        else SandboxPhaseExecutor(store, policy, tools=tools)
+    )
     manager = SessionManager(
         store,
-        executor=SandboxPhaseExecutor(store, policy, tools=tools),
+        executor=executor,
         channel=cast("QuestionChannel", _Late(lambda: _configured_channel(questions_dir))),
         snapshots=open_snapshots(store) if snapshots else None,
     )
@@ -135,17 +153,23 @@ def build_runner(
     *,
     policy: ExecutionPolicy | None = None,
     observer: RunObserver | None = None,
+    isolation: str = "sandbox",
+    jail: JailPolicy | None = None,
 ) -> WorkflowRunner:
-    """Build a runner of workflows whose phases run in the sandbox.
+    """Build a runner of workflows whose phases run in the sandbox or in a jail.
 
     Args:
         base_path: The sessions' directory; `.agentforge/sessions` if None.
         policy: Limits and environment of phases that name none; the sandbox's default if None.
         observer: Observes the runs, or None.
+        isolation: "sandbox", or "jail" for scripts of any language, run natively.
+        jail: What scripts and gates in a jail may use and see; the jail's default if None.
+
+    Raises:
+        ValueError: There is no such isolation.
     """
-    return build_agent_runner(
-        policy=policy, manager=build_manager(base_path, policy=policy), observer=observer
-    )
+    manager = build_manager(base_path, policy=policy, isolation=isolation, jail=jail)
+    return build_agent_runner(policy=policy, manager=manager, observer=observer, jail=jail)
 
 
 def build_agent_runner(
@@ -154,6 +178,7 @@ def build_agent_runner(
     policy: ExecutionPolicy | None = None,
     manager: SessionManager | None = None,
     gates: GateSandbox | None = None,
+    jail: JailPolicy | None = None,
     channel: QuestionChannel | None = None,
     observer: RunObserver | None = None,
     answers_timeout_s: float = 0.0,
@@ -167,6 +192,7 @@ def build_agent_runner(
         manager: Leads the sessions, and asks a person through its own channel; a new one at
             `base_path` if None.
         gates: Where gates run; the sandbox if None.
+        jail: What the commands of gates may use and see; the jail's default if None.
         channel: How the new manager asks a person, as `QuestionSessionChannel`; without one a run
             pauses where a person is needed.
         observer: Observes the runs, or None.
@@ -179,6 +205,7 @@ def build_agent_runner(
     """
     if manager is not None and channel is not None:
         raise ValueError("channel: is the manager's own; give it to SessionManager(channel=...)")
+    from .adapters.gate_jail import JailGates
     from .adapters.gate_sandbox import SandboxGates
     from .workflows import WorkflowRunner
     from .workflows.agents.choice import make_agent
@@ -186,6 +213,7 @@ def build_agent_runner(
     return WorkflowRunner(
         manager if manager is not None else _manager_of_agents(SessionStore(base_path), channel),
         gates if gates is not None else SandboxGates(policy),
+        commands=JailGates(jail),
         agents=make_agent,
         observer=observer,
         answers_timeout_s=answers_timeout_s,

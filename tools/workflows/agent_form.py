@@ -137,6 +137,9 @@ class AgentForm(WorkflowForm):
             framework=fields.text("framework") or "pytest",
             code=fields.text("code"),
             deadline_s=fields.seconds("deadline_s", most=MAX_DEADLINE_S) or DEFAULT_GATE_DEADLINE_S,
+            command=fields.text("command"),
+            report=fields.text("report") or "junit",
+            report_path=fields.text("report_path"),
         )
         if gate.framework not in {"pytest", "unittest"}:
             fields.fault("framework", f"{gate.framework[:60]!r} is neither pytest nor unittest")

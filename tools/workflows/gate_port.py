@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol, runtime_checkable
 
 from attrs import field, frozen
@@ -87,6 +87,66 @@ class GateSandbox(Protocol):
 
         Raises:
             GateUnavailable: The gate can't run on this machine.
+        """
+        ...
+
+
+@frozen(kw_only=True)
+class CommandRequest:
+    """A project's tests, to be run by a command.
+
+    Attributes:
+        command: The command line, split into words as a shell splits them; no shell runs.
+        report: "junit", "tap" or "exit-code".
+        report_path: Where the command leaves its JUnit report, relative to the workspace; `*`
+            stands for any part of a name, `**` for any folders. None: in the file that the variable
+            AGENTFORGE_REPORT names. A TAP report is taken from standard output.
+        deadline_s: Wall-clock limit in seconds.
+    """
+
+    command: str
+    report: str
+    report_path: str | None = None
+    deadline_s: float | None = None
+
+
+@frozen(kw_only=True)
+class CommandExecution:
+    """What became of a command.
+
+    Attributes:
+        result: Its end, as of any phase work.
+        reports: The reports that this run left, by path; none that was there before.
+        sealed: Whether it was cut off from every network.
+    """
+
+    result: PhaseResult
+    reports: Mapping[str, bytes] = field(factory=dict, repr=False)
+    sealed: bool = True
+
+
+@runtime_checkable
+class GateCommands(Protocol):
+    """Runs a project's own command on files alone.
+
+    Asked of every implementation: the command sees a fresh copy of the files, what it does reaches
+    neither the session's workspace nor another gate, it never raises here, it ends within its
+    deadline plus a short grace, and no report that was among the files is taken for its own.
+    """
+
+    def prepare(self, requests: Iterable[CommandRequest]) -> None:
+        """See that commands can be run, before an agent is asked for work that can't be judged.
+
+        Raises:
+            GateUnavailable: They can't be run on this machine.
+        """
+        ...
+
+    def run(self, request: CommandRequest, *, files: Mapping[str, bytes]) -> CommandExecution:
+        """Run a command in a fresh workspace that holds these files and is removed afterwards.
+
+        Raises:
+            GateUnavailable: The command can't be run on this machine.
         """
         ...
 

@@ -11,8 +11,9 @@ from typing import Final
 
 from attrs import evolve
 
+from .command_gates import run_command_gate
 from .gate_guest import script_code
-from .gate_port import GateSandbox
+from .gate_port import GateCommands, GateSandbox, GateUnavailable
 from .specification_document import read_specification
 from .suite_gates import run_tests
 from .verdict import MAX_PIECE_CHARS, GateInput, Verdict, failed, output_of
@@ -22,13 +23,16 @@ MAX_EVIDENCE_CHARS: Final = 12_000
 """The most that a verdict's evidence has, all lines together: it goes into the next prompt."""
 
 
-def run_gate(gate: Gate, given: GateInput, sandbox: GateSandbox) -> Verdict:
+def run_gate(
+    gate: Gate, given: GateInput, sandbox: GateSandbox, commands: GateCommands | None = None
+) -> Verdict:
     """Judge a phase.
 
     Args:
         gate: What to judge by; every kind but `approval`, which only a person can decide.
         given: What to judge.
         sandbox: Runs what has to be run.
+        commands: Runs the commands of gates that have one.
 
     Raises:
         GateUnavailable: It can't be judged on this machine.
@@ -36,6 +40,10 @@ def run_gate(gate: Gate, given: GateInput, sandbox: GateSandbox) -> Verdict:
     early = _before(gate, given)
     if early is not None:
         return early
+    if gate.command is not None:
+        if commands is None:
+            raise GateUnavailable("it runs a command, and this runner has no jail for commands")
+        return _bounded(run_command_gate(gate, given, commands))
     if gate.kind in TEST_GATES:
         return _bounded(run_tests(gate, given, sandbox))
     if gate.kind == "specification":

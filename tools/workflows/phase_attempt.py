@@ -15,7 +15,7 @@ from .agent_questions import AgentQuestions
 from .agents.port import AgentOption, AgentQuestion
 from .answers import Answer
 from .errors import BudgetTooSmall
-from .gate_port import GateSandbox
+from .gate_port import GateCommands, GateSandbox
 from .gates import run_gate
 from .job import Job
 from .ports import RunObserver, Stop
@@ -42,6 +42,7 @@ class AgentAttempts:
     session: SessionContext
     job: Job
     gates: GateSandbox
+    commands: GateCommands | None
     questions: AgentQuestions
     conversation: AgentConversation
     steps: StepJournal
@@ -106,10 +107,12 @@ class AgentAttempts:
                     component=self.job.component,
                     written=tuple(written),
                     baseline=self._baseline(progress),
+                    base={one.target: one.content for one in self.job.inputs},
                     answered=self.questions.answered(),
                     token=_token(self.session.session_id, progress.key),
                 ),
                 self.gates,
+                self.commands,
             )
         if isinstance(judged, Stop):
             return judged

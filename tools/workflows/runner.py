@@ -23,8 +23,9 @@ from ..harness import SessionManager, SessionNotFound
 from .agent_conversation import AgentConversation
 from .agent_questions import AgentQuestions
 from .agents.port import AgentChoice, PhaseAgent
+from .command_gates import request_of
 from .errors import NoAgent
-from .gate_port import GateSandbox, GateUnavailable
+from .gate_port import GateCommands, GateSandbox, GateUnavailable
 from .job import AgentWork, Job
 from .phase_attempt import AgentAttempts
 from .ports import RunObserver, RunOutcome, SilentObserver
@@ -53,6 +54,7 @@ class WorkflowRunner:
         manager: SessionManager,
         gates: GateSandbox | None = None,
         *,
+        commands: GateCommands | None = None,
         agents: Callable[[AgentChoice], PhaseAgent] | None = None,
         observer: RunObserver | None = None,
         fs: FileSystem | None = None,
@@ -67,6 +69,7 @@ class WorkflowRunner:
                 `manager.store.workspace_path(session_id)`; questions need its channel, and without
                 one a run pauses where a person is needed.
             gates: Where the gates of agents' phases run; agents' work needs one.
+            commands: Where gates that run a command do; workflows with such gates need it.
             agents: Makes the agent that a session names, for `resume` and `retry`.
             observer: Observes the runs.
             fs: The file system of the workspace and the steps; the real one by default.
@@ -77,6 +80,7 @@ class WorkflowRunner:
         """
         self._manager = manager
         self._gates = gates
+        self._commands = commands
         self._agents = agents
         self._observer: RunObserver = observer if observer is not None else SilentObserver()
         self._fs: FileSystem = fs if fs is not None else OsFileSystem()
@@ -311,6 +315,7 @@ class WorkflowRunner:
                 session=locked.session,
                 job=job,
                 gates=gates,
+                commands=self._commands,
                 questions=questions,
                 conversation=AgentConversation(
                     manager=self._manager,
@@ -333,6 +338,12 @@ class WorkflowRunner:
         if self._gates is None:
             raise GateUnavailable("this runner has no gates, which an agent's work needs")
         self._gates.prepare(kit=workflow.needs_pytest)
+        if workflow.command_gates:
+            if self._commands is None:
+                raise GateUnavailable(
+                    "its gates run a command, and this runner has no jail for commands"
+                )
+            self._commands.prepare(request_of(gate) for gate in workflow.command_gates)
         return self._gates
 
     def _named_agent(self, session_id: str, work: AgentWork) -> PhaseAgent:

@@ -12,7 +12,7 @@ from attrs import evolve
 from ..harness.session_domain import MAX_COUNT, MAX_GOAL_CHARS
 from ..yaml_document import Faults, Fields, Node, Refused, Scalar, describe
 from .names import NAME_RE, NAME_RULE, path_problem
-from .workflow import Input, Phase, Script
+from .workflow import ISOLATIONS, Input, Phase, Script
 from .workflow_form import MAX_DEADLINE_S, WorkflowForm, not_utf8, prose, read_limited
 from .workflow_snapshot import SCHEMA_VERSION
 
@@ -63,7 +63,15 @@ class ScriptForm(WorkflowForm):
 
     def own_fields(self, fields: Fields) -> dict[str, Any]:
         """Take phases and inputs."""
-        return {"phases": self.phases(fields), "inputs": self._inputs(fields)}
+        isolation = fields.text("isolation") or "sandbox"
+        if isolation not in ISOLATIONS:
+            fields.fault("isolation", f"{isolation[:40]!r} is none of {', '.join(ISOLATIONS)}")
+            isolation = "sandbox"
+        return {
+            "phases": self.phases(fields),
+            "inputs": self._inputs(fields),
+            "isolation": isolation,
+        }
 
     def phase(self, node: Node, where: str) -> Phase:
         """Read a phase, whose name is new."""

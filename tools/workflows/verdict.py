@@ -73,6 +73,7 @@ class GateInput:
         component: The component that is developed, or None.
         written: The files that the phase's answer wrote.
         baseline: The facts of the last passed `tests_fail` gate, or None.
+        base: The files that there were before the first phase, by path.
         answered: Questions that the person answered, with the answers.
         token: A text that no test can know beforehand: it names the gate's result.
     """
@@ -81,6 +82,7 @@ class GateInput:
     component: Component | None = None
     written: tuple[str, ...] = field(default=(), converter=as_tuple)
     baseline: Mapping[str, Any] | None = None
+    base: Mapping[str, bytes] = field(factory=dict, repr=False)
     answered: tuple[tuple[str, str], ...] = field(default=(), converter=as_tuple)
     token: str = "result"  # noqa: S105 (part of a file name)
 

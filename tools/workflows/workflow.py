@@ -10,15 +10,17 @@ describe the files.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from ..harness.session_domain import DEFAULT_TOKEN_BUDGET, MAX_GOAL_CHARS
 from .converters import as_tuple
 from .errors import InvalidWorkflow
+from .names import path_problem
 
 DEFAULT_MAX_ATTEMPTS: Final = 3
 DEFAULT_ANSWER_TOKENS: Final = 4000
@@ -41,6 +43,10 @@ GATES: Final = {
 """The kinds of gates, and when each is passed."""
 TEST_GATES: Final = frozenset({"tests_fail", "tests_pass", "suite"})
 QUESTIONS: Final = ("allowed", "refused")
+ISOLATIONS: Final = ("sandbox", "jail")
+"""Where scripts run: Python in the WebAssembly sandbox, or any program in a jail."""
+REPORTS: Final = ("junit", "tap", "exit-code")
+"""What can be read of a command that runs tests."""
 
 
 @frozen(kw_only=True)
@@ -55,6 +61,10 @@ class Gate:
         framework: "pytest" or "unittest", for kinds that run tests.
         code: The Python code of a `script` gate; it runs in the sandbox, on a copy of the files.
         deadline_s: How long it may run, in seconds.
+        command: The project's own command that runs its tests in a jail, for kinds that run tests;
+            None: they run in the sandbox, by `framework`.
+        report: What is read of the command: "junit", "tap" or "exit-code".
+        report_path: Where it leaves its JUnit report; see `gate_port.CommandRequest`.
     """
 
     kind: str
@@ -64,6 +74,9 @@ class Gate:
     framework: str = "pytest"
     code: str | None = None
     deadline_s: float = DEFAULT_GATE_DEADLINE_S
+    command: str | None = None
+    report: str = "junit"
+    report_path: str | None = None
 
 
 @frozen(kw_only=True)
@@ -175,6 +188,7 @@ class Workflow:
         role: Who the agent is asked to be, for the beginning of each prompt; None: it runs scripts.
         groups: The file groups besides those of the component.
         needs_specification: Whether it develops a component of a specification.
+        isolation: Where its scripts run: one of `ISOLATIONS`.
 
     Raises:
         InvalidWorkflow: Its parts contradict each other; the error names every fault.
@@ -189,6 +203,7 @@ class Workflow:
     role: str | None = None
     groups: tuple[FileGroup, ...] = field(default=(), converter=as_tuple)
     needs_specification: bool = False
+    isolation: str = "sandbox"
 
     def __attrs_post_init__(self) -> None:
         faults = list(self._faults())
@@ -196,6 +211,8 @@ class Workflow:
             raise InvalidWorkflow(path=Path(self.name), faults=faults)
 
     def _faults(self) -> Iterator[str]:
+        if self.isolation not in ISOLATIONS:
+            yield f"isolation: {self.isolation[:40]!r} is none of {', '.join(ISOLATIONS)}"
         if self.role is None:
             yield from (
                 f"phases[{index}].gate: is no Script, and the workflow has no role for an agent"
@@ -230,7 +247,35 @@ class Workflow:
     def needs_pytest(self) -> bool:
         """Whether a gate runs tests with pytest."""
         gates = [phase.gate for phase in self.phases if isinstance(phase.gate, Gate)]
-        return any(gate.kind in TEST_GATES and gate.framework == "pytest" for gate in gates)
+        return any(
+            gate.kind in TEST_GATES and gate.framework == "pytest" and gate.command is None
+            for gate in gates
+        )
+
+    @property
+    def command_gates(self) -> tuple[Gate, ...]:
+        """The gates that run a command."""
+        gates = [phase.gate for phase in self.phases if isinstance(phase.gate, Gate)]
+        return tuple(gate for gate in gates if gate.command is not None)
+
+    def with_command(
+        self, command: str, *, report: str = "junit", report_path: str | None = None
+    ) -> Workflow:
+        """Return this workflow with a command for each gate that runs tests.
+
+        Raises:
+            InvalidWorkflow: The command or the report is none.
+        """
+        phases = [
+            evolve(
+                phase,
+                gate=evolve(phase.gate, command=command, report=report, report_path=report_path),
+            )
+            if isinstance(phase.gate, Gate) and phase.gate.kind in TEST_GATES
+            else phase
+            for phase in self.phases
+        ]
+        return evolve(self, phases=phases)
 
 
 def agent_phase_faults(
@@ -278,10 +323,34 @@ def _gate_faults(gate: Gate, needs_specification: bool, tests_written: bool) -> 
         yield "gate.code: a script gate has code, and no other"
     if gate.kind in {"files", "specification", "approval"} and not gate.require:
         yield f"gate.require: a gate of kind {gate.kind} names its files"
-    if gate.kind in TEST_GATES and not needs_specification:
+    if gate.kind in TEST_GATES and not needs_specification and gate.command is None:
         yield f"gate.kind: {gate.kind} needs a component, and the workflow names none"
+    yield from _command_faults(gate)
     if gate.tests_unchanged and not tests_written:
         yield (
             "gate.tests_unchanged: compares with the tests of an earlier phase whose gate is "
             "tests_fail, and there is none"
         )
+
+
+def _command_faults(gate: Gate) -> Iterator[str]:
+    if gate.command is not None:
+        if gate.kind not in TEST_GATES:
+            yield "gate.command: stands for kinds that run tests, and no other"
+        try:
+            words = shlex.split(gate.command)
+        except ValueError:
+            yield "gate.command: its quotes are not closed"
+        else:
+            if not words:
+                yield "gate.command: is empty"
+    elif gate.report != "junit" or gate.report_path is not None:
+        yield "gate.report: stands beside a command, and there is none"
+    if gate.report not in REPORTS:
+        yield f"gate.report: {gate.report[:40]!r} is none of {', '.join(REPORTS)}"
+    if gate.report_path is not None:
+        problem = path_problem(gate.report_path.replace("*", "x"))
+        if problem is not None:
+            yield f"gate.report_path: {problem}"
+        elif gate.report != "junit":
+            yield "gate.report_path: is of a JUnit report"

@@ -32,6 +32,8 @@ def snapshot_of(workflow: Workflow) -> bytes:
     ]
     if not scripts:
         lines += _agent_head(workflow)
+    elif workflow.isolation != "sandbox":
+        lines.append(f"isolation: {workflow.isolation}\n")
     lines.append("phases:\n" if workflow.phases else "phases: []\n")
     for phase in workflow.phases:
         lines += [
@@ -110,6 +112,11 @@ def _agent_phase(phase: Phase, gate: Gate) -> list[str]:
         f"      covers_criteria: {_flag(gate.covers_criteria)}\n",
     ]
     lines += _texts("      require", gate.require)
+    if gate.command is not None:
+        lines.append(f"      command: {encode_text(gate.command, indent=8)}\n")
+        lines.append(f"      report: {encode_text(gate.report)}\n")
+        if gate.report_path is not None:
+            lines.append(f"      report_path: {encode_text(gate.report_path)}\n")
     if gate.code is not None:
         lines.append(f"      code: {encode_text(gate.code, indent=8)}\n")
     return lines

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import pytest
 
+from agentforge_sessions.adapters.jail_executor import JailPhaseExecutor
 from agentforge_sessions.adapters.sandbox_executor import SandboxPhaseExecutor
 from agentforge_sessions.harness import (
     PhaseExecutor,
@@ -22,6 +23,13 @@ from agentforge_sessions.harness import (
     SessionContext,
     SessionManager,
     SessionStore,
+)
+from agentforge_sessions.jail import (
+    CommandMissing,
+    InvalidJail,
+    JailLimits,
+    JailPolicy,
+    JailUnavailable,
 )
 from agentforge_sessions.sandbox import ExecutionPolicy, Sandbox, WorkspaceBusy, WorkspaceError
 from tests.support.executors import FakeExecutor
@@ -116,18 +124,38 @@ def sandboxed(store: SessionStore) -> PhaseExecutor:
     return SandboxPhaseExecutor(store, ExecutionPolicy(workspace_bytes=1 << 20, file_calls=2_000))
 
 
+def jailed(store: SessionStore) -> PhaseExecutor:
+    made = JailPhaseExecutor(store, JailPolicy(limits=JailLimits(memory_bytes=512 << 20)))
+    try:
+        made.check()
+    except JailUnavailable as error:
+        pytest.skip(str(error))
+    return made
+
+
 EXECUTORS: Final[dict[str, Callable[[SessionStore], PhaseExecutor]]] = {
     "scripted": scripted,
     "sandboxed": sandboxed,
+    "jailed": jailed,
 }
+COUNTING: Final = ("scripted", "sandboxed")
+"""Those that count fuel and calls on files, and refuse what goes beyond a quota."""
+
+
+def made(name: str, base: Path) -> PhaseExecutor:
+    store = SessionStore(base)
+    store.save(SessionContext.create(session_id=SESSION))
+    return EXECUTORS[name](store)
 
 
 @pytest.fixture(params=EXECUTORS)
 def executor(request: pytest.FixtureRequest, base: Path) -> PhaseExecutor:
-    store = SessionStore(base)
-    store.save(SessionContext.create(session_id=SESSION))
-    made: PhaseExecutor = EXECUTORS[request.param](store)
-    return made
+    return made(request.param, base)
+
+
+@pytest.fixture(params=COUNTING)
+def counting(request: pytest.FixtureRequest, base: Path) -> PhaseExecutor:
+    return made(request.param, base)
 
 
 def run(executor: PhaseExecutor, code: str, **limits: float) -> PhaseResult:
@@ -162,12 +190,15 @@ def test_an_exit_code_is_told(executor: PhaseExecutor) -> None:
     assert result.exit_code == 3
 
 
-@pytest.mark.parametrize(
-    ("limits", "trap"), [({"deadline_s": 0.5}, "deadline"), ({"fuel": 50_000_000}, "fuel")]
-)
-def test_a_limit_ends_code_that_never_would(
-    executor: PhaseExecutor, limits: dict[str, float], trap: str
-) -> None:
+def test_a_deadline_ends_code_that_never_would(executor: PhaseExecutor) -> None:
+    _ends(executor, "deadline", deadline_s=0.5)
+
+
+def test_fuel_ends_code_that_never_would(counting: PhaseExecutor) -> None:
+    _ends(counting, "fuel", fuel=50_000_000)
+
+
+def _ends(executor: PhaseExecutor, trap: str, **limits: float) -> None:
     began = time.monotonic()
     result = run(executor, ENDLESS, **limits)
     assert time.monotonic() - began < 30
@@ -210,23 +241,23 @@ def test_nothing_that_code_does_is_raised_and_the_next_phase_runs(
     assert run(executor, GOOD).success
 
 
-def test_a_quota_that_refused_something_is_told(executor: PhaseExecutor) -> None:
-    result = run(executor, FILLS)
+def test_a_quota_that_refused_something_is_told(counting: PhaseExecutor) -> None:
+    result = run(counting, FILLS)
     assert not result.success
     assert result.exit_code == 1
     assert result.trapped is None
     assert result.quota_exceeded == ("workspace_bytes",)
 
 
-def test_too_many_calls_on_files_are_a_limit(executor: PhaseExecutor) -> None:
-    result = run(executor, CALLS_FILES)
+def test_too_many_calls_on_files_are_a_limit(counting: PhaseExecutor) -> None:
+    result = run(counting, CALLS_FILES)
     assert (result.success, result.exit_code, result.trapped) == (False, None, "files")
 
 
 def test_the_history_names_the_limits_that_stood_in_the_way(
-    executor: PhaseExecutor, base: Path
+    counting: PhaseExecutor, base: Path
 ) -> None:
-    manager = SessionManager(SessionStore(base), executor=executor)
+    manager = SessionManager(SessionStore(base), executor=counting)
     session = manager.create("tdflow", "red")
 
     assert manager.run_phase(FILLS_AND_COPES).success
@@ -382,3 +413,49 @@ def test_a_workspace_held_by_others_is_told_as_busy_and_nothing_runs(store: Sess
 def test_a_negative_number_of_sandboxes_is_refused(store: SessionStore) -> None:
     with pytest.raises(ValueError, match="kept"):
         SandboxPhaseExecutor(store, kept=-1)
+
+
+# --------------------------------------------------------------------------------------- the jail
+
+
+@pytest.fixture
+def jail(store: SessionStore) -> JailPhaseExecutor:
+    store.save(SessionContext.create(session_id=SESSION))
+    found = jailed(store)
+    assert isinstance(found, JailPhaseExecutor)
+    return found
+
+
+def test_a_script_names_the_program_that_runs_it(jail: JailPhaseExecutor) -> None:
+    result = run(jail, "#!/bin/sh\nread x < /etc/hosts; echo $0 >made.txt; exit 4\n")
+    assert (result.exit_code, result.files_created) == (4, ("made.txt",))
+    assert run(jail, "#!/usr/bin/env -S sh -e\nfalse\ntrue\n").exit_code == 1
+    with pytest.raises(CommandMissing):
+        run(jail, "#!/usr/bin/env no-such-program-here\n")
+
+
+def test_files_that_change_and_go_are_told(jail: JailPhaseExecutor) -> None:
+    run(jail, "open('a', 'w').close(); open('b', 'w').close()")
+    result = run(jail, "import os; open('a', 'a').write('x'); os.remove('b')")
+    assert (result.files_created, result.files_modified) == ((), ("a",))
+    assert result.files_deleted == ("b",)
+
+
+def test_a_script_in_a_jail_sees_no_session(jail: JailPhaseExecutor, base: Path) -> None:
+    result = run(jail, f"import os; os.listdir({str(base)!r})")
+    assert "FileNotFoundError" in result.stderr
+
+
+def test_a_jail_takes_no_fuel(jail: JailPhaseExecutor) -> None:
+    with pytest.raises(InvalidJail, match="deadline_s"):
+        run(jail, GOOD, fuel=1000)
+
+
+def test_a_jail_uses_no_workspace_that_is_a_link_or_held_by_others(
+    jail: JailPhaseExecutor, store: SessionStore, tmp_path: Path
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    store.workspace_path(SESSION).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(WorkspaceError):
+        run(jail, WRITES)
+    assert list((tmp_path / "elsewhere").iterdir()) == []

@@ -121,12 +121,16 @@ class Cli:
             store, channel=channel, snapshots=open_snapshots(store), clock=self.outside.clock
         )
 
-    def working_manager(self) -> SessionManager:
-        """Return a manager without a session, that can run phases."""
+    def working_manager(self, isolation: str = "sandbox") -> SessionManager:
+        """Return a manager without a session, that can run phases.
+
+        Args:
+            isolation: Where scripts run: "sandbox" or "jail".
+        """
         if self.outside.executor is None:
             from ...bootstrap import build_manager
 
-            return build_manager(self.base)
+            return build_manager(self.base, isolation=isolation)
         from ...bootstrap import open_snapshots
         from ...harness import SessionManager
 

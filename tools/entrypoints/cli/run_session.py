@@ -17,6 +17,7 @@ from .running import run_shown
 
 if TYPE_CHECKING:
     from ...adapters.question_channel import QuestionSessionChannel
+    from ...harness import SessionStore
     from ...workflows import RunOutcome, WorkflowRunner
     from ...workflows.agents import PhaseAgent
     from ...workflows.agents.port import AgentChoice
@@ -158,14 +159,28 @@ def start_scripts(
     cli: Cli, workflow: Workflow, attachments: Mapping[str, bytes] | None = None
 ) -> None:
     """Begin a session for a workflow of scripts, and run it."""
-    _run_scripts(cli, lambda runner: runner.start(workflow, attachments=attachments))
+    _run_scripts(
+        cli, lambda runner: runner.start(workflow, attachments=attachments), workflow.isolation
+    )
 
 
 def resume_scripts(
     cli: Cli, session_id: str, *, retry: bool = False, reason: str | None = None
 ) -> None:
     """Resume or retry a session that runs scripts."""
-    _run_scripts(cli, _taking_up(session_id, retry=retry, reason=reason))
+    act = _taking_up(session_id, retry=retry, reason=reason)
+    _run_scripts(cli, act, _isolation_of(cli.store(), session_id))
+
+
+def _isolation_of(store: SessionStore, session_id: str) -> str:
+    """Return where a session's scripts run; the runner says it where there are none."""
+    from ...harness import HarnessError
+    from ...workflows.job import Job
+
+    try:
+        return Job.of_session(store, session_id).workflow.isolation
+    except HarnessError:
+        return "sandbox"
 
 
 def _make(choice: AgentChoice, *, first_phase: str | None = None) -> PhaseAgent:
@@ -199,14 +214,15 @@ def _other_agent(
     return None if named is None else _make(evolve(named, max_output=max_output))
 
 
-def _run_scripts(cli: Cli, act: Act) -> None:
+def _run_scripts(cli: Cli, act: Act, isolation: str) -> None:
     from ...workflows import WorkflowRunner
     from .progress import run_view
 
-    manager = cli.working_manager()
+    manager = cli.working_manager(isolation)
     view = run_view(manager, cli.output)
     runner = WorkflowRunner(manager, observer=view)
-    run_shown(cli, manager, view, lambda: act(runner), in_sandbox=cli.outside.executor is None)
+    in_sandbox = cli.outside.executor is None and isolation == "sandbox"
+    run_shown(cli, manager, view, lambda: act(runner), in_sandbox=in_sandbox)
 
 
 def _run_agent(cli: Cli, act: Act, *, wait: bool) -> None:

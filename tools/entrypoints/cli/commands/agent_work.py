@@ -53,6 +53,17 @@ def tdflow(
     unittest: Annotated[
         bool, option("--unittest", "Use unittest for the tests instead of pytest.")
     ] = False,
+    gate: Annotated[
+        str | None,
+        option("--gate COMMAND", "The project's own command that runs its tests, in a jail."),
+    ] = None,
+    report: Annotated[
+        str, option("--report KIND", "What to read of that command: junit, tap or exit-code.")
+    ] = "junit",
+    report_path: Annotated[
+        str | None,
+        option("--report-path PATH", "Where it leaves its JUnit XML; * may stand in it."),
+    ] = None,
     budget: Tokens = None,
     agent_timeout: AgentTimeout = None,
     max_output: MaxOutput = None,
@@ -70,6 +81,7 @@ def tdflow(
     """Have an agent develop a component test first: red, green, refactor, verify."""
     from attrs import evolve
 
+    from ....workflows import InvalidWorkflow
     from ....workflows.builtin import TDFLOW
 
     cli = cli_of(context, json=as_json)
@@ -82,6 +94,13 @@ def tdflow(
                 for phase in workflow.phases
             ],
         )
+    if gate is not None:
+        try:
+            workflow = workflow.with_command(gate, report=report, report_path=report_path)
+        except InvalidWorkflow as error:
+            raise typer.BadParameter(str(error), param_hint="--gate") from error
+    elif report != "junit" or report_path is not None:
+        raise typer.BadParameter("it is of a command; add --gate", param_hint="--report")
     begun = RepositoryBase(repo, base, with_uncommitted)
     chosen = _agent(cli, agent, agent_timeout, max_output, dry_run=dry_run)
     shown = ContextOptions(files=tuple(context_files or ()), rules=rules, role=role)

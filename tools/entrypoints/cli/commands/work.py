@@ -48,12 +48,23 @@ def run(
     repo: Repo = None,
     base: BaseRevision = DEFAULT_REVISION,
     with_uncommitted: WithUncommitted = False,
+    isolation: Annotated[
+        str | None,
+        option("--isolation WHERE", "Where scripts run: sandbox or jail; the file's if not given."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a workflow in a new session."""
+    from attrs import evolve
+
     from ....workflows import load_workflow
+    from ....workflows.workflow import ISOLATIONS
 
     cli = cli_of(context, json=as_json)
+    if isolation is not None and isolation not in ISOLATIONS:
+        raise typer.BadParameter(
+            f"{isolation!r} is neither sandbox nor jail", param_hint="--isolation"
+        )
     if example and workflow is None:
         _list_examples(cli)
         return
@@ -66,7 +77,7 @@ def run(
         )
     loaded = load_workflow(named)
     begun = RepositoryBase(repo, base, with_uncommitted).attachments(cli)
-    start_scripts(cli, loaded, begun)
+    start_scripts(cli, loaded if isolation is None else evolve(loaded, isolation=isolation), begun)
 
 
 def _example(name: Path | None) -> Path:

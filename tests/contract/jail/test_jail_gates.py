@@ -1,0 +1,79 @@
+"""Gates by command in a real jail: pytest, Node's own runner, and files that would deceive."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from typing import Final
+
+import pytest
+
+from agentforge_sessions.adapters.gate_jail import JailGates
+from agentforge_sessions.workflows.command_gates import run_command_gate
+from agentforge_sessions.workflows.gate_port import CommandRequest, GateCommands, GateUnavailable
+from agentforge_sessions.workflows.verdict import GateInput, Verdict
+from agentforge_sessions.workflows.workflow import Gate
+
+PYTEST: Final = f"{sys.executable} -m pytest -q -p no:cacheprovider"
+TEST: Final = b"def test_adds():\n    import sums\n    assert sums.add(1, 2) == 3\n"
+OLD: Final = b"def test_old():\n    assert True\n"
+RIGHT: Final = b"def add(a, b):\n    return a + b\n"
+
+
+@pytest.fixture(scope="module")
+def gates() -> JailGates:
+    made = JailGates()
+    try:
+        made.prepare([CommandRequest(command=PYTEST, report="junit")])
+    except GateUnavailable as error:
+        pytest.skip(str(error))
+    return made
+
+
+def judged(gates: JailGates, kind: str, files: dict[str, bytes], **given: object) -> Verdict:
+    gate = Gate(kind=kind, command=PYTEST)
+    return run_command_gate(gate, GateInput(files=files, **given), gates)  # type: ignore[arg-type]
+
+
+def test_it_is_what_gates_ask_for(gates: JailGates) -> None:
+    assert isinstance(gates, GateCommands)
+    with pytest.raises(GateUnavailable, match="no-such-program"):
+        gates.prepare([CommandRequest(command="no-such-program test", report="junit")])
+
+
+def test_a_component_is_developed_test_first(gates: JailGates) -> None:
+    base = {"test_old.py": OLD}
+    red = judged(gates, "tests_fail", {**base, "test_sums.py": TEST}, base=base)
+    assert red.passed, red
+    assert red.facts["tests"] == ["pytest::test_sums::test_adds"]
+    files = {**base, "test_sums.py": TEST, "sums.py": RIGHT}
+    green = judged(gates, "tests_pass", files, baseline=red.facts)
+    assert green.passed, green
+    assert green.facts["sealed"]
+
+
+def test_a_test_that_ends_the_process_is_no_success(gates: JailGates) -> None:
+    files = {"test_x.py": b"import os\ndef test_x():\n    os._exit(0)\n"}
+    verdict = judged(gates, "suite", files)
+    assert not verdict.passed
+    assert "left no report (exit code 0)" in verdict.summary
+
+
+def test_a_report_of_another_run_proves_nothing(gates: JailGates) -> None:
+    report = b'<testsuite><testcase name="x"/></testsuite>'
+    gate = Gate(kind="suite", command="true", report_path="reports/**/*.xml")
+    files = {"reports/a/old.xml": report}
+    verdict = run_command_gate(gate, GateInput(files=files), gates)
+    assert not verdict.passed
+    assert "left no report" in verdict.summary
+    gate = Gate(kind="suite", command="cp kept.xml reports.xml", report_path="*s.xml")
+    assert run_command_gate(gate, GateInput(files={"kept.xml": report}), gates).passed
+
+
+def test_tap_of_nodes_own_runner_is_read(gates: JailGates) -> None:
+    if shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    source = b"require('node:test')('adds', () => { require('assert').equal(1 + 1, 2) })\n"
+    gate = Gate(kind="suite", command="node --test --test-reporter=tap sums.test.js", report="tap")
+    verdict = run_command_gate(gate, GateInput(files={"sums.test.js": source}), gates)
+    assert verdict.passed, verdict

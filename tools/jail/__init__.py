@@ -1,0 +1,48 @@
+"""Any command in a jail: namespaces of its own, one folder to write, limits, no network.
+
+    from agentforge_sessions.jail import Jail, JailPolicy
+
+    jail = Jail(JailPolicy(), programs=["node"])
+    jail.check()
+    result = jail.run(["npm", "test"], workspace=Path("work"))
+    result.exit_code, result.stopped
+
+Native code runs at full speed, with the kernel as the only wall; the sandbox
+(`agentforge_sessions.sandbox`) has a WebAssembly engine before that. It needs Linux and bubblewrap
+(the extra `jail`, or the system's). Nothing falls back to running without a jail.
+"""
+
+from __future__ import annotations
+
+from .errors import (
+    CommandMissing,
+    FolderForbidden,
+    InvalidJail,
+    JailError,
+    JailNotEnded,
+    JailUnavailable,
+    MountPointUnusable,
+    Refusal,
+)
+from .jail import Jail
+from .policy import FolderMount, JailLimits, JailPolicy
+from .result import JailResult, JailUsage, Means, Stop
+
+__all__ = [
+    "CommandMissing",
+    "FolderForbidden",
+    "FolderMount",
+    "InvalidJail",
+    "Jail",
+    "JailError",
+    "JailLimits",
+    "JailNotEnded",
+    "JailPolicy",
+    "JailResult",
+    "JailUnavailable",
+    "JailUsage",
+    "Means",
+    "MountPointUnusable",
+    "Refusal",
+    "Stop",
+]

@@ -1,0 +1,147 @@
+"""Bubblewrap's command line for a jail; pure.
+
+The order matters: what is mounted later lies over what was mounted before, and the root is made
+read-only when everything is in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from attrs import frozen
+
+from .system_folders import SystemView
+
+WORKSPACE: Final = "/work"
+"""Where a command finds the workspace, and where it starts."""
+HOME: Final = "/home/jail"
+OWN_FOLDER: Final = "/run/agentforge"
+"""Where files are that the jail's maker gives along."""
+USER_ID: Final = 1000
+_HOST: Final = "jail"
+_USERS: Final = (
+    f"jail:x:{USER_ID}:{USER_ID}:jail:{HOME}:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n"
+)
+_GROUPS: Final = f"jail:x:{USER_ID}:\nnogroup:x:65534:\n"
+_HOSTS: Final = f"127.0.0.1 localhost {_HOST}\n::1 localhost\n"
+SYSTEM_FILES: Final[Mapping[str, bytes]] = {
+    "/etc/passwd": _USERS.encode(),
+    "/etc/group": _GROUPS.encode(),
+    "/etc/hosts": _HOSTS.encode(),
+}
+
+
+@frozen(kw_only=True)
+class Bind:
+    """A file or folder of the host, and where a command finds it."""
+
+    source: str
+    target: str
+
+
+@frozen(kw_only=True)
+class GivenFile:
+    """A file that is made for one jail.
+
+    Attributes:
+        fd: A descriptor of its content.
+        target: Where a command finds it.
+        mode: Its permissions.
+    """
+
+    fd: int
+    target: str
+    mode: int = 0o444
+
+
+@frozen(kw_only=True)
+class JailPlan:
+    """All that a command line follows from.
+
+    Attributes:
+        view: What there is of the system's folders.
+        read: Toolchains and what else may be read, at their own paths.
+        workspace: The host's path of the workspace.
+        writable: Whether the workspace can be written.
+        mounts: Read-only folders in the workspace.
+        files: Files made for this jail.
+        environment: The whole environment of the command.
+        scratch_bytes: The size of each scratch folder.
+        network: Whether the host's network is kept.
+        seccomp_fd: A descriptor of the system call filter.
+        status_fd: Where bubblewrap writes how it goes.
+        block_fd: What bubblewrap reads before it starts the command.
+    """
+
+    view: SystemView
+    read: tuple[Bind, ...]
+    workspace: str
+    writable: bool = True
+    mounts: tuple[Bind, ...]
+    files: tuple[GivenFile, ...]
+    environment: Mapping[str, str]
+    scratch_bytes: int
+    network: bool
+    seccomp_fd: int
+    status_fd: int
+    block_fd: int
+
+
+def bubblewrap_arguments(plan: JailPlan) -> list[str]:
+    """Return bubblewrap's options for a plan, without the program and without the command."""
+    return [
+        *_namespaces(plan),
+        *_system(plan),
+        *_processes(plan),
+        *_devices_and_scratch(plan),
+        *(word for bind in plan.read for word in ("--ro-bind", bind.source, bind.target)),
+        *_given(plan),
+        *("--bind" if plan.writable else "--ro-bind", plan.workspace, WORKSPACE),
+        *(word for bind in plan.mounts for word in ("--ro-bind", bind.source, bind.target)),
+        *("--chdir", WORKSPACE, "--remount-ro", "/"),
+    ]
+
+
+def _namespaces(plan: JailPlan) -> Iterator[str]:
+    yield from ("--unshare-all", "--unshare-user", "--disable-userns")
+    if plan.network:
+        yield "--share-net"
+    yield from ("--die-with-parent", "--new-session", "--cap-drop", "ALL")
+    yield from ("--uid", str(USER_ID), "--gid", str(USER_ID), "--hostname", _HOST)
+    yield "--clearenv"
+    for name, value in plan.environment.items():
+        yield from ("--setenv", name, value)
+    yield from ("--seccomp", str(plan.seccomp_fd), "--json-status-fd", str(plan.status_fd))
+    yield from ("--block-fd", str(plan.block_fd))
+
+
+def _system(plan: JailPlan) -> Iterator[str]:
+    for folder in plan.view.folders:
+        yield from ("--ro-bind", folder, folder)
+    for folder in plan.view.hidden:
+        yield from ("--size", "4096", "--tmpfs", folder)
+    for says, link in plan.view.links:
+        yield from ("--symlink", says, link)
+
+
+def _processes(plan: JailPlan) -> Iterator[str]:
+    """Mount `/proc` so that nothing in it belongs to the host's root and can be written."""
+    yield from ("--proc", "/proc")
+    for folder in plan.view.read_only:
+        yield from ("--ro-bind", folder, folder)
+    for file in plan.view.masked:
+        yield from ("--ro-bind", "/dev/null", file)
+
+
+def _devices_and_scratch(plan: JailPlan) -> Iterator[str]:
+    size = str(plan.scratch_bytes)
+    yield from ("--dev", "/dev", "--size", size, "--perms", "1777", "--tmpfs", "/dev/shm")  # noqa: S108 (the jail's)
+    yield from ("--remount-ro", "/dev")
+    yield from ("--size", size, "--perms", "1777", "--tmpfs", "/tmp")  # noqa: S108 (the jail's)
+    yield from ("--size", size, "--perms", "0700", "--tmpfs", HOME)
+
+
+def _given(plan: JailPlan) -> Iterator[str]:
+    for file in plan.files:
+        yield from ("--perms", f"{file.mode:04o}", "--file", str(file.fd), file.target)

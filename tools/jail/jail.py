@@ -1,0 +1,302 @@
+"""A jail: any command in namespaces of its own, with one folder that it can write."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+from attrs import evolve
+
+from ..event_log import get_logger
+from .bubblewrap import find_bubblewrap, refusal_of
+from .command_line import (
+    HOME,
+    SYSTEM_FILES,
+    WORKSPACE,
+    Bind,
+    GivenFile,
+    JailPlan,
+    bubblewrap_arguments,
+)
+from .control_group import ControlGroup, make_group
+from .errors import FolderForbidden, InvalidJail
+from .forbidden_folders import PrivatePlaces, private_places
+from .jailed_process import Channels, JailedProcess
+from .mount_points import make_mount_points
+from .policy import JailPolicy
+from .result import JailResult
+from .seccomp import filter_program, in_memory
+from .system_folders import SystemView, system_view
+from .toolchain import Toolchain, find_program, toolchain_of
+from .watch import Watch
+
+_MAX_WORDS: Final = 100_000
+_MAX_RESOLVER_BYTES: Final = 1 << 16
+
+_log = get_logger("agentforge.jail")
+
+
+class Jail:
+    """Runs commands, each in a jail of its own; may be used from any thread.
+
+    A command sees the workspace at `/work`, which it may write, the system's programs, the
+    toolchains of its programs, and what the policy names, all read-only; scratch folders in memory
+    (`/tmp`, `/dev/shm`, its home); and nothing else of the host. docs/security.md has what is
+    promised and what is not.
+    """
+
+    def __init__(
+        self,
+        policy: JailPolicy | None = None,
+        *,
+        programs: Sequence[str] = (),
+        bubblewrap: Path | None = None,
+        control_groups: bool = True,
+    ) -> None:
+        """Look at what the machine has; nothing runs yet.
+
+        Args:
+            policy: What commands may use and see; the defaults if None.
+            programs: Programs that commands start besides their own, to be found like those.
+            bubblewrap: The program; found if None.
+            control_groups: Whether to ask the kernel for control groups; without one a jail is
+                watched.
+
+        Raises:
+            JailUnavailable: There is no bubblewrap, or no filter for this processor.
+            FolderForbidden: The policy names a folder that is never shown.
+            CommandMissing: One of the programs is not there.
+        """
+        self._policy = policy if policy is not None else JailPolicy()
+        self._bubblewrap = bubblewrap if bubblewrap is not None else find_bubblewrap()
+        self._filter = filter_program()
+        self._control_groups = control_groups
+        self._view: SystemView = system_view()
+        self._places: PrivatePlaces = private_places(self._policy.private)
+        self._programs = tuple(programs)
+        self._search = os.pathsep.join([*self._mounted_path(), os.environ.get("PATH", os.defpath)])
+        self._toolchains: dict[tuple[str, ...], Toolchain] = {}
+        self._read = tuple(self._bind(path, path) for path in self._policy.read)
+        self._mounts = tuple(
+            self._bind(mount.source, Path(WORKSPACE, mount.target)) for mount in self._policy.mounts
+        )
+        self._toolchain(self._programs)
+
+    @property
+    def policy(self) -> JailPolicy:
+        """What commands may use and see."""
+        return self._policy
+
+    def check(self) -> None:
+        """Make a jail, with all that this one shows, and run `true` in it.
+
+        Raises:
+            JailUnavailable: It can't be made; the error says which refusal it was and what to do.
+        """
+        with tempfile.TemporaryDirectory(prefix="agentforge-jail-") as folder:
+            result = self.run(["true"], workspace=Path(folder), deadline_s=60.0)
+        if not result.success:
+            raise refusal_of(result.stderr.decode("utf-8", "replace"))
+
+    def require(self, command: Sequence[str]) -> None:
+        """Find what a command's program needs.
+
+        Raises:
+            InvalidJail: It is no command.
+            CommandMissing: There is no such program on the host.
+        """
+        _require_command(command)
+        self._toolchain((*self._programs, command[0]))
+
+    def run(
+        self,
+        command: Sequence[str],
+        *,
+        workspace: Path,
+        files: Mapping[str, bytes] | None = None,
+        stdin: bytes = b"",
+        environment: Mapping[str, str] | None = None,
+        deadline_s: float | None = None,
+        cancelled: Callable[[], bool] | None = None,
+    ) -> JailResult:
+        """Run a command; nothing of it lives any more on return.
+
+        Args:
+            command: The program and its arguments. A program with a relative path that has a slash
+                is one of the workspace.
+            workspace: The folder that it may write, at `/work`.
+            files: Files for it, by the absolute path where it finds them, executable and read-only.
+            stdin: What it reads.
+            environment: Further variables.
+            deadline_s: Its deadline in seconds; the policy's if None.
+            cancelled: Ends it when true; asked twenty times a second, in this thread.
+
+        Raises:
+            InvalidJail: The command, a variable or the deadline is none.
+            CommandMissing: There is no such program on the host.
+            FolderForbidden: The workspace is a home, or holds what is private.
+            MountPointUnusable: A link or file of the workspace is where a mount belongs.
+            JailUnavailable: No jail can be made here.
+            JailNotEnded: It was killed and the kernel holds it.
+        """
+        _require_command(command)
+        policy = evolve(
+            self._policy, environment={**self._policy.environment, **(environment or {})}
+        )
+        limits = policy.limits
+        if deadline_s is not None:
+            limits = evolve(limits, deadline_s=deadline_s)
+        where = self._places.require_workspace(workspace)
+        own = command[0] in (files or {})
+        toolchain = self._toolchain(self._programs if own else (*self._programs, command[0]))
+        make_mount_points(where, (mount.target for mount in policy.mounts))
+        with ExitStack() as held:
+            channels = Channels.opened(held)
+            memory = _Memory(held)
+            plan = JailPlan(
+                view=self._view,
+                read=(*self._toolchain_binds(toolchain), *self._read),
+                workspace=str(where),
+                mounts=self._mounts,
+                files=(
+                    *memory.system_files(self._view.copies, network=policy.network),
+                    *memory.own_files(files or {}),
+                ),
+                environment=self._environment(toolchain, policy.environment),
+                scratch_bytes=limits.scratch_bytes,
+                network=policy.network,
+                seccomp_fd=memory.file("seccomp", self._filter),
+                status_fd=channels.status[1],
+                block_fd=channels.block[0],
+            )
+            options = b"".join(os.fsencode(word) + b"\0" for word in bubblewrap_arguments(plan))
+            arguments = memory.file("arguments", options)
+            argv = [str(self._bubblewrap), "--args", str(arguments), "--", *command]
+            group = self._group(held, limits.memory_bytes, limits.processes)
+            with JailedProcess(
+                argv, channels, memory.fds, limits=limits, stdin=stdin, cancelled=cancelled
+            ) as process:
+                taken = process.make_ready(group)
+                watch = Watch(limits, where, group if taken else None)
+                result = process.run(watch)
+        result = evolve(result, sealed=not policy.network)
+        _log.info(
+            "jail_command_ended",
+            exit_code=result.exit_code,
+            stopped=None if result.stopped is None else result.stopped.value,
+            sealed=result.sealed,
+            seconds=round(result.usage.seconds, 3),
+        )
+        return result
+
+    # ------------------------------------------------------------------------------------ its parts
+
+    def _group(self, held: ExitStack, memory_bytes: int, processes: int) -> ControlGroup | None:
+        group = make_group(memory_bytes, processes) if self._control_groups else None
+        if group is not None:
+            held.callback(group.remove)
+        return group
+
+    def _bind(self, source: Path, target: Path) -> Bind:
+        return Bind(source=str(self._places.require_allowed(source)), target=str(target))
+
+    def _shows(self, path: Path) -> bool:
+        try:
+            self._places.require_allowed(path)
+        except FolderForbidden:
+            return False
+        return True
+
+    def _toolchain(self, names: tuple[str, ...]) -> Toolchain:
+        found = self._toolchains.get(names)
+        if found is None:
+            programs = [
+                find_program(name, self._search)
+                for name in names
+                if "/" not in name or os.path.isabs(name)
+            ]
+            programs += self._pythons_of_mounts()
+            found = toolchain_of(programs, self._view, shows=self._shows)
+            self._toolchains[names] = found
+        return found
+
+    def _toolchain_binds(self, toolchain: Toolchain) -> Iterator[Bind]:
+        for folder in toolchain.folders:
+            yield self._bind(folder, folder)
+        for mount in self._policy.mounts:
+            yield self._bind(mount.source, mount.source)
+
+    def _mounted_path(self) -> Iterator[str]:
+        """Return the folders of programs in what is mounted into the workspace."""
+        for mount in self._policy.mounts:
+            for name in ("bin", ".bin"):
+                if (mount.source / name).is_dir():
+                    yield str(mount.source / name)
+
+    def _pythons_of_mounts(self) -> Iterator[Path]:
+        for mount in self._policy.mounts:
+            python = mount.source / "bin" / "python"
+            if (mount.source / "pyvenv.cfg").is_file() and python.exists():
+                yield python
+
+    def _environment(self, toolchain: Toolchain, given: Mapping[str, str]) -> dict[str, str]:
+        path = dict.fromkeys([*self._mounted_path(), *toolchain.path])
+        return {
+            "LANG": "C.UTF-8",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **given,
+            "HOME": HOME,
+            "TMPDIR": "/tmp",  # noqa: S108 (the jail's)
+            "PATH": os.pathsep.join(path),
+        }
+
+
+class _Memory:
+    """Files in memory for one command; their descriptors are closed with what holds them."""
+
+    def __init__(self, held: ExitStack) -> None:
+        self._held = held
+        self.fds: list[int] = []
+
+    def file(self, name: str, content: bytes) -> int:
+        fd = in_memory(name, content)
+        self._held.callback(os.close, fd)
+        self.fds.append(fd)
+        return fd
+
+    def system_files(self, copies: Mapping[str, bytes], *, network: bool) -> Iterator[GivenFile]:
+        for target, content in {**copies, **SYSTEM_FILES}.items():
+            yield GivenFile(fd=self.file("system", content), target=target)
+        if network:
+            target = "/etc/resolv.conf"
+            yield GivenFile(fd=self.file("system", _resolver(Path(target))), target=target)
+
+    def own_files(self, files: Mapping[str, bytes]) -> Iterator[GivenFile]:
+        for target, content in files.items():
+            yield GivenFile(fd=self.file("given", content), target=target, mode=0o555)
+
+
+def _resolver(path: Path) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(_MAX_RESOLVER_BYTES)
+    except OSError:
+        return b""
+
+
+def _require_command(command: Sequence[Any]) -> None:
+    faults = []
+    if isinstance(command, str) or not command:
+        faults.append("the command must be a sequence of words, with the program first")
+    elif len(command) > _MAX_WORDS:
+        faults.append(f"the command has {len(command)} words, {_MAX_WORDS} are allowed")
+    elif not all(isinstance(word, str) and "\0" not in word for word in command):
+        faults.append("the command has a word that is no text, or has a NUL character")
+    elif not command[0]:
+        faults.append("the program's name is empty")
+    if faults:
+        raise InvalidJail(faults)

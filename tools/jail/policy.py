@@ -1,0 +1,190 @@
+"""What a jail may use and see: limits, folders, network, environment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from attrs import field, frozen
+
+from ..errors import shown
+from .errors import InvalidJail
+
+DEFAULT_DEADLINE_S: Final = 600.0
+DEFAULT_MEMORY_BYTES: Final = 4 << 30
+DEFAULT_PROCESSES: Final = 512
+DEFAULT_FILE_BYTES: Final = 1 << 30
+DEFAULT_WORKSPACE_BYTES: Final = 8 << 30
+DEFAULT_WORKSPACE_FILES: Final = 400_000
+DEFAULT_OUTPUT_BYTES: Final = 8 << 20
+DEFAULT_OPEN_FILES: Final = 4096
+DEFAULT_SCRATCH_BYTES: Final = 512 << 20
+MAX_DEADLINE_S: Final = 86_400.0
+MAX_MOUNTS: Final = 64
+
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
+_OWN_VARIABLES: Final = frozenset({"HOME", "PATH", "TMPDIR", "PWD"})
+_LOADER_VARIABLES: Final = frozenset({"LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT"})
+
+
+@frozen(kw_only=True)
+class JailLimits:
+    """What one command may use.
+
+    Attributes:
+        deadline_s: Wall-clock seconds, above 0 and at most 86400.
+        memory_bytes: The most memory of all processes together, in bytes, from 16 MiB on.
+        processes: The most processes and threads at once, from 4 on.
+        file_bytes: The largest file that a process may write, in bytes.
+        workspace_bytes: The most bytes that the workspace may take up on the disk, what was there
+            before included.
+        workspace_files: The most files and folders of the workspace, and of each scratch folder.
+        output_bytes: The most bytes of each of standard output and standard error.
+        open_files: The most files that a process may hold open.
+        scratch_bytes: The size of each of `/tmp`, `/dev/shm` and the home in the jail, in bytes;
+            they are in memory.
+
+    Raises:
+        InvalidJail: One or more values are refused; `.faults` names each.
+    """
+
+    deadline_s: float = DEFAULT_DEADLINE_S
+    memory_bytes: int = DEFAULT_MEMORY_BYTES
+    processes: int = DEFAULT_PROCESSES
+    file_bytes: int = DEFAULT_FILE_BYTES
+    workspace_bytes: int = DEFAULT_WORKSPACE_BYTES
+    workspace_files: int = DEFAULT_WORKSPACE_FILES
+    output_bytes: int = DEFAULT_OUTPUT_BYTES
+    open_files: int = DEFAULT_OPEN_FILES
+    scratch_bytes: int = DEFAULT_SCRATCH_BYTES
+
+    def __attrs_post_init__(self) -> None:
+        faults = list(self._faults())
+        if faults:
+            raise InvalidJail(faults)
+
+    def _faults(self) -> Iterator[str]:
+        if not (_is_number(self.deadline_s) and 0 < self.deadline_s <= MAX_DEADLINE_S):
+            yield (
+                f"deadline_s must be above 0 and at most {MAX_DEADLINE_S:g} seconds, not "
+                f"{shown(self.deadline_s)}"
+            )
+        for name, low, high in _BOUNDS:
+            value = getattr(self, name)
+            if not (
+                isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+            ):
+                yield f"{name} must be an integer from {low} to {high}, not {shown(value)}"
+
+
+_BOUNDS: Final = (
+    ("memory_bytes", 16 << 20, 1 << 50),
+    ("processes", 4, 1 << 20),
+    ("file_bytes", 1 << 10, 1 << 50),
+    ("workspace_bytes", 1 << 20, 1 << 50),
+    ("workspace_files", 1, 10_000_000),
+    ("output_bytes", 1 << 10, 1 << 30),
+    ("open_files", 32, 1 << 20),
+    ("scratch_bytes", 1 << 20, 1 << 50),
+)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+@frozen(kw_only=True)
+class FolderMount:
+    """A folder of the host that stands read-only in the workspace, as a checkout's `.venv`.
+
+    It stands at its own path in the jail as well, since scripts in it name that.
+
+    Attributes:
+        source: The folder, absolute.
+        target: Where it stands, relative to the workspace.
+    """
+
+    source: Path
+    target: str
+
+
+def _paths(values: Iterable[Path | str]) -> tuple[Path, ...]:
+    return tuple(Path(value) for value in values)
+
+
+def _mounts(values: Iterable[FolderMount]) -> tuple[FolderMount, ...]:
+    return tuple(values)
+
+
+@frozen(kw_only=True)
+class JailPolicy:
+    """What runs in a jail may use and see.
+
+    Attributes:
+        limits: What one command may use.
+        read: Further files and folders that it may read, absolute, each at its own path.
+        mounts: Folders that stand read-only in the workspace.
+        private: Folders that are never shown, besides those that never are: sessions, secrets.
+        environment: Variables for it. Nothing else of the host's environment goes in.
+        network: Whether it has the host's network. If so it is not sealed: it can send what it
+            reads, and it reaches the services and abstract sockets of this machine.
+
+    Raises:
+        InvalidJail: One or more values are refused; `.faults` names each.
+    """
+
+    limits: JailLimits = field(factory=JailLimits)
+    read: tuple[Path, ...] = field(default=(), converter=_paths)
+    mounts: tuple[FolderMount, ...] = field(default=(), converter=_mounts)
+    private: tuple[Path, ...] = field(default=(), converter=_paths)
+    environment: Mapping[str, str] = field(factory=dict, hash=False, repr=False)
+    network: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        faults = [*self._path_faults(), *_environment_faults(self.environment)]
+        if faults:
+            raise InvalidJail(faults)
+        object.__setattr__(self, "environment", dict(self.environment))
+
+    def _path_faults(self) -> Iterator[str]:
+        for name, paths in (("read", self.read), ("private", self.private)):
+            yield from (
+                f"{name}: {shown(str(path))} is not absolute"
+                for path in paths
+                if not path.is_absolute() or "\0" in str(path)
+            )
+        if len(self.mounts) > MAX_MOUNTS:
+            yield f"mounts are {len(self.mounts)}, {MAX_MOUNTS} are allowed"
+        targets: list[PurePosixPath] = []
+        for mount in self.mounts:
+            if not mount.source.is_absolute():
+                yield f"mounts: {shown(str(mount.source))} is not absolute"
+            target = PurePosixPath(mount.target)
+            if not is_inner_path(mount.target):
+                yield f"mounts: {shown(mount.target)} is no plain path inside the workspace"
+            elif any(_overlap(target, other) for other in targets):
+                yield f"mounts: {shown(mount.target)} overlaps another one"
+            targets.append(target)
+
+
+def is_inner_path(path: str) -> bool:
+    """Return whether a text is a relative path in its simplest form that does not climb."""
+    return bool(path) and "\0" not in path and not {"", ".", ".."} & set(path.split("/"))
+
+
+def _overlap(one: PurePosixPath, other: PurePosixPath) -> bool:
+    return one.is_relative_to(other) or other.is_relative_to(one)
+
+
+def _environment_faults(environment: Mapping[Any, Any]) -> Iterator[str]:
+    for name, value in environment.items():
+        if not (isinstance(name, str) and _VARIABLE.fullmatch(name)):
+            yield f"environment: {shown(name)} is no name of a variable"
+        elif name in _OWN_VARIABLES:
+            yield f"environment: {name} is the jail's own"
+        elif name in _LOADER_VARIABLES:
+            yield f"environment: {name} chooses what every program loads; name the folder in read"
+        elif not isinstance(value, str) or "\0" in value:  # never shown: it may be a secret
+            yield f"environment: the value of {name} is no text"

@@ -1,0 +1,146 @@
+"""The processes of a jail, and the memory that they have, as `/proc` tells it."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from attrs import frozen
+
+_PROC: Final = Path("/proc")
+_OWN: Final = re.compile(rb"^(?:RssAnon|VmSwap|VmPTE):\s*(\d+) kB$", re.MULTILINE)
+_SHARED: Final = re.compile(rb"^RssShmem:\s*(\d+) kB$", re.MULTILINE)
+_OWN_PART: Final = re.compile(rb"^(?:Pss_Anon|SwapPss):\s*(\d+) kB$", re.MULTILINE)
+_SHARED_PART: Final = re.compile(rb"^Pss_Shmem:\s*(\d+) kB$", re.MULTILINE)
+_THREADS: Final = re.compile(rb"^Threads:\s*(\d+)$", re.MULTILINE)
+MAX_DESCRIPTORS: Final = 4096
+"""How many descriptors are looked at in one look, for files that have no name any more."""
+
+
+@frozen(kw_only=True)
+class TreeLook:
+    """One look at a tree of processes.
+
+    Attributes:
+        processes: How many processes and threads there are.
+        own_bytes: What they hold of memory of their own, what is swapped out included.
+        shared_bytes: What they hold of shared memory, counted for each.
+        unnamed_bytes: What files without a name take up that they hold open, by device.
+    """
+
+    processes: int
+    own_bytes: int
+    shared_bytes: int
+    unnamed_bytes: dict[int, int]
+
+
+def look_at(top: int, *, most: int, descriptors: bool = False, proc: Path = _PROC) -> TreeLook:
+    """Look at a process and all that descend from it.
+
+    What comes or ends meanwhile may be missed; all of a pid namespace descends from its first
+    process, whatever was orphaned in it.
+
+    Args:
+        top: The process.
+        most: How many processes are counted; the look ends beyond.
+        descriptors: Whether to look for open files without a name.
+        proc: Where the system tells of its processes.
+    """
+    processes = own = shared = 0
+    unnamed: dict[tuple[int, int], int] = {}
+    for pid in _descendants(top, proc):
+        status = b""
+        with suppress(OSError):
+            status = (proc / str(pid) / "status").read_bytes()
+        threads = _THREADS.search(status)
+        processes += int(threads[1]) if threads else 1
+        own += _sum(_OWN, status)
+        shared += _sum(_SHARED, status)
+        if descriptors:
+            _add_unnamed(proc / str(pid) / "fd", unnamed)
+        if processes > most:
+            break
+    devices: dict[int, int] = {}
+    for (device, _), size in unnamed.items():
+        devices[device] = devices.get(device, 0) + size
+    return TreeLook(processes=processes, own_bytes=own, shared_bytes=shared, unnamed_bytes=devices)
+
+
+def divided(top: int, look: TreeLook, *, most: int, proc: Path = _PROC) -> TreeLook:
+    """Return a look in which each page counts once, however many processes share it.
+
+    After a fork, a process and its child share what neither has written. This costs the kernel a
+    walk over all pages; it is for a look that seems to be too much. Where the parts of a process
+    are not told, the look stays as it is.
+
+    Args:
+        top: The process.
+        look: The look.
+        most: How many processes are looked at.
+        proc: Where the system tells of its processes.
+    """
+    own = shared = 0
+    for pid, _ in zip(_descendants(top, proc), range(most), strict=False):
+        try:
+            parts = (proc / str(pid) / "smaps_rollup").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended
+        except OSError:
+            return look
+        if parts and b"Pss_Anon:" not in parts:
+            return look
+        own += _sum(_OWN_PART, parts)
+        shared += _sum(_SHARED_PART, parts)
+    return TreeLook(
+        processes=look.processes,
+        own_bytes=own,
+        shared_bytes=shared,
+        unnamed_bytes=look.unnamed_bytes,
+    )
+
+
+def _sum(fields: re.Pattern[bytes], text: bytes) -> int:
+    return sum(int(found) for found in fields.findall(text)) * 1024
+
+
+def _descendants(top: int, proc: Path) -> Iterator[int]:
+    seen = {top}
+    waiting = [top]
+    while waiting:
+        pid = waiting.pop()
+        yield pid
+        for child in _children(pid, proc):
+            if child not in seen:
+                seen.add(child)
+                waiting.append(child)
+
+
+def _children(pid: int, proc: Path) -> Iterator[int]:
+    try:
+        threads = os.listdir(proc / str(pid) / "task")
+    except OSError:
+        return
+    for thread in threads:
+        with suppress(OSError, ValueError):
+            content = (proc / str(pid) / "task" / thread / "children").read_bytes()
+            yield from map(int, content.split())
+
+
+def _add_unnamed(folder: Path, unnamed: dict[tuple[int, int], int]) -> None:
+    """Count the files without a name that a process holds open."""
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if len(unnamed) >= MAX_DESCRIPTORS:
+                    return
+                with suppress(OSError):
+                    seen = entry.stat()  # of the file itself, which is not opened
+                    if stat.S_ISREG(seen.st_mode) and seen.st_nlink == 0:
+                        unnamed[seen.st_dev, seen.st_ino] = seen.st_blocks * 512
+    except OSError:
+        return

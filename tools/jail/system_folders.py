@@ -1,0 +1,134 @@
+"""What every jail sees of the system: programs, libraries, and what they read; nothing private.
+
+Each mount makes a jail slower to start, so what is small is copied into it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from attrs import field, frozen
+
+_TOP: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+_STORES: Final = ("nix/store", "gnu/store")
+_ETC_FOLDERS: Final = ("alternatives", "ssl/certs", "pki/tls/certs", "pki/ca-trust/extracted")
+_ETC_PATTERNS: Final = ("java-*",)
+_ETC_FILES: Final = (
+    *("ld.so.cache", "localtime", "timezone", "nsswitch.conf", "mime.types", "ssl/openssl.cnf"),
+    *("pki/tls/cert.pem", "pki/tls/openssl.cnf"),
+)
+_HIDDEN: Final = ("usr/local/etc", "usr/etc")
+_MASKED: Final = ("keys", "key-users", "kallsyms", "cmdline", "kcore", "sysrq-trigger")
+_OF_ROOT: Final = ("sys", "irq", "bus", "acpi", "asound", "driver", "dynamic_debug", "fs", "scsi")
+"""Folders of `/proc` with files that the host's root may write: a jail that root started has its
+user id, whatever number it sees. Some of `sys` are of the jail's own namespaces, for any user."""
+_MAX_FILE_BYTES: Final = 4 << 20
+
+
+@frozen(kw_only=True)
+class SystemView:
+    """What a jail gets of the system's own folders.
+
+    Attributes:
+        folders: Folders at their own paths, read-only.
+        links: Symbolic links, each with what it says.
+        copies: Small files, by path.
+        hidden: Folders in those folders that are seen as empty.
+        masked: Files of `/proc` that can't be opened.
+        read_only: Folders of `/proc` that nothing can be written in.
+    """
+
+    folders: tuple[str, ...]
+    links: tuple[tuple[str, str], ...]
+    copies: Mapping[str, bytes] = field(repr=False, hash=False)
+    hidden: tuple[str, ...]
+    masked: tuple[str, ...]
+    read_only: tuple[str, ...]
+
+
+def system_view(root: Path = Path("/"), *, as_root: bool | None = None) -> SystemView:
+    """Look at what there is of the system's folders.
+
+    Args:
+        root: Where the system is.
+        as_root: Whether jails are started by the host's root; this process's user if None.
+    """
+    links, folders = [], ["/usr"]
+    for name in _TOP:
+        try:
+            mode = os.lstat(root / name).st_mode
+        except OSError:
+            continue
+        if stat.S_ISLNK(mode):
+            links.append((os.readlink(root / name).lstrip("/"), f"/{name}"))
+        else:
+            folders.append(f"/{name}")
+    folders += [f"/{name}" for name in _STORES if (root / name).is_dir()]
+    folders += [f"/etc/{name}" for name in _ETC_FOLDERS if (root / "etc" / name).is_dir()]
+    for pattern in _ETC_PATTERNS:
+        folders += [f"/etc/{path.name}" for path in sorted((root / "etc").glob(pattern))]
+    proc = root / "proc"
+    privileged = os.geteuid() == 0 if as_root is None else as_root
+    return SystemView(
+        folders=tuple(folders),
+        links=tuple(links),
+        copies=_copies(root / "etc"),
+        hidden=tuple(f"/{name}" for name in _HIDDEN if _holds_something(root / name)),
+        masked=tuple(f"/proc/{name}" for name in _masked(proc, privileged)),
+        read_only=tuple(
+            f"/proc/{name}"
+            for name in _OF_ROOT
+            if name == "sys" or (privileged and _holds_writable(proc / name))
+        ),
+    )
+
+
+def _copies(etc: Path) -> dict[str, bytes]:
+    found = {}
+    for name in _ETC_FILES:
+        with suppress(OSError), open(etc / name, "rb") as file:
+            content = file.read(_MAX_FILE_BYTES + 1)
+            if len(content) <= _MAX_FILE_BYTES:
+                found[f"/etc/{name}"] = content
+    return found
+
+
+def _masked(proc: Path, privileged: bool) -> Iterator[str]:
+    named = {name for name in _MASKED if (proc / name).exists()}
+    if privileged:
+        with suppress(OSError), os.scandir(proc) as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    seen = entry.stat(follow_symlinks=False)
+                    if stat.S_ISREG(seen.st_mode) and seen.st_mode & stat.S_IWUSR:
+                        named.add(entry.name)
+    return iter(sorted(named))
+
+
+def _holds_something(folder: Path) -> bool:
+    with suppress(OSError):
+        return bool(os.listdir(folder))
+    return False
+
+
+def _holds_writable(folder: Path) -> bool:
+    for here, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                if os.lstat(os.path.join(here, name)).st_mode & stat.S_IWUSR:
+                    return True
+    return False
+
+
+def is_of_the_system(path: Path, view: SystemView) -> bool:
+    """Return whether a real path lies in one of the system's folders that a jail sees."""
+    text = str(path)
+    return any(
+        text == folder or text.startswith(f"{folder}/")
+        for folder in (*view.folders, *(link for _, link in view.links))
+    )
