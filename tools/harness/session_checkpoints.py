@@ -75,6 +75,24 @@ class CheckpointNotKept(HarnessError):
         self.reason = reason
 
 
+class WorkspaceNotKept(HarnessError):
+    """The workspace can't be kept as it is, so nobody goes back from it; nothing was changed.
+
+    Attributes:
+        session_id: The session.
+        reason: Why not.
+    """
+
+    def __init__(self, session_id: str, *, reason: str) -> None:
+        super().__init__(
+            f"session {session_id} was not taken back: what is in its workspace now would be lost, "
+            f"for {reason}. Nothing was changed. Remove what is named "
+            f"(agentforge sandbox rm --agent-session {session_id} PATH), then go back again."
+        )
+        self.session_id = session_id
+        self.reason = reason
+
+
 class SessionCheckpoints:
     """The checkpoints of the sessions of one store.
 
@@ -179,6 +197,8 @@ class SessionCheckpoints:
             snapshots.require(session.session_id, snapshot)
             self.prepare(session)
             left = snapshots.take(session.session_id, "before going back")
+            if left.unkept is not None:
+                raise WorkspaceNotKept(session.session_id, reason=left.unkept)
             event = SessionRewound(
                 checkpoint=target.number,
                 position=target.position,

@@ -89,13 +89,18 @@ class SessionChanges:
         self._events = events
 
     def save(
-        self, session: SessionContext, *, attachments: Mapping[str, bytes] | None = None
+        self,
+        session: SessionContext,
+        *,
+        attachments: Mapping[str, bytes] | None = None,
+        inherited: Mapping[str, bytes] | None = None,
     ) -> Path:
         """Save a session as it is in memory.
 
         Args:
             session: The session.
             attachments: Files to keep beside it, by name.
+            inherited: The same, of a fork's parent.
 
         Returns:
             The path of its file.
@@ -105,7 +110,7 @@ class SessionChanges:
             WriteError: It could not be saved.
         """
         try:
-            return self._store.save(session, attachments=attachments)
+            return self._store.save(session, attachments=attachments, inherited=inherited)
         except SessionIdTaken:
             raise
         except SessionConflict as error:

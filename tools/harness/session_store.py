@@ -16,6 +16,7 @@ The module is long because the steps of a save, whose order is the guarantee, st
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
@@ -60,8 +61,9 @@ from .session_codec import (
 from .session_deletion import SESSION_FILE, SNAPSHOTS, WORKSPACE, SessionDeletion
 from .session_domain import SessionContext, SessionState
 from .session_reader import (
-    ATTACHMENT_PATH,
+    ATTACHMENT,
     DEFAULT_BASE_PATH,
+    INHERITED,
     MAX_FILE_BYTES,
     SessionReader,
     SessionSummary,
@@ -140,7 +142,11 @@ class SessionStore(SessionReader):
 
     @raising_harness_errors
     def save(
-        self, session: SessionContext, *, attachments: Mapping[str, bytes] | None = None
+        self,
+        session: SessionContext,
+        *,
+        attachments: Mapping[str, bytes] | None = None,
+        inherited: Mapping[str, bytes] | None = None,
     ) -> Path:
         """Make the session on disk what it is in memory.
 
@@ -149,6 +155,7 @@ class SessionStore(SessionReader):
                 `revision` goes up by one when, and only when, the save succeeds.
             attachments: At its creation: files to put beside it, by name. They appear together
                 with the session and are never changed.
+            inherited: At its creation: what a fork has of its parent, as `read_attachments` says.
 
         Returns:
             The path of its file.
@@ -180,7 +187,10 @@ class SessionStore(SessionReader):
                 )
             try:
                 if session.revision == 0:
-                    self._create(session, pieces, attachments or {}, path)
+                    files = _checked(attachments or {}, ATTACHMENT) | _checked(
+                        inherited or {}, INHERITED
+                    )
+                    self._create(session, pieces, files, path)
                 elif not self._replace(session, pieces, path, writer):
                     return path
             except WriteError as error:
@@ -277,9 +287,6 @@ class SessionStore(SessionReader):
         attachments: Mapping[str, bytes],
         path: Path,
     ) -> None:
-        for name in attachments:
-            if not ATTACHMENT_PATH.fullmatch(name) or name.split("/")[0] in _NO_ATTACHMENTS:
-                raise ValueError(f"{name!r} can't be the name of an attachment")
         self.ensure_directory()
         try:
             with DirectoryLock(
@@ -467,6 +474,18 @@ class _Writer:
     def stamp_of(self, data: bytes) -> SessionStamp | None:
         """Return the stamp of a file that begins as it was written last, else None."""
         return self._stamp if data.startswith(self._head) else None
+
+
+def _checked(files: Mapping[str, bytes], names: re.Pattern[str]) -> dict[str, bytes]:
+    """Return files to put beside a session.
+
+    Raises:
+        ValueError: One has a name that none of them may have.
+    """
+    for name in files:
+        if not names.fullmatch(name) or name.split("/")[0] in _NO_ATTACHMENTS:
+            raise ValueError(f"{name!r} can't be the name of an attachment")
+    return dict(files)
 
 
 __all__ = [
