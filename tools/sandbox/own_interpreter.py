@@ -332,7 +332,10 @@ _science_lock: Final = threading.Lock()
 
 def _science_of(runtime: PreparedRuntime) -> ScienceTemplate:
     with _science_lock:
-        return _science.setdefault(id(runtime), ScienceTemplate(runtime))
+        found = _science.get(id(runtime))
+        if found is None:
+            found = _science[id(runtime)] = ScienceTemplate(runtime)
+        return found
 
 
 def prepare_own_host(cache: Path | None) -> None:
