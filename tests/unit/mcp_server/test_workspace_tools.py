@@ -211,7 +211,7 @@ async def test_a_session_goes_back_and_another_begins_there(
     async with client_of(store, project) as client:
         back = await client.call_tool("session_rewind", {"session_id": session_id, "to": "1"})
         assert values_of(back)["checkpoint"]["number"] == 1
-        assert "It is back at 1: red" in text_of(back)
+        assert "It is back at 1: red-1, attempt 1" in text_of(back)
         assert file.read_text() == "one\n"
         forked = values_of(
             await client.call_tool(

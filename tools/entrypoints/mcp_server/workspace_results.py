@@ -30,6 +30,7 @@ class CheckpointResult(Values):
     action: str
     phase: str | None
     attempt: int
+    name: Annotated[str | None, Field(description="The attempt's name, as green-2.")]
     succeeded: bool | None
     unkept: Annotated[str | None, BeforeValidator(_sound), Field(description="Why not kept.")]
     in_force: Annotated[bool, Field(description="False: the session went back behind it.")]
@@ -45,7 +46,7 @@ class CheckpointResult(Values):
         why = f" ({self.unkept})" if self.unkept else ""
         back = "" if self.in_force else "; the session went back behind it"
         return (
-            f"{self.number}: {self.phase or 'no phase'}, attempt {self.attempt}, {self.action}, "
+            f"{self.number}: {self.name or 'no phase'}, attempt {self.attempt}, {self.action}, "
             f"{self.at}; {kept}{why}{back}"
         )
 

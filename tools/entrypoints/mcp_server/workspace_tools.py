@@ -33,8 +33,8 @@ Checkpoint = Annotated[
     Field(
         min_length=1,
         max_length=MAX_NAME_CHARS,
-        description="A checkpoint: its number, the beginning of its snapshot's id, or a phase, "
-        "whose last one is meant.",
+        description="A checkpoint: its number, the beginning of its snapshot's id, a phase or an "
+        "attempt (green-2), whose last one is meant.",
     ),
 ]
 MaybeCheckpoint = Annotated[
@@ -121,8 +121,8 @@ class WorkspaceTools:
             Field(
                 min_length=1,
                 max_length=MAX_NAME_CHARS,
-                description="A checkpoint: its number, the beginning of its snapshot's id, or a "
-                "phase, whose last one is meant; what the work began from if left out.",
+                description="A checkpoint, as of session_rewind; what the work began from if left "
+                "out.",
             ),
         ] = None,
         after: MaybeCheckpoint = None,
