@@ -98,7 +98,7 @@ class JailGates:
                 result = self._jail().run(
                     shlex.split(request.command),
                     workspace=workspace,
-                    environment=_variables(request),
+                    environment=self._variables(request),
                     deadline_s=request.deadline_s,
                 )
             except JailError as error:
@@ -110,6 +110,18 @@ class JailGates:
             reports = {"standard output": result.stdout}
         return CommandExecution(result=phase, reports=reports, sealed=result.sealed)
 
+    def _variables(self, request: CommandRequest) -> dict[str, str]:
+        """Return what a command is told by variables: its report, and where imports begin.
+
+        An environment that has the project installed from the checkout, as `pip install -e` does,
+        names a folder that no jail sees; and one that has a copy of it would have that tested.
+        """
+        variables = _report_variables(request)
+        own = self._policy.environment if self._policy is not None else {}
+        if request.import_root is not None and "PYTHONPATH" not in own:
+            variables["PYTHONPATH"] = f"/work/{request.import_root}".rstrip("/")
+        return variables
+
     def _jail(self) -> Jail:
         from ..jail import Jail, JailPolicy
 
@@ -119,7 +131,7 @@ class JailGates:
         return self._made
 
 
-def _variables(request: CommandRequest) -> dict[str, str]:
+def _report_variables(request: CommandRequest) -> dict[str, str]:
     """Return what the common runners are told by their variables."""
     if request.report != "junit" or request.report_path is not None:
         return {}

@@ -44,7 +44,7 @@ def run_command_gate(gate: Gate, given: GateInput, commands: GateCommands) -> Ve
     Raises:
         GateUnavailable: The command can't be run on this machine.
     """
-    request = request_of(gate)
+    request = request_of(gate, given.component)
     before = given.before
     seconds = 0.0
     if gate.kind == "tests_fail" and before is None and given.base:
@@ -100,14 +100,15 @@ def read_base(gate: Gate, execution: CommandExecution) -> Outcomes | Verdict:
     return found
 
 
-def request_of(gate: Gate) -> CommandRequest:
-    """Return what is asked of the port for a gate."""
+def request_of(gate: Gate, component: Component | None = None) -> CommandRequest:
+    """Return what is asked of the port for a gate, and for the component that it judges."""
     assert gate.command is not None  # noqa: S101 (the workflow was checked)
     return CommandRequest(
         command=gate.command,
         report=gate.report,
         report_path=gate.report_path,
         deadline_s=gate.deadline_s,
+        import_root=component.root if component is not None and component.is_python else None,
     )
 
 

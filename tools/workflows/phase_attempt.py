@@ -205,13 +205,17 @@ class AgentAttempts:
 
         A session that a worker of an earlier version began goes on without.
         """
-        gates = {request_of(gate): gate for gate in self.job.workflow.command_gates}
+        gates = {
+            request_of(gate, self.job.component): gate for gate in self.job.workflow.command_gates
+        }
         first = progress.key.serial == 1 and not self.steps.names()
         if not gates or not first or self.commands is None:
             return None
         runs: list[BaseRun] = []
         judging = [gate for gate in gates.values() if gate.kind == "tests_fail"]
-        chosen = {request_of(gate): gate for gate in [*gates.values(), *judging]}
+        chosen = {
+            request_of(gate, self.job.component): gate for gate in [*gates.values(), *judging]
+        }
         if self.files.names():
             self.observer.gate_started(phase)
             for request, gate in chosen.items():

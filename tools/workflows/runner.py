@@ -25,7 +25,7 @@ from .agent_questions import AgentQuestions
 from .agents.port import AgentChoice, PhaseAgent
 from .command_gates import request_of
 from .errors import NoAgent
-from .gate_port import GateCommands, GateSandbox, GateUnavailable
+from .gate_port import GateCommands, GateSandbox, GateUnavailable, sandbox_with
 from .job import AgentWork, Job
 from .phase_attempt import AgentAttempts
 from .ports import RunObserver, RunOutcome, SilentObserver
@@ -342,6 +342,8 @@ class WorkflowRunner:
         if self._gates is None:
             raise GateUnavailable("this runner has no gates, which an agent's work needs")
         self._gates.prepare(kit=workflow.needs_pytest)
+        for packages in workflow.packages:
+            sandbox_with(self._gates, packages)
         if workflow.command_gates:
             if self._commands is None:
                 raise GateUnavailable(
