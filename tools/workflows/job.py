@@ -17,7 +17,7 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from ..harness import SessionStore
-from ..harness.session_deletion import AGENT_WORKFLOW_FILE, WORKFLOW_FILE
+from ..harness.session_layout import AGENT_WORKFLOW_FILE, WORKFLOW_FILE
 from .agents.port import AgentChoice
 from .converters import as_tuple
 from .errors import InvalidWorkflow, NotAWorkflowSession
