@@ -429,7 +429,7 @@ class LimitCrossed(BudgetCrossed):
     """More than the budget is used."""
 
 
-# ------------------------------------------------------------------- the agent programs that people run
+# ------------------------------------------------------------------------------ agent programs
 
 
 @_fields
