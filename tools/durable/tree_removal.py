@@ -14,11 +14,10 @@ import stat
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Final
-
-from attrs import frozen
 
 from .errors import RemovalError, WriteError
 from .filesystem import DIRECTORY_FLAGS, FileSystem, close_reader
@@ -159,7 +158,7 @@ MAX_REFILLS: Final = 100
 """How often a directory is emptied again because a process at work in it put something there."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Undeletable:
     """An entry that could not be deleted.
 

@@ -33,9 +33,9 @@ from .history_events import (
     SessionRewound,
     WorkspacePrepared,
 )
-from .session_deletion import GUARDS, WORKSPACE
 from .session_domain import SessionContext
 from .session_events import SessionEvents
+from .session_layout import GUARDS, WORKSPACE
 from .session_recording import SessionChanges
 from .session_store import SessionStore
 from .snapshot_port import SnapshotTaken, WorkspaceChanges, WorkspaceSnapshots

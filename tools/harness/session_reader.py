@@ -10,10 +10,9 @@ import os
 import re
 import stat
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-
-from attrs import frozen
 
 from ..durable import (
     DurableError,
@@ -35,8 +34,8 @@ from .session_codec import (
     decode_head,
     decode_session,
 )
-from .session_deletion import RUN_LOCKS, SESSION_FILE, SNAPSHOTS, WORKSPACE
 from .session_domain import InvalidSessionId, SessionContext, SessionState
+from .session_layout import RUN_LOCKS, SESSION_FILE, SNAPSHOTS, WORKSPACE
 
 DEFAULT_BASE_PATH: Final = Path(".agentforge/sessions")
 MAX_FILE_BYTES: Final = 32 * 1024 * 1024
@@ -50,7 +49,7 @@ _CACHED_PLACES: Final = 1024
 _PART_OF_AN_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SessionSummary:
     """A session as a listing shows it.
 
@@ -70,7 +69,7 @@ class SessionSummary:
         return self.head.session_id
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class UnreadableSession:
     """A session that is there and can't be read.
 

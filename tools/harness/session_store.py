@@ -22,7 +22,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from threading import RLock
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ..clock import Clock, utc_now
 from ..durable import (
@@ -43,7 +43,6 @@ from ..durable.safe_path import Missing, directory_beneath
 from ..durable.tree_removal import DISCARDED_PREFIX
 from ..event_log import get_logger
 from ..identifiers import names_no_session
-from ..prune import Outside, prepare_root
 from .disk_errors import raising_harness_errors
 from .errors import (
     SessionConflict,
@@ -58,8 +57,8 @@ from .session_codec import (
     SessionStamp,
     decode_stamp,
 )
-from .session_deletion import SESSION_FILE, SNAPSHOTS, WORKSPACE, SessionDeletion
 from .session_domain import SessionContext, SessionState
+from .session_layout import SESSION_FILE, SNAPSHOTS, WORKSPACE
 from .session_reader import (
     ATTACHMENT,
     DEFAULT_BASE_PATH,
@@ -69,6 +68,9 @@ from .session_reader import (
     SessionSummary,
     UnreadableSession,
 )
+
+if TYPE_CHECKING:
+    from ..prune import Outside
 
 _NO_ATTACHMENTS: Final = frozenset({SESSION_FILE, WORKSPACE, SNAPSHOTS})
 _STAGING: Final = f"{DISCARDED_PREFIX}new-"
@@ -295,6 +297,8 @@ class SessionStore(SessionReader):
                 self._create_in(base.fd, session, pieces, attachments, path)
         except FileNotFoundError as error:  # the base was removed meanwhile
             raise WriteError(path=path, operation="lock the base", cause=error) from error
+        from ..prune import prepare_root  # what only creations and deletions need is loaded by them
+
         prepare_root(self.base_path)
 
     def _create_in(
@@ -413,6 +417,8 @@ class SessionStore(SessionReader):
             if expected_revision is not None:
                 self._require_revision(directory_fd, session_id, path, expected_revision)
 
+        from .session_deletion import SessionDeletion
+
         deletion = SessionDeletion(
             base=self.base_path,
             outside=self.outside(self._clock),
@@ -428,6 +434,8 @@ class SessionStore(SessionReader):
 
     def outside(self, clock: Clock) -> Outside:
         """Return what a prune of this base needs of the world, by the given clock."""
+        from ..prune import Outside
+
         return Outside(fs=self._fs, clock=clock, token=self._token)
 
     def forget(self, session_ids: Iterable[str]) -> None:
