@@ -14,9 +14,9 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from .completed_turn import FileCounts, FileFault, ToolRecord
 from .errors import SandboxUnavailable
@@ -404,8 +404,7 @@ def _door(
     return OfferedTools(tools, gate).door
 
 
-@frozen(kw_only=True)
-class _FileCounts:
+class _FileCounts(NamedTuple):
     """See `FileCounts`; the own host answers a guest's calls itself, so none fails apart."""
 
     calls: Mapping[str, int]
@@ -413,8 +412,7 @@ class _FileCounts:
     faults: tuple[FileFault, ...] = ()
 
 
-@frozen(kw_only=True)
-class _Completed:
+class _Completed(NamedTuple):
     """See `Completed`."""
 
     exit_code: int | None

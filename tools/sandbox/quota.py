@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import Final
-
-from attrs import frozen
+from typing import Final, NamedTuple
 
 from .workspace_usage import Usage, UsageCounter
 
 
-@frozen(kw_only=True)
-class Quota:
+class Quota(NamedTuple):
     """What a guest may fill.
 
     Attributes:

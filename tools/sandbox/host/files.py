@@ -156,7 +156,7 @@ class WithoutContent:
         raise refusal(errno.EINVAL)
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class Descriptor:
     """One entry of the table.
 

@@ -50,7 +50,7 @@ class LeadsOutError(FileNotFoundError):
         super().__init__(errno.ENOENT, os.strerror(errno.ENOENT))
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class Place:
     """Where a path leads: a name in a directory, which need not be there.
 
