@@ -42,8 +42,7 @@ import io
 import numpy, pandas
 
 def rehearse():
-    columns = {'name': list('abab'), 'value': [1, 2, 3, 4], 'part': [.5, 1., 2., 4.]}
-    frame = pandas.DataFrame(columns)
+    frame = pandas.DataFrame({'name': list('abab'), 'value': [1, 2, 3, 4], 'part': [.5, 1, 2, 4]})
     for column in (frame.groupby('name').value, frame.groupby('name')['part'], frame['value']):
         for found in (column.sum(), column.mean(), column.agg(['min', 'max'])):
             str(found)

@@ -17,9 +17,7 @@ import mmap
 import os
 import re
 import threading
-from typing import Final
-
-from attrs import frozen
+from typing import Final, NamedTuple
 
 from ...event_log import get_logger
 from . import native
@@ -144,8 +142,7 @@ def _range_of(found: re.Match[bytes]) -> _Range:
     return found.start() * mmap.PAGESIZE, (found.end() - found.start()) * mmap.PAGESIZE
 
 
-@frozen(kw_only=True)
-class TemplateImage:
+class TemplateImage(NamedTuple):
     """The memory of a prepared interpreter, at the start of a file that nobody changes.
 
     Attributes:
