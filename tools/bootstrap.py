@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .prune import PruneTarget
     from .questions import Config, QuestionSessions
     from .sandbox import CancelToken, ExecutionPolicy
-    from .workflows import RunObserver, WorkflowRunner
+    from .workflows import AgentChoice, PhaseAgent, RunObserver, WorkflowRunner
     from .workflows.gate_port import GateSandbox
 
 DEFAULT_ENDED_HOURS: Final = 30 * 24.0
@@ -192,7 +192,8 @@ def build_agent_runner(
         manager: Leads the sessions, and asks a person through its own channel; a new one at
             `base_path` if None.
         gates: Where gates run; the sandbox if None.
-        jail: What the commands of gates may use and see; the jail's default if None.
+        jail: What the commands of gates and agents that edit in place may use and see; the jail's
+            default if None.
         channel: How the new manager asks a person, as `QuestionSessionChannel`; without one a run
             pauses where a person is needed.
         observer: Observes the runs, or None.
@@ -210,11 +211,15 @@ def build_agent_runner(
     from .workflows import WorkflowRunner
     from .workflows.agents.choice import make_agent
 
+    if manager is None:
+        manager = _manager_of_agents(SessionStore(base_path), channel)
+    store = manager.store
     return WorkflowRunner(
-        manager if manager is not None else _manager_of_agents(SessionStore(base_path), channel),
+        manager,
         gates if gates is not None else SandboxGates(policy),
         commands=JailGates(jail),
         agents=make_agent,
+        editing_agents=lambda choice: build_editing_agent(store, choice, jail=jail),
         observer=observer,
         answers_timeout_s=answers_timeout_s,
         monotonic=monotonic,
@@ -223,6 +228,30 @@ def build_agent_runner(
 
 def _manager_of_agents(store: SessionStore, channel: QuestionChannel | None) -> SessionManager:
     return SessionManager(store, channel=channel, snapshots=open_snapshots(store))
+
+
+def build_editing_agent(
+    store: SessionStore, choice: AgentChoice, *, jail: JailPolicy | None = None
+) -> PhaseAgent:
+    """Build an agent that edits in place, in a jail; recorded answers are taken as they are.
+
+    Args:
+        store: Where the sessions are.
+        choice: Who it is: a command, or recordings.
+        jail: What it may use and see besides; the jail's default if None. Whether it has the
+            network says `choice` alone.
+
+    Raises:
+        ValueError: It can't edit, as an endpoint, or its command is none.
+    """
+    from .adapters.agent_jail import JailedAgent
+    from .workflows.agents.choice import make_agent
+
+    if choice.kind == "command":
+        return JailedAgent.of(store, choice, jail)
+    if choice.kind == "recorded":
+        return make_agent(choice)
+    raise ValueError(f"agent: {choice.kind} can't edit files in place; name a command")
 
 
 @frozen(kw_only=True)

@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
 
 from ..durable import OsFileSystem
-from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS
+from ..durable.filesystem import READ_FLAGS
 from ..durable.safe_path import directory_beneath
 from ..durable.tree_walk import Entry, walk_tree
 from ..workflows.gate_port import CommandExecution, CommandRequest, GateUnavailable
 from .jail_results import changes_between, jail_phase_result
+from .scratch_folder import copy_workspace, put_file, scratch_folder
 
 if TYPE_CHECKING:
     from ..jail import Jail, JailPolicy
@@ -61,7 +61,14 @@ class JailGates:
         except (JailError, CommandMissing) as error:
             raise GateUnavailable(str(error)) from error
 
-    def run(self, request: CommandRequest, *, files: Mapping[str, bytes]) -> CommandExecution:
+    def run(
+        self,
+        request: CommandRequest,
+        *,
+        files: Mapping[str, bytes],
+        folder: Path | None = None,
+        left_out: Collection[str] = (),
+    ) -> CommandExecution:
         """Run a command in a fresh workspace; see `GateCommands.run`.
 
         Raises:
@@ -71,31 +78,33 @@ class JailGates:
         from ..sandbox.workspace_tree import take_snapshot
 
         wanted = _pattern(request)
-        with tempfile.TemporaryDirectory(prefix="agentforge-gate-") as scratch:
-            workspace = Path(scratch) / "workspace"
-            workspace.mkdir(mode=0o700)
+        with scratch_folder() as (workspace, root):
+            if folder is not None:
+                # A report of another run proves nothing of this one.
+                copy_workspace(
+                    folder,
+                    root,
+                    left_out=lambda path: (
+                        path in left_out
+                        or path in files
+                        or (wanted is not None and wanted.fullmatch(path) is not None)
+                    ),
+                )
             for path, content in files.items():
-                if wanted is not None and wanted.fullmatch(path):
-                    continue  # a report of another run proves nothing of this one
-                target = workspace / path
-                target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                target.write_bytes(content)
-            root = os.open(workspace, DIRECTORY_FLAGS)
+                if wanted is None or not wanted.fullmatch(path):
+                    put_file(root, path, content)
+            before = take_snapshot(root)
             try:
-                before = take_snapshot(root)
-                try:
-                    result = self._jail().run(
-                        shlex.split(request.command),
-                        workspace=workspace,
-                        environment=self._variables(request),
-                        deadline_s=request.deadline_s,
-                    )
-                except JailError as error:
-                    raise GateUnavailable(str(error)) from error
-                changes = changes_between(before, take_snapshot(root))
-                reports = {} if wanted is None else _reports(root, wanted)
-            finally:
-                os.close(root)
+                result = self._jail().run(
+                    shlex.split(request.command),
+                    workspace=workspace,
+                    environment=self._variables(request),
+                    deadline_s=request.deadline_s,
+                )
+            except JailError as error:
+                raise GateUnavailable(str(error)) from error
+            changes = changes_between(before, take_snapshot(root))
+            reports = {} if wanted is None else _reports(root, wanted)
         phase = jail_phase_result(result, changes, None)
         if request.report == "tap":
             reports = {"standard output": result.stdout}

@@ -286,6 +286,7 @@ def replace_file(
     verify: bool = False,
     token: Callable[[], str] = random_token,
     also_swept: Collection[str] = (),
+    mode: int | None = None,
 ) -> None:
     """Replace the content of a file, as `AtomicFileWriter` does, in a directory that is locked.
 
@@ -299,6 +300,7 @@ def replace_file(
         verify: Whether to read it back.
         token: Gives random texts.
         also_swept: Names of leftovers.
+        mode: As of `AtomicFileWriter`.
 
     Raises:
         WriteError: The old content is untouched (unless `visible` says otherwise) and no temporary
@@ -313,6 +315,7 @@ def replace_file(
         verify=verify,
         also_swept=also_swept,
         leftover_age_s=0.0,
+        mode=mode,
     ) as file:
         file.write_chunks(chunks)
 

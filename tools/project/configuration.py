@@ -55,7 +55,9 @@ class RunConfiguration:
         agent: The agent, written as for `--agent`, or None.
         agent_timeout_s: Its time limit for one answer, in seconds, or None for the agent's own.
         max_output: Maximum tokens of an endpoint's answer, or None.
-        agent_mode: "answer" (it gives files) or "edit" (it changes the workspace itself).
+        agent_mode: "answer" (it gives files) or "edit" (it changes them in place).
+        agent_network: Whether an agent that edits in place has the network; unsealed if so.
+        agent_environment: Names of environment variables that such an agent is given.
         isolation: Where phases run: "sandbox" or "jail".
     """
 
@@ -64,6 +66,8 @@ class RunConfiguration:
     agent_timeout_s: float | None = None
     max_output: int | None = None
     agent_mode: str = "answer"
+    agent_network: bool = False
+    agent_environment: tuple[str, ...] = ()
     isolation: str = "sandbox"
 
 
@@ -237,6 +241,8 @@ def _run(table: TomlTable, root: Path) -> RunConfiguration:
         agent_timeout_s=table.number("agent_timeout_s", above=0, most=_DAY_S),
         max_output=table.whole("max_output", 0, least=1, most=10**9) or None,
         agent_mode=table.one_of("agent_mode", AGENT_MODES, "answer"),
+        agent_network=table.flag("agent_network", default=False),
+        agent_environment=table.texts("agent_environment", _no_name),
         isolation=table.one_of("isolation", ISOLATIONS, "sandbox"),
     )
     table.done()

@@ -24,12 +24,15 @@ from .agents.port import (
     PhaseAgent,
     TokenUsage,
 )
+from .agents.printed_usage import printed_usage
 from .answers import Answer, parse_answer
+from .base_record import base_in_words, kept_base
 from .errors import BudgetTooSmall
 from .job import Job
 from .job_prompt import job_prompt
+from .phase_change import PhaseChange, change_of_answer, change_of_edit
 from .ports import RunObserver, Stop, StopCause
-from .progress import Progress
+from .progress import Progress, works_on_repository
 from .prompts import budget_note
 from .step_journal import StepJournal, StoredAnswer, digest_of
 from .verdict import Verdict
@@ -39,6 +42,8 @@ from .workspace_files import WorkspaceFiles
 MAX_CALLS: Final = 8
 """How often an agent is asked within one attempt: once, and once after each round of questions."""
 BRIEFING_TOKENS: Final = 2000
+MAX_REPOSITORY_CHARS: Final = 60_000
+"""How much a prompt shows of a repository's directories that the phase may write."""
 
 
 @frozen(kw_only=True, eq=False)
@@ -57,8 +62,8 @@ class AgentConversation:
 
     def converse(  # noqa: PLR0911 (an end each)
         self, phase: Phase, progress: Progress
-    ) -> Answer | Verdict | Stop:
-        """Ask the agent, and again after each round of questions, until it gives files."""
+    ) -> PhaseChange | Verdict | Stop:
+        """Ask the agent, and again after each round of questions, until it changes files."""
         for call in range(1, MAX_CALLS + 1):
             stored = self._stored_answer(phase, progress, call)
             if isinstance(stored, Stop):
@@ -71,14 +76,22 @@ class AgentConversation:
                     evidence=[stored.failure],
                     facts={"calls": call, "may_recover": stored.may_recover},
                 )
+            edited = stored.answer.change
             answer = parse_answer(
-                stored.answer.text, refuse=lambda path: self.job.refusal(phase, path)
+                stored.answer.text, refuse=self._rule(phase), files=edited is None
             )
             questions = (*stored.answer.questions, *answer.questions)
             if answer.faults:
                 return _refused(answer, call)
             if not questions:
-                return answer if answer.says_something else _refused(answer, call)
+                change = (
+                    change_of_answer(answer)
+                    if edited is None
+                    else change_of_edit(edited, answer, self._rule(phase))
+                )
+                if change.says_something:
+                    return change
+                return _refused(answer, call) if edited is None else _unchanged(change, call)
             if phase.questions != "allowed":
                 return Verdict(
                     gate="answer",
@@ -96,6 +109,10 @@ class AgentConversation:
             evidence=["No more questions: decide for yourself, and write the files."],
         )
 
+    def _rule(self, phase: Phase) -> Callable[[str], str | None]:
+        """Return what says why a phase may not write a path."""
+        return lambda path: self.job.refusal(phase, path)
+
     def _stored_answer(self, phase: Phase, progress: Progress, call: int) -> StoredAnswer | Stop:
         """Return the answer to a call; the agent is asked only if none is stored."""
         key = progress.key
@@ -103,7 +120,7 @@ class AgentConversation:
         stored = None if prompt is None else self.steps.answer(key, call, prompt)
         if stored is None:
             fresh = prompt is None
-            files = _texts(self.files.read())
+            files = self._shown(phase)
             if prompt is None:
                 prompt = self._prompt(phase, progress, files)
             stop = self._over_budget(phase, progress, prompt)
@@ -145,6 +162,8 @@ class AgentConversation:
             files=files,
             tokens_left=self.session.token_budget.tokens_remaining,
             prompt_digest=digest_of(prompt),
+            state=self._state_before(progress, call) if self.job.workflow.edits else None,
+            refuse=self._rule(phase),
         )
         begun = self.monotonic()
         outcome = attempt(self._asked, request)
@@ -154,10 +173,10 @@ class AgentConversation:
                 raise outcome.error
             return self._unanswered(outcome.error, tokens=tokens, duration_s=duration_s)
         answer = outcome.value
-        usage = answer.usage or parse_answer(answer.text).usage
+        usage = answer.usage or parse_answer(answer.text).usage or printed_usage(answer.text)
         if usage is None:
             usage = TokenUsage(
-                input_tokens=tokens, output_tokens=estimate_tokens(answer.text), estimated=True
+                input_tokens=tokens, output_tokens=_estimated_output(answer), estimated=True
             )
         return StoredAnswer(
             answer=answer, usage=usage, duration_s=duration_s, agent=self.agent.description
@@ -217,6 +236,7 @@ class AgentConversation:
             briefing=self.manager.briefing(BRIEFING_TOKENS),
             files=files,
             evidence=self._evidence(progress),
+            said_on_base=base_in_words(kept_base(self.steps), phase.gate),
             answered=self.questions.answered(),
             budget_note=budget_note(
                 used=budget.tokens_used,
@@ -231,7 +251,7 @@ class AgentConversation:
         """Return what the next call of the current attempt is expected to cost, in tokens."""
         prompt = self.steps.prompt(progress.key, progress.calls + 1)
         if prompt is None:
-            prompt = self._prompt(phase, progress, _texts(self.files.read()))
+            prompt = self._prompt(phase, progress, self._shown(phase))
         return estimate_tokens(prompt) + phase.answer_tokens
 
     def _missing(self, phase: Phase, progress: Progress, expected: int) -> int:
@@ -288,6 +308,39 @@ class AgentConversation:
             missing=self._missing(phase, progress, expected),
         )
 
+    def _shown(self, phase: Phase) -> dict[str, str]:
+        """Return the files that a prompt shows.
+
+        Of a repository these are the files that the session has written and those that its phases
+        write, up to a bound; what else an agent needs to know of it is in the job's context.
+        """
+        if not works_on_repository(self.session):
+            return _texts(self.files.read())
+        own = {artifact.path for artifact in self.session.artifacts}
+        own |= {one.target for one in self.job.inputs}
+        named = [path for path in self.job.all_writable if not path.endswith("/")]
+        first = dict.fromkeys([*named, *sorted(own)])
+        found = _texts(self.files.read([*first, *self.job.writable(phase)]))
+        kept: dict[str, str] = {}
+        room = MAX_REPOSITORY_CHARS
+        for path in [*first, *(path for path in found if path not in first)]:
+            text = found.get(path)
+            if text is not None and (path in first or len(text) <= room):
+                kept[path] = text
+                room -= len(text)
+        return dict(sorted(kept.items()))
+
+    def _state_before(self, progress: Progress, call: int) -> str | None:
+        """Return the state that the agent's last answer named, of those that are in force."""
+        for key in reversed(progress.keys):
+            last = call - 1 if key == progress.key else MAX_CALLS
+            for number in range(last, 0, -1):
+                prompt = self.steps.prompt(key, number)
+                stored = None if prompt is None else self.steps.answer(key, number, prompt)
+                if stored is not None and stored.failure is None:
+                    return stored.answer.state
+        return None
+
     def _evidence(self, progress: Progress) -> tuple[str, ...]:
         """Return what was wrong since a phase was last passed: of each phase its last verdict."""
         pieces: list[str] = []
@@ -327,6 +380,28 @@ def _refused(answer: Answer, call: int) -> Verdict:
     return Verdict(
         gate="answer", passed=False, summary=summary, evidence=evidence, facts={"calls": call}
     )
+
+
+def _unchanged(change: PhaseChange, call: int) -> Verdict:
+    """Make the verdict on an agent that edits in place and left the files as they were."""
+    evidence = ["The files are as they were. Change them in the folder that you work in."]
+    if change.dropped:
+        evidence.append(
+            f"Not taken, since the project's rules ignore them: {', '.join(change.dropped[:20])}"
+        )
+    return Verdict(
+        gate="answer",
+        passed=False,
+        summary="the agent changed no file",
+        evidence=evidence,
+        facts={"calls": call},
+    )
+
+
+def _estimated_output(answer: AgentAnswer) -> int:
+    """Return about how many tokens came out of an agent: what it said and what it wrote."""
+    written = () if answer.change is None else answer.change.written
+    return estimate_tokens(answer.text) + sum(-(-len(one.content) // 3) for one in written)
 
 
 def _texts(files: Mapping[str, bytes]) -> dict[str, str]:

@@ -9,6 +9,7 @@ from ..harness.session_domain import MAX_COUNT
 from ..yaml_document import Fields, Node, Refused, Scalar, describe
 from .names import NAME_RE, NAME_RULE, path_problem
 from .workflow import (
+    AGENT_MODES,
     CODE,
     DEFAULT_ANSWER_TOKENS,
     DEFAULT_GATE_DEADLINE_S,
@@ -44,6 +45,10 @@ class AgentForm(WorkflowForm):
         """Take role, file groups and phases."""
         needs = fields.flag("needs_specification")
         role = self._prose(fields, "role", required=True)
+        mode = fields.text("agent_mode")
+        if mode is not None and mode not in AGENT_MODES:
+            fields.fault("agent_mode", f"{mode[:60]!r} is none of {', '.join(AGENT_MODES)}")
+            mode = None
         files = fields.items("files")
         if len(files) > MAX_GROUPS:
             fields.fault("files", f"are {len(files)}, {MAX_GROUPS} are allowed")
@@ -53,7 +58,13 @@ class AgentForm(WorkflowForm):
         phases = self.phases(fields)
         for index, text in agent_phase_faults(phases, groups, needs):
             self.faults.add(self.phase_nodes[index].line, text)
-        return {"needs_specification": needs, "role": role, "groups": groups, "phases": phases}
+        return {
+            "needs_specification": needs,
+            "role": role,
+            "agent_mode": mode,
+            "groups": groups,
+            "phases": phases,
+        }
 
     def phase(self, node: Node, where: str) -> Phase:
         """Read a phase."""

@@ -38,6 +38,8 @@ MAX_CONTESTED: Final = 50
 _MAX_TEXT: Final = 10_000
 _MAX_BLOCK: Final = 64 << 10
 _SPECIAL: Final = "agentforge"
+_SAID: Final = frozenset({"questions", "contest", "usage"})
+"""The blocks that an agent says besides editing in place."""
 _LANGUAGE_RE: Final = re.compile(r"[A-Za-z0-9_+#.-]{1,40}")
 _UNSAFE_RE: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
@@ -90,25 +92,29 @@ def _no_refusal(path: str) -> str | None:
     return None
 
 
-def parse_answer(text: str, *, refuse: Callable[[str], str | None] = _no_refusal) -> Answer:
+def parse_answer(
+    text: str, *, refuse: Callable[[str], str | None] = _no_refusal, files: bool = True
+) -> Answer:
     """Take an answer apart.
 
     Args:
         text: The answer.
         refuse: Says why a well-formed path may not be written, or None.
+        files: Whether it can hold files; those of an agent that edits in place are prose.
 
     Returns:
         What it holds. Where there is any fault, no file is in it.
     """
-    reader = _Reader(refuse)
+    reader = _Reader(refuse, files=files)
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     reader.read(lines, first=1, depth=0)
     return reader.answer()
 
 
 class _Reader:
-    def __init__(self, refuse: Callable[[str], str | None]) -> None:
+    def __init__(self, refuse: Callable[[str], str | None], *, files: bool = True) -> None:
         self._refuse = refuse
+        self._takes_files = files
         self._files: dict[str, AnswerFile] = {}
         self._deleted: dict[str, int] = {}
         self._questions: list[AgentQuestion] = []
@@ -150,8 +156,10 @@ class _Reader:
             language, colon, path = block.info.partition(":")
             if not colon:
                 self._pathless(block, depth)
-            elif language == _SPECIAL:
+            elif language == _SPECIAL and (self._takes_files or path.strip() in _SAID):
                 self._special(block, path.strip())
+            elif not self._takes_files:
+                self._notes.append(f"line {block.line}: a block of a file was taken for prose")
             elif _LANGUAGE_RE.fullmatch(language) or not language:
                 self._file(block, path.strip())
             else:

@@ -18,10 +18,10 @@ from attrs import evolve
 
 from .gate_port import CommandExecution, CommandRequest, GateCommands
 from .junit_report import read_junit
-from .specification import Component
+from .specification import Component, Criterion
 from .suite_outcomes import Case, Outcome, Outcomes, UnreadableReport, gathered
 from .tap_report import read_tap
-from .test_reports import MAX_NAMED, first_line
+from .test_reports import MAX_NAMED, covering, first_line
 from .verdict import MAX_PIECE_CHARS, GateInput, Verdict, failed, output_of
 from .workflow import Gate
 
@@ -31,6 +31,7 @@ _SYNTAX: Final = re.compile(
     r"fixture '[^']*' not found|error: expected .* found|undefined: testing",
 )
 """What a failure says when the test itself is broken, in the words of several frameworks."""
+_NO_WORD: Final = re.compile(r"[^a-z0-9]+")
 _NOT_LOADED: Final = re.compile(
     r"collection failure|failed to run|Failed Suites|No test suite found|\[build failed\]|"
     r"\[setup failed\]",
@@ -44,27 +45,16 @@ def run_command_gate(gate: Gate, given: GateInput, commands: GateCommands) -> Ve
         GateUnavailable: The command can't be run on this machine.
     """
     request = request_of(gate, given.component)
-    before: Outcomes | None = None
+    before = given.before
     seconds = 0.0
-    if gate.kind == "tests_fail" and given.base:
+    if gate.kind == "tests_fail" and before is None and given.base:
         execution = commands.run(request, files=given.base)
         seconds += execution.result.duration_s
-        found = read_run(gate, execution, alone=True)
-        if gate.report == "exit-code" and execution.result.exit_code != 0:
-            found = failed(
-                gate,
-                f"the command failed already (exit code {execution.result.exit_code}), so its "
-                "failing now would say nothing",
-                output_of(execution.result),
-            )
+        found = read_base(gate, execution)
         if isinstance(found, Verdict):
-            return evolve(
-                found,
-                summary=f"on the base, before anything was written: {found.summary}",
-                duration_s=seconds,
-            )
+            return evolve(found, duration_s=seconds)
         before = found
-    execution = commands.run(request, files=given.files)
+    execution = _run(request, given, commands)
     seconds += execution.result.duration_s
     if gate.report == "exit-code":
         verdict = _judge_exit_code(gate, given, execution)
@@ -81,6 +71,33 @@ def run_command_gate(gate: Gate, given: GateInput, commands: GateCommands) -> Ve
         duration_s=seconds,
         facts={**verdict.facts, "command": gate.command, "sealed": execution.sealed},
     )
+
+
+def _run(request: CommandRequest, given: GateInput, commands: GateCommands) -> CommandExecution:
+    """Run the command on what the gate judges."""
+    if given.folder is None:
+        return commands.run(request, files=given.files)
+    return commands.run(
+        request,
+        files={path: data for path, data in given.instead.items() if data is not None},
+        folder=given.folder,
+        left_out=[path for path, data in given.instead.items() if data is None],
+    )
+
+
+def read_base(gate: Gate, execution: CommandExecution) -> Outcomes | Verdict:
+    """Return the cases of a run on the base, or the verdict on a base that no gate can go by."""
+    found = read_run(gate, execution, alone=True)
+    code = execution.result.exit_code
+    if gate.kind == "tests_fail" and gate.report == "exit-code" and code != 0:
+        found = failed(
+            gate,
+            f"the command failed already (exit code {code}), so its failing now would say nothing",
+            output_of(execution.result),
+        )
+    if isinstance(found, Verdict):
+        return evolve(found, summary=f"on the base, before anything was written: {found.summary}")
+    return found
 
 
 def request_of(gate: Gate, component: Component | None = None) -> CommandRequest:
@@ -176,7 +193,7 @@ def judge_red(gate: Gate, given: GateInput, now: Outcomes, before: Outcomes | No
     evidence: list[str] = []
     right: list[str] = []
     for name in new:
-        problem = _why_not_red(now.cases[name], given.files)
+        problem = _why_not_red(now.cases[name], given.names or given.files)
         if problem is None:
             right.append(name)
         else:
@@ -189,8 +206,11 @@ def judge_red(gate: Gate, given: GateInput, now: Outcomes, before: Outcomes | No
     doubled = [name for name in new if name in now.duplicates]
     if doubled:
         evidence.append(f"These new tests share their name with another: {_named(doubled)}")
+    uncovered = _uncovered(gate, given.component, right)
+    evidence += uncovered
     facts = {
         **_counts(now),
+        **_coverage(given.component, right),
         "test_digests": given.locked,
         "tests": right,
         "all_tests": sorted(now.cases),
@@ -209,6 +229,8 @@ def judge_red(gate: Gate, given: GateInput, now: Outcomes, before: Outcomes | No
     parts += _regressions_in_short(lost, broken)
     if doubled:
         parts.append(f"{len(doubled)} new tests have no name of their own")
+    if uncovered:
+        parts.append(f"{len(uncovered)} acceptance criteria have no test")
     return failed(gate, "; ".join(parts), evidence, **facts)
 
 
@@ -220,9 +242,10 @@ def judge_green(
     What failed on the base may fail still, and is told; what was skipped in RED may be skipped.
     """
     baseline = given.baseline or {}
-    expected = {*baseline.get("tests", ()), *baseline.get("all_tests", ())}
-    known = set(baseline.get("failed_before", ()))
-    skippable = set(baseline.get("skipped_before", ()))
+    before = given.before if given.before is not None else gathered(())
+    expected = {*baseline.get("tests", ()), *baseline.get("all_tests", ()), *before.cases}
+    known = {*baseline.get("failed_before", ()), *before.bad}
+    skippable = {*baseline.get("skipped_before", ()), *before.having(Outcome.SKIPPED)}
     red = set(baseline.get("tests", ()))
     lost = sorted(expected - set(now.cases))
     bad = [name for name in now.bad if name not in known]
@@ -237,8 +260,11 @@ def judge_green(
     evidence += [f"{name}: is skipped; it has to run." for name in idle]
     evidence += _lost_in_words(lost)
     passed = now.having(Outcome.PASSED)
+    uncovered = _uncovered(gate, given.component, passed)
+    evidence += uncovered
     facts = {
         **_counts(now),
+        **_coverage(given.component, passed),
         "test_digests": given.locked,
         "still_failing": sorted(known & {*now.bad}),
     }
@@ -256,6 +282,8 @@ def judge_green(
         parts.append(f"{len(lost)} tests were not run")
     if not passed:
         parts.append("no test passed")
+    if uncovered:
+        parts.append(f"{len(uncovered)} acceptance criteria have no passing test")
     return failed(gate, "; ".join(parts), evidence or output_of(execution.result), **facts)
 
 
@@ -283,7 +311,7 @@ def _judge_exit_code(gate: Gate, given: GateInput, execution: CommandExecution) 
 # --------------------------------------------------------------------------------------- the parts
 
 
-def _why_not_red(case: Case, files: Mapping[str, bytes]) -> str | None:
+def _why_not_red(case: Case, files: Iterable[str]) -> str | None:
     """Return why a new test's outcome is not that of a red test, or None.
 
     A report says less than Python's own exceptions do: a test that passes, is skipped or is broken
@@ -301,6 +329,32 @@ def _why_not_red(case: Case, files: Mapping[str, bytes]) -> str | None:
             "within the tests only."
         )
     return None
+
+
+def _uncovered(gate: Gate, component: Component | None, names: Sequence[str]) -> list[str]:
+    """Return which criteria have no test among these."""
+    if not gate.covers_criteria or component is None:
+        return []
+    return [
+        f"{one.criterion_id} has no test that carries {one.in_test_names} or {one.criterion_id} in "
+        f"its name: {one.text}"
+        for one in component.criteria
+        if not _covering(one, names)
+    ]
+
+
+def _coverage(component: Component | None, names: Sequence[str]) -> dict[str, Any]:
+    if component is None:
+        return {}
+    return {
+        "criteria": {one.criterion_id: len(_covering(one, names)) for one in component.criteria}
+    }
+
+
+def _covering(criterion: Criterion, names: Sequence[str]) -> list[str]:
+    """Return the tests whose name carries a criterion's id, as `ac_01` or in words as `AC-01`."""
+    plain = [_NO_WORD.sub("_", name.lower()) for name in names]
+    return covering(criterion.in_test_names, plain)
 
 
 def _is_a_file(name: str, files: Iterable[str]) -> bool:

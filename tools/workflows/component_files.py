@@ -19,6 +19,11 @@ def is_in(path: str, place: str) -> bool:
     return path == place or (not is_exact(place) and matches(place, path))
 
 
+def has_wildcard(place: str) -> bool:
+    """Return whether a place is a glob."""
+    return not is_exact(place)
+
+
 def is_in_any(path: str, places: Iterable[str]) -> bool:
     """Return whether a path is one of some places, or in one of them."""
     return any(is_in(path, place) for place in places)

@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -105,26 +105,43 @@ class ContextFolder:
             raise ReadError(path=self.path, cause=error) from error
         return Listing(tuple(sorted(files)), tuple(sorted(links)), tuple(sorted(secret)), cut)
 
+    def ignores(self, path: str) -> bool:
+        """Return whether a file of this path would be ignored, itself or with a folder above."""
+        names = tuple(path.split("/"))
+        return any(
+            name.lower() in _NEVER or self._judged(names[: depth + 1], depth + 1 < len(names))
+            for depth, name in enumerate(names)
+        )
+
     def _enters(self, entry: Entry) -> bool:
         return len(entry.names) <= _MAX_DEPTH and not self._is_ignored(entry)
 
     def _is_ignored(self, entry: Entry) -> bool:
         if entry.name.lower() in _NEVER:
             return True
+        self._read_rules(entry.names[:-1], entry.directory_fd)
+        return self._judged(entry.names, entry.is_directory)
+
+    def _judged(self, names: tuple[str, ...], is_directory: bool) -> bool:
+        """Return what the rules of the folders above a path say of it."""
         ignored: bool | None = None
-        names = entry.names
-        self._read_rules(entry)
         for depth in range(len(names)):
-            rules = self._rules.get(names[:depth])
-            judged = None
-            if rules is not None:
-                judged = rules.judge("/".join(names[depth:]), is_directory=entry.is_directory)
+            rules = self._rules_in(names[:depth])
+            judged = rules.judge("/".join(names[depth:]), is_directory=is_directory)
             ignored = ignored if judged is None else judged
         return bool(ignored)
 
-    def _read_rules(self, entry: Entry) -> None:
-        """Read the .gitignore of the folder that an entry is in, once."""
-        above = entry.names[:-1]
+    def _rules_in(self, above: tuple[str, ...]) -> IgnoreRules:
+        if above not in self._rules:
+            with (
+                suppress(OSError),  # there is no such folder, and so no rules
+                directory_beneath(self.fs, self.fd, above) as directory_fd,
+            ):
+                self._read_rules(above, directory_fd)
+        return self._rules.setdefault(above, IgnoreRules(""))
+
+    def _read_rules(self, above: tuple[str, ...], directory_fd: int) -> None:
+        """Read the .gitignore of a folder, once."""
         if above in self._rules:
             return
         try:
@@ -133,7 +150,7 @@ class ContextFolder:
                 ".gitignore",
                 path=self.path.joinpath(*above, ".gitignore"),
                 max_bytes=_MAX_IGNORE_BYTES,
-                directory_fd=entry.directory_fd,
+                directory_fd=directory_fd,
             )
         except ReadError:
             data = None

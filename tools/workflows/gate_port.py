@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from attrs import field, frozen
@@ -179,8 +180,22 @@ class GateCommands(Protocol):
         """
         ...
 
-    def run(self, request: CommandRequest, *, files: Mapping[str, bytes]) -> CommandExecution:
+    def run(
+        self,
+        request: CommandRequest,
+        *,
+        files: Mapping[str, bytes],
+        folder: Path | None = None,
+        left_out: Collection[str] = (),
+    ) -> CommandExecution:
         """Run a command in a fresh workspace that holds these files and is removed afterwards.
+
+        Args:
+            request: The command.
+            files: What is in the workspace, by relative path.
+            folder: A folder whose files are in it besides, byte for byte and as runnable as they
+                are, but for what a `.git` holds; `files` take the place of those of their names.
+            left_out: Files of that folder that are not in it.
 
         Raises:
             GateUnavailable: The command can't be run on this machine.

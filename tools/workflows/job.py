@@ -105,6 +105,8 @@ class AgentWork:
                 "value": self.agent.value,
                 "timeout_s": self.agent.timeout_s,
                 "max_output": self.agent.max_output,
+                "network": self.agent.network,
+                "environment": list(self.agent.environment),
             },
             "inputs": [
                 {"target": one.target, "base64": base64.b64encode(one.content).decode()}
@@ -283,6 +285,13 @@ class Job:
             else:
                 found += shown_paths(groups.get(name, ()), self.name)
         return tuple(dict.fromkeys(found))
+
+    @property
+    def all_writable(self) -> tuple[str, ...]:
+        """The files and directories that any phase may write."""
+        return tuple(
+            dict.fromkeys(path for phase in self.workflow.phases for path in self.writable(phase))
+        )
 
     def required(self, phase: Phase) -> tuple[str, ...]:
         """Return the files that a phase's gate asks for."""

@@ -20,6 +20,7 @@ def job_prompt(
     evidence: Iterable[str] = (),
     answered: Iterable[tuple[str, str]] = (),
     budget_note: str | None = None,
+    said_on_base: str | None = None,
 ) -> str:
     """Write the prompt of a phase; see `PromptInput` for the arguments."""
     work, specification, component = job.work, job.specification, job.component
@@ -42,6 +43,8 @@ def job_prompt(
             evidence=tuple(evidence),
             answered=tuple(answered),
             budget_note=budget_note,
+            edits=job.workflow.edits,
+            said_on_base=said_on_base,
         )
     )
 

@@ -33,6 +33,7 @@ from ..harness.history_events import (
     SessionForked,
     SessionPaused,
     SessionRewound,
+    WorkspacePrepared,
 )
 from ..harness.question_entries import waiting_question
 from .step_journal import StepKey
@@ -265,6 +266,11 @@ def inputs_placed(targets: list[str]) -> InputsPlaced:
 def has_inputs(session: SessionContext) -> bool:
     """Return whether the inputs are in the workspace."""
     return any(entry.event_type is InputsPlaced for entry in in_force(session.history))
+
+
+def works_on_repository(session: SessionContext) -> bool:
+    """Return whether the workspace is a checkout of a repository."""
+    return any(entry.event_type is WorkspacePrepared for entry in session.history)
 
 
 def phases_passed(session: SessionContext) -> set[str | None]:

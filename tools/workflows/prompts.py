@@ -20,6 +20,8 @@ MAX_FILE_CHARS: Final = 60_000
 """The most that is shown of one file."""
 MAX_FILES_CHARS: Final = 400_000
 """The most that is shown of all files together."""
+MAX_NAMES: Final = 200
+"""How many files are named to an agent that edits in place."""
 
 _LANGUAGES: Final = {
     "py": "python",
@@ -61,6 +63,28 @@ test_ac_01_new_budget_has_nothing_spent for AC-01."""
 _OTHER_NAMES: Final = """\
 A test's name carries the id of a criterion anywhere, as in "AC-01: a new budget has nothing spent"
 or test_ac_01_new_budget."""
+_IN_PLACE: Final = """\
+Change the files themselves: you work in a copy of the project, in the current folder. What differs
+there when you end is your answer; nothing that you print is taken for a file."""
+_PUT_BACK: Final = """\
+Any other file that you change or delete is put back, and the attempt has failed. Links are not
+taken. Commits are not needed: the folder's `.git` is thrown away."""
+_CONTEST_IN_PLACE: Final = """\
+The tests are fixed. If one of them can't be passed by any implementation of the specification, say
+so at your end on standard output, in a block fenced by three backticks and marked
+`agentforge:contest`, a YAML list of `test` (its name) and `reason`; a person decides."""
+_ASK_IN_PLACE: Final = """\
+If only the person can decide something, change nothing, and end with one block fenced by three
+backticks and marked `agentforge:questions` on standard output, a YAML list of `prompt`, `title`,
+`options` (each `label` and `description`) and `multi_select`; you are asked again with the
+answers."""
+_TESTS_AGAIN: Final = """\
+Every test that was there before has to be there again, and to pass."""
+_NEW_TESTS: Final = """\
+Each new test needs a name of its own and has to fail for want of the implementation; every older
+test has to be there and to pass as before. A test file that can't be loaded fails the gate, since
+its tests have no names: import or use what does not exist yet within the tests, never at the top of
+the file."""
 _FENCES: Final = re.compile(r"^[ \t]*(`{3,})", re.MULTILINE)
 
 
@@ -84,7 +108,8 @@ class PromptInput:
         evidence: What was wrong with the last attempt.
         answered: Questions that the person answered, with the answers.
         budget_note: What there is to say about the budget, or None.
-        notes: What was passed over in the last answer.
+        edits: Whether the agent changes files in place, in the folder that it works in.
+        said_on_base: What the gate's command said before anything was written, or None.
     """
 
     role: str
@@ -102,6 +127,8 @@ class PromptInput:
     evidence: tuple[str, ...] = field(default=(), converter=as_tuple)
     answered: tuple[tuple[str, str], ...] = field(default=(), converter=as_tuple)
     budget_note: str | None = None
+    edits: bool = False
+    said_on_base: str | None = None
 
 
 def compose(given: PromptInput) -> str:
@@ -118,12 +145,15 @@ def compose(given: PromptInput) -> str:
         parts.append(f"# Specification\n\n{fenced(given.specification, 'yaml')}")
     if given.context:
         parts.append(f"# The project\n\n{given.context.strip()}")
-    parts.append(f"# Form of your answer\n\n{_form(given)}")
+    if given.edits:
+        parts.append(f"# How you work\n\n{_form_in_place(given)}")
+    else:
+        parts.append(f"# Form of your answer\n\n{_form(given)}")
     parts.append(f"# Where the work stands\n\n{given.briefing.strip()}")
     if given.budget_note:
         parts.append(f"**Budget:** {given.budget_note}")
     parts.append(_phase(given))
-    parts.append(_files(given.files))
+    parts.append(_file_names(given.files) if given.edits else _files(given.files))
     if given.answered:
         answers = "\n\n".join(f"Q: {question}\nA: {answer}" for question, answer in given.answered)
         parts.append(f"# The person's answers\n\n{answers}")
@@ -148,6 +178,20 @@ def fenced(text: str, info: str) -> str:
 def language_of(path: str) -> str:
     """Name the language of a file by its ending, for a block's mark."""
     return _LANGUAGES.get(path.rsplit(".", 1)[-1], "text")
+
+
+def _form_in_place(given: PromptInput) -> str:
+    writable = "\n".join(f"- {path}" for path in given.writes)
+    lines = [
+        _IN_PLACE,
+        f"You may write these, and nothing else (a directory ends in `/`):\n\n{writable}",
+        _PUT_BACK,
+    ]
+    if given.phase.agents_gate.tests_unchanged:
+        lines.append(_CONTEST_IN_PLACE)
+    if given.phase.questions == "allowed":
+        lines.append(_ASK_IN_PLACE)
+    return "\n\n".join(lines)
 
 
 def _form(given: PromptInput) -> str:
@@ -204,8 +248,13 @@ def _phase(given: PromptInput) -> str:
             f"Acceptance criteria: {criteria}"
         )
     lines.append((phase.prompt or "").strip())
+    gate = phase.agents_gate
     if component is not None:
-        lines += _of_tests(phase.agents_gate, component)
+        lines += _of_tests(gate, component)
+    if gate.command is not None:
+        lines.append(_command(gate))
+        if given.said_on_base is not None:
+            lines.append(given.said_on_base)
     return "\n\n".join(lines)
 
 
@@ -230,9 +279,35 @@ def _packages(gate: Gate) -> str:
     return ", ".join(there)
 
 
+def _command(gate: Gate) -> str:
+    """Say by which command a phase is judged, and what that asks of tests."""
+    weak = gate.report == "exit-code"
+    by = "its exit code" if weak else "the tests that its report names"
+    text = (
+        f"The gate runs `{gate.command}` in a fresh copy of the files, in a jail without a network "
+        f"by default, and judges by {by}."
+    )
+    if weak and gate.kind == "tests_fail":
+        return f"{text} It has to fail now, for want of the implementation; before, it passed."
+    if weak:
+        return text
+    return f"{text} {_NEW_TESTS if gate.kind == 'tests_fail' else _TESTS_AGAIN}"
+
+
 def _attempt(given: PromptInput) -> str:
     again = f" (round {given.round_number} of this phase)" if given.round_number > 1 else ""
     return f"{given.attempt} of {given.phase.max_attempts}{again}"
+
+
+def _file_names(files: Mapping[str, str]) -> str:
+    """Name the files that matter; an agent that edits in place reads them for itself."""
+    if not files:
+        return "# Files\n\nNone of the files that matter here is there yet."
+    names = sorted(files)
+    more = len(names) - MAX_NAMES
+    listed = "\n".join(f"- {name}" for name in names[:MAX_NAMES])
+    rest = f"\n- and {more} more" if more > 0 else ""
+    return f"# Files\n\nThese are there; read them in the folder:\n\n{listed}{rest}"
 
 
 def _files(files: Mapping[str, str]) -> str:

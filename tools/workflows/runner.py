@@ -56,6 +56,7 @@ class WorkflowRunner:
         *,
         commands: GateCommands | None = None,
         agents: Callable[[AgentChoice], PhaseAgent] | None = None,
+        editing_agents: Callable[[AgentChoice], PhaseAgent] | None = None,
         observer: RunObserver | None = None,
         fs: FileSystem | None = None,
         lock_timeout_s: float = 0.5,
@@ -71,6 +72,7 @@ class WorkflowRunner:
             gates: Where the gates of agents' phases run; agents' work needs one.
             commands: Where gates that run a command do; workflows with such gates need it.
             agents: Makes the agent that a session names, for `resume` and `retry`.
+            editing_agents: The same for workflows whose agent edits in place.
             observer: Observes the runs.
             fs: The file system of the workspace and the steps; the real one by default.
             lock_timeout_s: How long to wait for another worker that is just ending, in seconds.
@@ -82,6 +84,7 @@ class WorkflowRunner:
         self._gates = gates
         self._commands = commands
         self._agents = agents
+        self._editing_agents = editing_agents
         self._observer: RunObserver = observer if observer is not None else SilentObserver()
         self._fs: FileSystem = fs if fs is not None else OsFileSystem()
         self._lock_timeout_s = lock_timeout_s
@@ -349,6 +352,7 @@ class WorkflowRunner:
         return self._gates
 
     def _named_agent(self, session_id: str, work: AgentWork) -> PhaseAgent:
-        if work.agent is None or self._agents is None:
+        make = self._editing_agents if work.workflow.edits else self._agents
+        if work.agent is None or make is None:
             raise NoAgent(session_id)
-        return self._agents(work.agent)
+        return make(work.agent)

@@ -10,6 +10,7 @@ They are JSON, in the directory `steps` of the session's; deleting the session d
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
@@ -31,7 +32,9 @@ from .agents.port import (
     AgentAnswer,
     AgentOption,
     AgentQuestion,
+    EditedFile,
     TokenUsage,
+    WorkspaceChange,
 )
 from .verdict import Verdict
 from .workspace_files import make_workspace
@@ -123,7 +126,7 @@ class StepJournal:
         """Return the prompt of a call, or None."""
         name = key.name("prompt", call)
         found = self.read(name)
-        return None if found is None else self._made(name, lambda: str(found["prompt"]))
+        return None if found is None else self.made(name, lambda: str(found["prompt"]))
 
     def keep_prompt(self, key: StepKey, call: int, prompt: str) -> None:
         """Keep the prompt of a call."""
@@ -141,7 +144,7 @@ class StepJournal:
             return None
         if found.get("prompt_digest") != digest_of(prompt):
             raise ReadError(path=self.directory / name, reason="it answers another prompt")
-        return self._made(name, lambda: StoredAnswer.from_json(found))
+        return self.made(name, lambda: StoredAnswer.from_json(found))
 
     def keep_answer(self, key: StepKey, call: int, prompt: str, answer: StoredAnswer) -> None:
         """Keep an answer (or the failure to give one)."""
@@ -153,14 +156,18 @@ class StepJournal:
         """Return the verdict on an attempt, or None."""
         name = key.name("verdict")
         found = self.read(name)
-        return None if found is None else self._made(name, lambda: Verdict.from_json(found))
+        return None if found is None else self.made(name, lambda: Verdict.from_json(found))
 
     def keep_verdict(self, key: StepKey, verdict: Verdict) -> None:
         """Keep a verdict."""
         self.write(key.name("verdict"), verdict.to_json())
 
-    def _made(self, name: str, make: Callable[[], _Value]) -> _Value:
-        """Make a value of what was read; what is none is a fault of the file."""
+    def made(self, name: str, make: Callable[[], _Value]) -> _Value:
+        """Make a value of what was read.
+
+        Raises:
+            ReadError: It is none; that is a fault of the file.
+        """
         try:
             return make()
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -224,6 +231,8 @@ class StoredAnswer:
                 for one in self.answer.questions
             ],
             "text": self.answer.text,
+            **({} if self.answer.state is None else {"state": self.answer.state}),
+            **({} if self.answer.change is None else {"change": _spelled(self.answer.change)}),
         }
 
     @classmethod
@@ -241,6 +250,8 @@ class StoredAnswer:
                     )
                     for one in value["questions"]
                 ],
+                change=_change(value["change"]) if "change" in value else None,
+                state=value.get("state"),
             ),
             usage=TokenUsage(**value["usage"]),
             duration_s=value["duration_s"],
@@ -248,3 +259,37 @@ class StoredAnswer:
             failure=value["failure"],
             may_recover=value["may_recover"],
         )
+
+
+def _spelled(change: WorkspaceChange) -> dict[str, Any]:
+    return {
+        "written": [
+            {
+                "path": one.path,
+                "executable": one.executable,
+                "base64": base64.b64encode(one.content).decode(),
+            }
+            for one in change.written
+        ],
+        "deleted": list(change.deleted),
+        "refused": [list(one) for one in change.refused],
+        "dropped": list(change.dropped),
+        "sealed": change.sealed,
+    }
+
+
+def _change(value: Mapping[str, Any]) -> WorkspaceChange:
+    return WorkspaceChange(
+        written=[
+            EditedFile(
+                path=one["path"],
+                content=base64.b64decode(one["base64"], validate=True),
+                executable=one["executable"],
+            )
+            for one in value["written"]
+        ],
+        deleted=value["deleted"],
+        refused=[(path, reason) for path, reason in value["refused"]],
+        dropped=value["dropped"],
+        sealed=value["sealed"],
+    )

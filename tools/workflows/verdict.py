@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from ..harness import PhaseResult
 from .component_files import is_python_test, is_test_path
 from .converters import as_tuple
 from .specification import Component
+from .suite_outcomes import Outcomes
 from .workflow import Gate
 
 MAX_PIECE_CHARS: Final = 1_500
@@ -75,6 +77,12 @@ class GateInput:
         base: The files that there were before the first phase, by path.
         answered: Questions that the person answered, with the answers.
         token: A text that no test can know beforehand: it names the gate's result.
+        folder: The workspace, for a gate whose command sees more of it than `files`; or None.
+        instead: Files that the command sees otherwise than the workspace has them: their content,
+            or None where they are not to be there.
+        names: The paths of all files of the workspace, where `files` are not all.
+        before: What the gate's command said of the base, or None where that is not known.
+        test_paths: The files that are tests, where no component says it.
     """
 
     files: Mapping[str, bytes] = field(repr=False)
@@ -84,6 +92,11 @@ class GateInput:
     base: Mapping[str, bytes] = field(factory=dict, repr=False)
     answered: tuple[tuple[str, str], ...] = field(default=(), converter=as_tuple)
     token: str = "result"  # noqa: S105 (part of a file name)
+    folder: Path | None = None
+    instead: Mapping[str, bytes | None] = field(factory=dict, repr=False)
+    names: tuple[str, ...] = field(default=(), converter=as_tuple, repr=False)
+    before: Outcomes | None = field(default=None, repr=False)
+    test_paths: tuple[str, ...] = field(default=(), converter=as_tuple)
 
     @property
     def locked(self) -> dict[str, str]:
@@ -91,7 +104,8 @@ class GateInput:
         return {
             path: hashlib.sha256(data).hexdigest()
             for path, data in sorted(self.files.items())
-            if self.component is not None and is_test_path(self.component, path)
+            if (self.component is not None and is_test_path(self.component, path))
+            or path in self.test_paths
         }
 
     @property

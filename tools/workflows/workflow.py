@@ -49,6 +49,8 @@ ISOLATIONS: Final = ("sandbox", "jail")
 PACKAGE_RE: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
 REPORTS: Final = ("junit", "tap", "exit-code")
 """What can be read of a command that runs tests."""
+AGENT_MODES: Final = ("answer", "edit")
+"""How an agent gives its files: in its answer's text, or by changing them in place."""
 
 
 @frozen(kw_only=True)
@@ -194,6 +196,8 @@ class Workflow:
         groups: The file groups besides those of the component.
         needs_specification: Whether it develops a component of a specification.
         isolation: Where its scripts run: one of `ISOLATIONS`.
+        agent_mode: How its agent gives files: one of `AGENT_MODES`; None says nothing of it, which
+            is "answer".
 
     Raises:
         InvalidWorkflow: Its parts contradict each other; the error names every fault.
@@ -209,6 +213,7 @@ class Workflow:
     groups: tuple[FileGroup, ...] = field(default=(), converter=as_tuple)
     needs_specification: bool = False
     isolation: str = "sandbox"
+    agent_mode: str | None = None
 
     def __attrs_post_init__(self) -> None:
         faults = list(self._faults())
@@ -218,6 +223,8 @@ class Workflow:
     def _faults(self) -> Iterator[str]:
         if self.isolation not in ISOLATIONS:
             yield f"isolation: {self.isolation[:40]!r} is none of {', '.join(ISOLATIONS)}"
+        if self.agent_mode is not None and self.agent_mode not in AGENT_MODES:
+            yield f"agent_mode: {self.agent_mode[:40]!r} is none of {', '.join(AGENT_MODES)}"
         if self.role is None:
             yield from (
                 f"phases[{index}].gate: is no Script, and the workflow has no role for an agent"
@@ -233,6 +240,11 @@ class Workflow:
             yield f"goal: has more than {MAX_GOAL_CHARS:,} characters"
         found = agent_phase_faults(self.phases, self.groups, self.needs_specification)
         yield from (text for _, text in found)
+
+    @property
+    def edits(self) -> bool:
+        """Whether its agent edits files in place."""
+        return self.agent_mode == "edit"
 
     @property
     def names(self) -> tuple[str, ...]:

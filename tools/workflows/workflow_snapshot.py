@@ -85,6 +85,8 @@ def _agent_head(workflow: Workflow) -> list[str]:
         f"needs_specification: {_flag(workflow.needs_specification)}\n",
         f"role: {encode_text(workflow.role, indent=2)}\n",
     ]
+    if workflow.agent_mode is not None:
+        lines.append(f"agent_mode: {workflow.agent_mode}\n")
     if workflow.groups:
         lines.append("files:\n")
     for group in workflow.groups:

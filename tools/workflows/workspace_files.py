@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -22,13 +22,21 @@ from ..durable.regular_file import read_descriptor
 from ..durable.safe_path import Missing, directory_beneath
 from ..durable.tree_walk import Entry, walk_tree
 from ..harness import HarnessError
+from .component_files import has_wildcard, is_in_any
+from .context_folder import ContextFolder
+from .path_patterns import is_exact, matches
 from .workflow import Input
 
 MAX_FILES: Final = 2000
 MAX_FILE_BYTES: Final = 4 << 20
 MAX_BYTES: Final = 32 << 20
 _MAX_DEPTH: Final = 32
+MAX_NAMES: Final = 50_000
 _SKIPPED: Final = frozenset({"__pycache__"})
+_NEVER_LISTED: Final = frozenset({".git", "__pycache__", "node_modules"})
+_NOT_A_WAY: Final = frozenset({errno.ENOTDIR, errno.ELOOP})
+_RUNS: Final = 0o111
+_NEW_MODE: Final = 0o644
 
 
 class WorkspaceTooLarge(HarnessError):
@@ -90,29 +98,78 @@ class WorkspaceFiles:
     fd: int
     root: Path
 
-    def read(self) -> dict[str, bytes]:
+    def read(self, places: Iterable[str] | None = None) -> dict[str, bytes]:
         """Read the regular files, by path; hidden names, caches and large files are passed over.
+
+        Args:
+            places: Only these files, hidden ones too, what is in these directories, which end in
+                `/`, and what these globs name; all if None.
 
         Raises:
             WorkspaceTooLarge: There is too much.
             ReadError: The system refused.
         """
-        found: dict[str, bytes] = {}
-        size = 0
-        names: tuple[str, ...] = ()
+        found = _Found(self.root)
         try:
-            for entry in walk_tree(self.fs, self.fd, enter=_is_entered):
-                names = entry.names
-                data = None if entry.is_directory or _is_skipped(entry) else _read(self.fs, entry)
-                if data is None:
+            for place in {"": None} if places is None else self._named(places):
+                *above, name = place.split("/")
+                if not is_exact(place):
+                    self._read_below(found, self.fd, (), place)
+                try:
+                    with directory_beneath(self.fs, self.fd, above) as fd:
+                        if name:
+                            found.take(place, _read_named(self.fs, fd, name))
+                        else:
+                            self._read_below(found, fd, above)
+                except FileNotFoundError:
                     continue
-                size += len(data)
-                found["/".join(names)] = data
-                if len(found) > MAX_FILES or size > MAX_BYTES:
-                    raise WorkspaceTooLarge(self.root)
+                except OSError as error:
+                    if place and error.errno in _NOT_A_WAY:
+                        continue
+                    raise
         except OSError as error:
-            raise ReadError(path=self.root.joinpath(*names[:-1]), cause=error) from error
-        return dict(sorted(found.items()))
+            raise ReadError(path=self.root, cause=error) from error
+        return dict(sorted(found.files.items()))
+
+    def _named(self, places: Iterable[str]) -> dict[str, None]:
+        """Return places with the files that globs among them name."""
+        named = dict.fromkeys(places)
+        globs = [place for place in named if has_wildcard(place)]
+        if globs:
+            named.update((name, None) for name in self.names() if is_in_any(name, globs))
+        return named
+
+    def _read_below(
+        self, found: _Found, fd: int, above: Sequence[str], pattern: str | None = None
+    ) -> None:
+        for entry in walk_tree(self.fs, fd, enter=_is_entered):
+            path = "/".join((*above, *entry.names))
+            if entry.is_directory or _is_skipped(entry):
+                continue
+            if pattern is None or matches(pattern, path):
+                found.take(path, _read(self.fs, entry))
+
+    def names(self) -> tuple[str, ...]:
+        """Return the paths of what is there and no directory, sorted, as far as they are looked at.
+
+        Raises:
+            ReadError: The system refused.
+        """
+        found: list[str] = []
+        try:
+            for entry in walk_tree(self.fs, self.fd, enter=_is_listed, onerror=lambda _: None):
+                if not entry.is_directory:
+                    found.append("/".join(entry.names))
+                if len(found) >= MAX_NAMES:
+                    break
+        except OSError as error:
+            raise ReadError(path=self.root, cause=error) from error
+        return tuple(sorted(found))
+
+    def ignored(self, paths: Iterable[str]) -> tuple[str, ...]:
+        """Return which of some paths the rules of the workspace's `.gitignore` files exclude."""
+        folder = ContextFolder(fs=self.fs, fd=self.fd, path=self.root)
+        return tuple(path for path in sorted(paths) if folder.ignores(path))
 
     def place(self, inputs: Iterable[Input]) -> None:
         """Put files there, each whole and durable; they replace what has their names.
@@ -123,18 +180,30 @@ class WorkspaceFiles:
             WriteError: The system refused, or a directory on the way is none.
         """
         for one in inputs:
-            *directories, name = one.target.split("/")
-            path = self.root / one.target
-            try:
-                with directory_beneath(
-                    self.fs, self.fd, directories, missing=Missing.MADE_DURABLY
-                ) as fd:
-                    replace_file(self.fs, fd, name, [one.content], path=path)
-            except OSError as error:
-                raise WriteError(path=path, operation="open its directory", cause=error) from error
+            self._put(one.target, one.content, None)
+
+    def _put(self, target: str, content: bytes, executable: bool | None) -> None:
+        """Put a file there; it keeps the permissions of the one that it replaces."""
+        *directories, name = target.split("/")
+        path = self.root / target
+        try:
+            with directory_beneath(
+                self.fs, self.fd, directories, missing=Missing.MADE_DURABLY
+            ) as fd:
+                mode = _mode_of(self.fs, fd, name)
+                if executable is not None and executable != bool((mode or 0) & _RUNS):
+                    mode = _runnable(mode) if executable else (mode or _NEW_MODE) & ~_RUNS
+                replace_file(self.fs, fd, name, [content], path=path, mode=mode)
+        except OSError as error:
+            raise WriteError(path=path, operation="open its directory", cause=error) from error
 
     def apply(
-        self, written: Mapping[str, bytes], deleted: Iterable[str], *, there: Mapping[str, bytes]
+        self,
+        written: Mapping[str, bytes],
+        deleted: Iterable[str],
+        *,
+        there: Mapping[str, bytes],
+        executable: Mapping[str, bool | None] | None = None,
     ) -> None:
         """Make files what an answer says, each whole and durable.
 
@@ -144,29 +213,52 @@ class WorkspaceFiles:
         Args:
             written: Files and what they are to hold.
             deleted: Files to remove.
-            there: What the workspace holds now.
+            there: What the workspace holds now of these files.
+            executable: Whether files can be run; what it leaves out stays as it is.
 
         Raises:
             WriteError: The system refused, or a directory on the way is none; doing it again
                 after that is mended gives the whole.
         """
-        self.place(
-            Input(target=path, content=content)
-            for path, content in written.items()
-            if there.get(path) != content
-        )
         for path in deleted:
-            if path in there:
-                self._remove(path)
+            self._remove(path, known=path in there, emptied=written)
+        for path, content in written.items():
+            runs = None if executable is None else executable.get(path)
+            if there.get(path) != content or self._differs(path, runs):
+                self._put(path, content, runs)
 
-    def _remove(self, path: str) -> None:
+    def _differs(self, path: str, executable: bool | None) -> bool:
+        """Return whether a file that is there can be run and should not, or the other way round."""
+        if executable is None:
+            return False
         *directories, name = path.split("/")
         try:
             with directory_beneath(self.fs, self.fd, directories) as fd:
-                with suppress(FileNotFoundError):
-                    self.fs.unlink(name, dir_fd=fd)
+                return executable != bool((_mode_of(self.fs, fd, name) or 0) & _RUNS)
+        except OSError:
+            return True
+
+    def _remove(self, path: str, *, known: bool, emptied: Mapping[str, bytes]) -> None:
+        """Remove a file, and directories above it in whose place a file is to be."""
+        *directories, name = path.split("/")
+        try:
+            with (
+                directory_beneath(self.fs, self.fd, directories) as fd,
+                suppress(FileNotFoundError),
+            ):
+                self.fs.unlink(name, dir_fd=fd)
                 self.fs.fsync(fd)
+            for depth in range(len(directories), 0, -1):
+                if "/".join(directories[:depth]) in emptied:
+                    with directory_beneath(self.fs, self.fd, directories[: depth - 1]) as above:
+                        self.fs.rmdir(directories[depth - 1], dir_fd=above)
+        except FileNotFoundError:
+            return
         except OSError as error:
+            if error.errno == errno.ENOTEMPTY:
+                return  # what else is in it is removed after this
+            if not known and error.errno in {*_NOT_A_WAY, errno.EISDIR}:
+                return  # no file is there
             raise WriteError(path=self.root / path, operation="unlink", cause=error) from error
 
     def missing(self, paths: Iterable[str]) -> list[str]:
@@ -207,6 +299,23 @@ class WorkspaceFiles:
             raise WriteError(path=path, operation="fsync", cause=error) from error
 
 
+class _Found:
+    """The files that a look has found, within the limits."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._bytes = 0
+        self.files: dict[str, bytes] = {}
+
+    def take(self, path: str, data: bytes | None) -> None:
+        if data is None or path in self.files:
+            return
+        self.files[path] = data
+        self._bytes += len(data)
+        if len(self.files) > MAX_FILES or self._bytes > MAX_BYTES:
+            raise WorkspaceTooLarge(self._root)
+
+
 def _is_skipped(entry: Entry) -> bool:
     return entry.name.startswith(".") or entry.name in _SKIPPED
 
@@ -215,16 +324,45 @@ def _is_entered(entry: Entry) -> bool:
     return not _is_skipped(entry) and len(entry.names) <= _MAX_DEPTH
 
 
+def _is_listed(entry: Entry) -> bool:
+    return entry.name.lower() not in _NEVER_LISTED and len(entry.names) <= _MAX_DEPTH
+
+
 def _read(fs: FileSystem, entry: Entry) -> bytes | None:
     """Read a regular file; None if it is a link, special or too large."""
-    if not _is_readable(entry.status):
+    return _read_regular(fs, entry.directory_fd, entry.name, entry.status)
+
+
+def _read_named(fs: FileSystem, directory_fd: int, name: str) -> bytes | None:
+    return _read_regular(fs, directory_fd, name, fs.stat(name, dir_fd=directory_fd))
+
+
+def _read_regular(
+    fs: FileSystem, directory_fd: int, name: str, status: os.stat_result
+) -> bytes | None:
+    if not _is_readable(status):
         return None
-    fd = fs.open(entry.name, READ_FLAGS, dir_fd=entry.directory_fd)
+    fd = fs.open(name, READ_FLAGS, dir_fd=directory_fd)
     try:
         status = fs.fstat(fd)
         return read_descriptor(fs, fd, status.st_size) if _is_readable(status) else None
     finally:
         fs.close(fd)
+
+
+def _mode_of(fs: FileSystem, directory_fd: int, name: str) -> int | None:
+    """Return the permissions of a regular file, or None where there is none."""
+    try:
+        status = fs.stat(name, dir_fd=directory_fd)
+    except FileNotFoundError:
+        return None
+    return stat.S_IMODE(status.st_mode) & 0o777 if stat.S_ISREG(status.st_mode) else None
+
+
+def _runnable(mode: int | None) -> int:
+    """Return permissions with which those who may read may run."""
+    mode = _NEW_MODE if mode is None else mode
+    return mode | (mode & 0o444) >> 2
 
 
 def _is_readable(status: os.stat_result) -> bool:

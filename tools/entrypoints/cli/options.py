@@ -206,6 +206,28 @@ AgentTimeout = Annotated[
         min=0.001,
     ),
 ]
+AgentMode = Annotated[
+    str | None,
+    option(
+        "--agent-mode MODE",
+        "answer: the agent gives files in its answer (default). edit: its program changes them in "
+        "place, in a jail.",
+    ),
+]
+AgentNetwork = Annotated[
+    bool | None,
+    option(
+        "--agent-network/--no-agent-network",
+        "Whether an agent that edits in place has the network; not sealed if so.",
+    ),
+]
+AgentEnvironment = Annotated[
+    list[str] | None,
+    option(
+        "--agent-env NAME",
+        "Give an agent that edits in place this environment variable; may be repeated.",
+    ),
+]
 MaxOutput = Annotated[
     int | None,
     option(

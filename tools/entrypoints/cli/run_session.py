@@ -115,7 +115,8 @@ def start_agent(
 
     assert work.agent is not None  # noqa: S101 (each command asks for one)
     asked = [phase.name for phase in work.workflow.phases if phase.prompt is not None]
-    agent = _make(work.agent, first_phase=asked[0] if asked else None)
+    first = asked[0] if asked else None
+    agent = _make(cli, work.agent, edits=work.workflow.edits, first_phase=first)
     if record is not None:
         agent = Recorder(agent, record)
 
@@ -183,13 +184,16 @@ def _isolation_of(store: SessionStore, session_id: str) -> str:
         return "sandbox"
 
 
-def _make(choice: AgentChoice, *, first_phase: str | None = None) -> PhaseAgent:
+def _make(
+    cli: Cli, choice: AgentChoice, *, edits: bool, first_phase: str | None = None
+) -> PhaseAgent:
     """Return an agent that can be called; refuse one that can't before a session begins."""
+    from ...bootstrap import build_editing_agent
     from ...workflows.agents import AgentUnavailable
     from ...workflows.agents.choice import check_agent, make_agent
 
     try:
-        agent = make_agent(choice)
+        agent = build_editing_agent(cli.store(), choice) if edits else make_agent(choice)
         check_agent(agent, first_phase=first_phase)
     except (AgentUnavailable, ValueError) as error:
         raise typer.BadParameter(
@@ -201,17 +205,24 @@ def _make(choice: AgentChoice, *, first_phase: str | None = None) -> PhaseAgent:
 def _other_agent(
     cli: Cli, session_id: str, agent: str | None, max_output: int | None
 ) -> PhaseAgent | None:
-    """Return the named agent, or the session's own with another limit; else None."""
+    """Return the named agent, or the session's own with another limit; else None.
+
+    Another agent works in the session's mode, and with what its own was given.
+    """
     from attrs import evolve
 
     from ...workflows.job import AgentWork
 
-    if agent is not None:
-        return _make(choose_agent(agent, None, max_output))
-    if max_output is None:
+    if agent is None and max_output is None:
         return None
-    named = AgentWork.of_session(cli.store(), session_id).agent
-    return None if named is None else _make(evolve(named, max_output=max_output))
+    work = AgentWork.of_session(cli.store(), session_id)
+    own, edits = work.agent, work.workflow.edits
+    if agent is not None:
+        chosen = choose_agent(agent, None, max_output)
+        if own is not None:
+            chosen = evolve(chosen, network=own.network, environment=own.environment)
+        return _make(cli, chosen, edits=edits)
+    return None if own is None else _make(cli, evolve(own, max_output=max_output), edits=edits)
 
 
 def _run_scripts(cli: Cli, act: Act, isolation: str) -> None:

@@ -34,6 +34,18 @@ _NOT_FOUND: Final = 127
 _NOT_EXECUTABLE: Final = 126
 
 
+def call_variables(request: AgentRequest) -> dict[str, str]:
+    """Return the variables by which a command knows what it is called for."""
+    return {
+        "AGENTFORGE_SESSION": request.session_id,
+        "AGENTFORGE_PHASE": request.phase,
+        "AGENTFORGE_ATTEMPT": str(request.attempt),
+        "AGENTFORGE_TURN": str(request.turn),
+        "AGENTFORGE_CALL": str(request.call),
+        "AGENTFORGE_TOKENS_LEFT": str(request.tokens_left),
+    }
+
+
 class CommandAgent:
     """Runs a command for each request.
 
@@ -42,8 +54,8 @@ class CommandAgent:
     shell script all do. It runs in a process group of its own: when its time is up, or the caller
     is interrupted, the whole group is ended (SIGTERM, after 2 seconds SIGKILL).
 
-    The variables AGENTFORGE_SESSION, AGENTFORGE_PHASE, AGENTFORGE_ATTEMPT, AGENTFORGE_CALL and
-    AGENTFORGE_TOKENS_LEFT are in its environment besides the caller's own.
+    The variables AGENTFORGE_SESSION, AGENTFORGE_PHASE, AGENTFORGE_ATTEMPT, AGENTFORGE_TURN,
+    AGENTFORGE_CALL and AGENTFORGE_TOKENS_LEFT are in its environment besides the caller's own.
     """
 
     def __init__(
@@ -104,11 +116,7 @@ class CommandAgent:
         """
         environment = {
             **(os.environ if self._environment is None else self._environment),
-            "AGENTFORGE_SESSION": request.session_id,
-            "AGENTFORGE_PHASE": request.phase,
-            "AGENTFORGE_ATTEMPT": str(request.attempt),
-            "AGENTFORGE_CALL": str(request.call),
-            "AGENTFORGE_TOKENS_LEFT": str(request.tokens_left),
+            **call_variables(request),
         }
         try:
             process = subprocess.Popen(  # noqa: S603 (the caller's own command line, no shell)

@@ -1,13 +1,14 @@
 """The port to the agent that does the work of a phase, and the values that go through it.
 
-An agent is asked once and answers once: text in, text out. It sees no session and no disk; what it
-is to know stands in the request, what it wants done stands in its answer. So any command line, any
-model behind HTTP and any directory of recorded answers can be one.
+An agent is asked once and answers once. Most give text for text: they see no session and no disk;
+what they are to know stands in the request, what they want done stands in the answer. So any
+command line, any model behind HTTP and any directory of recorded answers can be one. An agent that
+edits in place works in a copy of the session's workspace; its answer is what it changed there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Protocol, runtime_checkable
 
@@ -31,12 +32,16 @@ class AgentChoice:
         value: The command line, the directory of recordings, or the model's address.
         timeout_s: How long an answer may take, in seconds, or None for the agent's default.
         max_output: The most tokens of an endpoint's answer, or None for the default.
+        network: Whether a command that edits in place has the network; unsealed if so.
+        environment: The names of the variables that it is given of this process's environment.
     """
 
     kind: str
     value: str
     timeout_s: float | None = None
     max_output: int | None = None
+    network: bool = False
+    environment: tuple[str, ...] = field(default=(), converter=as_tuple)
 
 
 MAX_CALL_TOKENS: Final = 1_000_000_000
@@ -103,6 +108,8 @@ class AgentRequest:
         files: The files that matter, by path; they stand in the prompt too.
         tokens_left: What the call may cost, in tokens, before the session would overspend.
         prompt_digest: SHA-256 of the prompt in UTF-8, hexadecimal.
+        state: What the answer before this one named as the agent's own state, or None.
+        refuse: Says why the phase may not write or delete a path, or None where it may.
     """
 
     session_id: str
@@ -116,21 +123,63 @@ class AgentRequest:
     files: Mapping[str, str] = field(repr=False, hash=False, converter=_frozen_texts)
     tokens_left: int
     prompt_digest: str
+    state: str | None = None
+    refuse: Callable[[str], str | None] = field(
+        default=lambda _path: None, repr=False, eq=False, hash=False
+    )
+
+
+@frozen(kw_only=True)
+class EditedFile:
+    """A file as an agent left it.
+
+    Attributes:
+        path: Relative to the workspace.
+        content: All of it.
+        executable: Whether it can be run.
+    """
+
+    path: str
+    content: bytes = field(repr=False)
+    executable: bool = False
+
+
+@frozen(kw_only=True)
+class WorkspaceChange:
+    """What an agent that edits in place changed.
+
+    Attributes:
+        written: The files that it made or changed.
+        deleted: The paths of those that it removed.
+        refused: What it changed besides and may not, each path with the reason; put back.
+        dropped: Caches and files that the project's rules ignore, which are not taken.
+        sealed: Whether it worked without any network.
+    """
+
+    written: tuple[EditedFile, ...] = field(default=(), converter=as_tuple)
+    deleted: tuple[str, ...] = field(default=(), converter=as_tuple)
+    refused: tuple[tuple[str, str], ...] = field(default=(), converter=as_tuple)
+    dropped: tuple[str, ...] = field(default=(), converter=as_tuple)
+    sealed: bool = True
 
 
 @frozen(kw_only=True)
 class AgentAnswer:
-    """What an agent said.
+    """What an agent said, and what it did if it edits in place.
 
     Attributes:
         text: Markdown; see `workflows.answers`.
         usage: What it cost; None if the agent does not know.
         questions: What it asks, besides any that stand in the text.
+        change: What it changed, if it edits in place; else its files stand in the text.
+        state: Names its own state, for its next request; None if it has none.
     """
 
     text: str
     usage: TokenUsage | None = None
     questions: tuple[AgentQuestion, ...] = field(default=(), converter=as_tuple)
+    change: WorkspaceChange | None = field(default=None, repr=False)
+    state: str | None = None
 
 
 @runtime_checkable
@@ -138,7 +187,8 @@ class PhaseAgent(Protocol):
     """Does the thinking of a phase.
 
     Asked of every implementation: the call returns or raises `AgentFailed` within its own time
-    limit and leaves no process of its own behind; it changes no file of the session.
+    limit and leaves no process of its own behind; it changes no file of the session. One that edits
+    in place does so in a copy.
     """
 
     @property

@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..agent_mode import AgentModeOptions
 from ..context import Cli, cli_of
 from ..options import (
     DEFAULT_REVISION,
     About,
+    AgentEnvironment,
+    AgentMode,
     AgentName,
+    AgentNetwork,
     AgentTimeout,
     AsJson,
     BaseRevision,
@@ -65,6 +69,9 @@ def tdflow(
         option("--report-path PATH", "Where it leaves its JUnit XML; * may stand in it."),
     ] = None,
     budget: Tokens = None,
+    agent_mode: AgentMode = None,
+    agent_network: AgentNetwork = None,
+    agent_env: AgentEnvironment = None,
     agent_timeout: AgentTimeout = None,
     max_output: MaxOutput = None,
     record: Record = None,
@@ -102,9 +109,12 @@ def tdflow(
     elif report != "junit" or report_path is not None:
         raise typer.BadParameter("it is of a command; add --gate", param_hint="--report")
     begun = RepositoryBase(repo, base, with_uncommitted)
-    chosen = _agent(cli, agent, agent_timeout, max_output, dry_run=dry_run)
     shown = ContextOptions(files=tuple(context_files or ()), rules=rules, role=role)
-    work = _component_work(shown.with_role(cli, workflow), specification, component, chosen)
+    way = _way(agent_mode, agent_network, agent_env)
+    workflow = way.of_workflow(cli, shown.with_role(cli, workflow))
+    named = _agent(cli, agent, agent_timeout, max_output, dry_run=dry_run)
+    chosen = way.of_agent(cli, workflow, named)
+    work = _component_work(workflow, specification, component, chosen)
     _begin(
         cli,
         work,
@@ -129,6 +139,9 @@ def spec(
         Path | None, option("--from SPEC", "An existing specification, as the first draft.")
     ] = None,
     budget: Tokens = None,
+    agent_mode: AgentMode = None,
+    agent_network: AgentNetwork = None,
+    agent_env: AgentEnvironment = None,
     agent_timeout: AgentTimeout = None,
     max_output: MaxOutput = None,
     record: Record = None,
@@ -150,11 +163,14 @@ def spec(
         raise typer.BadParameter("give --about or --about-file, not both")
     subject = about if about_file is None else _text(about_file, "--about-file")
     shown = ContextOptions(files=tuple(context_files or ()), rules=rules, role=role)
+    way = _way(agent_mode, agent_network, agent_env)
+    workflow = way.of_workflow(cli, shown.with_role(cli, SPEC))
+    named = _agent(cli, agent, agent_timeout, max_output, dry_run=dry_run)
     work = _work(
-        workflow=shown.with_role(cli, SPEC),
+        workflow=workflow,
         name=name,
         subject=subject or name,
-        agent=_agent(cli, agent, agent_timeout, max_output, dry_run=dry_run),
+        agent=way.of_agent(cli, workflow, named),
         inputs=[] if begin_with is None else [_draft(begin_with, name)],
     )
     begun = RepositoryBase(repo, base, with_uncommitted)
@@ -180,6 +196,9 @@ def drive(
     component: Component = None,
     about: About = None,
     budget: Tokens = None,
+    agent_mode: AgentMode = None,
+    agent_network: AgentNetwork = None,
+    agent_env: AgentEnvironment = None,
     agent_timeout: AgentTimeout = None,
     max_output: MaxOutput = None,
     record: Record = None,
@@ -202,16 +221,18 @@ def drive(
             "it names a component of the specification; add --spec", param_hint="--component"
         )
     shown = ContextOptions(files=tuple(context_files or ()), rules=rules, role=role)
-    loaded = shown.with_role(cli, load_agent_workflow(workflow))
+    way = _way(agent_mode, agent_network, agent_env)
+    loaded = way.of_workflow(cli, shown.with_role(cli, load_agent_workflow(workflow)))
+    named = _agent(cli, agent, agent_timeout, max_output, dry_run=dry_run)
+    chosen = way.of_agent(cli, loaded, named)
     if specification is not None:
-        chosen = _agent(cli, agent, agent_timeout, max_output, dry_run=dry_run)
         work = _component_work(loaded, specification, component, chosen, about)
     else:
         work = _work(
             workflow=loaded,
             name=loaded.name,
             subject=about,
-            agent=_agent(cli, agent, agent_timeout, max_output, dry_run=dry_run),
+            agent=chosen,
         )
     begun = RepositoryBase(repo, base, with_uncommitted)
     _begin(
@@ -255,6 +276,10 @@ def _begin(
     list_context(cli, context)
     begun = base.attachments(cli)
     start_agent(cli, work, budget=budget, record=record, wait=wait, attachments=begun)
+
+
+def _way(mode: str | None, network: bool | None, environment: list[str] | None) -> AgentModeOptions:
+    return AgentModeOptions(mode=mode, network=network, environment=tuple(environment or ()))
 
 
 def _agent(
