@@ -47,6 +47,8 @@ REPOSITORY_NAME: Final = "repository.json"
 KEPT_FOLDER: Final = ".repositories"
 """Where a base of sessions notes which repositories keep a ref for which session."""
 _MARK: Final = "restored"
+_REFERRED_S: Final = 3600.0
+"""After this long, in seconds, no worker is about to refer to a snapshot that it took."""
 _MAX_NOTE: Final = 1 << 16
 
 _log = get_logger("agentforge.snapshots")
@@ -203,6 +205,15 @@ class SessionSnapshots:
             return self._unkept(session_id, error)
         return SnapshotTaken() if taken is None else SnapshotTaken(snapshot=taken.id)
 
+    def empty(self, session_id: str) -> SnapshotTaken:
+        """Keep a workspace that holds nothing; see the port."""
+        snapshots = self.of(session_id)
+        try:
+            snapshots.repository.make()
+            return SnapshotTaken(snapshot=snapshots.take_empty("empty").id)
+        except (AgentForgeError, OSError) as error:
+            return self._unkept(session_id, error)
+
     def _unkept(self, session_id: str, error: Exception) -> SnapshotTaken:
         log = _log.info if isinstance(error, GitUnavailable) else _log.warning
         log("snapshot.not_taken", session_id=session_id, error=str(error))
@@ -243,12 +254,22 @@ class SessionSnapshots:
         return _as_workspace(snapshots.changes(first, second, patch=patch, paths=paths))
 
     def sweep(self, session_id: str, wanted: Collection[str]) -> None:
-        """Remove the snapshots that nothing refers to; what resists stays."""
+        """Remove the snapshots that nothing refers to; see the port.
+
+        Where there are many files of objects, they are packed into one.
+        """
         snapshots = self.of(session_id)
         if not snapshots.repository.exists:
             return
-        with suppress(AgentForgeError, OSError):
-            snapshots.keep_only(wanted)
+        try:
+            snapshots.keep_only(wanted, older_than_s=_REFERRED_S)
+            snapshots.pack()
+        except (AgentForgeError, OSError) as error:
+            _log.warning("snapshot.not_swept", session_id=session_id, error=str(error))
+
+    def disk_bytes(self, session_id: str) -> int:
+        """Return what the snapshots of a session take up on the disk, in bytes."""
+        return self.of(session_id).repository.disk_bytes()
 
     # ------------------------------------------------------------------- refs of deleted sessions
 

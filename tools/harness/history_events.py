@@ -165,7 +165,7 @@ class BackAtCheckpoint(HistoryEvent):
 
     Attributes:
         checkpoint: The checkpoint's number.
-        position: Where its entry stands in the history, from 0.
+        position: The last entry of the history that counts on, from 0: the checkpoint's.
         attempt: Which attempt at the phase it was.
         succeeded: Whether that had succeeded; None where it had no result.
         snapshot: What the workspace is again.

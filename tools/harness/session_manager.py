@@ -594,6 +594,48 @@ class SessionManager:
             self._questions.withdraw_all(session)
         return target
 
+    def begin_phase_again(self, phase: str) -> bool:
+        """Take the session and all its files back to where a phase began, at its first attempt.
+
+        That is before the first attempt of the last time that the phase was entered. History and
+        spent tokens stay, as with `rewind()`. For a caller that holds the session's run lock.
+
+        Args:
+            phase: A phase that the session has been in.
+
+        Returns:
+            Whether it did: not where no snapshots are kept, or that one was not; then nothing was
+            changed.
+
+        Raises:
+            NoActiveSession: There is none.
+            InvalidStateTransition: It has ended.
+            SessionInUse: Something is at work in its workspace.
+            WriteError: The disk or its permissions.
+        """
+        session = self._require("begin_phase_again")
+        session.require(*_OPEN, operation="rewind")
+        done = self._checkpoints.begin_again(session, phase)
+        if done and self._questions is not None:
+            self._questions.withdraw_all(session)
+        return done
+
+    def snapshots_disk_bytes(self) -> int:
+        """Return what the kept workspaces of the session take up on the disk, in bytes.
+
+        Raises:
+            NoActiveSession: There is none.
+        """
+        return self._checkpoints.disk_bytes(self._require("snapshots_disk_bytes"))
+
+    def sweep_snapshots(self) -> None:
+        """Remove kept workspaces that nothing refers to, as a killed worker leaves them.
+
+        Raises:
+            NoActiveSession: There is none.
+        """
+        self._checkpoints.sweep(self._require("sweep_snapshots"))
+
     def fork(self, at: str | int, *, token_budget: int | None = None) -> SessionContext:
         """Begin a new session where the current one stood at a checkpoint; the new one is current.
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from ..durable import FileSystem
 from .configuration_file import ConfigurationFile, read_configuration_file
@@ -23,6 +23,8 @@ ISOLATIONS: Final = ("sandbox", "jail")
 REPORTS: Final = ("junit", "tap", "exit-code")
 DEFAULT_CONTEXT_TOKENS: Final = 20_000
 MAX_CONTEXT_TOKENS: Final = 500_000
+NO_REPOSITORY: Final = Path("none")
+"""The name that means no repository, whatever the configuration says."""
 _DAY_S: Final = 86_400.0
 _MAX_BYTES: Final = 1 << 50
 
@@ -109,6 +111,29 @@ class RepositoryConfiguration:
     path: Path = Path()
     base: str | None = None
     with_uncommitted: bool = False
+
+    def asked_for(
+        self, named: Path | None, base: str | None = None, *, with_uncommitted: bool = False
+    ) -> RepositoryConfiguration:
+        """Return how a session begins for which this was said; that comes before the configuration.
+
+        Args:
+            named: A folder of a checkout, of which the configuration knows nothing; "none" for no
+                repository; None: as the configuration says.
+            base: The revision, or None.
+            with_uncommitted: Whether what is not committed is wanted, too.
+        """
+        if named == NO_REPOSITORY:
+            return RepositoryConfiguration()
+        if named is not None:
+            return RepositoryConfiguration(
+                use=True, path=named, base=base, with_uncommitted=with_uncommitted
+            )
+        return evolve(
+            self,
+            base=base if base is not None else self.base,
+            with_uncommitted=with_uncommitted or self.with_uncommitted,
+        )
 
 
 @frozen(kw_only=True)

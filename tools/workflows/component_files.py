@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from .path_patterns import is_exact, matches
+from ..path_pattern import is_exact, matches
 from .specification import Component
 
 _PYTHON_TEST: Final = re.compile(r"(?:.*/)?(?:test_[^/]*|[^/]*_test)\.py")
@@ -17,11 +17,6 @@ def is_in(path: str, place: str) -> bool:
     if place.endswith("/"):
         return path.startswith(place) if is_exact(place) else matches(place, path)
     return path == place or (not is_exact(place) and matches(place, path))
-
-
-def has_wildcard(place: str) -> bool:
-    """Return whether a place is a glob."""
-    return not is_exact(place)
 
 
 def is_in_any(path: str, places: Iterable[str]) -> bool:

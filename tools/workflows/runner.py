@@ -223,9 +223,10 @@ class WorkflowRunner:
     ) -> RunOutcome:
         """Begin another attempt at a session's failed phase, beyond the workflow's limit too.
 
-        With `back_to` the session goes back to that phase instead, failed or not: what was found
-        wrong since it was passed is in an agent's next prompt, and the phases after it follow
-        anew.
+        With `back_to` the session goes back to that phase instead, failed or not, and so do the
+        files of its workspace, where the manager keeps snapshots: to where the phase began, the
+        last time that it was entered. What was found wrong since it was passed is in an agent's
+        next prompt, and the phases after it follow anew.
 
         Args:
             session_id: The session.

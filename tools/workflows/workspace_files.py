@@ -22,9 +22,8 @@ from ..durable.regular_file import read_descriptor
 from ..durable.safe_path import Missing, directory_beneath
 from ..durable.tree_walk import Entry, walk_tree
 from ..harness import HarnessError
-from .component_files import has_wildcard, is_in_any
+from ..path_pattern import is_exact, matches
 from .context_folder import ContextFolder
-from .path_patterns import is_exact, matches
 from .workflow import Input
 
 MAX_FILES: Final = 2000
@@ -111,7 +110,7 @@ class WorkspaceFiles:
         """
         found = _Found(self.root)
         try:
-            for place in {"": None} if places is None else self._named(places):
+            for place in {"": None} if places is None else dict.fromkeys(places):
                 *above, name = place.split("/")
                 if not is_exact(place):
                     self._read_below(found, self.fd, (), place)
@@ -130,14 +129,6 @@ class WorkspaceFiles:
         except OSError as error:
             raise ReadError(path=self.root, cause=error) from error
         return dict(sorted(found.files.items()))
-
-    def _named(self, places: Iterable[str]) -> dict[str, None]:
-        """Return places with the files that globs among them name."""
-        named = dict.fromkeys(places)
-        globs = [place for place in named if has_wildcard(place)]
-        if globs:
-            named.update((name, None) for name in self.names() if is_in_any(name, globs))
-        return named
 
     def _read_below(
         self, found: _Found, fd: int, above: Sequence[str], pattern: str | None = None

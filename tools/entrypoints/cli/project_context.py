@@ -9,6 +9,7 @@ import typer
 from attrs import evolve, frozen
 
 from .context import Cli
+from .given_files import read_given
 
 if TYPE_CHECKING:
     from ...workflows.context import Context
@@ -87,17 +88,11 @@ class ContextOptions:
 def _rules(path: Path) -> str:
     from ...workflows.context_folder import MAX_FILE_BYTES
 
+    data = read_given(path, option="--rules", most=MAX_FILE_BYTES)
     try:
-        with path.open("rb") as stream:
-            data = stream.read(MAX_FILE_BYTES + 1)
-        text = data.decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
         raise typer.BadParameter(f"{path} can't be read: {error}", param_hint="--rules") from error
-    if len(data) > MAX_FILE_BYTES:
-        raise typer.BadParameter(
-            f"{path} has more than {MAX_FILE_BYTES:,} bytes, the limit", param_hint="--rules"
-        )
-    return text
 
 
 def _about(cli: Cli) -> str | None:

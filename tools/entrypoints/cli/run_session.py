@@ -166,10 +166,15 @@ def start_scripts(
 
 
 def resume_scripts(
-    cli: Cli, session_id: str, *, retry: bool = False, reason: str | None = None
+    cli: Cli,
+    session_id: str,
+    *,
+    retry: bool = False,
+    reason: str | None = None,
+    back_to: str | None = None,
 ) -> None:
     """Resume or retry a session that runs scripts."""
-    act = _taking_up(session_id, retry=retry, reason=reason)
+    act = _taking_up(session_id, retry=retry, reason=reason, back_to=back_to)
     _run_scripts(cli, act, _isolation_of(cli.store(), session_id))
 
 

@@ -9,6 +9,7 @@ import typer
 
 from ..agent_mode import AgentModeOptions
 from ..context import Cli, cli_of
+from ..given_files import read_given
 from ..options import (
     DEFAULT_REVISION,
     About,
@@ -296,17 +297,7 @@ def _draft(path: Path, name: str) -> Input:
     from ....workflows.specification_document import MAX_SPEC_BYTES
     from ....workflows.workflow import Input
 
-    try:
-        with path.open("rb") as stream:
-            data = stream.read(MAX_SPEC_BYTES + 1)
-    except OSError as error:
-        raise typer.BadParameter(
-            f"{path} can't be read: {error.strerror}", param_hint="--from"
-        ) from error
-    if len(data) > MAX_SPEC_BYTES:
-        raise typer.BadParameter(
-            f"{path} has more than {MAX_SPEC_BYTES:,} bytes, the limit", param_hint="--from"
-        )
+    data = read_given(path, option="--from", most=MAX_SPEC_BYTES)
     return Input(target=f"specs/{name}.yaml", content=data)
 
 

@@ -134,7 +134,7 @@ def retry(
     ] = None,
     back_to: Annotated[
         str | None,
-        option("--from PHASE", "Repeat from this phase on, failed or not; agents' sessions only."),
+        option("--from PHASE", "Go back to where this phase began, with all files, failed or not."),
     ] = None,
     agent: OtherAgent = None,
     max_output: MaxOutput = None,
@@ -157,12 +157,7 @@ def retry(
         )
     else:
         _require_no_agent(whole, agent)
-        if back_to is not None:
-            raise typer.BadParameter(
-                f"session {whole} runs scripts; only an agent's session goes back",
-                param_hint="--from",
-            )
-        resume_scripts(cli, whole, retry=True, reason=reason)
+        resume_scripts(cli, whole, retry=True, reason=reason, back_to=back_to)
 
 
 def _is_agents(cli: Cli, session_id: str) -> bool:
