@@ -11,6 +11,7 @@ from attrs import frozen
 
 from ..harness import SessionContext, SessionManager, SessionState
 from ..harness.briefing import estimate_tokens
+from ..harness.checkpoints import base_snapshot
 from ..harness.event_codec import spelled
 from ..harness.history_events import AgentAnswered
 from ..result import Failure, attempt
@@ -27,7 +28,7 @@ from .agents.port import (
 from .answers import Answer, parse_answer
 from .errors import BudgetTooSmall
 from .job import Job
-from .job_prompt import job_prompt
+from .job_prompt import job_prompt, own_paths
 from .ports import RunObserver, Stop, StopCause
 from .progress import Progress
 from .prompts import budget_note
@@ -103,7 +104,7 @@ class AgentConversation:
         stored = None if prompt is None else self.steps.answer(key, call, prompt)
         if stored is None:
             fresh = prompt is None
-            files = _texts(self.files.read())
+            files = self._shown_files()
             if prompt is None:
                 prompt = self._prompt(phase, progress, files)
             stop = self._over_budget(phase, progress, prompt)
@@ -227,11 +228,19 @@ class AgentConversation:
             ),
         )
 
+    def _shown_files(self) -> dict[str, str]:
+        """Return the files that a prompt shows: all, or of a repository what the job is about."""
+        files = _texts(self.files.read())
+        if base_snapshot(self.session) is None:
+            return files
+        own = own_paths(self.job, (one.path for one in self.session.artifacts))
+        return {path: text for path, text in files.items() if path in own}
+
     def _expected_cost(self, phase: Phase, progress: Progress) -> int:
         """Return what the next call of the current attempt is expected to cost, in tokens."""
         prompt = self.steps.prompt(progress.key, progress.calls + 1)
         if prompt is None:
-            prompt = self._prompt(phase, progress, _texts(self.files.read()))
+            prompt = self._prompt(phase, progress, self._shown_files())
         return estimate_tokens(prompt) + phase.answer_tokens
 
     def _missing(self, phase: Phase, progress: Progress, expected: int) -> int:
