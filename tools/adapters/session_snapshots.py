@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -34,7 +34,7 @@ from ..harness.snapshot_port import (
 )
 from ..identifiers import is_session_id
 from ..repository import Git, GitUnavailable, UserRepository
-from ..repository.base import Base, check_out, drop_ref, keep_ref
+from ..repository.base import Base, base_files, check_out, drop_ref, keep_ref
 from ..repository.snapshot_repository import SnapshotRepository
 from ..repository.snapshots import SnapshotMissing, Snapshots
 from ..repository.workspace_scan import ScanLimits, SnapshotRefused
@@ -126,6 +126,21 @@ class SessionSnapshots:
         user = UserRepository.at(repository, self._git)
         base = Base.of(user, revision, with_uncommitted=with_uncommitted)
         return {REPOSITORY_NAME: base.encode()}
+
+    @contextmanager
+    def begun_files(self, attachments: Mapping[str, bytes]) -> Iterator[tuple[Path, str]]:
+        """Have the files that a session will begin with, in a temporary folder; and whose they are.
+
+        Args:
+            attachments: What `attachments` returned.
+
+        Raises:
+            BaseUnavailable: They can't be checked out.
+        """
+        base = Base.decode(attachments[REPOSITORY_NAME])
+        also = ", with what is not committed" if base.with_uncommitted else ""
+        with base_files(base, base.user_repository(self._git)) as folder:
+            yield folder, f"{base.work_tree} at {base.revision} ({base.commit[:12]}){also}"
 
     def prepare(self, session_id: str) -> PreparedWorkspace | None:
         """Check out the base of a session that has one; see `repository.base.check_out`."""

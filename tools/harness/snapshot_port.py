@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Final, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from attrs import frozen
-
-DEFAULT_REVISION: Final = "HEAD"
-"""The commit that a workspace is made of where none is named."""
 
 
 @frozen

@@ -113,6 +113,11 @@ class RepositoryConfiguration:
     base: str | None = None
     with_uncommitted: bool = False
 
+    @property
+    def revision(self) -> str:
+        """The revision that the copy is of."""
+        return self.base or "HEAD"
+
     def asked_for(
         self, named: Path | None, base: str | None = None, *, with_uncommitted: bool = False
     ) -> RepositoryConfiguration:
@@ -144,14 +149,37 @@ class GateConfiguration:
     Attributes:
         command: The command that runs the tests, or None: they run in the sandbox.
         report: What it says how they ended: "junit", "tap" or "exit-code".
-        report_file: Where it writes the report, relative to the workspace, or None.
+        report_path: Where it writes the report, relative to the workspace, or None.
         timeout_s: Its time limit in seconds, or None.
     """
 
     command: str | None = None
     report: str = "junit"
-    report_file: str | None = None
+    report_path: str | None = None
     timeout_s: float | None = None
+
+    def asked_for(
+        self, command: str | None, *, report: str | None = None, report_path: str | None = None
+    ) -> GateConfiguration:
+        """Return how tests are run for which this was said; that comes before the configuration.
+
+        Args:
+            command: The command, "sandbox" for none, or None: as the configuration says.
+            report: What it says how they ended, or None.
+            report_path: Where it writes that, or None.
+        """
+        if command == "sandbox":
+            return GateConfiguration()
+        if command is not None:
+            return GateConfiguration(
+                command=command,
+                report=report or "junit",
+                report_path=report_path,
+                timeout_s=self.timeout_s,
+            )
+        if report is not None:  # another kind of report is not where this one was
+            return evolve(self, report=report, report_path=report_path)
+        return evolve(self, report_path=report_path or self.report_path)
 
 
 @frozen(kw_only=True)
@@ -333,7 +361,7 @@ def _gate(table: TomlTable) -> GateConfiguration:
     found = GateConfiguration(
         command=table.text("command"),
         report=table.one_of("report", REPORTS, "junit"),
-        report_file=_inside(table, "report_file"),
+        report_path=_inside(table, "report_path"),
         timeout_s=table.number("timeout_s", above=0, most=_DAY_S),
     )
     table.done()
@@ -347,8 +375,8 @@ def _jail(table: TomlTable, root: Path) -> JailConfiguration:
         network=table.flag("network", default=False),
         environment=table.texts("environment", _no_name),
         timeout_s=table.number("timeout_s", above=0, most=_DAY_S),
-        memory_bytes=table.whole("memory_bytes", 0, least=1 << 20, most=_MAX_BYTES) or None,
-        processes=table.whole("processes", 0, least=1, most=1 << 20) or None,
+        memory_bytes=table.whole("memory_bytes", 0, least=16 << 20, most=_MAX_BYTES) or None,
+        processes=table.whole("processes", 0, least=4, most=1 << 20) or None,
     )
     table.done()
     return found

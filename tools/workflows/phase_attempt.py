@@ -15,6 +15,7 @@ from .agent_questions import AgentQuestions
 from .agents.port import AgentOption, AgentQuestion
 from .base_record import BaseRecord, BaseRun, keep_base, kept_base
 from .command_gates import read_base, request_of
+from .component_files import is_in_any, is_test_path
 from .errors import BudgetTooSmall
 from .gate_port import GateCommands, GateSandbox
 from .gates import run_gate
@@ -128,7 +129,7 @@ class AgentAttempts:
     def _places(self, phase: Phase) -> tuple[str, ...]:
         """Return the files and directories that the gate of a phase looks at itself."""
         component = self.job.component
-        own = () if component is None else (component.location, *component.tests)
+        own = () if component is None else (*component.code_places, *component.tests)
         artifacts = (artifact.path for artifact in self.session.artifacts)
         return (*self.job.required(phase), *own, *self.job.writable(phase), *artifacts)
 
@@ -180,9 +181,12 @@ class AgentAttempts:
         own = {artifact.path for artifact in self.session.artifacts} | {*change.written}
         if phase.agents_gate.kind == "tests_fail" and component is not None:
             base = {} if record is None else record.files
-            location = component.location
             written = {artifact.path for artifact in self.session.artifacts}
-            return {location: base.get(location)} if location in written else {}
+            return {
+                path: base.get(path)
+                for path in written
+                if is_in_any(path, component.code_places) and not is_test_path(component, path)
+            }
         if phase.agents_gate.kind == "suite" and works_on_repository(self.session):
             there = {} if record is None else record.files
             return dict.fromkeys(self.files.ignored(own - set(there)))
@@ -205,17 +209,14 @@ class AgentAttempts:
 
         A session that a worker of an earlier version began goes on without.
         """
-        gates = {
-            request_of(gate, self.job.component): gate for gate in self.job.workflow.command_gates
-        }
+        component = self.job.component
+        gates = {request_of(gate, component): gate for gate in self.job.workflow.command_gates}
         first = progress.key.serial == 1 and not self.steps.names()
         if not gates or not first or self.commands is None:
             return None
         runs: list[BaseRun] = []
         judging = [gate for gate in gates.values() if gate.kind == "tests_fail"]
-        chosen = {
-            request_of(gate, self.job.component): gate for gate in [*gates.values(), *judging]
-        }
+        chosen = {request_of(gate, component): gate for gate in [*gates.values(), *judging]}
         if self.files.names():
             self.observer.gate_started(phase)
             for request, gate in chosen.items():

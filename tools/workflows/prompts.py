@@ -53,6 +53,16 @@ of the workspace. It has no threads, no processes, no sockets and no event loop 
 `subprocess`, `multiprocessing`, `asyncio.run` fail) and no plugins; files, temporary directories
 and the clock are there. Besides the standard library there are {packages}; use no other package.
 A test or component that needs what is not there can't pass."""
+_PLACEHOLDER: Final = """\
+Import the component at the top of the test file by its module name: while it is missing, a
+placeholder stands for it. Take nothing from it while the test file is imported (no decorator
+arguments or module constants made of it); do it within the tests."""
+_PYTHON_NAMES: Final = """\
+A test's name carries the id of a criterion in lower case, as
+test_ac_01_new_budget_has_nothing_spent for AC-01."""
+_OTHER_NAMES: Final = """\
+A test's name carries the id of a criterion anywhere, as in "AC-01: a new budget has nothing spent"
+or test_ac_01_new_budget."""
 _IN_PLACE: Final = """\
 Change the files themselves: you work in a copy of the project, in the current folder. What differs
 there when you end is your answer; nothing that you print is taken for a file."""
@@ -73,18 +83,8 @@ Every test that was there before has to be there again, and to pass."""
 _NEW_TESTS: Final = """\
 Each new test needs a name of its own and has to fail for want of the implementation; every older
 test has to be there and to pass as before. A test file that can't be loaded fails the gate, since
-its tests have no names: whatever is said above of imports, import or use what does not exist yet
-within the tests, never at the top of the file."""
-_PLACEHOLDER: Final = """\
-Import the component at the top of the test file by its module name: while it is missing, a
-placeholder stands for it. Take nothing from it while the test file is imported (no decorator
-arguments or module constants made of it); do it within the tests."""
-_PYTHON_NAMES: Final = """\
-A test's name carries the id of a criterion in lower case, as
-test_ac_01_new_budget_has_nothing_spent for AC-01."""
-_OTHER_NAMES: Final = """\
-A test's name carries the id of a criterion anywhere, as in "AC-01: a new budget has nothing spent"
-or test_ac_01_new_budget."""
+its tests have no names: import or use what does not exist yet within the tests, never at the top of
+the file."""
 _FENCES: Final = re.compile(r"^[ \t]*(`{3,})", re.MULTILINE)
 
 
@@ -258,21 +258,6 @@ def _phase(given: PromptInput) -> str:
     return "\n\n".join(lines)
 
 
-def _command(gate: Gate) -> str:
-    """Say by which command a phase is judged, and what that asks of tests."""
-    weak = gate.report == "exit-code"
-    by = "its exit code" if weak else "the tests that its report names"
-    text = (
-        f"The gate runs `{gate.command}` in a fresh copy of the files, in a jail without a network "
-        f"by default, and judges by {by}."
-    )
-    if weak and gate.kind == "tests_fail":
-        return f"{text} It has to fail now, for want of the implementation; before, it passed."
-    if weak:
-        return text
-    return f"{text} {_NEW_TESTS if gate.kind == 'tests_fail' else _TESTS_AGAIN}"
-
-
 def _of_tests(gate: Gate, component: Component) -> list[str]:
     """Return what the gate asks of tests in the component's language, and what its machine has."""
     if gate.kind not in TEST_GATES:
@@ -292,6 +277,21 @@ def _packages(gate: Gate) -> str:
     there = ["attrs", *(["pytest"] if gate.framework == "pytest" else [])]
     there += [name.rsplit("/", 1)[-1] for name in gate.packages]
     return ", ".join(there)
+
+
+def _command(gate: Gate) -> str:
+    """Say by which command a phase is judged, and what that asks of tests."""
+    weak = gate.report == "exit-code"
+    by = "its exit code" if weak else "the tests that its report names"
+    text = (
+        f"The gate runs `{gate.command}` in a fresh copy of the files, in a jail without a network "
+        f"by default, and judges by {by}."
+    )
+    if weak and gate.kind == "tests_fail":
+        return f"{text} It has to fail now, for want of the implementation; before, it passed."
+    if weak:
+        return text
+    return f"{text} {_NEW_TESTS if gate.kind == 'tests_fail' else _TESTS_AGAIN}"
 
 
 def _attempt(given: PromptInput) -> str:

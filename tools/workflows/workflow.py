@@ -282,9 +282,20 @@ class Workflow:
         return tuple(gate for gate in gates if gate.command is not None)
 
     def with_command(
-        self, command: str, *, report: str = "junit", report_path: str | None = None
+        self,
+        command: str,
+        *,
+        report: str = "junit",
+        report_path: str | None = None,
+        deadline_s: float | None = None,
     ) -> Workflow:
         """Return this workflow with a command for each gate that runs tests.
+
+        Args:
+            command: The command.
+            report: What it says how they ended: "junit", "tap" or "exit-code".
+            report_path: Where it writes that, or None.
+            deadline_s: Its time limit in seconds; the gate's own if None.
 
         Raises:
             InvalidWorkflow: The command or the report is none.
@@ -292,7 +303,13 @@ class Workflow:
         phases = [
             evolve(
                 phase,
-                gate=evolve(phase.gate, command=command, report=report, report_path=report_path),
+                gate=evolve(
+                    phase.gate,
+                    command=command,
+                    report=report,
+                    report_path=report_path,
+                    deadline_s=phase.gate.deadline_s if deadline_s is None else deadline_s,
+                ),
             )
             if isinstance(phase.gate, Gate) and phase.gate.kind in TEST_GATES
             else phase

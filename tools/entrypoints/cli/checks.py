@@ -31,10 +31,6 @@ _SKEW: Final = timedelta(minutes=5)
 _EARLIEST: Final = datetime(2025, 1, 1, tzinfo=UTC)
 
 
-NOT_YET_USED: Final = ("repository", "gate", "jail")
-"""Sections of the configuration that are read and checked, and that no command acts on."""
-
-
 def examine(store: SessionStore, *, now: datetime) -> Iterator[Finding]:
     """Run all checks, one after the other.
 
@@ -147,13 +143,6 @@ def check_configuration() -> Finding:
         )
     if found.path is None:
         return ok(name, "none; everything is the default. `agentforge init` writes one")
-    idle = [f"[{section}]" for section in NOT_YET_USED if section in found.given]
-    if idle:
-        return warn(
-            name,
-            f"{found.path}: no command of this version acts on {', '.join(idle)}",
-            "Take out what should not be relied on.",
-        )
     return ok(name, f"{found.path}: {', '.join(found.given) or 'empty'}")
 
 

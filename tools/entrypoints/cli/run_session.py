@@ -85,19 +85,30 @@ class RepositoryBase:
     def attachments(self, cli: Cli) -> dict[str, bytes]:
         """Return the files by which a session knows its repository; none without one.
 
+        What the options leave open, the configuration says.
+
         Raises:
             typer.BadParameter: A base is named, and no repository.
             NotARepository: There is no checkout of one.
             UnknownRevision: It has no such commit.
         """
-        if self.repository is None:
-            if self.revision != DEFAULT_REVISION or self.with_uncommitted:
+        named = None if self.revision == DEFAULT_REVISION else self.revision
+        found = cli.configuration.repository.asked_for(
+            self.repository, named, with_uncommitted=self.with_uncommitted
+        )
+        if not found.use:
+            if named is not None or self.with_uncommitted:
                 raise typer.BadParameter("names a commit of a repository", param_hint="--repo")
             return {}
         from ...bootstrap import open_snapshots
 
+        if self.repository is None:
+            cli.output.remark(
+                f"Repository, as {cli.configuration.path} says: {found.path.resolve()} at "
+                f"{found.revision}"
+            )
         return open_snapshots(cli.store()).attachments(
-            self.repository, self.revision, with_uncommitted=self.with_uncommitted
+            found.path, found.revision, with_uncommitted=found.with_uncommitted
         )
 
 
@@ -257,6 +268,7 @@ def _run_agent(cli: Cli, act: Act, *, wait: bool) -> None:
     runner = build_agent_runner(
         manager=manager,
         gates=cli.outside.gates,
+        jail=cli.jail(),
         observer=view,
         answers_timeout_s=_WAIT_S if wait else 0.0,
         monotonic=cli.outside.monotonic,

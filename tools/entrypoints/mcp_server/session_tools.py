@@ -31,7 +31,7 @@ from ...harness.session_domain import (
     MAX_NAME_CHARS,
     MAX_PATH_CHARS,
 )
-from ...harness.snapshot_port import DEFAULT_REVISION, WorkspaceSnapshots
+from ...harness.snapshot_port import WorkspaceSnapshots
 from ...result import Failure, attempt
 from . import results
 from .arguments import MAX_LISTED, Phase, Reason, SessionId
@@ -218,7 +218,7 @@ class SessionTools:
         if not found.use:
             return {}
         return self.snapshots.attachments(
-            found.path, found.base or DEFAULT_REVISION, with_uncommitted=found.with_uncommitted
+            found.path, found.revision, with_uncommitted=found.with_uncommitted
         )
 
     @tool("List sessions", Effect.READS)

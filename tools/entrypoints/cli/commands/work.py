@@ -50,7 +50,11 @@ def run(
     with_uncommitted: WithUncommitted = False,
     isolation: Annotated[
         str | None,
-        option("--isolation WHERE", "Where scripts run: sandbox or jail; the file's if not given."),
+        option(
+            "--isolation WHERE",
+            "Where scripts run: sandbox or jail; as the file says if not given, else the "
+            "configuration.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -75,7 +79,8 @@ def run(
             "[run]). `agentforge run --example hello` needs none",
             param_hint="WORKFLOW.yaml",
         )
-    loaded = load_workflow(named)
+    configured = cli.configuration.run.isolation
+    loaded = load_workflow(named, isolation="sandbox" if example else configured)
     begun = RepositoryBase(repo, base, with_uncommitted).attachments(cli)
     start_scripts(cli, loaded if isolation is None else evolve(loaded, isolation=isolation), begun)
 
