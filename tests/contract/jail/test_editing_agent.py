@@ -279,6 +279,23 @@ def test_what_can_be_run_stays_so(ground: Ground) -> None:
     assert modes["tests/helper.sh"] == modes["tests/test_old.py"] == "100755"
 
 
+def test_a_fork_knows_the_base_and_the_red_tests_of_its_parent(ground: Ground) -> None:
+    whole = ground.start(GOOD)
+    assert whole.state is SessionState.COMPLETED, whole.reason
+    before_green = next(
+        one for one in ground.manager.checkpoints() if one.phase == "red" and one.succeeded
+    )
+    fork = ground.manager.fork(before_green.number)
+    outcome = ground.runner().resume(fork.session_id)
+    assert outcome.state is SessionState.COMPLETED, outcome.reason
+    names = ground.steps(outcome).names()
+    assert names[0] == "0000-base.json"
+    assert "0001-red-1.verdict.json" in names
+    green = [one for name, one in ground.verdicts(outcome).items() if "green" in name][-1]
+    assert green["passed"]
+    assert green["facts"]["test_digests"]
+
+
 def agent(ground: Ground, command: str, **more: Any) -> JailedAgent:
     return JailedAgent(ground.store, command, **more)
 
