@@ -85,7 +85,7 @@ class PhaseGates:
         instead = self._instead(phase, record, change)
         shown = {path: data for path, data in files.items() if path not in instead}
         shown |= {path: data for path, data in instead.items() if data is not None}
-        return run_gate(
+        verdict = run_gate(
             evolve(gate, require=self.job.required(phase)),
             GateInput(
                 files=shown,
@@ -104,6 +104,11 @@ class PhaseGates:
             self.gates,
             self.commands,
         )
+        hidden = [path for path, data in instead.items() if data is None]
+        if gate.kind != "suite" or verdict.passed or not hidden:
+            return verdict
+        said = (f"{path} is ignored by the repository, so no checkout has it." for path in hidden)
+        return evolve(verdict, evidence=(*said, *verdict.evidence))
 
     def _instead(
         self, phase: Phase, record: BaseRecord | None, change: PhaseChange
