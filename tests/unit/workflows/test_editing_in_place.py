@@ -18,6 +18,7 @@ from agentforge_sessions.workflows.agents.port import EditedFile, WorkspaceChang
 from agentforge_sessions.workflows.base_record import BASE_STEP
 from agentforge_sessions.workflows.gate_port import CommandExecution, CommandRequest
 from agentforge_sessions.workflows.ports import StopCause
+from agentforge_sessions.workflows.report import session_report
 from agentforge_sessions.workflows.step_journal import StepJournal
 from agentforge_sessions.workflows.workflow import FileGroup, Gate, Input, Phase, Workflow
 from tests.support.agents import (
@@ -410,3 +411,15 @@ def test_what_a_choice_gives_an_agent_is_kept_with_the_session() -> None:
     assert json.loads(made)["agent"]["environment"] == ["KEY"]
     assert AgentChoice(**json.loads(made)["agent"]) == choice
     assert b"agent_mode: edit" in work().attachments()["agent-workflow.yaml"]
+
+
+def test_the_report_shows_what_was_edited(ground: AgentGround) -> None:
+    ground.agent.script = {
+        **GOOD,
+        "red": [edit(("tests/test_adder.py", TESTS), text="My <words>.", dropped=["build/x"])],
+    }
+    ground.start(work())
+    page = session_report(ground.session, SessionStore(ground.base))
+    assert "My &lt;words&gt;." in page
+    assert "Edited in place" in page
+    assert "build/x" in page
