@@ -41,6 +41,11 @@ class Script:
         with self._lock:
             self._replies += replies
 
+    def when(self, word: str, *replies: Reply) -> None:
+        """Give replies to the next requests whose text has a word."""
+        with self._lock:
+            self._when.setdefault(word, []).extend(replies)
+
     def clear(self) -> None:
         with self._lock:
             self._replies.clear()
