@@ -37,6 +37,19 @@ class Script:
         self._when = {word: list(given) for word, given in (when or {}).items()}
         self._lock = threading.Lock()
 
+    def add(self, *replies: Reply) -> None:
+        with self._lock:
+            self._replies += replies
+
+    def when(self, word: str, *replies: Reply) -> None:
+        """Give replies to the next requests whose text has a word."""
+        with self._lock:
+            self._when.setdefault(word, []).extend(replies)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._replies.clear()
+
     def reply(self, request: dict[str, Any]) -> Reply:
         text = json.dumps(request, ensure_ascii=False)
         with self._lock:
@@ -172,7 +185,7 @@ class ScriptedModel:
 
     def __init__(self, script: Script, log: Path | None = None) -> None:
         self.requests: list[dict[str, Any]] = []
-        self._script = script
+        self.script = script
         self._log = log
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
@@ -229,7 +242,7 @@ class ScriptedModel:
                     return
                 request = json.loads(data or b"{}")
                 model.keep(request)
-                whole, events = speak(model._script.reply(request), request.get("model", "m"))
+                whole, events = speak(model.script.reply(request), request.get("model", "m"))
                 if not request.get("stream"):
                     self._send(200, "application/json", json.dumps(whole).encode())
                     return
