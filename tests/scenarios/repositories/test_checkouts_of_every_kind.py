@@ -20,7 +20,16 @@ from agentforge_sessions.repository.apply_plan import ApplyOptions
 from tests.scenarios.repositories.checkouts import BEGIN, CHANGE, CHECKOUTS, Checkout, Made, plain
 from tests.support.applying import lay, seen, services_in
 from tests.support.repositories import plain_git
+from tests.support.soak import SOAKING
 
+KINDS = list(CHECKOUTS)
+BEGUN = [name for name, one in CHECKOUTS.items() if one.begins is None]
+HOME = [  # each kind in one of the two ways, in a soak in both
+    (kind, commit)
+    for number, kind in enumerate(KINDS)
+    for commit in (False, True)
+    if SOAKING or commit == bool(number % 2)
+]
 CHANGED = {*CHANGE, "run.sh"}
 ABOVE = {str(above) for name in CHANGED for above in Path(name).parents}
 MOVING = {"(index)", "(refs)", "first/(refs)", "first/(head)", "first/(reflog)"}
@@ -154,8 +163,7 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
 
 
-@pytest.mark.parametrize("commit", [False, True], ids=["plain", "commit"])
-@pytest.mark.parametrize("kind", CHECKOUTS)
+@pytest.mark.parametrize(("kind", "commit"), HOME)
 def test_a_result_is_brought_home_or_refused(tmp_path: Path, kind: str, commit: bool) -> None:
     checkout = CHECKOUTS[kind]
     if checkout.begins is not None:
@@ -185,7 +193,7 @@ def test_a_result_is_brought_home_or_refused(tmp_path: Path, kind: str, commit: 
     assert work.results.apply(work.session, options).nothing_to_do
 
 
-@pytest.mark.parametrize("kind", [name for name, one in CHECKOUTS.items() if one.begins is None])
+@pytest.mark.parametrize("kind", BEGUN if SOAKING else BEGUN[::3])
 def test_a_session_takes_the_uncommitted_work_along_and_brings_it_back(
     tmp_path: Path, kind: str
 ) -> None:
