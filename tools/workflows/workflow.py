@@ -270,6 +270,17 @@ class Workflow:
         )
 
     @property
+    def needs_sandbox(self) -> bool:
+        """Whether anything of it runs in the sandbox."""
+        if self.role is None:
+            return self.isolation == "sandbox"
+        gates = [phase.gate for phase in self.phases if isinstance(phase.gate, Gate)]
+        return any(
+            gate.kind == "script" or (gate.kind in TEST_GATES and gate.command is None)
+            for gate in gates
+        )
+
+    @property
     def packages(self) -> frozenset[tuple[str, ...]]:
         """What gates need in the sandbox besides the standard library."""
         gates = [phase.gate for phase in self.phases if isinstance(phase.gate, Gate)]

@@ -120,8 +120,8 @@ def start_agent(
     record: Path | None,
     wait: bool,
     attachments: Mapping[str, bytes] | None = None,
-) -> None:
-    """Begin a session for an agent's work, and run it."""
+) -> str | None:
+    """Begin a session for an agent's work, and run it; return its id when it is completed."""
     from ...workflows.agents import Recorder
 
     assert work.agent is not None  # noqa: S101 (each command asks for one)
@@ -134,7 +134,7 @@ def start_agent(
     def act(runner: WorkflowRunner) -> RunOutcome:
         return runner.start(work, agent, token_budget=budget, attachments=attachments)
 
-    _run_agent(cli, act, wait=wait)
+    return _run_agent(cli, act, wait=wait, needs_sandbox=work.workflow.needs_sandbox)
 
 
 def resume_agent(
@@ -149,9 +149,12 @@ def resume_agent(
     back_to: str | None = None,
 ) -> None:
     """Resume or retry an agent's session; with another agent if one is named."""
+    from ...workflows.job import AgentWork
+
     other = _other_agent(cli, session_id, agent, max_output)
     act = _taking_up(session_id, other, retry=retry, reason=reason, back_to=back_to)
-    _run_agent(cli, act, wait=wait)
+    workflow = AgentWork.of_session(cli.store(), session_id).workflow
+    _run_agent(cli, act, wait=wait, needs_sandbox=workflow.needs_sandbox)
 
 
 def _taking_up(
@@ -209,7 +212,8 @@ def _make(
     from ...workflows.agents.choice import check_agent, make_agent
 
     try:
-        agent = build_editing_agent(cli.store(), choice) if edits else make_agent(choice)
+        jail = cli.jail()
+        agent = build_editing_agent(cli.store(), choice, jail=jail) if edits else make_agent(choice)
         check_agent(agent, first_phase=first_phase)
     except (AgentUnavailable, ValueError) as error:
         raise typer.BadParameter(
@@ -252,7 +256,7 @@ def _run_scripts(cli: Cli, act: Act, isolation: str) -> None:
     run_shown(cli, manager, view, lambda: act(runner), in_sandbox=in_sandbox)
 
 
-def _run_agent(cli: Cli, act: Act, *, wait: bool) -> None:
+def _run_agent(cli: Cli, act: Act, *, wait: bool, needs_sandbox: bool) -> str | None:
     from ...bootstrap import build_agent_runner
     from .progress import run_view
 
@@ -273,7 +277,9 @@ def _run_agent(cli: Cli, act: Act, *, wait: bool) -> None:
         answers_timeout_s=_WAIT_S if wait else 0.0,
         monotonic=cli.outside.monotonic,
     )
-    run_shown(cli, manager, view, lambda: act(runner), in_sandbox=cli.outside.gates is None)
+    in_sandbox = needs_sandbox and cli.outside.gates is None
+    run_shown(cli, manager, view, lambda: act(runner), in_sandbox=in_sandbox)
+    return view.session_id
 
 
 def _questions_of(cli: Cli) -> Path | None:
