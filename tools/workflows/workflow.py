@@ -80,6 +80,11 @@ class Gate:
     report: str = "junit"
     report_path: str | None = None
 
+    @property
+    def in_sandbox(self) -> bool:
+        """Whether it runs something in the sandbox, on all files."""
+        return self.kind == "script" or (self.kind in TEST_GATES and self.command is None)
+
 
 @frozen(kw_only=True)
 class Script:
@@ -263,6 +268,12 @@ class Workflow:
             gate.kind in TEST_GATES and gate.framework == "pytest" and gate.command is None
             for gate in gates
         )
+
+    @property
+    def needs_sandbox(self) -> bool:
+        """Whether a gate runs in the sandbox."""
+        gates = [phase.gate for phase in self.phases if isinstance(phase.gate, Gate)]
+        return any(gate.in_sandbox for gate in gates)
 
     @property
     def command_gates(self) -> tuple[Gate, ...]:

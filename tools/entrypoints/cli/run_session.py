@@ -123,7 +123,7 @@ def start_agent(
     def act(runner: WorkflowRunner) -> RunOutcome:
         return runner.start(work, agent, token_budget=budget, attachments=attachments)
 
-    _run_agent(cli, act, wait=wait)
+    _run_agent(cli, act, wait=wait, needs_sandbox=work.workflow.needs_sandbox)
 
 
 def resume_agent(
@@ -138,9 +138,12 @@ def resume_agent(
     back_to: str | None = None,
 ) -> None:
     """Resume or retry an agent's session; with another agent if one is named."""
+    from ...workflows.job import AgentWork
+
     other = _other_agent(cli, session_id, agent, max_output)
     act = _taking_up(session_id, other, retry=retry, reason=reason, back_to=back_to)
-    _run_agent(cli, act, wait=wait)
+    workflow = AgentWork.of_session(cli.store(), session_id).workflow
+    _run_agent(cli, act, wait=wait, needs_sandbox=workflow.needs_sandbox)
 
 
 def _taking_up(
@@ -236,7 +239,7 @@ def _run_scripts(cli: Cli, act: Act, isolation: str) -> None:
     run_shown(cli, manager, view, lambda: act(runner), in_sandbox=in_sandbox)
 
 
-def _run_agent(cli: Cli, act: Act, *, wait: bool) -> None:
+def _run_agent(cli: Cli, act: Act, *, wait: bool, needs_sandbox: bool) -> None:
     from ...bootstrap import build_agent_runner
     from .progress import run_view
 
@@ -256,7 +259,8 @@ def _run_agent(cli: Cli, act: Act, *, wait: bool) -> None:
         answers_timeout_s=_WAIT_S if wait else 0.0,
         monotonic=cli.outside.monotonic,
     )
-    run_shown(cli, manager, view, lambda: act(runner), in_sandbox=cli.outside.gates is None)
+    in_sandbox = cli.outside.gates is None and needs_sandbox
+    run_shown(cli, manager, view, lambda: act(runner), in_sandbox=in_sandbox)
 
 
 def _questions_of(cli: Cli) -> Path | None:
