@@ -5,9 +5,11 @@ Every entry point asks here. A package is imported when the first function needs
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from .harness import QuestionChannel
     from .harness.snapshot_port import WorkspaceSnapshots
     from .jail import JailPolicy
+    from .project.configuration import Configuration
     from .prune import PruneTarget
     from .questions import Config, QuestionSessions
     from .sandbox import CancelToken, ExecutionPolicy
@@ -89,6 +92,56 @@ def open_snapshots(store: SessionStore) -> WorkspaceSnapshots:
         return SessionSnapshots(store)
 
     return cast("WorkspaceSnapshots", _Late(make))
+
+
+@contextmanager
+def begun_files(
+    store: SessionStore, attachments: Mapping[str, bytes]
+) -> Iterator[tuple[Path, str] | None]:
+    """Have the files of the repository that a new session will begin with, and whose they are.
+
+    Args:
+        store: Where the session will be.
+        attachments: What the session will begin with; None is yielded where no repository is.
+    """
+    from .adapters.session_snapshots import REPOSITORY_NAME, SessionSnapshots
+
+    if REPOSITORY_NAME not in attachments:
+        yield None
+        return
+    with SessionSnapshots(store).begun_files(attachments) as found:
+        yield found
+
+
+def configured_jail(
+    configuration: Configuration, environment: Mapping[str, str] = os.environ
+) -> JailPolicy | None:
+    """Return what commands in a jail may use and see, as a project's configuration says it.
+
+    Args:
+        configuration: The configuration; None is returned where it says nothing of jails.
+        environment: Where the variables are that it names; those that are not set are left out.
+
+    Raises:
+        InvalidJail: It asks for what a jail does not take.
+    """
+    if "jail" not in configuration.given:
+        return None
+    from .jail import FolderMount, JailLimits, JailPolicy
+
+    said, root = configuration.jail, Path(os.path.abspath(configuration.root))
+    limits: dict[str, Any] = {
+        "deadline_s": said.timeout_s,
+        "memory_bytes": said.memory_bytes,
+        "processes": said.processes,
+    }
+    return JailPolicy(
+        limits=JailLimits(**{name: value for name, value in limits.items() if value is not None}),
+        read=[Path(os.path.abspath(one)) for one in said.read],
+        mounts=[FolderMount(source=root / one, target=one) for one in said.mounts],
+        environment={name: environment[name] for name in said.environment if name in environment},
+        network=said.network,
+    )
 
 
 def forget_deleted(store: SessionStore) -> None:

@@ -1,10 +1,25 @@
-"""Globs over the components of a path, where `**` stands for any number of folders."""
+r"""Globs over the components of a path, where `**` stands for any number of folders; pure.
+
+Every glob of a path is read here. `*` and `?` stay in one name, `[…]` is one character of a set
+(`[!…]` one that is not in it), `\*` and `\?` are the characters themselves. `**` at the end is what
+is inside, at any depth.
+"""
 
 from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import Final
+
+_ESCAPED: Final = re.compile(r"\\([*?])")
+_WILD: Final = re.compile(r"[*?\[]")
+
+
+def is_exact(pattern: str) -> bool:
+    """Return whether a glob names one path, with no wildcard in it."""
+    return _WILD.search(pattern) is None
 
 
 def component_matcher(names: Sequence[str]) -> Callable[[Sequence[str]], bool]:
@@ -13,29 +28,41 @@ def component_matcher(names: Sequence[str]) -> Callable[[Sequence[str]], bool]:
     Args:
         names: The pattern's components; a `**` stands for any number of folders, none too.
     """
-    tests = [None if name == "**" else re.compile(fnmatch.translate(name)).match for name in names]
-
-    def reached(positions: set[int]) -> set[int]:
-        for position in sorted(positions):
-            here = position
-            while here < len(tests) and tests[here] is None:  # `**` may stand for nothing
-                here += 1
-                positions.add(here)
-        return positions
+    # The stars of one name never go back behind one another: none takes long to refuse a name.
+    tests = [
+        None if name == "**" else re.compile(fnmatch.translate(_ESCAPED.sub(r"[\1]", name))).match
+        for name in names
+    ]
 
     def matches(parts: Sequence[str]) -> bool:
-        positions = reached({0})
-        for part in parts:
-            after = set()
-            for position in positions:
-                if position == len(tests):
-                    continue
-                test = tests[position]
-                if test is None:
-                    after.add(position)
-                elif test(part):
-                    after.add(position + 1)
-            positions = reached(after)
-        return len(tests) in positions
+        reached = {0}
+        for number, test in enumerate(tests):
+            if test is None:
+                least = min(reached) + (number == len(tests) - 1)  # at the end it is what is inside
+                reached = set(range(least, len(parts) + 1))
+            else:
+                reached = {at + 1 for at in reached if at < len(parts) and test(parts[at])}
+            if not reached:
+                return False
+        return len(parts) in reached
 
     return matches
+
+
+def matches(pattern: str, path: str) -> bool:
+    """Return whether a glob names a path, both relative to the same folder.
+
+    A pattern that ends in `/` names all that is below a folder.
+    """
+    return _matcher(pattern)(path.split("/"))
+
+
+def names_any(patterns: Iterable[str], path: str) -> bool:
+    """Return whether any of some globs names a path."""
+    return any(matches(pattern, path) for pattern in patterns)
+
+
+@lru_cache(maxsize=4096)
+def _matcher(pattern: str) -> Callable[[Sequence[str]], bool]:
+    whole = f"{pattern}**" if pattern.endswith("/") else pattern
+    return component_matcher(whole.split("/"))

@@ -14,6 +14,7 @@ from agentforge_sessions.harness import SessionState, SessionStore
 from agentforge_sessions.questions import QuestionSessions, UserAnswer
 from agentforge_sessions.sandbox import prepare
 from examples.embedding.rehearsal import rehearsal
+from tests.support.repositories import new_checkout, plain_git
 from tests.support.soak import SOAKING
 
 # The first run on a machine compiles the guest, which takes minutes.
@@ -25,7 +26,7 @@ SECTIONS = {
     name: re.findall(r"^```python\n(.*?)^```$", body, re.MULTILINE | re.DOTALL)
     for name, body in re.findall(r"^## (.+?)$(.*?)(?=^## |\Z)", TEXT, re.MULTILINE | re.DOTALL)
 }
-(TDFLOW,), (SPEC,), (OWN,), (ON,), LANGGRAPH, OPENAI_AGENTS = SECTIONS.values()
+(TDFLOW,), (SPEC,), (OWN,), (ON,), (REPOSITORY,), LANGGRAPH, OPENAI_AGENTS = SECTIONS.values()
 
 
 def run(code: str, monkeypatch: pytest.MonkeyPatch, **names: object) -> dict[str, object]:
@@ -62,12 +63,13 @@ def person(base: Path) -> Iterator[None]:
         thread.join()
 
 
-def test_sections_are_the_six() -> None:
+def test_sections_are_the_seven() -> None:
     assert {name: len(pieces) for name, pieces in SECTIONS.items()} == {
         "TDFLOW in ten lines": 1,
         "SPEC in ten lines": 1,
         "An agent of your own": 1,
         "Going on": 1,
+        "A repository, and the result brought home": 1,
         "As nodes of a LangGraph graph": 2,
         "As tools of the OpenAI Agents SDK": 2,
     }
@@ -122,6 +124,18 @@ def test_own_agent_and_going_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert outcome.state is SessionState.COMPLETED  # type: ignore[attr-defined]
     assert outcome.attempts == {"red": 1, "green": 2, "refactor": 1, "verify": 1}  # type: ignore[attr-defined]
     run(ON, monkeypatch, **names)
+
+
+def test_a_result_is_brought_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkout = new_checkout(tmp_path / "checkout", {"a.txt": "a\n"})
+    plain_git(checkout, "config", "user.name", "Ada")
+    plain_git(checkout, "config", "user.email", "ada@example.org")
+    names = run(REPOSITORY, monkeypatch, base=tmp_path / "sessions", checkout=checkout)
+    assert (checkout / "notes.txt").read_text() == "one\n"
+    assert plain_git(checkout, "log", "-1", "--format=%s").stdout == b"Add notes\n"
+    assert plain_git(checkout, "status", "--porcelain").stdout == b""
+    assert (tmp_path / "exported" / "a.txt").read_text() == "a\n"
+    assert len(names["planned"].paths) == 1  # type: ignore[attr-defined]
 
 
 def test_langgraph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

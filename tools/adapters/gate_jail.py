@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from ..durable import OsFileSystem
 from ..durable.filesystem import READ_FLAGS
 from ..durable.safe_path import directory_beneath
 from ..durable.tree_walk import Entry, walk_tree
+from ..path_pattern import matches
 from ..workflows.gate_port import CommandExecution, CommandRequest, GateUnavailable
 from .jail_results import changes_between, jail_phase_result
 from .scratch_folder import copy_workspace, put_file, scratch_folder
@@ -87,18 +87,18 @@ class JailGates:
                     left_out=lambda path: (
                         path in left_out
                         or path in files
-                        or (wanted is not None and wanted.fullmatch(path) is not None)
+                        or (wanted is not None and matches(wanted, path))
                     ),
                 )
             for path, content in files.items():
-                if wanted is None or not wanted.fullmatch(path):
+                if wanted is None or not matches(wanted, path):
                     put_file(root, path, content)
             before = take_snapshot(root)
             try:
                 result = self._jail().run(
                     shlex.split(request.command),
                     workspace=workspace,
-                    environment=_variables(request),
+                    environment=self._variables(request),
                     deadline_s=request.deadline_s,
                 )
             except JailError as error:
@@ -110,6 +110,18 @@ class JailGates:
             reports = {"standard output": result.stdout}
         return CommandExecution(result=phase, reports=reports, sealed=result.sealed)
 
+    def _variables(self, request: CommandRequest) -> dict[str, str]:
+        """Return what a command is told by variables: its report, and where imports begin.
+
+        An environment that has the project installed from the checkout, as `pip install -e` does,
+        names a folder that no jail sees; and one that has a copy of it would have that tested.
+        """
+        variables = _report_variables(request)
+        own = self._policy.environment if self._policy is not None else {}
+        if request.import_root is not None and "PYTHONPATH" not in own:
+            variables["PYTHONPATH"] = f"/work/{request.import_root}".rstrip("/")
+        return variables
+
     def _jail(self) -> Jail:
         from ..jail import Jail, JailPolicy
 
@@ -119,7 +131,7 @@ class JailGates:
         return self._made
 
 
-def _variables(request: CommandRequest) -> dict[str, str]:
+def _report_variables(request: CommandRequest) -> dict[str, str]:
     """Return what the common runners are told by their variables."""
     if request.report != "junit" or request.report_path is not None:
         return {}
@@ -132,20 +144,12 @@ def _variables(request: CommandRequest) -> dict[str, str]:
     }
 
 
-def _pattern(request: CommandRequest) -> re.Pattern[str] | None:
-    """Return what a report's path has to match; None where there is no file."""
-    if request.report != "junit":
-        return None
-    parts = []
-    for part in re.split(r"(\*\*/|\*)", request.report_path or _OWN_REPORT):
-        if part == "**/":
-            parts.append(r"(?:[^/]+/)*")
-        else:
-            parts.append(r"[^/]*" if part == "*" else re.escape(part))
-    return re.compile("".join(parts))
+def _pattern(request: CommandRequest) -> str | None:
+    """Return the glob that a report's path has to match; None where there is no file."""
+    return (request.report_path or _OWN_REPORT) if request.report == "junit" else None
 
 
-def _reports(root: int, wanted: re.Pattern[str]) -> dict[str, bytes]:
+def _reports(root: int, wanted: str) -> dict[str, bytes]:
     """Read the reports that a run left, following no link."""
     fs = OsFileSystem()
     found: dict[str, bytes] = {}
@@ -156,7 +160,7 @@ def _reports(root: int, wanted: re.Pattern[str]) -> dict[str, bytes]:
 
     for entry in walk_tree(fs, root, enter=enter, onerror=lambda _: None):
         path = "/".join(entry.names)
-        if entry.is_directory or not wanted.fullmatch(path):
+        if entry.is_directory or not matches(wanted, path):
             continue
         try:
             with directory_beneath(fs, root, entry.names[:-1]) as folder:

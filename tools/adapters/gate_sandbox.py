@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +13,7 @@ from attrs import evolve
 from ..workflows.gate_port import GateExecution, GatePlaces, GateUnavailable
 from .gate_directory import gate_directory, remove_abandoned
 from .gate_kit import KIT, SERVE_KIT, prepare_kit
+from .gate_packages import PACKAGES, prepare_packages
 from .phase_results import phase_result
 
 if TYPE_CHECKING:
@@ -39,11 +40,27 @@ class SandboxGates:
         self._kit_directory = kit_directory
         self._kit: Path | None = None
         self._swept = False
+        self._packages: Path | None = None
+        self._packaged: dict[tuple[str, ...], SandboxGates] = {}
 
     @property
     def places(self) -> GatePlaces:
-        """The workspace, the kit and the scratch directory as the guest has them."""
-        return _PLACES
+        """The workspace, the kit, the packages and the scratch directory as the guest has them."""
+        return _PLACES if self._packages is None else evolve(_PLACES, packages=PACKAGES)
+
+    def with_packages(self, packages: Sequence[str]) -> SandboxGates:
+        """Return this with packages; see `PackagedSandbox.with_packages`.
+
+        Raises:
+            PackageUnusable: One is not there, or is not pure Python.
+        """
+        wanted = tuple(packages)
+        found = self._packaged.get(wanted)
+        if found is None or found._packages is None or not found._packages.is_dir():
+            found = SandboxGates(self._policy, kit_directory=self._kit_directory)
+            found._packages = prepare_packages(wanted, self._kit_directory or _cache())
+            self._packaged[wanted] = found
+        return found
 
     def prepare(self, *, kit: bool) -> None:
         """Have the test kit, if it is asked for; see `GateSandbox.prepare`.
@@ -75,6 +92,9 @@ class SandboxGates:
         if kit:
             mount = ReadOnlyMount(self.kit(), KIT)
             code = SERVE_KIT + code
+            policy = evolve(policy, mounts=(*policy.mounts, mount))
+        if self._packages is not None:
+            mount = ReadOnlyMount(self._packages, PACKAGES)
             policy = evolve(policy, mounts=(*policy.mounts, mount))
         if not self._swept:
             remove_abandoned(Path(tempfile.gettempdir()))

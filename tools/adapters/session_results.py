@@ -103,7 +103,7 @@ class SessionResults:
         snapshots = self._kept(session.session_id)
         snapshot = _snapshot_at(session, at)
         job = _Job(
-            checkout if checkout is not None else self._checkout(session.session_id),
+            checkout or self.began_from(session.session_id) or Path.cwd(),
             snapshots.tree_now() if snapshot is None else snapshots.get(snapshot).tree,
             [snapshots.repository.directory / "objects"],
             options,
@@ -152,9 +152,10 @@ class SessionResults:
             snapshots.repository.make()
         return snapshots
 
-    def _checkout(self, session_id: str) -> Path:
+    def began_from(self, session_id: str) -> Path | None:
+        """Return the checkout that a session began from; None for one that began from none."""
         base = self.snapshots.base_of(session_id)
-        return Path.cwd() if base is None else Path(base.work_tree)
+        return None if base is None else Path(base.work_tree)
 
 
 def _snapshot_at(session: SessionContext, at: str | int | None) -> str | None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -25,7 +25,7 @@ from ..durable import (
 from ..errors import AgentForgeError
 from ..event_log import get_logger
 from ..harness import SessionStore
-from ..harness.session_deletion import SNAPSHOTS
+from ..harness.session_layout import SNAPSHOTS
 from ..harness.snapshot_port import (
     ChangedFile,
     PreparedWorkspace,
@@ -34,7 +34,7 @@ from ..harness.snapshot_port import (
 )
 from ..identifiers import is_session_id
 from ..repository import Git, GitUnavailable, UserRepository
-from ..repository.base import Base, check_out, drop_ref, keep_ref
+from ..repository.base import Base, base_files, check_out, drop_ref, keep_ref
 from ..repository.snapshot_repository import SnapshotRepository
 from ..repository.snapshots import SnapshotMissing, Snapshots
 from ..repository.workspace_scan import ScanLimits, SnapshotRefused
@@ -47,6 +47,8 @@ REPOSITORY_NAME: Final = "repository.json"
 KEPT_FOLDER: Final = ".repositories"
 """Where a base of sessions notes which repositories keep a ref for which session."""
 _MARK: Final = "restored"
+_REFERRED_S: Final = 3600.0
+"""After this long, in seconds, no worker is about to refer to a snapshot that it took."""
 _MAX_NOTE: Final = 1 << 16
 
 _log = get_logger("agentforge.snapshots")
@@ -124,6 +126,21 @@ class SessionSnapshots:
         user = UserRepository.at(repository, self._git)
         base = Base.of(user, revision, with_uncommitted=with_uncommitted)
         return {REPOSITORY_NAME: base.encode()}
+
+    @contextmanager
+    def begun_files(self, attachments: Mapping[str, bytes]) -> Iterator[tuple[Path, str]]:
+        """Have the files that a session will begin with, in a temporary folder; and whose they are.
+
+        Args:
+            attachments: What `attachments` returned.
+
+        Raises:
+            BaseUnavailable: They can't be checked out.
+        """
+        base = Base.decode(attachments[REPOSITORY_NAME])
+        also = ", with what is not committed" if base.with_uncommitted else ""
+        with base_files(base, base.user_repository(self._git)) as folder:
+            yield folder, f"{base.work_tree} at {base.revision} ({base.commit[:12]}){also}"
 
     def prepare(self, session_id: str) -> PreparedWorkspace | None:
         """Check out the base of a session that has one; see `repository.base.check_out`."""
@@ -203,6 +220,15 @@ class SessionSnapshots:
             return self._unkept(session_id, error)
         return SnapshotTaken() if taken is None else SnapshotTaken(snapshot=taken.id)
 
+    def empty(self, session_id: str) -> SnapshotTaken:
+        """Keep a workspace that holds nothing; see the port."""
+        snapshots = self.of(session_id)
+        try:
+            snapshots.repository.make()
+            return SnapshotTaken(snapshot=snapshots.take_empty("empty").id)
+        except (AgentForgeError, OSError) as error:
+            return self._unkept(session_id, error)
+
     def _unkept(self, session_id: str, error: Exception) -> SnapshotTaken:
         log = _log.info if isinstance(error, GitUnavailable) else _log.warning
         log("snapshot.not_taken", session_id=session_id, error=str(error))
@@ -243,12 +269,22 @@ class SessionSnapshots:
         return _as_workspace(snapshots.changes(first, second, patch=patch, paths=paths))
 
     def sweep(self, session_id: str, wanted: Collection[str]) -> None:
-        """Remove the snapshots that nothing refers to; what resists stays."""
+        """Remove the snapshots that nothing refers to; see the port.
+
+        Where there are many files of objects, they are packed into one.
+        """
         snapshots = self.of(session_id)
         if not snapshots.repository.exists:
             return
-        with suppress(AgentForgeError, OSError):
-            snapshots.keep_only(wanted)
+        try:
+            snapshots.keep_only(wanted, older_than_s=_REFERRED_S)
+            snapshots.pack()
+        except (AgentForgeError, OSError) as error:
+            _log.warning("snapshot.not_swept", session_id=session_id, error=str(error))
+
+    def disk_bytes(self, session_id: str) -> int:
+        """Return what the snapshots of a session take up on the disk, in bytes."""
+        return self.of(session_id).repository.disk_bytes()
 
     # ------------------------------------------------------------------- refs of deleted sessions
 

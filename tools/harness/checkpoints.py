@@ -28,7 +28,9 @@ from .session_entries import SessionHistory
 
 _NUMBER: Final = re.compile(r"#?([1-9][0-9]{0,6})")
 _SNAPSHOT: Final = re.compile(r"[0-9a-f]{4,64}")
+_ATTEMPT: Final = re.compile(r"(.+)-([1-9][0-9]{0,6})", re.DOTALL)
 _BACK: Final = (SessionRewound, SessionForked)
+_BEGINNINGS: Final = (PhaseAdvanced, PhaseRetried, *_BACK)
 _RESULTS: Final = {PhaseSucceeded: True, PhaseFailed: False}
 
 
@@ -44,7 +46,8 @@ class CheckpointNotFound(HarnessError):
     def __init__(self, session_id: str, checkpoint: str, *, known: int, problem: str) -> None:
         super().__init__(
             f"{problem}; nothing was changed. Name a checkpoint by its number, by the beginning of "
-            f"its snapshot's id, or the last one of a phase by the phase's name; "
+            f"its snapshot's id, the last one of a phase by the phase's name, or the last one of "
+            f"an attempt by its name, as green-2; "
             f"`agentforge checkpoints {session_id}` lists them."
         )
         self.session_id = session_id
@@ -62,7 +65,8 @@ class CheckpointEntry:
         at: When it was taken.
         action: What happened ("phase_succeeded", "checkpoint", …).
         phase: The phase that the session was in, or None.
-        attempt: Which attempt at it.
+        attempt: Which attempt at it, since it was entered.
+        turn: Which attempt at it in the whole session.
         succeeded: Whether the attempt had succeeded; None where it had no result.
         snapshot: The snapshot of the workspace, or None.
         unkept: Why there is none, or None.
@@ -75,10 +79,31 @@ class CheckpointEntry:
     action: str
     phase: str | None
     attempt: int
+    turn: int
     succeeded: bool | None
     snapshot: str | None
     unkept: str | None
     in_force: bool = True
+
+    @property
+    def name(self) -> str | None:
+        """The name of its attempt, as `green-2`; None outside of phases."""
+        return None if self.phase is None else f"{self.phase}-{self.turn}"
+
+
+@frozen
+class PhaseBeginning:
+    """Where a phase began, the last time that it counts.
+
+    Attributes:
+        checkpoint: The number of the checkpoint that has its files; 0 where nothing was there yet.
+        position: The last entry of the history that was there then, from 0.
+        snapshot: The files, or None where they are not kept; of checkpoint 0, they are none.
+    """
+
+    checkpoint: int
+    position: int
+    snapshot: str | None
 
 
 def checkpoints(session: SessionContext) -> list[CheckpointEntry]:
@@ -87,6 +112,9 @@ def checkpoints(session: SessionContext) -> list[CheckpointEntry]:
     found: list[CheckpointEntry] = []
     attempt = 1
     succeeded: bool | None = None
+    turns: dict[str | None, int] = {}
+    turn_at: list[int] = []  # which attempt at its phase was under way after each entry
+    turn = 0
     for position, entry in enumerate(session.history):
         event = entry.event
         if isinstance(event, PhaseAdvanced):
@@ -95,7 +123,12 @@ def checkpoints(session: SessionContext) -> list[CheckpointEntry]:
             attempt, succeeded = event.attempt or attempt + 1, None
         elif isinstance(event, BackAtCheckpoint):
             attempt, succeeded = event.attempt, event.succeeded
-        elif isinstance(event, PhaseEnded):
+        if isinstance(event, BackAtCheckpoint) and succeeded is not None:
+            turn = turn_at[min(event.position, position - 1)]
+        elif position == 0 or isinstance(event, _BEGINNINGS):
+            turn = turns[entry.phase] = turns.get(entry.phase, 0) + 1
+        turn_at.append(turn)
+        if isinstance(event, PhaseEnded):
             succeeded = _RESULTS.get(type(event))
         if isinstance(event, Checkpoint) and _counts(event):
             found.append(
@@ -106,6 +139,7 @@ def checkpoints(session: SessionContext) -> list[CheckpointEntry]:
                     action=entry.action,
                     phase=entry.phase,
                     attempt=attempt,
+                    turn=turn,
                     succeeded=succeeded,
                     snapshot=event.snapshot,
                     unkept=event.unkept,
@@ -125,8 +159,8 @@ def find_checkpoint(session: SessionContext, named: str | int) -> CheckpointEntr
 
     Args:
         session: The session.
-        named: Its number, the beginning of its snapshot's id (4 digits or more), or the name of a
-            phase, whose last checkpoint in force is meant.
+        named: Its number, the beginning of its snapshot's id (4 digits or more), the name of a
+            phase, whose last checkpoint in force is meant, or of an attempt, as `green-2`.
 
     Raises:
         CheckpointNotFound: There is none, or several snapshots begin so.
@@ -140,6 +174,12 @@ def find_checkpoint(session: SessionContext, named: str | int) -> CheckpointEntr
     of_phase = [one for one in known if one.phase == text and one.in_force]
     if of_phase:
         return of_phase[-1]
+    of_attempt = _ATTEMPT.fullmatch(text)
+    if of_attempt is not None:
+        meant = (of_attempt[1], int(of_attempt[2]))
+        found = [one for one in known if (one.phase, one.turn) == meant]
+        if found:
+            return found[-1]
     if _SNAPSHOT.fullmatch(text):
         fitting = [one for one in known if one.snapshot and one.snapshot.startswith(text)]
         if len({one.snapshot for one in fitting}) == 1:
@@ -147,6 +187,27 @@ def find_checkpoint(session: SessionContext, named: str | int) -> CheckpointEntr
         if fitting:
             problem = f"several snapshots of session {session.session_id} begin with {text}"
     raise CheckpointNotFound(session.session_id, text, known=len(known), problem=problem)
+
+
+def phase_beginning(session: SessionContext, phase: str) -> PhaseBeginning | None:
+    """Return where a phase began, the last time that it counts; None where the history lacks it."""
+    positions = _positions(session.history)
+    begun = None
+    for position in positions:
+        entry = session.history[position]
+        entered = position == 0 or isinstance(entry.event, PhaseAdvanced)
+        if entered and entry.phase == phase:
+            begun = position
+    if begun is None:
+        return None
+    known = [one for one in checkpoints(session) if one.position in set(positions)]
+    before = [one for one in known if one.position <= begun]
+    if not before and begun == 0:  # a repository's base is the first that such a session has
+        before = [one for one in known[:1] if one.action == WorkspacePrepared.action]
+    if not before:
+        return PhaseBeginning(0, begun, None) if begun == 0 else None
+    last = before[-1]
+    return PhaseBeginning(last.number, max(begun, last.position), last.snapshot)
 
 
 def base_snapshot(session: SessionContext) -> str | None:

@@ -22,6 +22,7 @@ from .checkpoints import (
     base_snapshot,
     find_checkpoint,
     last_return,
+    phase_beginning,
     snapshots_of,
 )
 from .errors import HarnessError, SessionInUse
@@ -32,9 +33,9 @@ from .history_events import (
     SessionRewound,
     WorkspacePrepared,
 )
-from .session_deletion import GUARDS
 from .session_domain import SessionContext
 from .session_events import SessionEvents
+from .session_layout import GUARDS, WORKSPACE
 from .session_recording import SessionChanges
 from .session_store import SessionStore
 from .snapshot_port import SnapshotTaken, WorkspaceChanges, WorkspaceSnapshots
@@ -72,6 +73,24 @@ class CheckpointNotKept(HarnessError):
         )
         self.session_id = session_id
         self.checkpoint = checkpoint
+        self.reason = reason
+
+
+class WorkspaceNotKept(HarnessError):
+    """The workspace can't be kept as it is, so nobody goes back from it; nothing was changed.
+
+    Attributes:
+        session_id: The session.
+        reason: Why not.
+    """
+
+    def __init__(self, session_id: str, *, reason: str) -> None:
+        super().__init__(
+            f"session {session_id} was not taken back: what is in its workspace now would be lost, "
+            f"for {reason}. Nothing was changed. Remove what is named "
+            f"(agentforge sandbox rm --agent-session {session_id} PATH), then go back again."
+        )
+        self.session_id = session_id
         self.reason = reason
 
 
@@ -173,27 +192,67 @@ class SessionCheckpoints:
     def rewind(self, session: SessionContext, to: str | int) -> CheckpointEntry:
         """Take a session and its workspace back; see `SessionManager.rewind`."""
         snapshots = self._require("rewind")
-        with self._idle(session):
+        with self._idle(session, GUARDS):
             target = self._kept(session, to)
-            snapshot = target.snapshot or ""
-            snapshots.require(session.session_id, snapshot)
-            self.prepare(session)
-            left = snapshots.take(session.session_id, "before going back")
             event = SessionRewound(
                 checkpoint=target.number,
                 position=target.position,
                 attempt=target.attempt,
                 succeeded=target.succeeded,
-                snapshot=snapshot,
+                snapshot=target.snapshot or "",
             )
-            with self._changes.changing(session):
-                if left.snapshot is not None and left.snapshot not in snapshots_of(session):
-                    kept = CheckpointTaken(snapshot=left.snapshot)
-                    session.add_event(kept, details="before going back", now=self._clock())
-                session.go_back(event, phase=target.phase, now=self._clock())
-            self._events.happened(session, event)
-            self.prepare(session)
+            self._go_back(snapshots, session, event, phase=target.phase)
         return target
+
+    def begin_again(self, session: SessionContext, phase: str) -> bool:
+        """Take a session and its files back to where a phase began.
+
+        The caller holds the session's run lock.
+
+        Returns:
+            Whether it did; not where the files of then are not kept.
+
+        Raises:
+            SessionInUse: Something is at work in the workspace.
+            WorkspaceNotKept: The workspace as it is now can't be kept; nothing was changed.
+            WriteError: The disk or its permissions.
+        """
+        snapshots = self._snapshots
+        found = phase_beginning(session, phase)
+        if snapshots is None or found is None:
+            return False
+        with self._idle(session, (WORKSPACE,)):
+            snapshot = found.snapshot
+            if not found.checkpoint:
+                snapshot = snapshots.empty(session.session_id).snapshot
+            if snapshot is None:
+                return False
+            event = SessionRewound(
+                checkpoint=found.checkpoint, position=found.position, snapshot=snapshot
+            )
+            self._go_back(snapshots, session, event, phase=phase)
+        return True
+
+    def _go_back(
+        self,
+        snapshots: WorkspaceSnapshots,
+        session: SessionContext,
+        event: SessionRewound,
+        *,
+        phase: str | None,
+    ) -> None:
+        snapshots.require(session.session_id, event.snapshot)
+        self.prepare(session)
+        left = snapshots.take(session.session_id, "before going back")
+        if left.unkept is not None:
+            raise WorkspaceNotKept(session.session_id, reason=left.unkept)
+        with self._changes.changing(session):
+            if left.snapshot is not None and left.snapshot not in snapshots_of(session):
+                kept = CheckpointTaken(snapshot=left.snapshot)
+                session.add_event(kept, details="before going back", now=self._clock())
+            session.go_back(event, phase=phase, now=self._clock())
+        self._events.happened(session, event)
+        self.prepare(session)
 
     def fork(
         self, parent: SessionContext, at: str | int, *, token_budget: int | None
@@ -227,9 +286,13 @@ class SessionCheckpoints:
         return fork
 
     def sweep(self, session: SessionContext) -> None:
-        """Remove the snapshots that no entry of a session refers to."""
+        """Remove the snapshots that no entry of a session refers to, and pack the others."""
         if self._snapshots is not None:
             self._snapshots.sweep(session.session_id, snapshots_of(session))
+
+    def disk_bytes(self, session: SessionContext) -> int:
+        """Return what the snapshots of a session take up on the disk, in bytes."""
+        return 0 if self._snapshots is None else self._snapshots.disk_bytes(session.session_id)
 
     def forget_deleted(self) -> None:
         """Let go of what was kept elsewhere for sessions that are not there any more."""
@@ -250,8 +313,8 @@ class SessionCheckpoints:
         return self._snapshots
 
     @contextmanager
-    def _idle(self, session: SessionContext) -> Iterator[None]:
-        """Hold a session against all that could work in it; saves go on.
+    def _idle(self, session: SessionContext, guards: Sequence[str]) -> Iterator[None]:
+        """Hold a session against all that could work in it, by these locks; saves go on.
 
         Raises:
             SessionInUse: A run or an execution is at work in it.
@@ -260,15 +323,15 @@ class SessionCheckpoints:
         path = self._store.session_path(session.session_id).parent
         try:
             with DirectoryLock(fs, path, timeout_s=1.0) as lock:
-                guards = hold(fs, lock.fd, GUARDS)
+                held = hold(fs, lock.fd, guards)
         except (FileNotFoundError, LockTimeout) as error:
             raise SessionInUse(session.session_id, path=path) from error
         except OSError as error:
             raise WriteError(path=path, operation="lock", cause=error) from error
-        if guards is None:
+        if held is None:
             raise SessionInUse(session.session_id, path=path)
         try:
             yield
         finally:
-            for fd in guards:
+            for fd in held:
                 close_reader(fs, fd)

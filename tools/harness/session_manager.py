@@ -177,18 +177,22 @@ class SessionManager:
         session = SessionContext.create(
             workflow_type, initial_phase, token_budget, goal=goal, now=now
         )
-        session = self._save_new(session, attachments)
+        session = self._save_new(session, attachments=attachments)
         self._events.created(session)
         self._checkpoints.prepare(session)
         return session
 
     def _save_new(
-        self, session: SessionContext, attachments: Mapping[str, bytes] | None
+        self,
+        session: SessionContext,
+        *,
+        attachments: Mapping[str, bytes] | None = None,
+        inherited: Mapping[str, bytes] | None = None,
     ) -> SessionContext:
         """Save a new session, under the next id where its own is taken, and make it current."""
         for left in reversed(range(_IDS_TRIED)):
             try:
-                self._changes.save(session, attachments=attachments)
+                self._changes.save(session, attachments=attachments, inherited=inherited)
                 break
             except SessionIdTaken:
                 if not left:
@@ -585,6 +589,7 @@ class SessionManager:
             SessionInUse: A run is at work in it.
             CheckpointNotFound: There is no such checkpoint.
             CheckpointNotKept: It has no snapshot; nothing was changed.
+            WorkspaceNotKept: The workspace as it is can't be kept; nothing was changed.
             WriteError: The disk or its permissions.
         """
         session = self._require("rewind")
@@ -593,6 +598,48 @@ class SessionManager:
         if self._questions is not None:
             self._questions.withdraw_all(session)
         return target
+
+    def begin_phase_again(self, phase: str) -> bool:
+        """Take the session and all its files back to where a phase began, at its first attempt.
+
+        That is before the first attempt of the last time that the phase was entered. History and
+        spent tokens stay, as with `rewind()`. For a caller that holds the session's run lock.
+
+        Args:
+            phase: A phase that the session has been in.
+
+        Returns:
+            Whether it did: not where no snapshots are kept, or that one was not; then nothing was
+            changed.
+
+        Raises:
+            NoActiveSession: There is none.
+            InvalidStateTransition: It has ended.
+            SessionInUse: Something is at work in its workspace.
+            WriteError: The disk or its permissions.
+        """
+        session = self._require("begin_phase_again")
+        session.require(*_OPEN, operation="rewind")
+        done = self._checkpoints.begin_again(session, phase)
+        if done and self._questions is not None:
+            self._questions.withdraw_all(session)
+        return done
+
+    def snapshots_disk_bytes(self) -> int:
+        """Return what the kept workspaces of the session take up on the disk, in bytes.
+
+        Raises:
+            NoActiveSession: There is none.
+        """
+        return self._checkpoints.disk_bytes(self._require("snapshots_disk_bytes"))
+
+    def sweep_snapshots(self) -> None:
+        """Remove kept workspaces that nothing refers to, as a killed worker leaves them.
+
+        Raises:
+            NoActiveSession: There is none.
+        """
+        self._checkpoints.sweep(self._require("sweep_snapshots"))
 
     def fork(self, at: str | int, *, token_budget: int | None = None) -> SessionContext:
         """Begin a new session where the current one stood at a checkpoint; the new one is current.
@@ -614,8 +661,8 @@ class SessionManager:
         """
         parent = self._require("fork")
         fork = self._checkpoints.fork(parent, at, token_budget=token_budget)
-        attachments = self.store.read_attachments(parent.session_id)
-        fork = self._save_new(fork, attachments)
+        inherited = self.store.read_attachments(parent.session_id)
+        fork = self._save_new(fork, inherited=inherited)
         self._log_last_event(fork)
         self._checkpoints.prepare(fork)
         return fork

@@ -134,6 +134,10 @@ class WorkspaceSnapshots(Protocol):
         """Keep the workspace as it is; nothing where there is no workspace."""
         ...
 
+    def empty(self, session_id: str) -> SnapshotTaken:
+        """Keep a workspace that holds nothing, as it was before the work of a new session."""
+        ...
+
     def require(self, session_id: str, snapshot: str) -> None:
         """Raise unless there is such a snapshot."""
         ...
@@ -159,7 +163,14 @@ class WorkspaceSnapshots(Protocol):
         ...
 
     def sweep(self, session_id: str, wanted: Collection[str]) -> None:
-        """Remove the snapshots that nothing refers to; what resists stays."""
+        """Remove snapshots that nothing refers to any more; what resists stays.
+
+        One that is so new that a worker may be about to refer to it stays, too.
+        """
+        ...
+
+    def disk_bytes(self, session_id: str) -> int:
+        """Return what the snapshots of a session take up on the disk, in bytes."""
         ...
 
     def forget_deleted(self) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from ..durable import FileSystem
 from .configuration_file import ConfigurationFile, read_configuration_file
@@ -23,6 +23,9 @@ ISOLATIONS: Final = ("sandbox", "jail")
 REPORTS: Final = ("junit", "tap", "exit-code")
 DEFAULT_CONTEXT_TOKENS: Final = 20_000
 MAX_CONTEXT_TOKENS: Final = 500_000
+NO_REPOSITORY: Final = Path("none")
+"""The name that means no repository, whatever the configuration says."""
+DEFAULT_AGENT_BUDGET: Final = 1_000_000
 _DAY_S: Final = 86_400.0
 _MAX_BYTES: Final = 1 << 50
 
@@ -110,6 +113,34 @@ class RepositoryConfiguration:
     base: str | None = None
     with_uncommitted: bool = False
 
+    @property
+    def revision(self) -> str:
+        """The revision that the copy is of."""
+        return self.base or "HEAD"
+
+    def asked_for(
+        self, named: Path | None, base: str | None = None, *, with_uncommitted: bool = False
+    ) -> RepositoryConfiguration:
+        """Return how a session begins for which this was said; that comes before the configuration.
+
+        Args:
+            named: A folder of a checkout, of which the configuration knows nothing; "none" for no
+                repository; None: as the configuration says.
+            base: The revision, or None.
+            with_uncommitted: Whether what is not committed is wanted, too.
+        """
+        if named == NO_REPOSITORY:
+            return RepositoryConfiguration()
+        if named is not None:
+            return RepositoryConfiguration(
+                use=True, path=named, base=base, with_uncommitted=with_uncommitted
+            )
+        return evolve(
+            self,
+            base=base if base is not None else self.base,
+            with_uncommitted=with_uncommitted or self.with_uncommitted,
+        )
+
 
 @frozen(kw_only=True)
 class GateConfiguration:
@@ -118,14 +149,37 @@ class GateConfiguration:
     Attributes:
         command: The command that runs the tests, or None: they run in the sandbox.
         report: What it says how they ended: "junit", "tap" or "exit-code".
-        report_file: Where it writes the report, relative to the workspace, or None.
+        report_path: Where it writes the report, relative to the workspace, or None.
         timeout_s: Its time limit in seconds, or None.
     """
 
     command: str | None = None
     report: str = "junit"
-    report_file: str | None = None
+    report_path: str | None = None
     timeout_s: float | None = None
+
+    def asked_for(
+        self, command: str | None, *, report: str | None = None, report_path: str | None = None
+    ) -> GateConfiguration:
+        """Return how tests are run for which this was said; that comes before the configuration.
+
+        Args:
+            command: The command, "sandbox" for none, or None: as the configuration says.
+            report: What it says how they ended, or None.
+            report_path: Where it writes that, or None.
+        """
+        if command == "sandbox":
+            return GateConfiguration()
+        if command is not None:
+            return GateConfiguration(
+                command=command,
+                report=report or "junit",
+                report_path=report_path,
+                timeout_s=self.timeout_s,
+            )
+        if report is not None:  # another kind of report is not where this one was
+            return evolve(self, report=report, report_path=report_path)
+        return evolve(self, report_path=report_path or self.report_path)
 
 
 @frozen(kw_only=True)
@@ -152,6 +206,23 @@ class JailConfiguration:
 
 
 @frozen(kw_only=True)
+class AgentsConfiguration:
+    """`[agents]`: what the hook does in the agent programs that people run.
+
+    Attributes:
+        create: Whether a prompt begins a session where the project has no open one.
+        token_budget: The budget of such a session, in tokens.
+        gate: Whether `[gate] command` judges the end of each turn.
+        gate_rounds: How often a prompt's work is sent on by it, at most.
+    """
+
+    create: bool = False
+    token_budget: int = DEFAULT_AGENT_BUDGET
+    gate: bool = False
+    gate_rounds: int = 3
+
+
+@frozen(kw_only=True)
 class Configuration:
     """All that a configuration file says, but for questions.
 
@@ -166,6 +237,7 @@ class Configuration:
         repository: `[repository]`.
         gate: `[gate]`.
         jail: `[jail]`.
+        agents: `[agents]`.
         given: The sections that the file has.
     """
 
@@ -178,6 +250,7 @@ class Configuration:
     repository: RepositoryConfiguration = field(factory=RepositoryConfiguration)
     gate: GateConfiguration = field(factory=GateConfiguration)
     jail: JailConfiguration = field(factory=JailConfiguration)
+    agents: AgentsConfiguration = field(factory=AgentsConfiguration)
     given: tuple[str, ...] = ()
 
 
@@ -215,6 +288,7 @@ def configuration_of(file: ConfigurationFile) -> Configuration:
         repository=_repository(top.table("repository"), root),
         gate=_gate(top.table("gate")),
         jail=_jail(top.table("jail"), root),
+        agents=_agents(top.table("agents")),
         given=tuple(file.values),
     )
 
@@ -287,7 +361,7 @@ def _gate(table: TomlTable) -> GateConfiguration:
     found = GateConfiguration(
         command=table.text("command"),
         report=table.one_of("report", REPORTS, "junit"),
-        report_file=_inside(table, "report_file"),
+        report_path=_inside(table, "report_path"),
         timeout_s=table.number("timeout_s", above=0, most=_DAY_S),
     )
     table.done()
@@ -301,8 +375,19 @@ def _jail(table: TomlTable, root: Path) -> JailConfiguration:
         network=table.flag("network", default=False),
         environment=table.texts("environment", _no_name),
         timeout_s=table.number("timeout_s", above=0, most=_DAY_S),
-        memory_bytes=table.whole("memory_bytes", 0, least=1 << 20, most=_MAX_BYTES) or None,
-        processes=table.whole("processes", 0, least=1, most=1 << 20) or None,
+        memory_bytes=table.whole("memory_bytes", 0, least=16 << 20, most=_MAX_BYTES) or None,
+        processes=table.whole("processes", 0, least=4, most=1 << 20) or None,
+    )
+    table.done()
+    return found
+
+
+def _agents(table: TomlTable) -> AgentsConfiguration:
+    found = AgentsConfiguration(
+        create=table.flag("create", default=False),
+        token_budget=table.whole("token_budget", DEFAULT_AGENT_BUDGET, least=1, most=10**15),
+        gate=table.flag("gate", default=False),
+        gate_rounds=table.whole("gate_rounds", 3, least=1, most=100),
     )
     table.done()
     return found

@@ -58,8 +58,38 @@ def configuration_text(detected: Detected, *, workflow: str) -> str:
         '# files = ["src/**/*.py"] # shown whole, with the signatures of the modules they import',
         '# rules = "docs/rules.md"',
         '# role = "You are a careful engineer who writes plain Python."',
+        "",
+        "# Sessions work on a copy of a commit of this repository; `agentforge apply` brings the",
+        "# result home. Without this, --repo does it for one of them.",
+        "# [repository]",
+        "# use = true",
+        '# base = "main" # the commit that is checked out by default',
+        "# with_uncommitted = false",
+        "",
+        "# tdflow runs this command in a jail, instead of pytest or unittest in the sandbox.",
+        "# [gate]",
+        f"# command = {_value(facts.test or '…')}",
+        '# report = "junit" # what it says how the tests ended: junit, tap or exit-code',
+        '# report_path = "reports/**/*.xml" # where, if the command has to be told by itself',
+        "# timeout_s = 300",
+        "",
+        "# What commands in a jail see and may use, besides the workspace, the system and their",
+        '# own toolchain. isolation = "jail" in [run] runs the scripts of workflows there, too.',
+        "# [jail]",
+        f"# mounts = {_value(_mounts(facts))} # folders of this checkout, read-only",
+        '# read = ["/opt/data"] # further folders, read-only',
+        "# network = false",
+        '# environment = ["CI"] # names of variables',
+        "# timeout_s = 600",
+        "# memory_bytes = 4294967296",
+        "# processes = 512",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _mounts(facts: ProjectFacts) -> list[str]:
+    """Return the folder that dependencies are usually installed in."""
+    return ["node_modules"] if facts.language == "javascript" else [".venv"]
 
 
 def _line(key: str, value: object, hint: str) -> str:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Sequence
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,7 +26,7 @@ from .errors import GitFailed, NotARepository, RepositoryError
 from .git_command import Git
 from .git_repositories import UserRepository
 from .manifest import Manifest
-from .snapshot_repository import SnapshotRepository
+from .snapshot_repository import SNAPSHOTS, SnapshotRepository
 from .snapshot_restore import restore_to
 from .snapshots import Snapshot, Snapshots
 from .workspace_index import WorkspaceState
@@ -201,6 +202,22 @@ def check_out(snapshots: Snapshots, base: Base, user: UserRepository, name: str)
     if base.with_uncommitted:
         snapshots.begin(taken.id)
     return taken
+
+
+@contextmanager
+def base_files(base: Base, user: UserRepository) -> Iterator[Path]:
+    """Have a base's files in a temporary folder, as the workspace will begin with them.
+
+    Raises:
+        BaseUnavailable: Objects of it are missing.
+        GitFailed: The repository can't be read.
+    """
+    with tempfile.TemporaryDirectory(prefix="agentforge-base-") as scratch:
+        folder = Path(scratch)
+        repository = SnapshotRepository(folder / SNAPSHOTS, folder / "workspace", git=user.git)
+        repository.make(objects=Path(base.objects), object_format=base.object_format)
+        _check_out(repository, base, user)
+        yield repository.workspace
 
 
 def _check_out(repository: SnapshotRepository, base: Base, user: UserRepository) -> None:

@@ -30,6 +30,7 @@ from ..durable.directory_store import NewDirectory
 from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
 from ..durable.regular_file import create_file
 from ..durable.tree_removal import DISCARDED_PREFIX
+from ..durable.tree_walk import walk_tree
 from ..errors import ErrorKind
 from .errors import RepositoryError
 from .git_command import Git, GitOutput
@@ -54,6 +55,7 @@ _CONFIGURATION: Final = {
     "core.sparseCheckout": "false",
     "index.threads": "1",
 }
+_BLOCK: Final = 512
 _FOLLOWING: Final = DIRECTORY_FLAGS & ~os.O_NOFOLLOW
 _FORMATS: Final = {
     "sha1": b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n",
@@ -209,6 +211,25 @@ class SnapshotRepository:
                             fs.unlink(name, dir_fd=inside)
                 finally:
                     close_reader(fs, inside)
+
+    def loose_objects(self) -> int:
+        """Return about how many objects are files of their own, by one of their 256 folders."""
+        try:
+            return 256 * len(os.listdir(self.directory / "objects" / "17"))
+        except FileNotFoundError:
+            return 0
+
+    def disk_bytes(self) -> int:
+        """Return what the repository takes up on the disk, in bytes; 0 where it is not made."""
+        try:
+            fd = self.fs.open(os.fspath(self.directory), DIRECTORY_FLAGS)
+        except FileNotFoundError:
+            return 0
+        try:
+            entries = walk_tree(self.fs, fd, onerror=lambda _: None)
+            return _BLOCK * sum(one.status.st_blocks for one in entries)
+        finally:
+            close_reader(self.fs, fd)
 
     def workspace_fd(self) -> int | None:
         """Open the workspace; None if there is none.

@@ -40,6 +40,8 @@ from .workspace_scan import ScanLimits, WorkspaceScan
 _OBJECT_ID: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _SUBJECT_CHARS: Final = 120
 _NOW_INDEX: Final = "now.aside"
+_MANY_LOOSE: Final = 4_000
+"""How many files of objects are many: each takes a block of the disk."""
 
 
 class SnapshotMissing(RepositoryError):
@@ -157,6 +159,18 @@ class Snapshots:
         locked.git("update-ref", "--stdin", stdin=refs.encode())
         return self._read(locked, [commit])[0]
 
+    def take_empty(self, label: str) -> Snapshot:
+        """Store a workspace that holds nothing, whatever the workspace holds now.
+
+        Raises:
+            NoSnapshots: The repository was not made.
+            GitFailed: It could not be stored.
+        """
+        with self.repository.locked() as locked:
+            return self._commit(
+                locked, WorkspaceState(locked.git("mktree").line, Manifest()), label
+            )
+
     def begin(self, commit: str) -> None:
         """Make a commit what the work began from: the parent of every snapshot.
 
@@ -237,7 +251,8 @@ class Snapshots:
             directory = self.repository.directory
             try:
                 if (directory / "index").is_file():
-                    shutil.copyfile(directory / "index", directory / _NOW_INDEX)
+                    # With its time: what changed in the same second is looked at because of it.
+                    shutil.copy2(directory / "index", directory / _NOW_INDEX)
                 return write_state(locked, found or WorkspaceScan(), index=_NOW_INDEX).tree
             finally:
                 locked.forget_index(_NOW_INDEX)
@@ -299,16 +314,37 @@ class Snapshots:
 
     # ------------------------------------------------------------------------- removing and copying
 
-    def keep_only(self, wanted: Collection[str]) -> Sequence[str]:
+    def keep_only(self, wanted: Collection[str], *, older_than_s: float = 0.0) -> Sequence[str]:
         """Remove all snapshots but these and the newest; return those that went.
 
         Args:
             wanted: The ids that somebody refers to.
+            older_than_s: The age below which one stays in any case, in seconds.
         """
         with self.repository.locked() as locked:
+            left = [one for one in self._ids(locked) if one not in wanted]
+            if not left:
+                return []
             latest = self._latest(locked)
-            kept = {*wanted, latest.id} if latest is not None else set(wanted)
-            return self._remove(locked, [one for one in self._ids(locked) if one not in kept])
+            until = self.clock().timestamp() - older_than_s
+            gone = [
+                one.id
+                for one in self._read(locked, left)
+                if one.taken_at.timestamp() <= until and (latest is None or one.id != latest.id)
+            ]
+            return self._remove(locked, gone, older_than_s=older_than_s)
+
+    def pack(self, *, many: int = _MANY_LOOSE) -> bool:
+        """Put the objects of snapshots into one pack where there are many files of them.
+
+        Returns:
+            Whether there were.
+        """
+        with self.repository.locked() as locked:
+            if locked.repository.loose_objects() <= many:
+                return False
+            locked.git("repack", "-q", "-d", "-l")
+            return True
 
     def remove(self, snapshots: Collection[str]) -> Sequence[str]:
         """Remove snapshots and what only they hold; return those that were there."""
@@ -316,7 +352,9 @@ class Snapshots:
             there = [one for one in self._ids(locked) if one in snapshots]
             return self._remove(locked, there)
 
-    def _remove(self, locked: LockedRepository, ids: Sequence[str]) -> Sequence[str]:
+    def _remove(
+        self, locked: LockedRepository, ids: Sequence[str], *, older_than_s: float = 0.0
+    ) -> Sequence[str]:
         if not ids:
             return []
         lines = [f"delete {SNAPSHOT_REFS}{one}\n" for one in ids]
@@ -324,7 +362,8 @@ class Snapshots:
         if latest is not None and latest.id in ids:
             lines.append(f"delete {LATEST_REF}\n")
         locked.git("update-ref", "--stdin", stdin="".join(lines).encode())
-        locked.git("prune", "--expire=now")
+        until = f"{int(older_than_s)}.seconds.ago" if older_than_s else "now"
+        locked.git("prune", f"--expire={until}")
         return ids
 
     def copy_to(self, other: Snapshots, snapshot: str, more: Collection[str] = ()) -> None:

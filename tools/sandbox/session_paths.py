@@ -78,6 +78,4 @@ def path_matcher(pattern: str) -> Callable[[Sequence[str]], bool]:
     names = _components(pattern)
     if not names or ".." in names:
         raise PathEscapesWorkspace(pattern, "a pattern may not climb or be empty")
-    if names[-1] == "**":
-        names.append("*")
     return component_matcher(names)

@@ -151,6 +151,7 @@ class AgentForm(WorkflowForm):
             command=fields.text("command"),
             report=fields.text("report") or "junit",
             report_path=fields.text("report_path"),
+            packages=fields.texts("packages"),
         )
         if gate.framework not in {"pytest", "unittest"}:
             fields.fault("framework", f"{gate.framework[:60]!r} is neither pytest nor unittest")

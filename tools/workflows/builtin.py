@@ -7,9 +7,9 @@ from typing import Final
 from .workflow import CODE, TESTS, FileGroup, Gate, Phase, Workflow
 
 _TDFLOW_ROLE: Final = """\
-You are a senior engineer who develops one Python component test first. You follow the specification
-to the letter: its names, signatures, errors and acceptance criteria are what others build on. You
-write plain, typed, documented code that needs nothing but the standard library and attrs."""
+You are a senior engineer who develops one component test first. You follow the specification to the
+letter: its names, signatures, errors and acceptance criteria are what others build on. You write
+plain, typed, documented code, in the manner of the project that it belongs to."""
 
 TDFLOW: Final = Workflow(
     name="tdflow",
@@ -23,13 +23,10 @@ TDFLOW: Final = Workflow(
             name="red",
             mode="write failing tests",
             prompt="""\
-Write the tests of the component, and only them. Import the component at the top of the test file by
-its module name. Each acceptance criterion has at least one test whose name carries its id in lower
-case, as test_ac_01_new_budget_has_nothing_spent for AC-01. Test behaviour that the specification
-states; nothing of how it may be written. The component does not exist yet: each test has to
-fail, and to fail because the implementation is missing. Take nothing from the component while the
-test file is imported (no decorator arguments or module constants made of it); do it within the
-tests.""",
+Write the tests of the component, and only them. Each acceptance criterion has at least one test
+whose name carries its id. Test behaviour that the specification states; nothing of how it may be
+written. What the specification asks for does not exist yet: each test that you write has to fail,
+and to fail because the implementation is missing.""",
             writes=[TESTS],
             gate=Gate(kind="tests_fail", covers_criteria=True),
             budget_share=0.45,

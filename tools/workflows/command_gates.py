@@ -13,6 +13,7 @@ from attrs import evolve
 from .command_verdicts import judge_exit_code, judge_green, judge_red
 from .gate_port import CommandExecution, CommandRequest, GateCommands
 from .junit_report import read_junit
+from .specification import Component
 from .suite_outcomes import Outcomes, UnreadableReport, gathered
 from .tap_report import read_tap
 from .test_reports import named
@@ -26,7 +27,7 @@ def run_command_gate(gate: Gate, given: GateInput, commands: GateCommands) -> Ve
     Raises:
         GateUnavailable: The command can't be run on this machine.
     """
-    request = request_of(gate)
+    request = request_of(gate, given.component)
     before = given.before
     seconds = 0.0
     if gate.kind == "tests_fail" and before is None and given.base:
@@ -82,14 +83,15 @@ def read_base(gate: Gate, execution: CommandExecution) -> Outcomes | Verdict:
     return found
 
 
-def request_of(gate: Gate) -> CommandRequest:
-    """Return what is asked of the port for a gate."""
+def request_of(gate: Gate, component: Component | None = None) -> CommandRequest:
+    """Return what is asked of the port for a gate, and for the component that it judges."""
     assert gate.command is not None  # noqa: S101 (the workflow was checked)
     return CommandRequest(
         command=gate.command,
         report=gate.report,
         report_path=gate.report_path,
         deadline_s=gate.deadline_s,
+        import_root=component.root if component is not None and component.is_python else None,
     )
 
 

@@ -19,11 +19,11 @@ from ..durable import FileSystem, OsFileSystem
 from ..errors import ErrorKind
 from ..harness import HarnessError
 from ..harness.briefing import most_tokens
+from ..path_pattern import is_exact, matches
 from .context_folder import LINK, ContextFolder, Listing, NotShown, context_folder
 from .converters import as_tuple
 from .file_tree import tree_text
 from .module_signatures import imported_modules, parse_module, signatures
-from .path_patterns import is_exact, matches
 from .prompts import fenced, language_of
 
 GUIDE_TOKENS: Final = 4000

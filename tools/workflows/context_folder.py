@@ -20,8 +20,8 @@ from ..durable import FileSystem, ReadError, read_regular_file
 from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
 from ..durable.safe_path import directory_beneath
 from ..durable.tree_walk import Entry, walk_tree
+from .ignore_rules import IgnoreRules
 from .names import path_problem
-from .path_patterns import IgnoreRules
 from .secret_files import holds_private_key, looks_secret
 
 MAX_FILE_BYTES: Final = 512 * 1024

@@ -40,6 +40,7 @@ class TestRun:
         paths: The test files, relative to the workspace.
         module: The component's module.
         location: The component's file.
+        import_root: The folder that its imports begin in, "" for the workspace.
         placeholder: Whether a placeholder stands for the module while it is missing.
         report: The file that the result goes to.
     """
@@ -52,6 +53,7 @@ class TestRun:
     location: str
     placeholder: bool
     report: str
+    import_root: str = ""
 
     def code(self, places: GatePlaces) -> str:
         """Return the guest's code for a sandbox that has these places."""
@@ -60,11 +62,13 @@ class TestRun:
             "paths": list(self.paths),
             "module": self.module,
             "location": self.location,
+            "import_root": self.import_root,
             "placeholder": self.placeholder,
             "report": self.report,
             "root": places.workspace,
             "kit": places.kit,
             "scratch": places.scratch,
+            "packages": places.packages,
         }
         return f"{_GUEST}\nrun({json.dumps(request)!r})\n"
 
@@ -88,6 +92,10 @@ def run(request_text):
         request["scratch"] = tempfile.gettempdir()
     if root not in sys.path:
         sys.path.insert(0, root)
+    if request["import_root"]:
+        sys.path.insert(0, os.path.join(root, request["import_root"]))
+    if request["packages"] is not None:
+        sys.path.append(request["packages"])
     missing_raised, asked, executed = [], [], set()
     current, reached = [None], set()  # the test that runs, and those that used the component
 

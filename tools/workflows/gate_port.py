@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -22,11 +22,14 @@ class GatePlaces:
             can be imported as it is.
         scratch: A directory for temporary files, absolute; None: the one that Python's `tempfile`
             finds.
+        packages: The directory of the packages that gates asked for, put on the path for the code;
+            None: they can be imported as it is, or none was asked for.
     """
 
     workspace: str | None = None
     kit: str | None = None
     scratch: str | None = None
+    packages: str | None = None
 
 
 @frozen(kw_only=True)
@@ -92,6 +95,37 @@ class GateSandbox(Protocol):
         ...
 
 
+@runtime_checkable
+class PackagedSandbox(Protocol):
+    """A gate sandbox that can have packages besides the standard library."""
+
+    def with_packages(self, packages: Sequence[str]) -> GateSandbox:
+        """Return the sandbox with packages, for code to import.
+
+        Args:
+            packages: Names of installed packages, or paths of wheels.
+
+        Raises:
+            GateUnavailable: One of them can't be had there.
+        """
+        ...
+
+
+def sandbox_with(sandbox: GateSandbox, packages: Sequence[str]) -> GateSandbox:
+    """Return a sandbox with packages; the sandbox itself for none.
+
+    Raises:
+        GateUnavailable: It can't have them.
+    """
+    if not packages:
+        return sandbox
+    if not isinstance(sandbox, PackagedSandbox):
+        raise GateUnavailable(
+            f"it needs the packages {', '.join(packages)}, and this runner's gates can't have any"
+        )
+    return sandbox.with_packages(packages)
+
+
 @frozen(kw_only=True)
 class CommandRequest:
     """A project's tests, to be run by a command.
@@ -103,12 +137,15 @@ class CommandRequest:
             stands for any part of a name, `**` for any folders. None: in the file that the variable
             AGENTFORGE_REPORT names. A TAP report is taken from standard output.
         deadline_s: Wall-clock limit in seconds.
+        import_root: The folder that imports of a Python component begin in, relative, "" for the
+            workspace; None where nothing is known of it.
     """
 
     command: str
     report: str
     report_path: str | None = None
     deadline_s: float | None = None
+    import_root: str | None = None
 
 
 @frozen(kw_only=True)

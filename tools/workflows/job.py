@@ -14,19 +14,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from ..harness import SessionStore
-from ..harness.session_deletion import AGENT_WORKFLOW_FILE, WORKFLOW_FILE
+from ..harness.session_layout import AGENT_WORKFLOW_FILE, WORKFLOW_FILE
 from .agents.port import AgentChoice
+from .component_files import is_in_any, is_test_path
 from .converters import as_tuple
 from .errors import InvalidWorkflow, NotAWorkflowSession
 from .names import path_problem
 from .prompts import shown_paths
 from .specification import Component, Specification
 from .specification_document import parse_specification
-from .verdict import is_test_path
-from .workflow import CODE, TESTS, Input, Phase, Workflow
+from .workflow import CODE, TEST_GATES, TESTS, Gate, Input, Phase, Workflow
 from .workflow_document import read_agent_workflow, read_snapshot
 from .workflow_snapshot import snapshot_of
 
@@ -56,6 +56,8 @@ class AgentWork:
         agent: Who does it, or None: `resume` is given one.
         inputs: Files that are in the workspace before the first phase.
         context: What of the project each prompt shows, as `gather_context` makes it, or None.
+        import_root: The folder that imports of the project's Python begin in, relative to it, "."
+            for itself; None where that is not known. What the specification says goes before it.
     """
 
     workflow: Workflow
@@ -66,6 +68,7 @@ class AgentWork:
     agent: AgentChoice | None = None
     inputs: tuple[Input, ...] = field(default=(), converter=as_tuple)
     context: str | None = field(default=None, repr=False)
+    import_root: str | None = None
 
     def __attrs_post_init__(self) -> None:
         faults = []
@@ -94,6 +97,7 @@ class AgentWork:
             "name": self.name,
             "subject": self.subject,
             "component_id": self.component_id,
+            "import_root": self.import_root,
             "agent": None
             if self.agent is None
             else {
@@ -151,6 +155,7 @@ class AgentWork:
                     for one in value["inputs"]
                 ],
                 context=None if context is None else context.decode(),
+                import_root=value.get("import_root"),
             )
         except (ValueError, KeyError, TypeError, binascii.Error) as error:
             raise InvalidWorkflow(
@@ -208,6 +213,9 @@ class Job:
         if named is None and any(one.component_id == work.name for one in specification.components):
             named = work.name
         component = specification.component(named, path=path)
+        if component.is_python and component.import_root is None:
+            component = evolve(component, import_root=work.import_root)
+        _require_gates(work.workflow, component)
         return cls(
             workflow=work.workflow, work=work, specification=specification, component=component
         )
@@ -271,7 +279,7 @@ class Job:
         groups = {group.name: group.paths for group in self.workflow.groups}
         for name in phase.writes:
             if name == CODE and self.component is not None:
-                found.append(self.component.location)
+                found += self.component.code_places
             elif name == TESTS and self.component is not None:
                 found += self.component.tests
             else:
@@ -292,14 +300,36 @@ class Job:
     def refusal(self, phase: Phase, path: str) -> str | None:
         """Return why a phase may not write a path, or None."""
         allowed = self.writable(phase)
-        for place in allowed:
-            if path == place or (place.endswith("/") and path.startswith(place)):
-                return None
-        if self.component is not None and is_test_path(self.component, path):
+        is_test = self.component is not None and is_test_path(self.component, path)
+        if is_in_any(path, allowed) and (not is_test or TESTS in phase.writes or path in allowed):
+            return None
+        if is_test:
             return (
                 f"{path!r} is one of the tests, which are fixed in phase {phase.name}; "
                 f"it may write {', '.join(allowed)}"
             )
         return (
             f"{path!r} is none of the files that phase {phase.name} may write: {', '.join(allowed)}"
+        )
+
+
+def _require_gates(workflow: Workflow, component: Component) -> None:
+    """Refuse gates of the sandbox for what it can't run."""
+    if component.is_python:
+        return
+    sandboxed = [
+        phase.name
+        for phase in workflow.phases
+        if isinstance(phase.gate, Gate)
+        and phase.gate.kind in TEST_GATES
+        and phase.gate.command is None
+    ]
+    if sandboxed:
+        raise InvalidWorkflow(
+            path=Path(workflow.name),
+            faults=[
+                f"phases {', '.join(sandboxed)} run tests in the sandbox, which runs Python, and "
+                f"{component.location} is none; name the project's own command for its tests "
+                "(--gate, or command of the gate)"
+            ],
         )

@@ -49,13 +49,32 @@ def job_prompt(
     )
 
 
-def first_prompt(job: Job) -> tuple[Phase, str] | None:
+def own_paths(job: Job, made: Iterable[str] = ()) -> set[str]:
+    """Return the files that a prompt shows of a workspace that began as a repository's.
+
+    Those are what the job is about: its inputs, the files that its phases may write, and those that
+    the session made. The others are as many as the repository has; the context shows some of them.
+
+    Args:
+        job: The job.
+        made: The files that the session made.
+    """
+    written = (path for phase in job.workflow.phases for path in job.writable(phase))
+    return {*made, *written, *(one.target for one in job.inputs)}
+
+
+def first_prompt(job: Job, there: Mapping[str, str] | None = None) -> tuple[Phase, str] | None:
     """Return the first phase that asks the agent with its prompt, as far as it is known before.
 
     What the session says of itself is not in it. None where no phase asks.
+
+    Args:
+        job: The job.
+        there: What the workspace begins with, of `own_paths`; nothing if None.
     """
     for phase in job.workflow.phases:
         if phase.prompt is not None:
-            files = {one.target: one.content.decode("utf-8", "replace") for one in job.inputs}
+            files = dict(there or {})
+            files |= {one.target: one.content.decode("utf-8", "replace") for one in job.inputs}
             return phase, job_prompt(job, phase, files=files, briefing="A new session.")
     return None

@@ -11,6 +11,7 @@ from ..harness import SessionContext
 from .agent_questions import AgentQuestions
 from .base_record import BaseRecord, BaseRun, keep_base, kept_base
 from .command_gates import read_base, request_of
+from .component_files import is_in_any, is_test_path
 from .gate_port import GateCommands, GateSandbox
 from .gates import run_gate
 from .job import Job
@@ -59,7 +60,7 @@ class PhaseGates:
     def _places(self, phase: Phase) -> tuple[str, ...]:
         """Return the files and directories that the gate of a phase looks at itself."""
         component = self.job.component
-        own = () if component is None else (component.location, *component.tests)
+        own = () if component is None else (*component.code_places, *component.tests)
         artifacts = (artifact.path for artifact in self.session.artifacts)
         return (*self.job.required(phase), *own, *self.job.writable(phase), *artifacts)
 
@@ -124,8 +125,11 @@ class PhaseGates:
         written = {artifact.path for artifact in self.session.artifacts}
         if phase.agents_gate.kind == "tests_fail" and component is not None:
             base = {} if record is None else record.files
-            location = component.location
-            return {location: base.get(location)} if location in written else {}
+            return {
+                path: base.get(path)
+                for path in written
+                if is_in_any(path, component.code_places) and not is_test_path(component, path)
+            }
         if phase.agents_gate.kind == "suite" and works_on_repository(self.session):
             there = () if record is None else record.there
             return dict.fromkeys(
@@ -190,7 +194,7 @@ class PhaseGates:
                 yield gate
 
     def _run_on_base(self, gate: Gate, commands: GateCommands) -> BaseRun | Stop:
-        request = request_of(gate)
+        request = request_of(gate, self.job.component)
         execution = commands.run(request, files={}, folder=self.files.root)
         found = read_base(gate, execution)
         if isinstance(found, Verdict):

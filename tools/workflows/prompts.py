@@ -30,12 +30,39 @@ _LANGUAGES: Final = {
     "yml": "yaml",
     "json": "json",
     "toml": "toml",
+    "js": "javascript",
+    "cjs": "javascript",
+    "mjs": "javascript",
+    "jsx": "jsx",
+    "ts": "typescript",
+    "tsx": "tsx",
+    "go": "go",
+    "rs": "rust",
+    "java": "java",
+    "rb": "ruby",
+    "c": "c",
+    "h": "c",
+    "cpp": "cpp",
+    "sh": "sh",
+    "html": "html",
+    "css": "css",
 }
 _MACHINE: Final = """\
 The gate runs the tests with {framework} in a CPython that is compiled to WebAssembly, on the files
 of the workspace. It has no threads, no processes, no sockets and no event loop (`threading`,
 `subprocess`, `multiprocessing`, `asyncio.run` fail) and no plugins; files, temporary directories
-and the clock are there. A test or component that needs what is not there can't pass."""
+and the clock are there. Besides the standard library there are {packages}; use no other package.
+A test or component that needs what is not there can't pass."""
+_PLACEHOLDER: Final = """\
+Import the component at the top of the test file by its module name: while it is missing, a
+placeholder stands for it. Take nothing from it while the test file is imported (no decorator
+arguments or module constants made of it); do it within the tests."""
+_PYTHON_NAMES: Final = """\
+A test's name carries the id of a criterion in lower case, as
+test_ac_01_new_budget_has_nothing_spent for AC-01."""
+_OTHER_NAMES: Final = """\
+A test's name carries the id of a criterion anywhere, as in "AC-01: a new budget has nothing spent"
+or test_ac_01_new_budget."""
 _IN_PLACE: Final = """\
 Change the files themselves: you work in a copy of the project, in the current folder. What differs
 there when you end is your answer; nothing that you print is taken for a file."""
@@ -56,8 +83,8 @@ Every test that was there before has to be there again, and to pass."""
 _NEW_TESTS: Final = """\
 Each new test needs a name of its own and has to fail for want of the implementation; every older
 test has to be there and to pass as before. A test file that can't be loaded fails the gate, since
-its tests have no names: whatever is said above of imports, import or use what does not exist yet
-within the tests, never at the top of the file."""
+its tests have no names: import or use what does not exist yet within the tests, never at the top of
+the file."""
 _FENCES: Final = re.compile(r"^[ \t]*(`{3,})", re.MULTILINE)
 
 
@@ -169,14 +196,13 @@ def _form_in_place(given: PromptInput) -> str:
 
 def _form(given: PromptInput) -> str:
     writable = "\n".join(f"- {path}" for path in given.writes)
-    example = given.writes[0] if given.writes else "path/to/file.py"
-    if example.endswith("/"):
-        example += "test_example.py" if "test" in example else "file.md"
+    example = _example(given)
     lines = [
         "Answer in Markdown. Each file that you write is one fenced block whose mark is its "
         "language, a colon and its path, and that holds the whole file:",
         f"````markdown\n```{language_of(example)}:{example}\n…\n```\n````",
-        f"You may write these, and nothing else (a directory ends in `/`):\n\n{writable}",
+        "You may write these, and nothing else (a directory ends in `/`, `*` stands for any part "
+        f"of a name):\n\n{writable}",
         "A file that holds fences of its own stands in a block with a longer fence. What is not in "
         "such a block is read by nobody but the record. Files that you leave out stay as they are; "
         "one that should go is named, one a line, in a block marked `agentforge:delete`.",
@@ -196,6 +222,16 @@ def _form(given: PromptInput) -> str:
     return "\n\n".join(lines)
 
 
+def _example(given: PromptInput) -> str:
+    """Return a path that the answer may write, to show the form with."""
+    example = given.writes[0] if given.writes else "path/to/file.py"
+    if not example.endswith("/"):
+        return example.replace("**/", "").replace("*", "example")
+    ending = "py" if given.component is None else given.component.location.rpartition(".")[2]
+    named = f"test_example.{ending}" if ending == "py" else f"example.test.{ending}"
+    return example + (named if "test" in example else "file.md")
+
+
 def _phase(given: PromptInput) -> str:
     phase = given.phase
     lines = [
@@ -205,20 +241,42 @@ def _phase(given: PromptInput) -> str:
     component = given.component
     if component is not None:
         criteria = ", ".join(one.criterion_id for one in component.criteria)
+        imported = f", imported as `{component.module}`" if component.is_python else ""
         lines.append(
-            f"Component: {component.component_id}, imported as `{component.module}`\n"
-            f"Code: {component.location}\nTests: {', '.join(component.tests)}\n"
+            f"Component: {component.component_id}{imported}\n"
+            f"Code: {', '.join(component.code_places)}\nTests: {', '.join(component.tests)}\n"
             f"Acceptance criteria: {criteria}"
         )
     lines.append((phase.prompt or "").strip())
     gate = phase.agents_gate
+    if component is not None:
+        lines += _of_tests(gate, component)
     if gate.command is not None:
         lines.append(_command(gate))
         if given.said_on_base is not None:
             lines.append(given.said_on_base)
-    elif component is not None and gate.kind in TEST_GATES:
-        lines.append(_MACHINE.format(framework=gate.framework))
     return "\n\n".join(lines)
+
+
+def _of_tests(gate: Gate, component: Component) -> list[str]:
+    """Return what the gate asks of tests in the component's language, and what its machine has."""
+    if gate.kind not in TEST_GATES:
+        return []
+    lines = []
+    if gate.kind == "tests_fail" and gate.covers_criteria:
+        lines.append(_PYTHON_NAMES if component.is_python else _OTHER_NAMES)
+    if gate.command is None:
+        if gate.kind == "tests_fail":
+            lines.append(_PLACEHOLDER)
+        lines.append(_MACHINE.format(framework=gate.framework, packages=_packages(gate)))
+    return lines
+
+
+def _packages(gate: Gate) -> str:
+    """Name the packages that the sandbox has besides the standard library."""
+    there = ["attrs", *(["pytest"] if gate.framework == "pytest" else [])]
+    there += [name.rsplit("/", 1)[-1] for name in gate.packages]
+    return ", ".join(there)
 
 
 def _command(gate: Gate) -> str:

@@ -13,6 +13,7 @@ from typing import Final
 from attrs import evolve
 
 from ..yaml_document import Faults, Fields, Mapping, Node
+from .component_files import is_python_test
 from .component_parts import BoundCriterion, with_parts
 from .spec_rules import (
     COMPONENT_ID,
@@ -39,6 +40,7 @@ _METHOD: Final = re.compile(r"(?:[A-Za-z_]\w{0,99}\.)?[A-Za-z_]\w{0,99}")
 _ENTITY: Final = re.compile(r"[A-Za-z_]\w{0,99}")
 _REQUIREMENT: Final = re.compile(r"[A-Z][A-Z0-9]{0,11}-[0-9]{1,4}")
 _MODULE: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+_MODULE_RULE: Final = "it is a module, as agentforge_sessions.harness.session_store"
 _CALL: Final = re.compile(r"\b([A-Za-z_]\w*)\(")
 _FIELD: Final = re.compile(r"\b[a-z]\w*_\w+\b")
 
@@ -119,11 +121,16 @@ class RequirementReader:
         fields = Fields(node, where, self._faults)
         name = fields.name("name", COMPONENT_ID, "it has a-z 0-9 _ and begins with a letter")
         description = fields.text("description")
-        module = fields.name(
-            "module", _MODULE, "it is a module, as agentforge_sessions.harness.session_store"
-        )
         location = path_of(fields, "impl_file")
-        tests = path_of(fields, "test_file", test=True)
+        python = location is None or location.endswith(".py")
+        module = (
+            fields.name("module", _MODULE, _MODULE_RULE)
+            if python
+            else fields.text("module", required=True)
+        )
+        tests = path_of(fields, "test_file")
+        if python and tests is not None and not is_python_test(tests):
+            fields.fault("test_file", f"{tests!r} is no file test_….py")
         fields.texts("dependencies")
         context = globs_of(fields, "context")
         methods = self._methods(fields, where)
@@ -137,12 +144,13 @@ class RequirementReader:
             description=description,
             entities=_of_methods(methods),
             context=context,
+            import_root=_import_root(location, module or "") if python else None,
             lines=lines,
         )
-        problem = location_problem(location, one.tests)
+        problem = location_problem(location, one.tests, one.import_root)
         if problem is not None:
             fields.fault("impl_file", problem, node)
-        elif module is not None and module != one.module:
+        elif python and module is not None and module != one.module:
             fields.fault("module", f"{module!r} is not what {location} is imported by", node)
         return one
 
@@ -315,6 +323,15 @@ def _of_methods(methods: list[Member]) -> list[Entity]:
         owner, _, name = one.name.rpartition(".")
         groups.setdefault(owner, []).append(evolve(one, name=name))
     return [Entity(name=name, kind="class", methods=own) for name, own in groups.items()]
+
+
+def _import_root(location: str, module: str) -> str:
+    """Return the folder that a module's imports begin in, as it follows from its file."""
+    for ending in (".py", "/__init__.py"):
+        path = module.replace(".", "/") + ending
+        if location.endswith(f"/{path}"):
+            return location.removesuffix(f"/{path}")
+    return "."
 
 
 def _slug(title: str) -> str:

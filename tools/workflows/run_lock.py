@@ -97,6 +97,7 @@ def run_lock(
         workspace = store.workspace_path(session_id)
         require_open(manager, session_id, manager.load(session_id), operation)
         manager.prepare_workspace()
+        manager.sweep_snapshots()
         with _open_workspace(manager, session_id, workspace, fs) as workspace_fd:
             session = require_open(manager, session_id, manager.load(session_id), operation)
             if session.current_phase not in phases:

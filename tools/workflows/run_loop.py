@@ -97,7 +97,7 @@ class Run:
         if self.session.state is SessionState.PAUSED:
             self.manager.resume()
         if back_to is not None:
-            self._enter(back_to, reason)
+            self._begin_again(back_to, reason)
         elif progress.failed and (retry or stop is not None):
             self._again(phase, reason)
 
@@ -190,6 +190,13 @@ class Run:
             verdict = self.attempts.verdict(progress_of(self.session))
             reason = None if verdict is None else verdict.summary
         self.manager.retry_phase(reason)
+
+    def _begin_again(self, phase: str, reason: str | None) -> None:
+        """Go back to a phase; with its files, where they are kept."""
+        if not self.manager.begin_phase_again(phase):
+            self._enter(phase, reason)
+        elif reason:
+            self.manager.record(RetryReason(reason=reason))
 
     def _enter(self, phase: str, reason: str | None) -> None:
         if reason:

@@ -25,7 +25,7 @@ from .agent_questions import AgentQuestions
 from .agents.port import AgentChoice, PhaseAgent
 from .command_gates import request_of
 from .errors import NoAgent
-from .gate_port import GateCommands, GateSandbox, GateUnavailable
+from .gate_port import GateCommands, GateSandbox, GateUnavailable, sandbox_with
 from .job import AgentWork, Job
 from .phase_attempt import AgentAttempts
 from .phase_gates import PhaseGates
@@ -224,9 +224,10 @@ class WorkflowRunner:
     ) -> RunOutcome:
         """Begin another attempt at a session's failed phase, beyond the workflow's limit too.
 
-        With `back_to` the session goes back to that phase instead, failed or not: what was found
-        wrong since it was passed is in an agent's next prompt, and the phases after it follow
-        anew.
+        With `back_to` the session goes back to that phase instead, failed or not, and so do the
+        files of its workspace, where the manager keeps snapshots: to where the phase began, the
+        last time that it was entered. What was found wrong since it was passed is in an agent's
+        next prompt, and the phases after it follow anew.
 
         Args:
             session_id: The session.
@@ -350,6 +351,8 @@ class WorkflowRunner:
         if self._gates is None:
             raise GateUnavailable("this runner has no gates, which an agent's work needs")
         self._gates.prepare(kit=workflow.needs_pytest)
+        for packages in workflow.packages:
+            sandbox_with(self._gates, packages)
         if workflow.command_gates:
             if self._commands is None:
                 raise GateUnavailable(

@@ -33,9 +33,12 @@ class ScriptForm(WorkflowForm):
     without one, a snapshot, where they are inlined.
     """
 
-    def __init__(self, faults: Faults, directory: Path | None) -> None:
+    def __init__(
+        self, faults: Faults, directory: Path | None, *, isolation: str = "sandbox"
+    ) -> None:
         super().__init__(faults)
         self._directory = directory
+        self._isolation = isolation
         self._scripts_left = MAX_SCRIPTS_BYTES
         self._inputs_left = MAX_INPUTS_BYTES
         self._lines: dict[str, int] = {}
@@ -63,7 +66,7 @@ class ScriptForm(WorkflowForm):
 
     def own_fields(self, fields: Fields) -> dict[str, Any]:
         """Take phases and inputs."""
-        isolation = fields.text("isolation") or "sandbox"
+        isolation = fields.text("isolation") or self._isolation
         if isolation not in ISOLATIONS:
             fields.fault("isolation", f"{isolation[:40]!r} is none of {', '.join(ISOLATIONS)}")
             isolation = "sandbox"

@@ -8,11 +8,14 @@ import sys
 from typing import Final
 
 from ..yaml_document import Faults, Fields
+from .component_files import is_in, is_python_test
 from .names import path_problem
+from .specification import module_of, root_of
 
 COMPONENT_ID: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 CRITERION_ID: Final = re.compile(r"[A-Z][A-Z0-9]{0,11}-[0-9]{1,4}")
 MAX_GLOB_CHARS: Final = 500
+_PROSE: Final = re.compile(r"\.(?:txt|md|rst|adoc)$")
 _FRAMEWORKS: Final = frozenset(
     {"pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments"}
 )
@@ -46,27 +49,69 @@ def globs_of(fields: Fields, name: str) -> tuple[str, ...]:
     return found
 
 
-def path_of(fields: Fields, key: str, *, test: bool = False) -> str | None:
-    """Take a required path of a Python file, of a test's if asked for."""
+def path_of(fields: Fields, key: str) -> str | None:
+    """Take a required path of a source file, in any language."""
     node = fields.take(key, required=True)
     path = None if node is None else fields.text_of(key, node)
     if path is None:
         return None
     problem = path_problem(path)
-    if problem is None and not path.endswith(".py"):
-        problem = f"{path!r} is no Python file"
-    if problem is None and test and not path.rsplit("/", 1)[-1].startswith("test_"):
-        problem = f"{path!r} is no file test_….py"
+    if problem is None and _PROSE.search(path):
+        problem = f"{path!r} is no source file"
     if problem is not None:
         fields.fault(key, problem, node)
         return None
     return path
 
 
-def location_problem(location: str, tests: tuple[str, ...]) -> str | None:
+def places_of(fields: Fields, key: str, *, required: bool = False) -> tuple[str, ...]:
+    """Take files, directories that end in `/`, and globs."""
+    found = []
+    for place in fields.texts(key, required=required):
+        problem = path_problem(place.removesuffix("/"))
+        if problem is not None:
+            fields.fault(key, problem)
+        else:
+            found.append(place)
+    return tuple(found)
+
+
+def tests_problem(location: str, tests: tuple[str, ...]) -> str | None:
+    """Return why files can't be the tests of a component: Python's go by names of their own."""
+    for place in tests if location.endswith(".py") else ():
+        if not place.endswith(("/", "*")) and not is_python_test(place):
+            return f"{place!r} is neither a file test_….py nor a directory ending in /"
+    return None
+
+
+def root_problem(location: str, import_root: str | None) -> str | None:
+    """Return why imports of a component can't begin in a folder."""
+    if import_root is None or import_root == ".":
+        return None
+    if not location.endswith(".py"):
+        return "is of Python components"
+    problem = path_problem(import_root)
+    if problem is None and not location.startswith(f"{import_root}/"):
+        problem = f"{location!r} is not below {import_root!r}"
+    return problem
+
+
+def location_problem(
+    location: str, tests: tuple[str, ...], import_root: str | None = None
+) -> str | None:
     """Return why tests could not import a component from its file, or why it is one of them."""
+    problem = _import_problem(location, import_root) if location.endswith(".py") else None
+    if problem is not None:
+        return problem
+    for place in tests:
+        if is_in(location, place) and (location == place or location.endswith(".py")):
+            return f"{location!r} is the component's own file, and among its tests ({place})"
+    return None
+
+
+def _import_problem(location: str, import_root: str | None) -> str | None:
     name = location.rsplit("/", 1)[-1]
-    parts = location.removesuffix(".py").split("/")
+    parts = module_of(location, root_of(location, import_root)).split(".")
     wrong = [part for part in parts if not part.isidentifier() or keyword.iskeyword(part)]
     if wrong:
         return f"{location!r} can't be imported: {wrong[0]!r} is no name of a module"
@@ -74,7 +119,4 @@ def location_problem(location: str, tests: tuple[str, ...]) -> str | None:
         return f"{location!r} can't be imported: {parts[0]!r} is a module that is there already"
     if name == "conftest.py" or re.fullmatch(r"test_.*|.*_test\.py", name):
         return f"{location!r} goes by the name of a test"
-    for place in tests:
-        if location == place or (place.endswith("/") and location.startswith(place)):
-            return f"{location!r} is the component's own file, and among its tests ({place})"
     return None

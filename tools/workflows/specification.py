@@ -14,6 +14,8 @@ from .converters import as_tuple
 
 STATUSES: Final = ("draft", "approved")
 ENTITY_KINDS: Final = ("class", "enum", "exception", "function", "constant", "protocol")
+OTHER_KINDS: Final = ("interface", "type", "struct", "trait", "module", "command", "component")
+"""What a component in another language than Python may offer besides."""
 
 _SHOWN_FAULTS: Final = 12
 
@@ -82,11 +84,11 @@ class Member:
 
 @frozen(kw_only=True)
 class Entity:
-    """Something that the component's module offers by name.
+    """Something that the component offers by name.
 
     Attributes:
         name: Its name.
-        kind: One of `ENTITY_KINDS`.
+        kind: One of `ENTITY_KINDS`, or of `OTHER_KINDS` where the language is not Python.
         description: What it is, or None.
         fields: Its fields or an enum's values.
         methods: Its methods; a function's own signature is the one method of its name.
@@ -123,13 +125,16 @@ class Component:
 
     Attributes:
         component_id: Its id.
-        location: Its Python file, relative to the workspace.
-        tests: Its test files or directories (ending in `/`), relative to the workspace.
+        location: Its main file, relative to the workspace; its ending says the language.
+        tests: Its test files, directories (ending in `/`) or globs, relative to the workspace.
         description: What it is for, or None.
         entities: What its module offers.
         errors: The errors that it defines, by name; they stand among the entities too or not.
         criteria: Its acceptance criteria.
         context: Globs of files of the project that who builds it is shown.
+        other_files: Further files, directories or globs that belong to it besides its tests.
+        import_root: The folder that imports of a Python component begin in, relative, "." for the
+            workspace; None: `src` for a location below it, else the workspace.
         lines: The lines of the document that describe it, from and up to (not with), from 1.
     """
 
@@ -141,12 +146,41 @@ class Component:
     errors: tuple[Entity, ...] = field(default=(), converter=as_tuple)
     criteria: tuple[Criterion, ...] = field(default=(), converter=as_tuple)
     context: tuple[str, ...] = field(default=(), converter=as_tuple)
+    other_files: tuple[str, ...] = field(default=(), converter=as_tuple)
+    import_root: str | None = None
     lines: tuple[int, int] = (1, 1)
 
     @property
+    def is_python(self) -> bool:
+        """Whether its main file is Python, which the sandbox can run."""
+        return self.location.endswith(".py")
+
+    @property
+    def root(self) -> str:
+        """The folder that its imports begin in, "" for the workspace itself."""
+        return root_of(self.location, self.import_root)
+
+    @property
     def module(self) -> str:
-        """The name that tests import it by."""
-        return self.location.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+        """The name that tests import it by; in another language than Python, its location."""
+        return module_of(self.location, self.root) if self.is_python else self.location
+
+    @property
+    def code_places(self) -> tuple[str, ...]:
+        """Its files that are no tests: the main one first."""
+        return (self.location, *self.other_files)
+
+
+def root_of(location: str, import_root: str | None) -> str:
+    """Return the folder that imports of a file begin in, "" for the workspace itself."""
+    root = ("src" if location.startswith("src/") else "") if import_root is None else import_root
+    return "" if root == "." or not location.startswith(f"{root}/") else root
+
+
+def module_of(location: str, root: str) -> str:
+    """Return the name of a Python file's module, for imports that begin in a folder."""
+    below = location.removeprefix(f"{root}/") if root else location
+    return below.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
 
 
 @frozen(kw_only=True)

@@ -24,7 +24,6 @@ from ..yaml_document import (
     describe,
     read_document,
 )
-from .names import path_problem
 from .requirement_document import RequirementReader, is_requirement_document
 from .spec_rules import (
     COMPONENT_ID,
@@ -34,9 +33,13 @@ from .spec_rules import (
     named_once,
     one_of,
     path_of,
+    places_of,
+    root_problem,
+    tests_problem,
 )
 from .specification import (
     ENTITY_KINDS,
+    OTHER_KINDS,
     STATUSES,
     Component,
     Criterion,
@@ -52,6 +55,7 @@ _MAX_DEPTH: Final = 12
 
 _SPEC_ID: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_ANY_NAME: Final = re.compile(r"[^\s\x00-\x1f]{1,100}")
 _VERSION: Final = re.compile(r"[0-9]{1,6}\.[0-9]{1,6}\.[0-9]{1,6}")
 
 
@@ -119,6 +123,7 @@ class _Reader:
         self._faults = faults
         self._text = text
         self._lines = text.count("\n") + 2
+        self._python = True  # whether the component that is read is one of Python
 
     def specification(self, root: Mapping) -> Specification | None:
         fields = Fields(root, "", self._faults)
@@ -214,7 +219,10 @@ class _Reader:
             "component_id", COMPONENT_ID, "it has a-z 0-9 _ and begins with a letter"
         )
         location = path_of(fields, "location")
-        tests = self._tests(fields)
+        self._python = location is None or location.endswith(".py")
+        tests = places_of(fields, "tests", required=True)
+        other_files = places_of(fields, "other_files")
+        import_root = fields.text("import_root")
         fields.text("name")
         description = fields.text("description")
         fields.texts("dependencies")
@@ -230,14 +238,19 @@ class _Reader:
             for index, one in enumerate(fields.items("errors"))
         ]
         known |= {error.name for error in errors if error is not None}
-        self._check_raises(entities, known, where, node.line)
+        if self._python:
+            self._check_raises(entities, known, where, node.line)
         criteria = self._criteria(fields, where)
         fields.done()
         if component_id is None or location is None or not tests:
             return None
-        problem = location_problem(location, tests)
-        if problem is not None:
-            fields.fault("location", problem, node)
+        for key, problem in (
+            ("tests", tests_problem(location, tests)),
+            ("import_root", root_problem(location, import_root)),
+            ("location", location_problem(location, tests, import_root)),
+        ):
+            if problem is not None:
+                fields.fault(key, problem, node)
         return Component(
             component_id=component_id,
             location=location,
@@ -247,8 +260,16 @@ class _Reader:
             errors=[one for one in errors if one is not None],
             criteria=criteria,
             context=context,
+            other_files=other_files,
+            import_root=import_root,
             lines=lines,
         )
+
+    def _name(self, fields: Fields) -> str | None:
+        """Take a name in the component's language."""
+        if self._python:
+            return fields.name("name", _NAME, "it is a Python name")
+        return fields.name("name", _ANY_NAME, "it has 1 to 100 characters, and no blank")
 
     def _check_raises(
         self, entities: list[Entity | None], known: set[str], where: str, line: int
@@ -266,23 +287,10 @@ class _Reader:
                             f"{name!r}, which is neither among its errors nor built in",
                         )
 
-    def _tests(self, fields: Fields) -> tuple[str, ...]:
-        found = []
-        for path in fields.texts("tests", required=True):
-            problem = path_problem(path.removesuffix("/"))
-            name = path.rsplit("/", 1)[-1]
-            if problem is None and name and not (name.startswith("test_") and name[-3:] == ".py"):
-                problem = f"{path!r} is neither a file test_….py nor a directory ending in /"
-            if problem is not None:
-                fields.fault("tests", problem)
-            else:
-                found.append(path)
-        return tuple(found)
-
     def _entity(self, node: Node, where: str, names: dict[str, int]) -> Entity | None:
         fields = Fields(node, where, self._faults)
-        name = fields.name("name", _NAME, "it is a Python name")
-        kind = one_of(fields, "kind", ENTITY_KINDS)
+        name = self._name(fields)
+        kind = one_of(fields, "kind", ENTITY_KINDS if self._python else ENTITY_KINDS + OTHER_KINDS)
         description = fields.text("description")
         fields.texts("bases")
         members = self._members(fields, where, "fields", typed="type")
@@ -301,7 +309,7 @@ class _Reader:
         for index, node in enumerate(fields.items(key)):
             label = f"{where}.{key}[{index}]"
             inner = Fields(node, label, self._faults)
-            name = inner.name("name", _NAME, "it is a Python name")
+            name = self._name(inner)
             member = Member(
                 name=name or "",
                 signature=inner.text(typed, required=typed == "signature"),
@@ -313,7 +321,12 @@ class _Reader:
                 inner.take("value")
             inner.done()
             signature = member.signature
-            if typed == "signature" and signature is not None and not _is_signature(signature):
+            if (
+                self._python
+                and typed == "signature"
+                and signature is not None
+                and not _is_signature(signature)
+            ):
                 inner.fault(
                     "signature", f"{signature[:60]!r} is none; write it as (tokens: int) -> bool"
                 )
@@ -324,7 +337,7 @@ class _Reader:
 
     def _error(self, node: Node, where: str) -> Entity | None:
         fields = Fields(node, where, self._faults)
-        name = fields.name("name", _NAME, "it is a Python name")
+        name = self._name(fields)
         fields.text("base")
         description = fields.text("when", required=True)
         fields.texts("fields")

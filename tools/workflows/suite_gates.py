@@ -12,7 +12,7 @@ from typing import Any, Final
 from attrs import evolve
 
 from .gate_guest import TestRun
-from .gate_port import GateExecution, GateSandbox
+from .gate_port import GateExecution, GateSandbox, sandbox_with
 from .specification import Component
 from .test_reports import (
     MAX_NAMED,
@@ -62,9 +62,11 @@ def run_tests(gate: Gate, given: GateInput, sandbox: GateSandbox) -> Verdict:
         paths=paths,
         module=component.module,
         location=component.location,
+        import_root=component.root,
         placeholder=gate.kind == "tests_fail",
         report=f".gate-{given.token}.json",
     )
+    sandbox = sandbox_with(sandbox, gate.packages)
     execution = sandbox.run(
         run.code(sandbox.places),
         files=given.files,

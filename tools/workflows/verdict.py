@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -12,6 +11,7 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from ..harness import PhaseResult
+from .component_files import is_python_test, is_test_path
 from .converters import as_tuple
 from .specification import Component
 from .suite_outcomes import Outcomes
@@ -19,7 +19,6 @@ from .workflow import Gate
 
 MAX_PIECE_CHARS: Final = 1_500
 """The most that a verdict shows of one text."""
-_TEST_FILE: Final = re.compile(r"(?:.*/)?(?:test_[^/]*|[^/]*_test)\.py")
 
 
 def _frozen_facts(value: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -111,16 +110,8 @@ class GateInput:
 
     @property
     def test_files(self) -> tuple[str, ...]:
-        """The files that hold tests."""
-        return tuple(path for path in self.locked if _TEST_FILE.fullmatch(path))
-
-
-def is_test_path(component: Component, path: str) -> bool:
-    """Whether a path is one of the component's tests, or in one of its test directories."""
-    return any(
-        path == place or (place.endswith("/") and path.startswith(place))
-        for place in component.tests
-    )
+        """The files that hold tests of Python."""
+        return tuple(path for path in self.locked if is_python_test(path))
 
 
 def failed(gate: Gate, summary: str, evidence: Iterable[str] = (), **facts: Any) -> Verdict:

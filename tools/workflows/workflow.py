@@ -10,6 +10,7 @@ describe the files.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -45,6 +46,7 @@ TEST_GATES: Final = frozenset({"tests_fail", "tests_pass", "suite"})
 QUESTIONS: Final = ("allowed", "refused")
 ISOLATIONS: Final = ("sandbox", "jail")
 """Where scripts run: Python in the WebAssembly sandbox, or any program in a jail."""
+PACKAGE_RE: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
 REPORTS: Final = ("junit", "tap", "exit-code")
 """What can be read of a command that runs tests."""
 AGENT_MODES: Final = ("answer", "edit")
@@ -67,6 +69,8 @@ class Gate:
             None: they run in the sandbox, by `framework`.
         report: What is read of the command: "junit", "tap" or "exit-code".
         report_path: Where it leaves its JUnit report; see `gate_port.CommandRequest`.
+        packages: Packages that the sandbox has besides the standard library, for kinds that run
+            tests there: names of installed ones, or paths of wheels.
     """
 
     kind: str
@@ -79,6 +83,7 @@ class Gate:
     command: str | None = None
     report: str = "junit"
     report_path: str | None = None
+    packages: tuple[str, ...] = field(default=(), converter=as_tuple)
 
     @property
     def in_sandbox(self) -> bool:
@@ -276,15 +281,32 @@ class Workflow:
         return any(gate.in_sandbox for gate in gates)
 
     @property
+    def packages(self) -> frozenset[tuple[str, ...]]:
+        """What gates need in the sandbox besides the standard library."""
+        gates = [phase.gate for phase in self.phases if isinstance(phase.gate, Gate)]
+        return frozenset(gate.packages for gate in gates if gate.packages)
+
+    @property
     def command_gates(self) -> tuple[Gate, ...]:
         """The gates that run a command."""
         gates = [phase.gate for phase in self.phases if isinstance(phase.gate, Gate)]
         return tuple(gate for gate in gates if gate.command is not None)
 
     def with_command(
-        self, command: str, *, report: str = "junit", report_path: str | None = None
+        self,
+        command: str,
+        *,
+        report: str = "junit",
+        report_path: str | None = None,
+        deadline_s: float | None = None,
     ) -> Workflow:
         """Return this workflow with a command for each gate that runs tests.
+
+        Args:
+            command: The command.
+            report: What it says how they ended: "junit", "tap" or "exit-code".
+            report_path: Where it writes that, or None.
+            deadline_s: Its time limit in seconds; the gate's own if None.
 
         Raises:
             InvalidWorkflow: The command or the report is none.
@@ -292,13 +314,37 @@ class Workflow:
         phases = [
             evolve(
                 phase,
-                gate=evolve(phase.gate, command=command, report=report, report_path=report_path),
+                gate=evolve(
+                    phase.gate,
+                    command=command,
+                    report=report,
+                    report_path=report_path,
+                    deadline_s=phase.gate.deadline_s if deadline_s is None else deadline_s,
+                ),
             )
             if isinstance(phase.gate, Gate) and phase.gate.kind in TEST_GATES
             else phase
             for phase in self.phases
         ]
         return evolve(self, phases=phases)
+
+
+def with_packages(workflow: Workflow, packages: Iterable[str]) -> Workflow:
+    """Return a workflow with packages for each gate that runs tests in the sandbox.
+
+    Raises:
+        InvalidWorkflow: There is no such gate, or a package is no name and no wheel.
+    """
+    named = tuple(dict.fromkeys(packages))
+    return evolve(
+        workflow,
+        phases=[
+            evolve(phase, gate=evolve(phase.gate, packages=named))
+            if isinstance(phase.gate, Gate) and phase.gate.kind in TEST_GATES
+            else phase
+            for phase in workflow.phases
+        ],
+    )
 
 
 def agent_phase_faults(
@@ -349,11 +395,20 @@ def _gate_faults(gate: Gate, needs_specification: bool, tests_written: bool) -> 
     if gate.kind in TEST_GATES and not needs_specification and gate.command is None:
         yield f"gate.kind: {gate.kind} needs a component, and the workflow names none"
     yield from _command_faults(gate)
+    yield from _package_faults(gate)
     if gate.tests_unchanged and not tests_written:
         yield (
             "gate.tests_unchanged: compares with the tests of an earlier phase whose gate is "
             "tests_fail, and there is none"
         )
+
+
+def _package_faults(gate: Gate) -> Iterator[str]:
+    if gate.packages and (gate.command is not None or gate.kind not in TEST_GATES):
+        yield "gate.packages: are of a gate that runs tests in the sandbox; this one does not"
+    for name in gate.packages:
+        if not (PACKAGE_RE.fullmatch(name) or (name.endswith(".whl") and "\0" not in name)):
+            yield f"gate.packages: {name[:60]!r} is no name of a package and no path of a wheel"
 
 
 def _command_faults(gate: Gate) -> Iterator[str]:

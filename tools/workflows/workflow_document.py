@@ -26,11 +26,12 @@ MAX_WORKFLOW_BYTES: Final = 4 << 20
 """Largest workflow file."""
 
 
-def load_workflow(path: Path | str) -> Workflow:
+def load_workflow(path: Path | str, *, isolation: str = "sandbox") -> Workflow:
     """Read a workflow of scripts with every script and input that its file names.
 
     Args:
         path: The file. What it names is relative to the directory it is in.
+        isolation: Where the scripts run of a file that does not say it.
 
     Raises:
         InvalidWorkflow: Something is wrong with it or with a file that it names; the error names
@@ -38,7 +39,9 @@ def load_workflow(path: Path | str) -> Workflow:
     """
     path = Path(path)
     workflow = _read(
-        _file(path), path, form=lambda faults: ScriptForm(faults, directory=path.parent)
+        _file(path),
+        path,
+        form=lambda faults: ScriptForm(faults, directory=path.parent, isolation=isolation),
     )
     _require_room(len(snapshot_of(workflow)), path)
     return workflow

@@ -114,6 +114,7 @@ def _agent_phase(phase: Phase, gate: Gate) -> list[str]:
         f"      covers_criteria: {_flag(gate.covers_criteria)}\n",
     ]
     lines += _texts("      require", gate.require)
+    lines += _texts("      packages", gate.packages)
     if gate.command is not None:
         lines.append(f"      command: {encode_text(gate.command, indent=8)}\n")
         lines.append(f"      report: {encode_text(gate.report)}\n")

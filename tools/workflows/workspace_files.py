@@ -22,8 +22,8 @@ from ..durable.regular_file import read_descriptor
 from ..durable.safe_path import Missing, directory_beneath
 from ..durable.tree_walk import Entry, walk_tree
 from ..harness import HarnessError
+from ..path_pattern import is_exact, matches
 from .context_folder import ContextFolder
-from .path_patterns import is_exact, matches
 from .workflow import Input
 
 MAX_FILES: Final = 2000

@@ -11,6 +11,7 @@ import pytest
 from agentforge_sessions.adapters.gate_jail import JailGates
 from agentforge_sessions.workflows.command_gates import run_command_gate
 from agentforge_sessions.workflows.gate_port import CommandRequest, GateCommands, GateUnavailable
+from agentforge_sessions.workflows.specification import Component
 from agentforge_sessions.workflows.verdict import GateInput, Verdict
 from agentforge_sessions.workflows.workflow import Gate
 
@@ -68,6 +69,20 @@ def test_a_report_of_another_run_proves_nothing(gates: JailGates) -> None:
     assert "left no report" in verdict.summary
     gate = Gate(kind="suite", command="cp kept.xml reports.xml", report_path="*s.xml")
     assert run_command_gate(gate, GateInput(files={"kept.xml": report}), gates).passed
+
+
+@pytest.mark.parametrize("root", ["", "src"])
+def test_imports_begin_where_the_component_says(gates: JailGates, root: str) -> None:
+    place = f"{root}/sums.py".lstrip("/")
+    files = {place: RIGHT, "tests/test_sums.py": TEST, "tests/__init__.py": b""}
+    command = f"{sys.executable} -P -m pytest -q -p no:cacheprovider --import-mode=importlib"
+    component = Component(component_id="sums", location=place, tests=("tests/",))
+    verdict = run_command_gate(
+        Gate(kind="suite", command=command),
+        GateInput(files=files, component=component),
+        gates,
+    )
+    assert verdict.passed, verdict
 
 
 def test_tap_of_nodes_own_runner_is_read(gates: JailGates) -> None:

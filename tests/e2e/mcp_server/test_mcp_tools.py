@@ -22,8 +22,14 @@ from tests.support.mcp_processes import (
 
 pytestmark = pytest.mark.anyio
 
-READ_ONLY = {"session_list", "session_show", "session_brief", "get_answered_questions"}
-DESTRUCTIVE = {"session_complete", "session_abort", "run_code"}
+READ_ONLY = {
+    *("session_list", "session_show", "session_brief", "get_answered_questions"),
+    *("session_checkpoints", "session_diff"),
+}
+DESTRUCTIVE = {
+    *("session_complete", "session_abort", "run_code"),
+    *("session_rewind", "session_apply"),
+}
 NAMES = (
     READ_ONLY
     | DESTRUCTIVE
@@ -34,6 +40,8 @@ NAMES = (
         "session_record",
         "session_record_tokens",
         "session_checkpoint",
+        "session_fork",
+        "session_export",
         "session_pause",
         "session_resume",
         "ask_user_questions",

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from agentforge_sessions.adapters.session_snapshots import KEPT_FOLDER, SessionSnapshots
+from agentforge_sessions.clock import utc_now
+from agentforge_sessions.durable import DirectoryLock, OsFileSystem
 from agentforge_sessions.harness import (
     InvalidStateTransition,
     PhaseResult,
@@ -25,7 +28,11 @@ from agentforge_sessions.harness.history_events import (
     SessionRewound,
     WorkspacePrepared,
 )
-from agentforge_sessions.harness.session_checkpoints import CheckpointNotKept, NoSnapshotKeeper
+from agentforge_sessions.harness.session_checkpoints import (
+    CheckpointNotKept,
+    NoSnapshotKeeper,
+    WorkspaceNotKept,
+)
 from agentforge_sessions.repository import Git, GitUnavailable
 from agentforge_sessions.repository.snapshots import SnapshotMissing
 from agentforge_sessions.repository.workspace_scan import ScanLimits
@@ -236,6 +243,25 @@ def test_what_no_checkpoint_had_is_kept_before_going_back(manager: SessionManage
     assert manager.current_session.current_phase == "three"
 
 
+def test_what_can_not_be_kept_is_not_given_up(manager: SessionManager) -> None:
+    three_phases(manager)
+    write_files(workspace(manager), {"work.txt": "an hour's\n"})
+    os.mkfifo(workspace(manager) / "pipe")
+    session = manager.current_session
+    assert session is not None
+    entries = len(session.history)
+
+    with pytest.raises(WorkspaceNotKept, match="pipe"):
+        manager.rewind(1)
+
+    assert len(session.history) == entries
+    assert (workspace(manager) / "work.txt").read_text() == "an hour's\n"
+    (workspace(manager) / "pipe").unlink()
+    manager.rewind(1)
+    manager.rewind(len(manager.checkpoints()))
+    assert (workspace(manager) / "work.txt").read_text() == "an hour's\n"
+
+
 def test_a_session_that_has_ended_is_not_taken_back(manager: SessionManager) -> None:
     three_phases(manager)
     manager.complete()
@@ -324,7 +350,9 @@ def test_a_fork_takes_attachments_along_and_can_have_its_own_budget(
     manager: SessionManager,
 ) -> None:
     manager.release()
-    manager.create("work", "one", attachments={"notes.txt": b"x", "steps/0001.json": b"{}"})
+    session = manager.create("work", "one", attachments={"notes.txt": b"x"})
+    beside = manager.store.session_path(session.session_id).parent
+    write_files(beside, {"steps/0001.json": b"{}"})
     manager.run_phase("one\n", tokens=10)
     fork = manager.fork(1, token_budget=500)
     assert manager.store.read_attachments(fork.session_id) == {
@@ -332,6 +360,128 @@ def test_a_fork_takes_attachments_along_and_can_have_its_own_budget(
         "steps/0001.json": b"{}",
     }
     assert (fork.token_budget.total_budget, fork.token_budget.tokens_used) == (500, 0)
+
+
+# ---- A phase that begins again
+
+
+def ran(manager: SessionManager, text: str, *, ok: bool = True) -> None:
+    manager.run_phase(text, judge=lambda _: None if ok else "no")
+
+
+def test_a_phase_begins_again_with_the_files_that_it_began_with(manager: SessionManager) -> None:
+    ran(manager, "1")
+    manager.advance_phase("two")
+    ran(manager, "2", ok=False)
+    manager.retry_phase()
+    ran(manager, "2 again")
+    manager.advance_phase("three")
+    ran(manager, "3", ok=False)
+    entries = len(manager.open(manager.current_session.session_id).history)  # type: ignore[union-attr]
+
+    assert manager.begin_phase_again("two")
+
+    session = manager.current_session
+    assert session is not None
+    assert file_of(manager) == "1"
+    assert (session.current_phase, session.attempt_number) == ("two", 1)
+    assert len(session.history) == entries + 1
+    event = session.history[-1].event
+    assert isinstance(event, SessionRewound)
+    assert (event.succeeded, session.history[event.position].action) == (None, "phase_advanced")
+    ran(manager, "2 better")
+    names = [(one.name, one.in_force) for one in manager.checkpoints()]
+    assert names == [
+        ("one-1", True),
+        ("two-1", False),
+        ("two-2", False),
+        ("three-1", False),
+        ("two-3", True),
+    ]
+    assert manager.begin_phase_again("two")
+    assert file_of(manager) == "1"
+
+
+def test_attempts_are_compared_by_their_names(manager: SessionManager) -> None:
+    ran(manager, "1\n", ok=False)
+    manager.retry_phase()
+    ran(manager, "2\n")
+    manager.rewind("one-1")
+    patch = manager.diff("one-1", "one-2", patch=True).patch
+    assert b"-1\n+2\n" in patch
+    with pytest.raises(CheckpointNotFound):
+        manager.diff("one-3")
+
+
+def test_the_first_phase_begins_again_with_nothing(manager: SessionManager) -> None:
+    ran(manager, "1", ok=False)
+    assert manager.begin_phase_again("one")
+    assert list(workspace(manager).iterdir()) == []
+    ran(manager, "2")
+    assert manager.begin_phase_again("one")
+    assert list(workspace(manager).iterdir()) == []
+    manager.rewind("one-2")
+    assert file_of(manager) == "2"
+
+
+def test_without_what_was_kept_no_phase_begins_again(store: SessionStore) -> None:
+    manager = manager_of(store, git=no_git())
+    manager.create("work", "one")
+    ran(manager, "1")
+    manager.advance_phase("two")
+    ran(manager, "2")
+    session = manager.current_session
+    assert session is not None
+    before = list(session.history)
+    assert not manager.begin_phase_again("two")
+    assert not manager.begin_phase_again("one")
+    assert not manager.begin_phase_again("nowhere")
+    assert (session.history, file_of(manager)) == (before, "2")
+
+
+def test_a_phase_does_not_begin_again_while_code_works_in_its_files(
+    manager: SessionManager,
+) -> None:
+    ran(manager, "1")
+    with DirectoryLock(OsFileSystem(), workspace(manager)), pytest.raises(SessionInUse):
+        manager.begin_phase_again("one")
+    assert file_of(manager) == "1"
+
+
+def test_what_nothing_refers_to_is_removed_once_it_is_old(store: SessionStore) -> None:
+    moments = [datetime(2026, 1, 1, tzinfo=UTC)]
+    snapshots = SessionSnapshots(store, clock=lambda: moments[-1])
+    manager = SessionManager(store, executor=Writer(store), snapshots=snapshots)
+    session_id = manager.create("work", "one").session_id
+    ran(manager, "1")
+    for text in ("lost", "newest"):  # as of workers that were killed before they saved
+        write_files(workspace(manager), {"file.txt": text})
+        snapshots.take(session_id, text)
+    kept = snapshots.of(session_id)
+    manager.sweep_snapshots()
+    assert len(kept.list()) == 3
+    assert manager.snapshots_disk_bytes() > 0
+    moments.append(moments[0] + timedelta(hours=2))
+    manager.sweep_snapshots()
+    assert sorted(one.label.split()[0] for one in kept.list()) == ["newest", "result"]
+    manager.rewind(1)
+    assert file_of(manager) == "1"
+
+
+def test_objects_are_packed_where_they_are_many(manager: SessionManager) -> None:
+    for number in range(3):
+        ran(manager, str(number))
+        manager.retry_phase()
+    session = manager.current_session
+    assert session is not None
+    snapshots = SessionSnapshots(manager.store).of(session.session_id)
+    assert not snapshots.pack()
+    assert snapshots.pack(many=-1)
+    objects = snapshots.repository.directory / "objects"
+    assert len(list(objects.glob("pack/*.pack"))) == 1
+    assert snapshots.repository.loose_objects() == 0
+    manager.rewind(1)
+    assert file_of(manager) == "0"
 
 
 # ---- On a person's repository
@@ -366,6 +516,9 @@ def test_a_session_of_a_repository_begins_with_its_files(store: SessionStore, wo
     assert [one.path for one in manager.diff().files] == ["file.txt"]
     assert session_id in refs_of(work)
     assert {k: v for k, v in tree_of(work).items() if k in before} == before
+    assert manager.begin_phase_again("one")
+    assert file_of(manager) == "base\n"
+    assert manager.checkpoints()[0].in_force
     manager.rewind(1)
     assert file_of(manager) == "base\n"
 
@@ -453,5 +606,6 @@ def test_unreferenced_snapshots_are_swept(manager: SessionManager) -> None:
     assert len(snapshots.of(session.session_id).list()) == 6
     from agentforge_sessions.harness.checkpoints import snapshots_of
 
-    snapshots.sweep(session.session_id, snapshots_of(session))
+    later = SessionSnapshots(manager.store, clock=lambda: utc_now() + timedelta(hours=2))
+    later.sweep(session.session_id, snapshots_of(session))
     assert len(snapshots.of(session.session_id).list()) == 4  # the newest stays

@@ -352,6 +352,10 @@ def test_contested_test_is_written_again_with_retry_from(
     assert "[1/4] red: round 2, attempt 1 of 3" in again.out
     assert "round 2, 1" in cli("show", only(tmp_path)).out
     assert "red, round 2" in cli("report", only(tmp_path), "-o", "-").out
+    told = cli("diff", only(tmp_path), "red-1", "red-2", "--stat").out
+    assert told == "Nothing changed.\n", "the tests are written where there is no component yet"
+    prompts = sorted((tmp_path / "sessions").glob("*/steps/*red*prompt*"))
+    assert "Contested: test_ac_01_two_numbers_are_added: Wrong." in prompts[-1].read_text()
 
 
 def test_time_is_split_into_agent_gate_and_person(

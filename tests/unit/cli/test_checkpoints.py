@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.adapters.session_snapshots import SessionSnapshots
-from agentforge_sessions.harness import SessionManager
+from agentforge_sessions.harness import PhaseResult, SessionManager
 from tests.support.repositories import new_checkout, plain_git, write_files
 from tests.unit.cli.conftest import CommandLine
 
@@ -28,8 +28,13 @@ def session_id(agentforge: CommandLine) -> str:
 
 def test_checkpoints_are_listed(agentforge: CommandLine, session_id: str) -> None:
     ended = agentforge("checkpoints", session_id)
-    assert (ended.code, len(ended.out.splitlines())) == (0, 2)
-    first, second = agentforge("checkpoints", session_id, "--json").document["checkpoints"]
+    assert (ended.code, len(ended.out.splitlines())) == (0, 3)
+    assert ended.out.splitlines()[2].startswith("The snapshots take up ")
+    assert ended.out.splitlines()[2].endswith(" on the disk.")
+    document = agentforge("checkpoints", session_id, "--json").document
+    assert document["disk_bytes"] > 0
+    first, second = document["checkpoints"]
+    assert (first["name"], second["name"]) == ("red-1", "red-1")
     assert (first["number"], second["number"]) == (1, 2)
     assert ended.out.splitlines()[0].split()[1] == first["snapshot"][:12]
 
@@ -121,6 +126,34 @@ def test_a_workflow_runs_on_a_repository(
     agentforge.later(days=40)
     assert agentforge("cleanup", "--older-than", "0s", "--yes").code == 0
     assert begun not in plain_git(work, "for-each-ref").stdout.decode()
+
+
+def test_a_phase_of_scripts_is_repeated_with_the_files_that_it_began_with(
+    agentforge: CommandLine, tmp_path: Path, workflow: Path
+) -> None:
+    phases = "  - {name: next, script: work.py, tokens: 1}\n"
+    workflow.write_text(WORKFLOW + phases)
+    seen = []
+
+    def write(session_id: str) -> None:
+        file = workspace(agentforge, session_id) / "log"
+        file.parent.mkdir(exist_ok=True)
+        seen.append(file.read_text() if file.exists() else "")
+        file.write_text(f"{seen[-1]}x")
+
+    agentforge.executor.before = write
+    failed = PhaseResult(success=False, exit_code=1)
+    agentforge.executor.results = [agentforge.executor.default, failed]
+    begun = agentforge("run", workflow, "--json").document["session_id"]
+    done = agentforge("retry", begun, "--from", "next", "--reason", "better", "--json")
+    assert done.document["state"] == "completed"
+    assert seen == ["", "x", "x"]
+    names = [
+        one["name"] for one in agentforge("checkpoints", begun, "--json").document["checkpoints"]
+    ]
+    assert names == ["only-1", "next-1", "next-2"]
+    assert "+xx" in agentforge("diff", begun, "only-1", "next-1").out
+    assert agentforge("diff", begun, "next-1", "next-2").out == "Nothing changed.\n"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ import pytest
 
 from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.harness import SessionManager, SessionStore
+from agentforge_sessions.jail import Jail, JailError, JailPolicy
+from tests.support.repositories import new_checkout, write_files
 from tests.unit.cli.conftest import Ended
 
 Command = Callable[..., Ended]
@@ -110,11 +112,55 @@ def test_doctor_shows_the_configuration_and_its_faults(project: Path, agentforge
         assert fault in found["message"]
 
 
-def test_doctor_names_what_no_command_acts_on(project: Path, agentforge: Command) -> None:
-    configure(project, "[jail]\nnetwork = true\n")
-    found = finding(agentforge)
-    assert found["status"] == "warn"
-    assert "no command of this version acts on [jail]" in found["message"]
+WORKFLOW = """\
+schema_version: 1
+name: touch
+workflow_type: work
+phases:
+  - {name: only, script: work.py}
+"""
+
+
+def test_a_run_takes_repository_isolation_and_jail_of_the_configuration(
+    project: Path, agentforge: Command, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        Jail(JailPolicy()).check()
+    except JailError as error:
+        pytest.skip(str(error))
+    capsys.readouterr()
+    new_checkout(tmp_path / "work", {"a.txt": "committed\n"})
+    write_files(tmp_path / "work", {"a.txt": "not committed\n"})
+    script = '#!/bin/sh\nset -e\ncat a.txt > seen\necho "$GIVEN $KEPT" >> seen\n'
+    write_files(project, {"work.py": script, "flow.yaml": WORKFLOW, "tools/x": "x"})
+    text = (
+        "[run]\nisolation = 'jail'\n[repository]\nuse = true\npath = '../work'\n"
+        "with_uncommitted = true\n[jail]\nenvironment = ['GIVEN', 'UNSET']\n"
+        "mounts = ['tools']\ntimeout_s = 30\n"
+    )
+    configure(project, text)
+
+    def seen(*words: str) -> str:
+        ended = agentforge("run", "flow.yaml", "--json", *words)
+        assert ended.code == 0, ended.err
+        session_id = ended.document["session_id"]
+        return (SessionStore().workspace_path(session_id) / "seen").read_text()
+
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("GIVEN", "given")
+        environment.setenv("KEPT", "kept")
+        assert seen() == "not committed\ngiven \n"
+    assert seen("--repo", str(tmp_path / "work")).startswith("committed\n")
+    alone = agentforge("run", "flow.yaml", "--repo", "none")
+    assert alone.code == 1
+    assert "a.txt" in alone.out
+    told = agentforge("run", "flow.yaml", "--base", "nowhere")
+    assert "Repository, as .agentforge/config.toml says:" in told.err
+    configure(project, text.replace("'GIVEN', 'UNSET'", "'HOME'"))
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("HOME", str(tmp_path))
+        refused = agentforge("run", "flow.yaml")
+    assert "environment: HOME is the jail's own" in refused.err
 
 
 def test_run_takes_the_configured_workflow(

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.entrypoints.cli.context import Outside
+from agentforge_sessions.entrypoints.cli.exit_codes import ExitCode
 from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.harness import SessionStore
 from agentforge_sessions.workflows.job import AgentWork
 from tests.support.agents import GOOD, SPEC, FakeGates
+from tests.support.repositories import commit_all, plain_git, write_files
 from tests.unit.cli.conftest import Ended
 
 Command = Callable[..., Ended]
@@ -147,6 +149,69 @@ def test_without_any_word_of_it_nothing_of_the_project_is_sent(
     assert agentforge("tdflow", "spec.yaml", "--dry-run", "--json").document["context"] is None
     (project / ".agentforge" / "config.toml").write_text("[context]\nenabled = false\n")
     assert "Nothing of the project is sent." in agentforge("tdflow", "spec.yaml", "--dry-run").out
+
+
+@pytest.fixture
+def repository(project: Path) -> Path:
+    """The project as a repository, in which a file has changed since it was committed."""
+    write_files(project, {".gitignore": ".agentforge/sessions\n", "lib.py": "UNASKED = 1\n"})
+    plain_git(project, "init", "-q", "-b", "main")
+    commit_all(project, "begin")
+    (project / "src" / "model.py").write_text("class Changed: ...\n")
+    return project
+
+
+def test_of_a_repository_the_prompt_shows_what_the_session_begins_with(
+    repository: Path, agentforge: Command
+) -> None:
+    planned = agentforge("tdflow", "spec.yaml", "--dry-run", "--json", "--repo", ".").document
+    assert f"{repository} at HEAD (" in planned["context"]["folder"]
+    assert "class Model" in planned["prompt"]
+    assert "class Changed" not in planned["prompt"]
+    both = agentforge("tdflow", "spec.yaml", "--dry-run", "--repo", ".", "--with-uncommitted")
+    assert "with what is not committed" in both.out
+    changed = agentforge(
+        *("tdflow", "spec.yaml", "--dry-run", "--json", "--repo", ".", "--with-uncommitted")
+    ).document
+    assert "class Changed" in changed["prompt"]
+    assert SessionStore().list_sessions() == []
+    write_files(repository, {"adder.py": "def add(): ...\n"})
+    commit_all(repository, "more")
+    there = agentforge("tdflow", "spec.yaml", "--dry-run", "--json", "--repo", ".").document
+    assert "def add(): ..." in there["prompt"], "the file that is to be written is there already"
+
+
+def test_of_a_repository_prompts_show_what_the_job_is_about_and_the_context(
+    repository: Path, agentforge: Command
+) -> None:
+    done = agentforge("tdflow", "spec.yaml", "--agent", "recorded:recorded", "--repo", ".")
+    assert done.code == 0, done.err
+    assert f"of {repository} at HEAD (" in done.err
+    store = SessionStore()
+    (session_id,) = store.list_sessions()
+    assert (store.workspace_path(session_id) / "lib.py").read_text() == "UNASKED = 1\n"
+    prompts = sorted(store.session_path(session_id).parent.rglob("*prompt*"))
+    texts = [json.loads(path.read_text())["prompt"] for path in prompts]
+    assert all("class Model" in text for text in texts)
+    assert not any("UNASKED" in text or "class Changed" in text for text in texts)
+    assert "test_adder.py" in texts[-1].partition("# Files")[2]
+
+
+def test_the_configured_gate_is_taken_and_said(project: Path, agentforge: Command) -> None:
+    configuration = project / ".agentforge" / "config.toml"
+    configuration.write_text(CONFIG + "[gate]\ncommand = 'no-such-program -q'\nreport = 'tap'\n")
+    done = agentforge("tdflow", "spec.yaml", "--agent", "recorded:recorded")
+    assert "Gate, as .agentforge/config.toml says: no-such-program -q" in done.err
+    assert done.code == ExitCode.SANDBOX, done.err
+    assert SessionStore().list_sessions() == []
+    sandbox = agentforge("tdflow", "spec.yaml", "--agent", "recorded:recorded", "--gate", "sandbox")
+    assert sandbox.code == 0, sandbox.err
+    configuration.write_text(CONFIG + '[gate]\ncommand = "\'"\n')
+    refused = agentforge("tdflow", "spec.yaml", "--dry-run")
+    assert refused.code == 2
+    assert "[gate] in .agentforge/config.toml" in refused.err
+    alone = agentforge("tdflow", "spec.yaml", "--dry-run", "--gate", "sandbox", "--report", "tap")
+    assert alone.code == 2
 
 
 @pytest.mark.parametrize(

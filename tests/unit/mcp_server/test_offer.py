@@ -17,6 +17,7 @@ from agentforge_sessions.entrypoints.mcp_server.serving import Places, Services,
 pytestmark = pytest.mark.anyio
 
 READING = {"session_list", "session_show", "session_brief"}
+WORKSPACES = {"session_checkpoints", "session_diff"}
 QUESTIONS = {"ask_user_questions", "get_answered_questions"}
 
 
@@ -38,7 +39,7 @@ async def names(client: Client) -> set[str]:
 
 async def test_a_server_that_only_reads_offers_what_changes_nothing(tmp_path: Path) -> None:
     async with client_of(tmp_path, Offer(read_only=True)) as client:
-        assert await names(client) == READING | {"get_answered_questions"}
+        assert await names(client) == READING | WORKSPACES | {"get_answered_questions"}
         with pytest.raises(MCPError, match="Unknown tool: 'session_create'"):
             await client.call_tool("session_create", {"goal": "g"})
         assert "session_create" not in (client.instructions or "")
@@ -51,7 +52,8 @@ async def test_a_server_that_only_reads_offers_what_changes_nothing(tmp_path: Pa
         ("questions", QUESTIONS, READING | {"run_code", "session_create"}),
         ("code", {"run_code"}, READING | QUESTIONS),
         ("sessions", READING | {"session_create", "session_record"}, QUESTIONS | {"run_code"}),
-        ("sessions, questions", READING | QUESTIONS, {"run_code"}),
+        ("sessions, questions", READING | QUESTIONS, {"run_code"} | WORKSPACES),
+        ("workspaces", WORKSPACES | {"session_apply"}, READING | QUESTIONS | {"run_code"}),
     ],
 )
 async def test_a_server_offers_the_sets_it_was_started_with(
@@ -67,7 +69,7 @@ async def test_a_server_offers_the_sets_it_was_started_with(
 
 async def test_without_a_choice_everything_is_offered(tmp_path: Path) -> None:
     async with client_of(tmp_path, EVERYTHING) as client:
-        assert len(await names(client)) == 16
+        assert len(await names(client)) == 22
 
 
 @pytest.mark.parametrize("given", ["all", "sessions,quests", "", ","])
@@ -78,4 +80,4 @@ def test_a_set_that_does_not_exist_is_refused(
         ToolSet.named(given)
     assert run(["mcp", "--tools", given]) == 2
     told = " ".join(capsys.readouterr().err.split())
-    assert "sessions, code, questions" in told
+    assert "sessions, code, questions, workspaces" in told

@@ -12,6 +12,10 @@ from mcp_types import Tool as ToolListing
 from agentforge_sessions.entrypoints.mcp_server.server import HarnessServer
 from agentforge_sessions.entrypoints.mcp_server.serving import Places, Services, all_tools
 
+WORKSPACES = (
+    *("session_checkpoints", "session_diff", "session_rewind"),
+    *("session_fork", "session_apply", "session_export"),
+)
 pytestmark = pytest.mark.anyio
 
 
@@ -32,8 +36,11 @@ def size(value: object) -> int:
 
 
 async def test_output_schemas_take_little_of_a_context(listed: dict[str, ToolListing]) -> None:
+    workspaces = [listed.pop(name) for name in WORKSPACES]
     assert sum(size(one.output_schema) for one in listed.values()) < 9_000
     assert sum(size(one.input_schema) for one in listed.values()) < 10_000
+    assert sum(size(one.output_schema) for one in workspaces) < 1_500
+    assert sum(size(one.input_schema) for one in workspaces) < 5_000
 
 
 async def test_an_output_schema_names_every_value_of_the_result(

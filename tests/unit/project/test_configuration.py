@@ -46,7 +46,7 @@ with_uncommitted = true
 [gate]
 command = "uv run pytest -q"
 report = "tap"
-report_file = "build/report.xml"
+report_path = "build/report.xml"
 timeout_s = 600.5
 [jail]
 read = ["/opt/toolchain", "vendor"]

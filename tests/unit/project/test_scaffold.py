@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.bootstrap import configured_jail
 from agentforge_sessions.durable import WriteError
 from agentforge_sessions.project.configuration import load_configuration
 from agentforge_sessions.project.errors import ScaffoldRefused
@@ -66,6 +68,31 @@ def test_what_is_written_can_be_used_as_it_is(root: Path, monkeypatch: pytest.Mo
     assert load_specification(SPECIFICATION).components[0].component_id == "greeting"
     assert (root / ".gitignore").read_bytes() == LINES
     assert load_workflow(WORKFLOW).phases
+
+
+def test_what_is_written_as_a_comment_can_be_used_too(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AGENTFORGE_CONFIG", raising=False)
+    (root / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
+    begin_project(root)
+    monkeypatch.chdir(root)
+    key = re.compile(r"# (\[|[a-z_]+ = )")
+    lines = (root / CONFIG).read_text().splitlines()
+    used = [line[2:] if key.match(line) and "…" not in line else line for line in lines]
+    (root / CONFIG).write_text("\n".join(used))
+    found = load_configuration()
+    assert found.repository.use
+    assert (found.repository.base, found.gate.report_path) == ("main", "reports/**/*.xml")
+    assert found.gate.command == found.project.test == "pytest -q"
+    assert found.jail.mounts == (".venv",)
+    assert set(found.given) == {
+        *("project", "sessions", "run", "context", "repository", "gate", "jail"),
+    }
+    policy = configured_jail(found, {"CI": "1"})
+    assert policy is not None
+    assert policy.mounts[0].source == root / ".venv"
+    assert policy.environment == {"CI": "1"}
 
 
 def test_an_empty_folder_without_a_repository_gets_no_gitignore(tmp_path: Path) -> None:

@@ -296,6 +296,12 @@ def test_prompt_says_what_the_machine_of_the_gate_lacks(ground: AgentGround) -> 
     for request in ground.agent.requests:
         for word in ("no threads", "no processes", "no sockets", "no event loop", "no plugins"):
             assert word in " ".join(request.prompt.split())
+        assert "Besides the standard library there are attrs, pytest; use no other" in " ".join(
+            request.prompt.split()
+        )
+    red = ground.agent.requests[0].prompt
+    assert "Import the component at the top of the test file by its module name" in red
+    assert "a placeholder" not in ground.agent.requests[1].prompt
 
 
 CONTEST = (

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.workflows.component_files import is_test_path
 from agentforge_sessions.workflows.specification import InvalidSpecification, UnknownComponent
 from agentforge_sessions.workflows.specification_document import (
     load_specification,
@@ -66,7 +67,7 @@ def test_example_is_this_projects_own_session_domain() -> None:
         ("title: Small", "titel: Small", "did you mean 'title'?"),
         ("component_id: adder", "component_id: Adder", "component_id: 'Adder' is no name"),
         ("location: adder.py", "location: ../adder.py", "not inside the workspace"),
-        ("location: adder.py", "location: adder.txt", "is no Python file"),
+        ("location: adder.py", "location: adder.txt", "is no source file"),
         ("location: adder.py", "location: my-adder.py", "'my-adder' is no name of a module"),
         ("location: adder.py", "location: src/class.py", "'class' is no name of a module"),
         ("location: adder.py", "location: json.py", "'json' is a module that is there already"),
@@ -148,3 +149,76 @@ def test_status_is_changed_and_nothing_else(status: str) -> None:
 def test_file_that_can_not_be_read_is_told(tmp_path: Path) -> None:
     with pytest.raises(InvalidSpecification, match="can't be read: No such file"):
         load_specification(tmp_path / "none.yaml")
+
+
+# -------------------------------------------------------------------------------- other languages
+
+SCRIPT = """\
+schema_version: 1
+metadata: {spec_id: star-height, title: Star height, version: "1.0.0", status: approved}
+components:
+  - component_id: star_height
+    location: lib/star-height.js
+    other_files: [types/index.d.ts, "types/parts/"]
+    tests: ["test/**/*.test.js"]
+    entities:
+      - name: starHeight
+        kind: function
+        methods:
+          - {name: starHeight, signature: "(re: string | RegExp): number", raises: [TypeError]}
+      - {name: $Options, kind: interface, fields: [{name: max-height, type: number}]}
+    acceptance_criteria: [{id: AC-01, text: Nested repetitions are counted.}]
+"""
+
+
+def test_component_may_be_in_another_language() -> None:
+    component = parse_specification(SCRIPT.encode(), path=Path("x")).component(None, path=Path("x"))
+    assert not component.is_python
+    assert component.code_places == ("lib/star-height.js", "types/index.d.ts", "types/parts/")
+    assert is_test_path(component, "test/unit/star-height.test.js")
+    assert not is_test_path(component, "test/helper.js")
+    assert component.module == "lib/star-height.js"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fault"),
+    [
+        ("lib/star-height.js\n", "../a.js\n", "not inside the workspace"),
+        ("lib/star-height.js\n", "README.md\n", "is no source file"),
+        ('"test/**/*.test.js"', "lib/star-height.js", "and among its tests"),
+        ("types/index.d.ts", "/etc/passwd", "other_files: '/etc/passwd' is not inside"),
+        ("name: starHeight\n", "name: star height\n", "it has 1 to 100 characters, and no blank"),
+        ("kind: interface", "kind: thing", "'thing' is none of class, enum"),
+        (
+            "    entities:\n",
+            "    import_root: lib\n    entities:\n",
+            "import_root: is of Python components",
+        ),
+    ],
+)
+def test_each_fault_of_another_language_is_named(old: str, new: str, fault: str) -> None:
+    assert old in SCRIPT
+    told = faults(SCRIPT.replace(old, new))
+    assert any(fault in one for one in told), told
+
+
+@pytest.mark.parametrize(
+    ("location", "root", "module"),
+    [
+        ("src/adders/one.py", None, "adders.one"),
+        ("src/adders/__init__.py", None, "adders"),
+        ("src/adders/one.py", ".", "src.adders.one"),
+        ("lib/py/adders.py", "lib/py", "adders"),
+        ("adders/one.py", None, "adders.one"),
+    ],
+)
+def test_module_begins_at_the_import_root(location: str, root: str | None, module: str) -> None:
+    said = "" if root is None else f"    import_root: {root}\n"
+    text = SPEC.replace("    location: adder.py\n", f"    location: {location}\n{said}")
+    component = parse_specification(text.encode(), path=Path("x")).component(None, path=Path("x"))
+    assert component.module == module
+
+
+def test_import_root_is_above_the_location() -> None:
+    text = SPEC.replace("location: adder.py", "location: adder.py\n    import_root: lib")
+    assert any("'adder.py' is not below 'lib'" in one for one in faults(text))

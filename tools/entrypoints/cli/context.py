@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         SessionManager,
         SessionStore,
     )
+    from ...jail import JailPolicy
     from ...project.configuration import Configuration
     from ...workflows.gate_port import GateSandbox
 
@@ -130,7 +131,7 @@ class Cli:
         if self.outside.executor is None:
             from ...bootstrap import build_manager
 
-            return build_manager(self.base, isolation=isolation)
+            return build_manager(self.base, isolation=isolation, jail=self.jail())
         from ...bootstrap import open_snapshots
         from ...harness import SessionManager
 
@@ -141,6 +142,12 @@ class Cli:
             snapshots=open_snapshots(store),
             clock=self.outside.clock,
         )
+
+    def jail(self) -> JailPolicy | None:
+        """Return what commands in a jail may use and see, where the configuration says it."""
+        from ...bootstrap import configured_jail
+
+        return configured_jail(self.configuration)
 
     def command(self, *words: str) -> str:
         """Return a command line that selects the same sessions as this one."""

@@ -285,7 +285,7 @@ Repo = Annotated[
     option(
         "--repo PATH",
         "Work on this git repository: the workspace is a checkout of a commit of it. Your own "
-        "checkout is not changed.",
+        "checkout is not changed. The configuration's by default; none: without one.",
     ),
 ]
 BaseRevision = Annotated[

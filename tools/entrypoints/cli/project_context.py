@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,11 +11,25 @@ import typer
 from attrs import evolve, frozen
 
 from .context import Cli
+from .given_files import read_given
 
 if TYPE_CHECKING:
     from ...workflows.context import Context
     from ...workflows.job import AgentWork
     from ...workflows.workflow import Workflow
+
+
+@frozen
+class ShownContext:
+    """What is shown of a project.
+
+    Attributes:
+        what: What it is.
+        origin: Whose files they are, in words.
+    """
+
+    what: Context
+    origin: str
 
 
 @frozen(kw_only=True)
@@ -37,12 +53,21 @@ class ContextOptions:
             raise typer.BadParameter("the role is empty", param_hint="--role")
         return workflow if role is None else evolve(workflow, role=role)
 
-    def gather(self, cli: Cli, named: tuple[str, ...] = ()) -> Context | None:
+    def asked_for(self, cli: Cli, named: tuple[str, ...] = ()) -> bool:
+        """Return whether anything asks for some of the project to be shown."""
+        enabled = cli.configuration.context.enabled
+        return bool(enabled or self.files or self.rules is not None or named)
+
+    def gather(
+        self, cli: Cli, named: tuple[str, ...] = (), *, files: tuple[Path, str] | None = None
+    ) -> ShownContext | None:
         """Gather what is shown of the project; None where nothing asks for it.
 
         Args:
             cli: The global options.
             named: The globs that the specification names.
+            files: The files that the session begins with, and whose they are; those of the
+                project as they stand if None.
 
         Raises:
             typer.BadParameter: A glob or the rules can't be used.
@@ -51,7 +76,7 @@ class ContextOptions:
 
         configuration = cli.configuration
         said = configuration.context
-        if not (said.enabled or self.files or self.rules is not None or named):
+        if not self.asked_for(cli, named):
             return None
         for glob in self.files:
             if glob.startswith(("/", "~")) or ".." in glob.split("/") or not glob.strip():
@@ -68,13 +93,14 @@ class ContextOptions:
             source=configuration.project.source,
             about=_about(cli) if said.enabled else None,
         )
+        folder, origin = files if files is not None else (self._folder(cli), None)
         try:
-            return gather_context(self.folder(cli), request)
+            return ShownContext(gather_context(folder, request), origin or str(folder))
         except RulesTooLong as error:
             raise typer.BadParameter(f"{error}; {rules}", param_hint="--rules") from error
 
     @staticmethod
-    def folder(cli: Cli) -> Path:
+    def _folder(cli: Cli) -> Path:
         """Return the folder that is shown: the project's, else this one."""
         from ...data_folder import data_folder_above
 
@@ -87,17 +113,11 @@ class ContextOptions:
 def _rules(path: Path) -> str:
     from ...workflows.context_folder import MAX_FILE_BYTES
 
+    data = read_given(path, option="--rules", most=MAX_FILE_BYTES)
     try:
-        with path.open("rb") as stream:
-            data = stream.read(MAX_FILE_BYTES + 1)
-        text = data.decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
         raise typer.BadParameter(f"{path} can't be read: {error}", param_hint="--rules") from error
-    if len(data) > MAX_FILE_BYTES:
-        raise typer.BadParameter(
-            f"{path} has more than {MAX_FILE_BYTES:,} bytes, the limit", param_hint="--rules"
-        )
-    return text
 
 
 def _about(cli: Cli) -> str | None:
@@ -107,21 +127,37 @@ def _about(cli: Cli) -> str | None:
     return None if facts.language is None else f"It is {described(facts)}."
 
 
-def list_context(cli: Cli, context: Context | None) -> None:
+def list_context(cli: Cli, context: ShownContext | None) -> None:
     """Say on standard error what of the project each prompt shows, before anything is sent."""
     if context is None:
         return
-    for line in _lines(cli, context):
+    for line in _lines(context):
         cli.output.remark(line)
 
 
-def show_plan(cli: Cli, work: AgentWork, context: Context | None, *, budget: int | None) -> None:
-    """Show what would be sent, and what the first call would take; nothing is begun."""
+def show_plan(
+    cli: Cli,
+    work: AgentWork,
+    context: ShownContext | None,
+    *,
+    budget: int | None,
+    files: tuple[Path, str] | None = None,
+) -> None:
+    """Show what would be sent, and what the first call would take; nothing is begun.
+
+    Args:
+        cli: The global options.
+        work: What would be begun.
+        context: What is shown of the project.
+        budget: Tokens allotted; the workflow's if None.
+        files: The files that the session would begin with, where it is of a repository.
+    """
     from ...harness.briefing import most_tokens
     from ...workflows.job import Job
-    from ...workflows.job_prompt import first_prompt
+    from ...workflows.job_prompt import first_prompt, own_paths
 
-    found = first_prompt(Job.of(work))
+    job = Job.of(work)
+    found = first_prompt(job, None if files is None else _texts(files[0], own_paths(job)))
     total = work.workflow.token_budget if budget is None else budget
     phase, prompt = found if found is not None else (None, "")
     answer = 0 if phase is None else phase.answer_tokens
@@ -135,7 +171,7 @@ def show_plan(cli: Cli, work: AgentWork, context: Context | None, *, budget: int
                 "prompt_tokens": most_tokens(prompt),
                 "answer_tokens": answer,
                 "token_budget": total,
-                "context": None if context is None else _document(cli, context),
+                "context": None if context is None else _document(context),
                 "prompt": prompt,
             }
         )
@@ -143,7 +179,7 @@ def show_plan(cli: Cli, work: AgentWork, context: Context | None, *, budget: int
     if context is None:
         cli.output.line("Nothing of the project is sent.")
     else:
-        for line in _lines(cli, context):
+        for line in _lines(context):
             cli.output.line(line)
     if phase is not None:
         cli.output.line(
@@ -154,12 +190,26 @@ def show_plan(cli: Cli, work: AgentWork, context: Context | None, *, budget: int
     cli.output.line("Nothing was sent, and no session was begun.")
 
 
-def _lines(cli: Cli, context: Context) -> list[str]:
+def _texts(folder: Path, paths: Iterable[str]) -> dict[str, str]:
+    """Return those of some files that are there and are text."""
+    from ...durable import OsFileSystem
+    from ...workflows.context_folder import NotShown, context_folder
+
+    found = {}
+    with context_folder(OsFileSystem(), folder) as opened:
+        for path in paths:
+            with suppress(NotShown):
+                found[path] = opened.text(path, named=True)
+    return found
+
+
+def _lines(shown: ShownContext) -> list[str]:
     from ...workflows.context import listed
 
-    folder = ContextOptions.folder(cli)
+    context = shown.what
     lines = [
-        f"Sent to the agent with each prompt, of {folder} (at most {context.tokens:,} tokens):",
+        f"Sent to the agent with each prompt, of {shown.origin} "
+        f"(at most {context.tokens:,} tokens):",
         *(f"  {kind:<10}  {name}  ({size})" for kind, name, size in listed(context)),
     ]
     if not context.parts:
@@ -170,9 +220,10 @@ def _lines(cli: Cli, context: Context) -> list[str]:
     return lines
 
 
-def _document(cli: Cli, context: Context) -> dict[str, Any]:
+def _document(shown: ShownContext) -> dict[str, Any]:
+    context = shown.what
     return {
-        "folder": str(ContextOptions.folder(cli)),
+        "folder": shown.origin,
         "tokens": context.tokens,
         "parts": [
             {"kind": one.kind, "name": one.name, "tokens": one.tokens, "cut": one.cut}

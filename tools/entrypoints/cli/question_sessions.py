@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from .context import Cli
+from .given_files import read_given
 from .options import argument, questions_directory
 
 if TYPE_CHECKING:
@@ -62,18 +62,7 @@ def read_json(name: str) -> Any:
     Raises:
         typer.BadParameter: It can't be read, is too large or is no JSON.
     """
-    try:
-        if name == "-":
-            data = sys.stdin.buffer.read(_MAX_INPUT + 1)
-        else:
-            with Path(name).open("rb") as stream:
-                data = stream.read(_MAX_INPUT + 1)
-    except OSError as error:
-        raise typer.BadParameter(
-            f"{name}: {error.strerror or error}", param_hint="--file"
-        ) from error
-    if len(data) > _MAX_INPUT:
-        raise typer.BadParameter(f"{name}: more than {_MAX_INPUT:,} bytes", param_hint="--file")
+    data = read_given(Path(name), option="--file", most=_MAX_INPUT)
     try:
         return json.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:

@@ -85,19 +85,30 @@ class RepositoryBase:
     def attachments(self, cli: Cli) -> dict[str, bytes]:
         """Return the files by which a session knows its repository; none without one.
 
+        What the options leave open, the configuration says.
+
         Raises:
             typer.BadParameter: A base is named, and no repository.
             NotARepository: There is no checkout of one.
             UnknownRevision: It has no such commit.
         """
-        if self.repository is None:
-            if self.revision != DEFAULT_REVISION or self.with_uncommitted:
+        named = None if self.revision == DEFAULT_REVISION else self.revision
+        found = cli.configuration.repository.asked_for(
+            self.repository, named, with_uncommitted=self.with_uncommitted
+        )
+        if not found.use:
+            if named is not None or self.with_uncommitted:
                 raise typer.BadParameter("names a commit of a repository", param_hint="--repo")
             return {}
         from ...bootstrap import open_snapshots
 
+        if self.repository is None:
+            cli.output.remark(
+                f"Repository, as {cli.configuration.path} says: {found.path.resolve()} at "
+                f"{found.revision}"
+            )
         return open_snapshots(cli.store()).attachments(
-            self.repository, self.revision, with_uncommitted=self.with_uncommitted
+            found.path, found.revision, with_uncommitted=found.with_uncommitted
         )
 
 
@@ -169,10 +180,15 @@ def start_scripts(
 
 
 def resume_scripts(
-    cli: Cli, session_id: str, *, retry: bool = False, reason: str | None = None
+    cli: Cli,
+    session_id: str,
+    *,
+    retry: bool = False,
+    reason: str | None = None,
+    back_to: str | None = None,
 ) -> None:
     """Resume or retry a session that runs scripts."""
-    act = _taking_up(session_id, retry=retry, reason=reason)
+    act = _taking_up(session_id, retry=retry, reason=reason, back_to=back_to)
     _run_scripts(cli, act, _isolation_of(cli.store(), session_id))
 
 
@@ -255,6 +271,7 @@ def _run_agent(cli: Cli, act: Act, *, wait: bool, needs_sandbox: bool) -> None:
     runner = build_agent_runner(
         manager=manager,
         gates=cli.outside.gates,
+        jail=cli.jail(),
         observer=view,
         answers_timeout_s=_WAIT_S if wait else 0.0,
         monotonic=cli.outside.monotonic,

@@ -15,6 +15,7 @@ from ...harness import (
     SessionStore,
 )
 from ...harness.session_domain import MAX_COUNT
+from ...harness.snapshot_port import WorkspaceSnapshots
 from . import results
 from .arguments import MAX_DEADLINE_S, SessionId, Tokens
 from .calls import Call, Workers
@@ -45,12 +46,14 @@ class CodeTool:
         store: Where the sessions are.
         workers: Where the code runs.
         make_executor: Makes what runs the code of a call.
+        snapshots: Keeps workspaces at checkpoints; none is kept without it.
         clock: The time.
     """
 
     store: SessionStore
     workers: Workers
     make_executor: MakeExecutor
+    snapshots: WorkspaceSnapshots | None = None
     clock: Clock = utc_now
 
     @tool("Run Python in the sandbox", Effect.DESTROYS)
@@ -121,6 +124,7 @@ class CodeTool:
                     ),
                     executor=self.make_executor(token),
                     clock=self.clock,
+                    snapshots=self.snapshots,
                 ),
                 stop=token.cancel,
             )

@@ -47,6 +47,24 @@ class InvalidArguments(McpServerError, ValueError):
         )
 
 
+class OutsideProject(McpServerError, ValueError):
+    """A client named a folder that is none of the project; nothing was done.
+
+    Attributes:
+        folder: What it named.
+        problem: Why not.
+    """
+
+    kind = ErrorKind.REFUSED
+
+    def __init__(self, folder: str, problem: str) -> None:
+        super().__init__(
+            f"{folder[:200]!r} is no folder of this server's project: {problem}. Nothing was done."
+        )
+        self.folder = folder
+        self.problem = problem
+
+
 class UnknownToolSet(McpServerError, ValueError):
     """There is no set of tools of this name.
 

@@ -16,6 +16,7 @@ class ToolSet(Enum):
     SESSIONS = "sessions"
     CODE = "code"
     QUESTIONS = "questions"
+    WORKSPACES = "workspaces"
 
     @classmethod
     def named(cls, names: str) -> frozenset[ToolSet]:

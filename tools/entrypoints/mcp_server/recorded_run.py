@@ -19,6 +19,7 @@ from ...harness import (
     SessionManager,
     SessionStore,
 )
+from ...harness.snapshot_port import WorkspaceSnapshots
 from ...result import Failure, Success, attempt
 from .session_tools import lead
 
@@ -83,6 +84,7 @@ def run_recorded(
     *,
     executor: PhaseExecutor,
     clock: Clock,
+    snapshots: WorkspaceSnapshots | None = None,
 ) -> Run:
     """Run code by `SessionManager.run_phase`, and return its result even if it is not recorded.
 
@@ -90,7 +92,9 @@ def run_recorded(
         SessionNotFound: There is no such session. As with every other error, no code ran.
     """
     remembering = _Remembering(executor)
-    manager, session = lead(store, session_id, clock=clock, executor=remembering)
+    manager, session = lead(
+        store, session_id, clock=clock, executor=remembering, snapshots=snapshots
+    )
     outcome = attempt(act, manager)
     if isinstance(outcome, Success):
         return Run(session=session, result=outcome.value)

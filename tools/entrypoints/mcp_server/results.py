@@ -25,7 +25,7 @@ GOAL_CHARS = 300
 _LINE_CHARS = 300
 
 
-class _Values(BaseModel):
+class Values(BaseModel):
     """Values that `model_validate` also reads off an object's attributes of the same names."""
 
     model_config = ConfigDict(from_attributes=True)
@@ -38,7 +38,7 @@ class _Values(BaseModel):
         return value.value if isinstance(value, Enum) else value
 
 
-class Budget(_Values):
+class Budget(Values):
     """A token budget."""
 
     total_budget: int
@@ -50,7 +50,7 @@ class Budget(_Values):
     is_over_budget: Annotated[bool, Field(description="More was spent than allotted.")]
 
 
-class SessionStateResult(_Values):
+class SessionStateResult(Values):
     """Where a session is, without its files and history. Times are ISO 8601 in UTC."""
 
     session_id: str
@@ -142,7 +142,7 @@ class SessionListResult(BaseModel):
     unreadable: list[UnreadableResult]
 
 
-class ArtifactResult(_Values):
+class ArtifactResult(Values):
     """A file that the work made."""
 
     path: str
@@ -165,7 +165,7 @@ def _shortened(value: Any) -> Any:
     return [_shortened(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-class HistoryResult(_Values):
+class HistoryResult(Values):
     """An entry of the history."""
 
     timestamp: str
@@ -278,6 +278,11 @@ BriefingAnswer = Annotated[CallToolResult, BriefingResult]
 TokensAnswer = Annotated[CallToolResult, TokensResult]
 RunCodeAnswer = Annotated[CallToolResult, RunCodeResult]
 QuestionsAnswer = Annotated[CallToolResult, QuestionsResult]
+
+
+def sound(text: str) -> str:
+    """Spell out what UTF-8, and so JSON on the wire, can't hold."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def cut(text: str, limit: int) -> tuple[str, bool]:

@@ -42,6 +42,16 @@ _GUIDE: Final = (
         "run one after the other, so you may send several at once.",
     ),
     (
+        "session_diff",
+        " The workspace is kept at each checkpoint: session_checkpoints lists them, session_diff "
+        "shows what changed.",
+    ),
+    (
+        "session_apply",
+        " session_rewind goes back to one, session_fork begins a new session there. session_apply "
+        "brings a result into the person's own checkout: only when they want it.",
+    ),
+    (
         "ask_user_questions",
         "\n\nAsk the person with ask_user_questions whenever a decision is theirs; put questions "
         "that belong together into one call. It waits for the answers; if your client cancels the "

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 import anyio
 from anyio.abc import TaskStatus
-from attrs import define, frozen
+from attrs import define, evolve, field, frozen
 
-from ...bootstrap import build_executor, open_questions
+from ...bootstrap import build_executor, open_questions, open_snapshots, session_results
 from ...clock import utc_now
 from ...event_log import get_logger
 from ...harness import SessionStore
 from ...harness.session_store import DEFAULT_BASE_PATH
+from ...project.configuration import RepositoryConfiguration
 from ...questions import (
     DEFAULT_BASE_DIR,
     Notifier,
@@ -29,6 +30,7 @@ from ...questions import (
 from .calls import CancelScopes, Workers
 from .code_tool import CodeTool
 from .offer import EVERYTHING, Offer, ToolSet
+from .project_folder import ProjectFolder
 from .question_tools import QuestionTools, withdraw_abandoned
 from .recording_tools import RecordingTools
 from .resources import add_resources
@@ -36,6 +38,7 @@ from .server import HarnessServer
 from .session_tools import SessionTools
 from .stdio import stdio_streams
 from .tool import Tool, tools_of
+from .workspace_tools import WorkspaceTools
 
 if TYPE_CHECKING:
     from .http_guard import HttpSettings
@@ -55,10 +58,14 @@ class Places:
         sessions: That of the sessions; `.agentforge/sessions` if None.
         questions: That of the question sessions; the configured one if None, else
             `.agentforge/questions`.
+        project: The project's folder; the working directory if None.
+        repository: How the project's sessions begin from a repository.
     """
 
     sessions: Path | None = None
     questions: Path | None = None
+    project: Path | None = None
+    repository: RepositoryConfiguration = field(factory=RepositoryConfiguration)
 
 
 @frozen(kw_only=True)
@@ -69,11 +76,13 @@ class Services:
         sessions: The sessions.
         questions: The question sessions.
         notify: Notifies a person of new questions.
+        project: The project that clients may name folders of.
     """
 
     sessions: SessionStore
     questions: QuestionSessions
     notify: Notify
+    project: ProjectFolder
 
     @classmethod
     def at(cls, places: Places, *, terminal: TextIO | None = None) -> Services:
@@ -93,13 +102,25 @@ class Services:
             sessions=SessionStore(base.absolute()),
             questions=questions,
             notify=Notifier(config.notify, questions.base_dir, terminal=terminal).notify,
+            project=ProjectFolder(
+                path=(places.project or Path()).absolute(),
+                repository=evolve(places.repository, path=places.repository.path.absolute()),
+            ),
         )
 
 
 def all_tools(services: Services, offer: Offer = EVERYTHING) -> tuple[Tool, ...]:
     """Build the tools that are offered."""
     workers = Workers()
-    sessions = SessionTools(store=services.sessions, workers=workers)
+    snapshots = open_snapshots(services.sessions)
+    sessions = SessionTools(
+        store=services.sessions, workers=workers, snapshots=snapshots, project=services.project
+    )
+    workspaces = WorkspaceTools(
+        sessions=sessions,
+        home=session_results(services.sessions),
+        project=services.project,
+    )
     tools_in = {
         ToolSet.SESSIONS: (*tools_of(sessions), *tools_of(RecordingTools(sessions))),
         ToolSet.CODE: tools_of(
@@ -107,11 +128,13 @@ def all_tools(services: Services, offer: Offer = EVERYTHING) -> tuple[Tool, ...]
                 store=services.sessions,
                 workers=workers,
                 make_executor=partial(build_executor, services.sessions),
+                snapshots=snapshots,
             )
         ),
         ToolSet.QUESTIONS: QuestionTools(
             sessions=services.questions, workers=workers, notify=services.notify
         ).tools(),
+        ToolSet.WORKSPACES: tools_of(workspaces),
     }
     return tuple(
         one

@@ -29,11 +29,15 @@ from ...harness.session_domain import (
     MAX_COUNT,
     MAX_GOAL_CHARS,
     MAX_NAME_CHARS,
+    MAX_PATH_CHARS,
 )
+from ...harness.snapshot_port import WorkspaceSnapshots
 from ...result import Failure, attempt
 from . import results
 from .arguments import MAX_LISTED, Phase, Reason, SessionId
 from .calls import Call, Workers
+from .errors import InvalidArguments
+from .project_folder import ProjectFolder
 from .tool import Effect, answer, tool
 
 _Result = TypeVar("_Result")
@@ -49,14 +53,19 @@ _LONGEST_PAUSE_S: Final = 0.1
 
 
 def lead(
-    store: SessionStore, session_id: str, *, clock: Clock, executor: PhaseExecutor | None = None
+    store: SessionStore,
+    session_id: str,
+    *,
+    clock: Clock,
+    executor: PhaseExecutor | None = None,
+    snapshots: WorkspaceSnapshots | None = None,
 ) -> tuple[SessionManager, SessionContext]:
     """Return a manager that leads a session, and the session.
 
     Raises:
         SessionNotFound: There is none of this id.
     """
-    manager = SessionManager(store, executor=executor, clock=clock)
+    manager = SessionManager(store, executor=executor, snapshots=snapshots, clock=clock)
     session = manager.load(session_id)
     if session is None:
         raise SessionNotFound(session_id, path=store.base_path)
@@ -74,6 +83,8 @@ class SessionTools:
     Attributes:
         store: Where the sessions are.
         workers: Where the work runs.
+        snapshots: Keeps workspaces at checkpoints; none is kept without it.
+        project: The project whose repositories sessions may begin from; none without it.
         clock: The time.
         sleep: Pauses a worker thread for so many seconds.
         chance: Gives numbers from 0 to 1, so that those who met once don't meet again.
@@ -81,13 +92,15 @@ class SessionTools:
 
     store: SessionStore
     workers: Workers
+    snapshots: WorkspaceSnapshots | None = None
+    project: ProjectFolder | None = None
     clock: Clock = utc_now
     sleep: Callable[[float], None] = time.sleep
     chance: Callable[[], float] = random.random
 
     def lead(self, session_id: str) -> tuple[SessionManager, SessionContext]:
         """Return a manager that leads a session, and the session; see `lead`."""
-        return lead(self.store, session_id, clock=self.clock)
+        return lead(self.store, session_id, clock=self.clock, snapshots=self.snapshots)
 
     async def change(
         self, call: Call, session_id: str, act: Callable[[SessionManager], _Result]
@@ -127,9 +140,10 @@ class SessionTools:
     ) -> CallToolResult:
         """Change a session as `change` does, and answer with its state."""
         session, _ = await self.change(call, session_id, act)
-        return self._state(session)
+        return self.state(session)
 
-    def _state(self, session: SessionContext) -> CallToolResult:
+    def state(self, session: SessionContext) -> CallToolResult:
+        """Answer with where a session is."""
         state = results.SessionStateResult.of(session, self.store)
         return answer(state, state.line())
 
@@ -159,19 +173,53 @@ class SessionTools:
         token_budget: Annotated[
             int, Field(ge=1, le=MAX_COUNT, description="Tokens that the work may cost.")
         ] = DEFAULT_TOKEN_BUDGET,
+        repo: Annotated[
+            str | None,
+            Field(
+                min_length=1,
+                max_length=MAX_PATH_CHARS,
+                description="A folder of the project in a git checkout ('.': the project): the "
+                "workspace begins as a copy of a commit of it. 'none': empty. Left out: as the "
+                "project's configuration says.",
+            ),
+        ] = None,
+        base: Annotated[
+            str | None,
+            Field(max_length=MAX_NAME_CHARS, description="That commit; HEAD if left out."),
+        ] = None,
+        with_uncommitted: Annotated[
+            bool, Field(description="Copy the checkout's uncommitted work, too.")
+        ] = False,
     ) -> results.StateAnswer:
         """Begin a durable session for a piece of work that may outlive this context.
 
         Returns its id; keep it, every other session tool takes it. If it fails, there is no
-        new session.
+        new session, unless the error says that its workspace could not be made.
         """
 
         def work() -> SessionContext:
-            return SessionManager(self.store, clock=self.clock).create(
-                workflow_type, initial_phase, token_budget, goal=goal
+            attachments = self._base(repo, base, with_uncommitted=with_uncommitted)
+            manager = SessionManager(self.store, snapshots=self.snapshots, clock=self.clock)
+            return manager.create(
+                workflow_type, initial_phase, token_budget, goal=goal, attachments=attachments
             )
 
-        return self._state(await self.workers.quick(work))
+        return self.state(await self.workers.quick(work))
+
+    def _base(
+        self, repo: str | None, base: str | None, *, with_uncommitted: bool
+    ) -> dict[str, bytes]:
+        """Return the files by which a new session knows its repository; none without one."""
+        if self.project is None or self.snapshots is None:
+            if repo is not None or base is not None or with_uncommitted:
+                raise InvalidArguments("session_create", ["repo: this server has no project"])
+            return {}
+        found = self.project.base_of(repo, base, with_uncommitted=with_uncommitted)
+        if not found.use:
+            return {}
+        return self.snapshots.attachments(
+            found.path, found.revision, with_uncommitted=found.with_uncommitted
+        )
 
     @tool("List sessions", Effect.READS)
     async def session_list(

@@ -16,6 +16,7 @@ from ...errors import AgentForgeError
 from ...harness import SessionNotFound
 from ...questions import SessionNotFound as QuestionsNotFound
 from .arguments import STRICT, checked
+from .results import sound
 
 ERROR_META_KEY: Final = "agentforge/error"
 """Where a failed call's result carries the error's type and fields, for programs."""
@@ -193,7 +194,7 @@ def failed(error: Exception) -> CallToolResult:
     schema, which an error does not have.
     """
     return CallToolResult(
-        content=[TextContent(type="text", text=_sound(advised(error))[:_MAX_ERROR_CHARS])],
+        content=[TextContent(type="text", text=sound(advised(error))[:_MAX_ERROR_CHARS])],
         is_error=True,
         _meta={ERROR_META_KEY: described(error)},
     )
@@ -212,9 +213,4 @@ def _fields(fields: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _short(value: object) -> str:
-    return _sound(str(value))[:_MAX_FIELD_CHARS]
-
-
-def _sound(text: str) -> str:
-    """Spell out what UTF-8, and so JSON on the wire, can't hold."""
-    return text.encode("utf-8", "backslashreplace").decode()
+    return sound(str(value))[:_MAX_FIELD_CHARS]

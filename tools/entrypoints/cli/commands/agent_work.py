@@ -9,6 +9,7 @@ import typer
 
 from ..agent_mode import AgentModeOptions
 from ..context import Cli, cli_of
+from ..given_files import read_given
 from ..options import (
     DEFAULT_REVISION,
     About,
@@ -59,11 +60,16 @@ def tdflow(
     ] = False,
     gate: Annotated[
         str | None,
-        option("--gate COMMAND", "The project's own command that runs its tests, in a jail."),
+        option(
+            "--gate COMMAND",
+            "The project's own command that runs its tests, in a jail; the configuration's by "
+            "default. sandbox: none.",
+        ),
     ] = None,
     report: Annotated[
-        str, option("--report KIND", "What to read of that command: junit, tap or exit-code.")
-    ] = "junit",
+        str | None,
+        option("--report KIND", "What to read of that command: junit, tap or exit-code."),
+    ] = None,
     report_path: Annotated[
         str | None,
         option("--report-path PATH", "Where it leaves its JUnit XML; * may stand in it."),
@@ -101,12 +107,21 @@ def tdflow(
                 for phase in workflow.phases
             ],
         )
-    if gate is not None:
+    said = cli.configuration.gate.asked_for(gate, report=report, report_path=report_path)
+    if said.command is not None:
         try:
-            workflow = workflow.with_command(gate, report=report, report_path=report_path)
+            workflow = workflow.with_command(
+                said.command,
+                report=said.report,
+                report_path=said.report_path,
+                deadline_s=said.timeout_s,
+            )
         except InvalidWorkflow as error:
-            raise typer.BadParameter(str(error), param_hint="--gate") from error
-    elif report != "junit" or report_path is not None:
+            where = "--gate" if gate is not None else f"[gate] in {cli.configuration.path}"
+            raise typer.BadParameter(str(error), param_hint=where) from error
+        if gate is None:
+            cli.output.remark(f"Gate, as {cli.configuration.path} says: {said.command}")
+    elif report is not None or report_path is not None:
         raise typer.BadParameter("it is of a command; add --gate", param_hint="--report")
     begun = RepositoryBase(repo, base, with_uncommitted)
     shown = ContextOptions(files=tuple(context_files or ()), rules=rules, role=role)
@@ -264,17 +279,21 @@ def _begin(
     """Say what of the project is sent, and begin; or, for a dry run, only say it."""
     from attrs import evolve
 
+    from ....bootstrap import begun_files
     from ....workflows.job import Job
 
-    component = Job.of(work).component
-    context = shown.gather(cli, () if component is None else component.context)
-    if context is not None and context.parts:
-        work = evolve(work, context=context.text)
-    if dry_run:
-        show_plan(cli, work, context, budget=budget)
-        return
-    list_context(cli, context)
+    job = Job.of(work)
+    named = () if job.component is None else job.component.context
     begun = base.attachments(cli)
+    looked_at = begun if dry_run or shown.asked_for(cli, named) else {}
+    with begun_files(cli.store(), looked_at) as files:
+        context = shown.gather(cli, named, files=files)
+        if context is not None and context.what.parts:
+            work = evolve(work, context=context.what.text)
+        if dry_run:
+            show_plan(cli, work, context, budget=budget, files=files)
+            return
+    list_context(cli, context)
     start_agent(cli, work, budget=budget, record=record, wait=wait, attachments=begun)
 
 
@@ -296,17 +315,7 @@ def _draft(path: Path, name: str) -> Input:
     from ....workflows.specification_document import MAX_SPEC_BYTES
     from ....workflows.workflow import Input
 
-    try:
-        with path.open("rb") as stream:
-            data = stream.read(MAX_SPEC_BYTES + 1)
-    except OSError as error:
-        raise typer.BadParameter(
-            f"{path} can't be read: {error.strerror}", param_hint="--from"
-        ) from error
-    if len(data) > MAX_SPEC_BYTES:
-        raise typer.BadParameter(
-            f"{path} has more than {MAX_SPEC_BYTES:,} bytes, the limit", param_hint="--from"
-        )
+    data = read_given(path, option="--from", most=MAX_SPEC_BYTES)
     return Input(target=f"specs/{name}.yaml", content=data)
 
 

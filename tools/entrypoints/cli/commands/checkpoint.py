@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 _SHORT = 12
 _BAR = 40
 
-_Checkpoint = "a checkpoint's number, the beginning of its snapshot's id, or a phase"
+_Checkpoint = (
+    "a checkpoint's number, the beginning of its snapshot's id, a phase, or an attempt as green-2"
+)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -41,10 +43,15 @@ def checkpoints(context: typer.Context, session_id: SessionId, as_json: AsJson =
             "session_id": session.session_id,
             "checkpoints": [_document(one) for one in found],
         }
-        cli.output.document(document)
+        cli.output.document({**document, "disk_bytes": manager.snapshots_disk_bytes()})
         return
     for one in found:
         cli.output.line(_line(one))
+    if any(one.snapshot for one in found):
+        from ....prune.domain import human_bytes
+
+        size = human_bytes(manager.snapshots_disk_bytes())
+        cli.output.line(f"The snapshots take up {size} on the disk.")
     if not found:
         cli.output.line(f"Session {session.session_id} has no checkpoint yet.")
 
@@ -133,7 +140,7 @@ def _load(cli: Cli, shortened: str) -> tuple[SessionManager, SessionContext]:
 def _line(one: CheckpointEntry) -> str:
     when = one.at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
     kept = one.snapshot[:_SHORT] if one.snapshot else "-" * _SHORT
-    where = f"{one.phase or '-'} attempt {one.attempt}"
+    where = f"{one.name or '-'}  attempt {one.attempt}"
     left = "" if one.in_force else "  (gone back behind)"
     why = f"  no snapshot: {one.unkept}" if one.unkept else ""
     return f"{one.number:>4}  {kept}  {when}  {one.action:<18}  {where}{left}{why}"
@@ -147,6 +154,7 @@ def _document(one: CheckpointEntry) -> dict[str, Any]:
         "action": one.action,
         "phase": one.phase,
         "attempt": one.attempt,
+        "name": one.name,
         "succeeded": one.succeeded,
         "unkept": one.unkept,
         "in_force": one.in_force,

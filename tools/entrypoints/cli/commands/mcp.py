@@ -78,7 +78,7 @@ def mcp(
         str | None,
         typer.Option(
             metavar="SET[,SET]",
-            help="Offer only these sets of tools: sessions, code, questions.",
+            help="Offer only these sets of tools: sessions, code, questions, workspaces.",
             show_default="all",
         ),
     ] = None,
@@ -115,7 +115,12 @@ def mcp(
     from ...mcp_server.serving import Places, log_library_events, serve_http, serve_stdio
 
     log_library_events()
-    places = Places(sessions=cli.base, questions=where)
+    places = Places(
+        sessions=cli.base,
+        questions=where,
+        project=cli.configuration.root,
+        repository=cli.configuration.repository,
+    )
     if not http:
         if sys.stdin is not None and sys.stdin.isatty():
             cli.output.remark(

@@ -50,7 +50,11 @@ def run(
     with_uncommitted: WithUncommitted = False,
     isolation: Annotated[
         str | None,
-        option("--isolation WHERE", "Where scripts run: sandbox or jail; the file's if not given."),
+        option(
+            "--isolation WHERE",
+            "Where scripts run: sandbox or jail; as the file says if not given, else the "
+            "configuration.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -75,7 +79,8 @@ def run(
             "[run]). `agentforge run --example hello` needs none",
             param_hint="WORKFLOW.yaml",
         )
-    loaded = load_workflow(named)
+    configured = cli.configuration.run.isolation
+    loaded = load_workflow(named, isolation="sandbox" if example else configured)
     begun = RepositoryBase(repo, base, with_uncommitted).attachments(cli)
     start_scripts(cli, loaded if isolation is None else evolve(loaded, isolation=isolation), begun)
 
@@ -134,7 +139,7 @@ def retry(
     ] = None,
     back_to: Annotated[
         str | None,
-        option("--from PHASE", "Repeat from this phase on, failed or not; agents' sessions only."),
+        option("--from PHASE", "Go back to where this phase began, with all files, failed or not."),
     ] = None,
     agent: OtherAgent = None,
     max_output: MaxOutput = None,
@@ -157,12 +162,7 @@ def retry(
         )
     else:
         _require_no_agent(whole, agent)
-        if back_to is not None:
-            raise typer.BadParameter(
-                f"session {whole} runs scripts; only an agent's session goes back",
-                param_hint="--from",
-            )
-        resume_scripts(cli, whole, retry=True, reason=reason)
+        resume_scripts(cli, whole, retry=True, reason=reason, back_to=back_to)
 
 
 def _is_agents(cli: Cli, session_id: str) -> bool:

@@ -1,10 +1,10 @@
-"""Globs and the rules of a .gitignore."""
+"""Globs of paths: one mechanism for every list of files that a person names."""
 
 from __future__ import annotations
 
 import pytest
 
-from agentforge_sessions.workflows.path_patterns import IgnoreRules, is_exact, matches
+from agentforge_sessions.path_pattern import component_matcher, is_exact, matches, names_any
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,10 @@ from agentforge_sessions.workflows.path_patterns import IgnoreRules, is_exact, m
         ("**/*.py", "b/c/a.py", True),
         ("src/**", "src/a/b", True),
         ("src/**", "srcs/a", False),
+        ("src/**", "src", False),
+        ("**", "a", True),
+        ("**/**", "a", True),
+        ("a/**/**/b", "a/b", True),
         ("src/", "src/a/b", True),
         ("src/**/test_?.py", "src/x/test_1.py", True),
         ("src/**/test_?.py", "src/test_12.py", False),
@@ -46,23 +50,13 @@ def test_no_glob_takes_long_to_refuse_a_path(pattern: str) -> None:
     assert not matches(pattern, "a" * 60)
 
 
-@pytest.mark.parametrize(
-    ("rules", "path", "is_directory", "expected"),
-    [
-        ("*.log", "a/b.log", False, True),
-        ("build/", "build", True, True),
-        ("build/", "build", False, None),
-        ("/only", "only", False, True),
-        ("/only", "deep/only", False, None),
-        ("a/b", "a/b", False, True),
-        ("a/b", "x/a/b", False, None),
-        ("*.log\n!keep.log", "keep.log", False, False),
-        ("# *.log\n\n", "a.log", False, None),
-        ("!", "a", False, None),
-        ("/", "a", True, None),
-    ],
-)
-def test_the_last_rule_that_speaks_of_a_path_decides(
-    rules: str, path: str, is_directory: bool, expected: bool | None
-) -> None:
-    assert IgnoreRules(rules).judge(path, is_directory=is_directory) is expected
+def test_a_pattern_by_its_components_is_the_same_glob() -> None:
+    assert component_matcher(["src", "**"])(["src", "a", "b"])
+    assert not component_matcher(["src", "**"])(["src"])
+    assert component_matcher([r"\*.py"])(["*.py"])
+
+
+def test_any_of_several_globs_suffices() -> None:
+    assert names_any(["*.md", "*.py"], "a.py")
+    assert not names_any(["*.md"], "a.py")
+    assert not names_any([], "a.py")
