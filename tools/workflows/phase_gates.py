@@ -20,7 +20,7 @@ from .ports import RunObserver, Stop, StopCause
 from .progress import Progress, works_on_repository
 from .step_journal import StepJournal, StepKey, digest_of
 from .verdict import GateInput, Verdict
-from .workflow import TEST_GATES, Gate, Phase
+from .workflow import Gate, Phase
 from .workspace_files import WorkspaceFiles
 
 _SAID_CHARS: Final = 600
@@ -44,7 +44,7 @@ class PhaseGates:
 
         Doing it again after it was interrupted gives the same files.
         """
-        partly = not _looks_at_all(phase.agents_gate)
+        partly = not phase.agents_gate.in_sandbox
         there = self.files.read(change.touched if partly else None)
         written = {path: one.content for path, one in change.written.items()}
         self.files.apply(
@@ -216,11 +216,6 @@ class PhaseGates:
     def _is_writable(self, path: str) -> bool:
         phases = self.job.workflow.phases
         return any(self.job.refusal(phase, path) is None for phase in phases if phase.writes)
-
-
-def _looks_at_all(gate: Gate) -> bool:
-    """Return whether a gate is given all files, and not a few of them beside a folder."""
-    return gate.kind == "script" or (gate.kind in TEST_GATES and gate.command is None)
 
 
 def _token(session_id: str, key: StepKey) -> str:

@@ -246,10 +246,10 @@ def _step(step: tuple[str, Mapping[str, Any] | str]) -> str:
     elif isinstance(value.get("prompt"), str):
         body = f"<pre>{_text(_cut(value['prompt']))}</pre>"
     elif isinstance(value.get("text"), str):
-        said = value["text"] or value.get("failure")
-        body = f"<pre>{_text(_cut(str(said)))}</pre>" if said else ""
-        if isinstance(value.get("change"), dict):
-            body += _edit(value["change"])
+        edited = value.get("change")
+        said = value["text"] or str(value.get("failure"))
+        body = f"<pre>{_text(_cut(said))}</pre>" if value["text"] or not edited else ""
+        body += _edit(edited) if isinstance(edited, dict) else ""
     else:
         rows = [(key, _value(item)) for key, item in value.items()]
         body = _table(("Field", "Value"), rows)
