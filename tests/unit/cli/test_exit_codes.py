@@ -112,6 +112,7 @@ CODES = {
         "repository.apply_errors.CheckoutChanged",
     },
     6: {
+        "agent_setup.errors.SetupRefused",
         "entrypoints.cli.errors.WorkspaceFileRefused",
         "harness.errors.BudgetExceeded",
         "harness.errors.HarnessError",
