@@ -17,8 +17,8 @@ from ..durable.tree_removal import DISCARDED_PREFIX
 from ..errors import ErrorKind
 from .errors import RepositoryError, printable
 from .manifest import MODE_BITS, Manifest, kind_of_file
-from .snapshot_repository import LockedRepository
-from .workspace_index import WorkspaceState
+from .snapshot_repository import INDEX, LockedRepository
+from .workspace_index import WorkspaceState, remember
 from .workspace_scan import ScanLimits, WorkspaceScan, scan_workspace
 
 _ASIDE: Final = "restore.aside"
@@ -64,7 +64,7 @@ def restore_in_place(locked: LockedRepository, state: WorkspaceState) -> None:
         if left:
             named = printable(os.fsencode(left[0].name), 200)
             raise RestoreFailed(workspace, f"{named} can't be deleted ({left[0].cause.strerror})")
-        _fill(locked, workspace, fd, state.manifest, index="index")
+        _fill(locked, workspace, fd, state, index=INDEX)
     finally:
         close_reader(fs, fd)
 
@@ -92,7 +92,7 @@ def restore_to(
     """
     repository = locked.repository
     fs = repository.fs
-    index = "index" if folder == repository.workspace else _ASIDE
+    index = INDEX if folder == repository.workspace else _ASIDE
     parent = folder.parent
     try:
         parent_fd = fs.open(os.fspath(parent), DIRECTORY_FLAGS & ~os.O_NOFOLLOW)
@@ -105,7 +105,7 @@ def restore_to(
         locked.forget_index(index)
         locked.git("read-tree", state.tree, index=index)
         with new:
-            _fill(locked, parent / hidden, new.fd, state.manifest, index=index)
+            _fill(locked, parent / hidden, new.fd, state, index=index)
             complete(new.fd)
             new.appear(folder.name)
     except OSError as error:
@@ -126,10 +126,10 @@ def _require_free(fs: FileSystem, parent_fd: int, folder: Path) -> None:
 
 
 def _fill(
-    locked: LockedRepository, folder: Path, fd: int, manifest: Manifest, *, index: str
+    locked: LockedRepository, folder: Path, fd: int, state: WorkspaceState, *, index: str
 ) -> None:
     """Write an index's files into an empty folder, then give them their modes."""
-    fs = locked.repository.fs
+    fs, manifest = locked.repository.fs, state.manifest
     locked.git(
         *("checkout-index", "--all", "--index", "--force", "--quiet"),
         work_tree=folder,
@@ -146,6 +146,8 @@ def _fill(
         raise RestoreFailed(folder, f"its modes can't be set ({error.strerror})") from error
     if changed:  # the index knows the files by times that a new mode changes
         locked.git("update-index", "-q", "--refresh", work_tree=folder, index=index, accept=(0, 1))
+    if index == INDEX:
+        remember(locked, found, state.tree)
 
 
 def _give_modes(fs: FileSystem, fd: int, found: WorkspaceScan, manifest: Manifest) -> bool:
