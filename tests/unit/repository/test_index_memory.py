@@ -14,6 +14,7 @@ from agentforge_sessions.repository.snapshot_repository import SNAPSHOTS, Snapsh
 from agentforge_sessions.repository.snapshots import Snapshots
 from agentforge_sessions.repository.workspace_scan import SnapshotRefused
 from tests.support.repositories import write_files
+from tests.support.trees import tree_of
 
 
 def tree_after(snapshots: Snapshots) -> str:
@@ -70,6 +71,36 @@ def test_whatever_changes_between_two_snapshots_is_in_the_second(
             else:
                 remove(path)
         assert tree_after(snapshots) == tree_anew(workspace, tmp_path / "anew")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_workspace_of_which_little_changed_is_brought_back_whole(
+    snapshots: Snapshots, workspace: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    write_files(workspace, {f"kept/{number}": "x" for number in range(40)})
+    (workspace / "nothing").mkdir()
+    names = ["a", "b", "folder/c", "folder/d", "nothing", "kept/1", "kept/1/deep"]
+    known = []
+    for _ in range(5):
+        for _ in range(chance.randrange(1, 4)):
+            path = workspace / chance.choice(names)
+            if path.parent.is_symlink() or path.parent.is_file():
+                remove(path.parent)
+            if chance.randrange(3):
+                make_something(path, chance)
+            else:
+                remove(path)
+        taken = snapshots.take("x")
+        assert taken is not None
+        known.append((taken.id, tree_of(workspace)))
+    untouched = (workspace / "kept" / "7").stat().st_ctime_ns
+    for snapshot, tree in [chance.choice(known) for _ in range(6)]:
+        (workspace / "new" / "empty").mkdir(parents=True, exist_ok=True)
+        write_files(workspace, {"new/file": "n", "kept/2": "changed"})
+        snapshots.restore(snapshot)
+        assert tree_of(workspace) == tree
+    assert (workspace / "kept" / "7").stat().st_ctime_ns == untouched
 
 
 def test_a_file_that_changes_at_once_after_a_snapshot_is_in_the_next(
