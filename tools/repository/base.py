@@ -246,9 +246,10 @@ def _check_out(repository: SnapshotRepository, base: Base, user: UserRepository)
 
     with repository.locked() as locked:
         try:
+            tree = locked.git("rev-parse", "--verify", f"{base.commit}^{{tree}}").line
             restore_to(
                 locked,
-                WorkspaceState(base.commit, Manifest()),
+                WorkspaceState(tree, Manifest()),
                 repository.workspace,
                 complete=overlay,
             )
