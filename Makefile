@@ -13,6 +13,9 @@ WORKFLOW ?= tools/examples/interval-scheduler/workflow.yaml
 # One more than the two cores that the tests are meant for: a fifth of their time is waiting.
 WORKERS ?= 3
 SEED    ?= 20261122
+AGENTS_PREFIX ?= .benchmarks/agents
+# name=package: a program's command, and what npm installs for it. The versions are those that were tried.
+AGENTS  := claude=@anthropic-ai/claude-code@2.1.330 codex=@openai/codex@0.169.0
 PYTEST  := $(BIN)/python -m pytest
 RUN_TESTS := $(PYTEST) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --randomly-seed=$(SEED)
 
@@ -27,7 +30,7 @@ ON_THE_OWN_HOST := tests/contract/sandbox tests/property/sandbox tests/security/
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-quick test-pythons coverage check lint types imports format bench sandbox-bench prune-bench questions-bench terminal-bench soak conformance prune clean
+.PHONY: help run agents test test-agents test-quick test-pythons coverage check lint types imports format bench sandbox-bench prune-bench questions-bench terminal-bench soak conformance prune clean
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -68,6 +71,15 @@ test-pythons:  ## run the tests on each of PYTHONS that is here (GOAL=test-quick
 coverage: $(VENV)/.dev-ready  ## run all tests, and tell the lines and branches that none of them reaches
 	$(BIN)/agentforge setup
 	$(RUN_TESTS) --cov --cov-report=term:skip-covered
+
+agents:  ## install the pinned agent programs from npm into .benchmarks/agents, for test-agents
+	@for pinned in $(AGENTS); do \
+		name=$${pinned%%=*}; \
+		npm install --no-audit --no-fund --loglevel error --prefix "$(AGENTS_PREFIX)/$$name" "$${pinned#*=}" || exit; \
+	done
+
+test-agents: $(VENV)/.dev-ready  ## run the real agent programs against a scripted model on this machine
+	$(PYTEST) -m real_agents tests/e2e/real_agents
 
 questions-bench: $(VENV)/.dev-ready  ## measure how soon a waiter is awake after an answer
 	$(BIN)/python -m benchmarks.questions

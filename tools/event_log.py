@@ -17,10 +17,9 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
-
-from attrs import frozen
 
 if TYPE_CHECKING:
     from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
@@ -83,7 +82,7 @@ def bound_fields(**fields: object) -> Iterator[None]:
         _bound.reset(token)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Configuration:
     """How structlog is to be configured once an event is heard."""
 

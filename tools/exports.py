@@ -15,14 +15,15 @@ def on_first_use(package: str, places: Mapping[str, str]) -> Callable[[str], obj
 
     Args:
         package: The package's `__name__`.
-        places: The names, blank between them, that each module of the package defines.
+        places: The names, blank between them, that each module of the package defines; a module of
+            the package above begins with a dot.
     """
     modules = {name: module for module, names in places.items() for name in names.split()}
 
     def find(name: str) -> object:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
-        found = getattr(import_module(f"{package}.{modules[name]}"), name)
+        found = getattr(import_module(f".{modules[name]}", package), name)
         setattr(sys.modules[package], name, found)
         return found
 

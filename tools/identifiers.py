@@ -8,7 +8,6 @@ before it becomes a part of a path. All patterns match whole ASCII texts.
 from __future__ import annotations
 
 import re
-import uuid
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
@@ -86,6 +85,8 @@ def is_uuid4(value: object) -> bool:
 
 def new_uuid4() -> str:
     """Return a random UUID of version 4 in lower case."""
+    import uuid  # takes long to load
+
     return str(uuid.uuid4())
 
 

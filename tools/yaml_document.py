@@ -14,11 +14,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 from collections.abc import Mapping as MappingType
+from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-
-from attrs import field, frozen
 
 if TYPE_CHECKING:
     import yaml
@@ -49,11 +48,11 @@ class TooManyFaults(Exception):
     """Reading stopped; the collected faults say why."""
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Faults:
     """Everything that is wrong, each with the line it is on."""
 
-    _found: list[tuple[int, str]] = field(factory=list)
+    _found: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, line: int, text: str) -> None:
         """Remember a fault on a line, counted from 1; 0 if it is on none.
@@ -73,7 +72,7 @@ class Faults:
         return [text for _, text in sorted(self._found, key=lambda one: one[0])]
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Scalar:
     """A single value.
 
@@ -98,7 +97,7 @@ class Scalar:
         return not self.quoted and _NULL_RE.fullmatch(self.text) is not None
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Mapping:
     """Fields, in the order of the file.
 
@@ -113,7 +112,7 @@ class Mapping:
     line: int
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Sequence:
     """A list: its nodes, or what `on_item` made of them."""
 
@@ -121,7 +120,7 @@ class Sequence:
     line: int
 
 
-@frozen(eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Refused:
     """Something whose fault is reported already."""
 
@@ -210,7 +209,7 @@ def _add_syntax_fault(faults: Faults, error: yaml.YAMLError) -> None:
     faults.add(0 if mark is None else mark.line + 1, f"it is not YAML: {told}")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Composer:
     """Builds nodes from libyaml's events; the parameters are those of `read_document`."""
 

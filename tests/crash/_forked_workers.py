@@ -14,9 +14,12 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+import psutil
 
 KILLED = -signal.SIGKILL
 ROOT = Path(__file__).resolve().parents[2]
@@ -84,13 +87,36 @@ class Workers:
         assert self._server.stdout is not None
         return int(self._server.stdout.readline())
 
-    def run(self, base: Path, log: Path, *, life_s: float | None = None) -> int:
-        """Run a worker, killing it after `life_s` seconds; return how it ended."""
+    def run(
+        self, base: Path, log: Path, *, life_s: float | None = None, with_children: bool = False
+    ) -> int:
+        """Run a worker, killing it after `life_s` seconds; return how it ended.
+
+        Args:
+            base: What the worker is given.
+            log: The same.
+            life_s: When it is killed, in seconds; never if None.
+            with_children: Whether what it started dies in the same instant, as when a container or
+                the machine ends; else a git of it may outlive it.
+        """
         self._tell(f"{base}\t{log}")
         pid = self._hear()
         self._tell("go")
         if life_s is not None:
             time.sleep(life_s)
-            os.kill(pid, signal.SIGKILL)
+            _kill(pid, with_children=with_children)
         self._tell("collect")
         return self._hear()
+
+
+def _kill(pid: int, *, with_children: bool) -> None:
+    """Kill a worker that nobody has waited for yet: its pid is its own."""
+    children: list[psutil.Process] = []
+    if with_children:
+        os.kill(pid, signal.SIGSTOP)  # from now on it starts nothing
+        with suppress(psutil.NoSuchProcess):
+            children = psutil.Process(pid).children(recursive=True)
+    os.kill(pid, signal.SIGKILL)
+    for child in children:
+        with suppress(psutil.NoSuchProcess):
+            child.kill()

@@ -169,7 +169,7 @@ def run_chain(workflow: Path, workspace: Path) -> list[Ran]:
 def chains(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, list[Ran]]:
     """Every workflow's phases in order, each run twice."""
     base = tmp_path_factory.mktemp("chains")
-    return {workflow: run_chain(workflow, base / workflow.stem) for workflow in WORKFLOWS}
+    return {workflow: run_chain(workflow, base / workflow.parent.name) for workflow in WORKFLOWS}
 
 
 @pytest.fixture(scope="module")

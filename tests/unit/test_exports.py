@@ -10,7 +10,13 @@ from agentforge_sessions.exports import on_first_use
 
 
 @pytest.mark.parametrize(
-    "package", ["agentforge_sessions", "agentforge_sessions.prune", "agentforge_sessions.sandbox"]
+    "package",
+    [
+        "agentforge_sessions",
+        "agentforge_sessions.harness",
+        "agentforge_sessions.prune",
+        "agentforge_sessions.sandbox",
+    ],
 )
 def test_every_public_name_is_there_and_comes_from_the_package(package: str) -> None:
     module = import_module(package)
@@ -19,7 +25,7 @@ def test_every_public_name_is_there_and_comes_from_the_package(package: str) -> 
         assert name in vars(module), "it is found once"
 
 
-@pytest.mark.parametrize("package", ["prune", "sandbox"])
+@pytest.mark.parametrize("package", ["harness", "prune", "sandbox"])
 def test_importing_the_package_loads_no_part_of_it(package: str) -> None:
     program = (
         f"import sys, agentforge_sessions.{package};"

@@ -25,7 +25,7 @@ from ..durable import (
 from ..errors import AgentForgeError
 from ..event_log import get_logger
 from ..harness import SessionStore
-from ..harness.session_deletion import SNAPSHOTS
+from ..harness.session_layout import SNAPSHOTS
 from ..harness.snapshot_port import (
     ChangedFile,
     PreparedWorkspace,

@@ -12,7 +12,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import secrets
 import stat
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
@@ -47,7 +46,7 @@ _FOLLOWING: Final = DIRECTORY_FLAGS & ~os.O_NOFOLLOW
 
 def random_token() -> str:
     """Return an unpredictable text for the name of a temporary file."""
-    return secrets.token_hex(8)
+    return os.urandom(8).hex()  # as `secrets` makes it, which takes long to load
 
 
 @lru_cache(maxsize=64)

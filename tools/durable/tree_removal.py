@@ -16,9 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from typing import Final
-
-from attrs import frozen
+from typing import Final, NamedTuple
 
 from .errors import RemovalError, WriteError
 from .filesystem import DIRECTORY_FLAGS, FileSystem, close_reader
@@ -159,8 +157,7 @@ MAX_REFILLS: Final = 100
 """How often a directory is emptied again because a process at work in it put something there."""
 
 
-@frozen
-class Undeletable:
+class Undeletable(NamedTuple):
     """An entry that could not be deleted.
 
     Attributes:

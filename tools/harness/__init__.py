@@ -11,64 +11,93 @@ manager.open(session.session_id)
 print(manager.briefing(max_tokens=1500))
 """
 
-from ..clock import Clock
-from ..question import Option, Question
-from .briefing import estimate_tokens
-from .disk_errors import (
-    LockTimeout,
-    ReadError,
-    RemovalError,
-    SessionUnreadable,
-    WriteError,
-)
-from .errors import (
-    AmbiguousSessionId,
-    BudgetExceeded,
-    HarnessError,
-    NoActiveSession,
-    NoPhaseExecutor,
-    NoQuestionChannel,
-    QuestionWaits,
-    SessionAlreadyActive,
-    SessionConflict,
-    SessionCorrupted,
-    SessionIdTaken,
-    SessionInUse,
-    SessionNotFound,
-    SessionTooLarge,
-    UnsupportedSchema,
-)
-from .history_events import (
-    PersonAnswer,
-    QuestionAbandoned,
-    QuestionAnswered,
-    QuestionEnded,
-    QuestionRejected,
-    QuestionTimedOut,
-)
-from .ports import (
-    PhaseExecutor,
-    PhaseResult,
-    QuestionChannel,
-    TokenCounter,
-)
-from .question_entries import answers_in_words
-from .session_domain import (
-    BudgetState,
-    ImmutableSessionId,
-    InvalidSession,
-    InvalidSessionId,
-    InvalidStateForPhaseAdvance,
-    InvalidStateTransition,
-    SessionArtifact,
-    SessionContext,
-    SessionHistory,
-    SessionState,
-    TokenBudget,
-)
-from .session_manager import SessionManager
-from .session_reader import SessionSummary, UnreadableSession
-from .session_store import SessionStore
+from typing import TYPE_CHECKING
+
+from ..exports import on_first_use
+
+if TYPE_CHECKING:
+    from ..clock import Clock
+    from ..question import Option, Question
+    from .briefing import estimate_tokens
+    from .disk_errors import (
+        LockTimeout,
+        ReadError,
+        RemovalError,
+        SessionUnreadable,
+        WriteError,
+    )
+    from .errors import (
+        AmbiguousSessionId,
+        BudgetExceeded,
+        HarnessError,
+        NoActiveSession,
+        NoPhaseExecutor,
+        NoQuestionChannel,
+        QuestionWaits,
+        SessionAlreadyActive,
+        SessionConflict,
+        SessionCorrupted,
+        SessionIdTaken,
+        SessionInUse,
+        SessionNotFound,
+        SessionTooLarge,
+        UnsupportedSchema,
+    )
+    from .history_events import (
+        PersonAnswer,
+        QuestionAbandoned,
+        QuestionAnswered,
+        QuestionEnded,
+        QuestionRejected,
+        QuestionTimedOut,
+    )
+    from .ports import (
+        PhaseExecutor,
+        PhaseResult,
+        QuestionChannel,
+        TokenCounter,
+    )
+    from .question_entries import answers_in_words
+    from .session_domain import (
+        BudgetState,
+        ImmutableSessionId,
+        InvalidSession,
+        InvalidSessionId,
+        InvalidStateForPhaseAdvance,
+        InvalidStateTransition,
+        SessionArtifact,
+        SessionContext,
+        SessionHistory,
+        SessionState,
+        TokenBudget,
+    )
+    from .session_manager import SessionManager
+    from .session_reader import SessionSummary, UnreadableSession
+    from .session_store import SessionStore
+else:
+    __getattr__ = on_first_use(
+        __name__,
+        {
+            ".clock": "Clock",
+            ".question": "Option Question",
+            "briefing": "estimate_tokens",
+            "disk_errors": "LockTimeout ReadError RemovalError SessionUnreadable WriteError",
+            "errors": "AmbiguousSessionId BudgetExceeded HarnessError NoActiveSession "
+            "NoPhaseExecutor NoQuestionChannel QuestionWaits SessionAlreadyActive "
+            "SessionConflict SessionCorrupted SessionIdTaken SessionInUse "
+            "SessionNotFound SessionTooLarge UnsupportedSchema",
+            "history_events": "PersonAnswer QuestionAbandoned QuestionAnswered QuestionEnded "
+            "QuestionRejected QuestionTimedOut",
+            "ports": "PhaseExecutor PhaseResult QuestionChannel TokenCounter",
+            "question_entries": "answers_in_words",
+            "session_domain": "BudgetState ImmutableSessionId InvalidSession InvalidSessionId "
+            "InvalidStateForPhaseAdvance InvalidStateTransition SessionArtifact "
+            "SessionContext SessionHistory SessionState TokenBudget",
+            "session_manager": "SessionManager",
+            "session_reader": "SessionSummary UnreadableSession",
+            "session_store": "SessionStore",
+        },
+    )
 
 __all__ = [
     "AmbiguousSessionId",

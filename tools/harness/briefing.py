@@ -6,9 +6,11 @@ what happened last before what happened earlier, and it never counts more tokens
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from .history_events import (
+    AgentCompacted,
+    AgentTurnEnded,
     LimitCrossed,
     PhaseAdvanced,
     PhaseFailed,
@@ -18,8 +20,11 @@ from .history_events import (
     SessionPaused,
     SessionResumed,
 )
-from .ports import TokenCounter
+from .question_entries import open_question
 from .session_domain import SessionContext, SessionHistory, SessionState
+
+if TYPE_CHECKING:
+    from .ports import TokenCounter
 
 DEFAULT_MAX_TOKENS: Final = 2000
 CHARS_PER_TOKEN: Final = 4
@@ -34,7 +39,13 @@ runner that knows its model's tokenizer passes it and gets an exact count.
 _MAX_DETAIL: Final = 400
 _PROBLEMS: Final = frozenset({PhaseFailed, SessionPaused, SessionAborted, LimitCrossed})
 _SETTLED_BY: Final = frozenset({PhaseSucceeded, PhaseAdvanced, SessionCompleted})
-_ROUTINE: Final = frozenset({"checkpoint", "tokens_recorded"})
+_ROUTINE: Final = frozenset(
+    {"checkpoint", "tokens_recorded", "agent_started", "agent_usage", "agent_edited"}
+)
+_SAID: Final = frozenset({AgentTurnEnded, AgentCompacted})
+_MAX_SAID: Final = 800
+_MAX_SUMMARY: Final = 3000
+_TURNS_SHOWN: Final = 6
 
 
 def estimate_tokens(text: str) -> int:
@@ -126,6 +137,14 @@ def _lines(session: SessionContext) -> list[str]:
     if problems:
         lines += ["## Open problems", *map(_entry_line, problems)]
     shown = set(map(id, problems))
+    waiting = open_question(session)
+    if waiting is not None:
+        lines += ["## Waiting for a person's answer", f"- question {waiting}"]
+    said = _said(session)
+    if said:
+        lines += ["## Done and decided, in the agent's own words, newest first"]
+        lines += [_entry_line(one, _limit_of(one)) for one in said]
+        shown.update(map(id, said))
     current = [
         entry
         for entry in reversed(session.history)
@@ -172,6 +191,21 @@ def _open_problems(session: SessionContext) -> list[SessionHistory]:
     return problems
 
 
+def _said(session: SessionContext) -> list[SessionHistory]:
+    """Return what agents said at the ends of turns, back to the last summary of a context."""
+    found: list[SessionHistory] = []
+    for entry in reversed(session.history):
+        if entry.event_type in _SAID:
+            found.append(entry)
+            if entry.event_type is AgentCompacted or len(found) == _TURNS_SHOWN:
+                break
+    return found
+
+
+def _limit_of(entry: SessionHistory) -> int:
+    return _MAX_SUMMARY if entry.event_type is AgentCompacted else _MAX_SAID
+
+
 def _phases_done(session: SessionContext) -> list[str]:
     lines = []
     for entry in reversed(session.history):
@@ -192,9 +226,9 @@ def _artifact_lines(session: SessionContext) -> list[str]:
     return lines
 
 
-def _entry_line(entry: SessionHistory) -> str:
+def _entry_line(entry: SessionHistory, limit: int = _MAX_DETAIL) -> str:
     phase = f" [{entry.phase}]" if entry.phase else ""
-    details = f": {_one_line(entry.details)}" if entry.details else ""
+    details = f": {_one_line(entry.details, limit=limit)}" if entry.details else ""
     return f"- {entry.timestamp:%Y-%m-%d %H:%M:%S}{phase} {entry.action}{details}"
 
 

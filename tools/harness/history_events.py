@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
 from types import MappingProxyType
-from typing import ClassVar, Final, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Final, TypeVar, dataclass_transform
 
 _Kind = TypeVar("_Kind")
 _QUIET: Final = {"logged": False}
@@ -27,8 +27,12 @@ _events: Final[dict[str, type[HistoryEvent]]] = {}
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 def _fields(kind: type[_Kind]) -> type[_Kind]:
-    """Make a class a value of its fields."""
-    return dataclass(frozen=True, slots=True, kw_only=True)(kind)
+    """Make a class a value of its fields.
+
+    Its methods are those of `HistoryEvent`: to have them generated for each of some forty classes
+    takes longer than all else that a command of one save loads.
+    """
+    return dataclass(init=False, repr=False, eq=False, slots=True, kw_only=True)(kind)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
@@ -58,6 +62,44 @@ class HistoryEvent:
     action: ClassVar[str]
     log_name: ClassVar[str]
 
+    def __init__(self, **values: Any) -> None:
+        for one in fields(self):
+            value = values.pop(one.name, MISSING)
+            if value is MISSING:
+                value = one.default if one.default is not MISSING else _made_default(one)
+            object.__setattr__(self, one.name, value)
+        if values:
+            raise TypeError(f"{type(self).__name__} has no field {', '.join(values)}")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, one.name) for one in fields(self))
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        assert isinstance(other, HistoryEvent)  # noqa: S101 # for the type checker
+        return self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._values()))
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in fields(self))
+        return f"{type(self).__name__}({given})"
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self._values()
+
+    def __setstate__(self, values: tuple[Any, ...]) -> None:
+        for one, value in zip(fields(self), values, strict=True):
+            object.__setattr__(self, one.name, value)
+
     @property
     def sentence(self) -> str | None:
         """What happened, for people; None where the action says all."""
@@ -86,6 +128,12 @@ class Checkpoint(HistoryEvent):
 
     snapshot: str | None = field(default=None, metadata=_WHERE_GIVEN)
     unkept: str | None = field(default=None, metadata=_WHERE_GIVEN)
+
+
+def _made_default(one: Field[Any]) -> Any:
+    if one.default_factory is MISSING:
+        raise TypeError(f"the field {one.name} is missing")
+    return one.default_factory()
 
 
 # ----------------------------------------------------------------------------------- the life cycle
@@ -379,6 +427,145 @@ class WarningCrossed(BudgetCrossed):
 @_event("budget_exceeded", log="session.budget.exceeded")
 class LimitCrossed(BudgetCrossed):
     """More than the budget is used."""
+
+
+# ------------------------------------------------------------------------------ agent programs
+
+
+@_fields
+class _OfAgent(HistoryEvent):
+    """What an agent program reported of a conversation of its own, by the hook.
+
+    Attributes:
+        program: The program ("claude-code", "codex", …).
+        agent_session: The program's own id of the conversation.
+    """
+
+    program: str = ""
+    agent_session: str = ""
+
+
+@_event("agent_started")
+class AgentStarted(_OfAgent):
+    """A conversation of an agent program works on the session from now on.
+
+    Attributes:
+        source: How it began: "startup", "resume", "clear", …
+    """
+
+    source: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """Which program, which conversation."""
+        return f"{self.program} {self.agent_session} ({self.source})"
+
+
+@_event("agent_prompted")
+class AgentPrompted(_OfAgent):
+    """A person gave the agent a prompt."""
+
+    text: str = field(default="", metadata=_QUIET)
+
+    @property
+    def sentence(self) -> str:
+        """The prompt."""
+        return self.text
+
+
+@_event("agent_turn_ended")
+class AgentTurnEnded(_OfAgent):
+    """The agent ended a turn, with what it said last."""
+
+    text: str = field(default="", metadata=_QUIET)
+
+    @property
+    def sentence(self) -> str:
+        """What it said."""
+        return self.text
+
+
+@_event("agent_edited")
+class AgentEdited(_OfAgent):
+    """The agent created or modified a file of the project.
+
+    Attributes:
+        path: The file, relative to the project.
+        change: "created" or "modified".
+        sha256: The digest of its content, or None where it could not be read.
+    """
+
+    path: str = ""
+    change: str = "modified"
+    sha256: str | None = None
+
+    @property
+    def sentence(self) -> str:
+        """The file and its digest."""
+        digest = f", sha256 {self.sha256[:16]}" if self.sha256 else ""
+        return f"{self.change} {self.path}{digest}"
+
+
+@_event("agent_compacted")
+class AgentCompacted(_OfAgent):
+    """The agent's context was replaced by a summary of it.
+
+    Attributes:
+        trigger: "manual" or "auto".
+        summary: The summary.
+    """
+
+    trigger: str = ""
+    summary: str = field(default="", metadata=_QUIET)
+
+    @property
+    def sentence(self) -> str:
+        """The summary."""
+        return self.summary
+
+
+@_event("agent_usage")
+class AgentUsage(_OfAgent):
+    """Tokens that an agent program reported were charged.
+
+    Attributes:
+        tokens: What was charged.
+        total: All that the program had reported of the conversation by then, charged here or not:
+            what is charged next is what it reports beyond that.
+        models: What was charged, by model.
+    """
+
+    tokens: int = 0
+    total: int = 0
+    models: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def sentence(self) -> str:
+        """How many tokens, by model."""
+        models = ", ".join(f"{name} {count:,}" for name, count in sorted(self.models.items()))
+        return f"{self.tokens:,} tokens of {self.program}{f' ({models})' if models else ''}"
+
+
+@_event("agent_gate")
+class AgentGateJudged(_OfAgent):
+    """The project's own command judged the end of an agent's turn.
+
+    Attributes:
+        passed: Whether it passed.
+        number: Which time since the person's last prompt, from 1.
+        summary: The verdict on one line.
+        evidence: The end of the command's output, where it failed.
+    """
+
+    passed: bool = False
+    number: int = 1
+    summary: str = ""
+    evidence: str = field(default="", metadata=_QUIET)
+
+    @property
+    def sentence(self) -> str:
+        """The verdict, and the evidence of a failure."""
+        return f"{self.summary}\n{self.evidence}" if self.evidence else self.summary
 
 
 # ------------------------------------------------------------------------------------ the questions

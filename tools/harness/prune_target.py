@@ -30,7 +30,7 @@ from ..prune import (
 from ..prune.ports import Record, undatable
 from .errors import SessionCorrupted
 from .session_codec import SessionHead, decode_session
-from .session_deletion import GUARDS, KIND, SESSION_FILE
+from .session_layout import GUARDS, KIND, SESSION_FILE
 from .session_reader import DEFAULT_BASE_PATH, MAX_FILE_BYTES, read_head
 from .session_store import SessionStore
 

@@ -6,12 +6,10 @@ id. So the next worker knows which question waits, and finds its answer.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from ..question import Question
 from .history_events import (
     HistoryEvent,
     PersonAnswer,
@@ -21,6 +19,9 @@ from .history_events import (
     SessionPaused,
 )
 from .session_domain import SessionContext, SessionHistory, SessionState
+
+if TYPE_CHECKING:
+    from ..question import Question
 
 _KEY_CHARS: Final = 200
 _ABOUT_QUESTIONS: Final = "question"
@@ -43,6 +44,8 @@ def question_key(session: SessionContext, questions: Sequence[Question]) -> str:
             for one in questions
         ],
     ]
+    import hashlib  # takes long to load
+
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
 
 
@@ -102,6 +105,11 @@ def find_reply(session: SessionContext, question_id: str) -> QuestionEnded | Non
         if isinstance(event, QuestionEnded) and event.question_id == question_id:
             return event
     return None
+
+
+def open_question(session: SessionContext) -> str | None:
+    """Return the id of the question that a session waits for, or None."""
+    return waiting_question(_question_events(session))
 
 
 def _question_events(session: SessionContext) -> Iterator[HistoryEvent]:

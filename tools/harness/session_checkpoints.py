@@ -33,9 +33,9 @@ from .history_events import (
     SessionRewound,
     WorkspacePrepared,
 )
-from .session_deletion import GUARDS, WORKSPACE
 from .session_domain import SessionContext
 from .session_events import SessionEvents
+from .session_layout import GUARDS, WORKSPACE
 from .session_recording import SessionChanges
 from .session_store import SessionStore
 from .snapshot_port import SnapshotTaken, WorkspaceChanges, WorkspaceSnapshots
@@ -73,6 +73,24 @@ class CheckpointNotKept(HarnessError):
         )
         self.session_id = session_id
         self.checkpoint = checkpoint
+        self.reason = reason
+
+
+class WorkspaceNotKept(HarnessError):
+    """The workspace can't be kept as it is, so nobody goes back from it; nothing was changed.
+
+    Attributes:
+        session_id: The session.
+        reason: Why not.
+    """
+
+    def __init__(self, session_id: str, *, reason: str) -> None:
+        super().__init__(
+            f"session {session_id} was not taken back: what is in its workspace now would be lost, "
+            f"for {reason}. Nothing was changed. Remove what is named "
+            f"(agentforge sandbox rm --agent-session {session_id} PATH), then go back again."
+        )
+        self.session_id = session_id
         self.reason = reason
 
 
@@ -196,6 +214,7 @@ class SessionCheckpoints:
 
         Raises:
             SessionInUse: Something is at work in the workspace.
+            WorkspaceNotKept: The workspace as it is now can't be kept; nothing was changed.
             WriteError: The disk or its permissions.
         """
         snapshots = self._snapshots
@@ -225,6 +244,8 @@ class SessionCheckpoints:
         snapshots.require(session.session_id, event.snapshot)
         self.prepare(session)
         left = snapshots.take(session.session_id, "before going back")
+        if left.unkept is not None:
+            raise WorkspaceNotKept(session.session_id, reason=left.unkept)
         with self._changes.changing(session):
             if left.snapshot is not None and left.snapshot not in snapshots_of(session):
                 kept = CheckpointTaken(snapshot=left.snapshot)

@@ -14,16 +14,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
-from attrs import fields, frozen
-
 from ..identifiers import SESSION_ID_PATTERN
 from .entry_data import NO_DATA
 from .errors import SessionCorrupted
-from .session_document import SCHEMA_VERSION, decode_any, indented
 from .session_domain import (
     MAX_GOAL_CHARS,
     MAX_NAME_CHARS,
@@ -39,6 +37,7 @@ from .session_values import (
     COUNT,
     NAME,
     PLAIN,
+    SCHEMA_VERSION,
     TIME,
     NotOurs,
     decode_block,
@@ -50,6 +49,7 @@ from .session_values import (
     encode_name,
     encode_recent_time,
     encode_text,
+    indented,
     is_plain,
 )
 
@@ -240,7 +240,7 @@ SOUND_HEAD_RE: Final = _head_pattern(
 """What no rule of the domain has anything against, its times aside: most heads, judged cheaply."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SessionHead:
     """What stands before the lists of a session's file: enough to list and to clean up.
 
@@ -344,7 +344,7 @@ def _is_in_order(head: SessionHead) -> bool:
     return head.state.is_terminal and head.created_at <= min(head.updated_at, ended)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SessionStamp:
     """What a save compares with the stored session before it replaces it.
 
@@ -408,6 +408,8 @@ def decode_session(
         session, artifacts, history = decode_ours(data, text)
     except (NotOurs, ValueError):
         # Whatever the quick reader stumbles over, the careful one gives the words for.
+        from .session_document import decode_any  # rare, and it takes long to load
+
         return decode_any(text, path)
     if encoder is not None:
         encoder.seed(session, artifacts, history)

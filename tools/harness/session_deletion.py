@@ -13,10 +13,9 @@ import errno
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-
-from attrs import frozen
 
 from ..durable import (
     DirectoryLock,
@@ -33,25 +32,12 @@ from ..prune.audit_log import AuditLog
 from ..prune.private_directory import opened_root
 from ..prune.session_lock import hold
 from .errors import SessionInUse
-
-KIND: Final = "harness"
-SESSION_FILE: Final = "session.yaml"
-WORKSPACE: Final = "workspace"
-SNAPSHOTS: Final = "snapshots.git"
-"""Where the snapshots of the workspace are kept."""
-WORKFLOW_FILE: Final = "workflow.yaml"
-"""The attachment that a running workflow holds a lock on."""
-AGENT_WORKFLOW_FILE: Final = "agent-workflow.yaml"
-"""The attachment that the runner of an agent's workflow holds a lock on."""
-RUN_LOCKS: Final = (WORKFLOW_FILE, AGENT_WORKFLOW_FILE)
-"""The attachments that a runner, of whichever kind, holds a lock on."""
-GUARDS: Final = (*RUN_LOCKS, WORKSPACE)
-"""What in a session's directory is locked by what works in it."""
+from .session_layout import GUARDS, KIND, SESSION_FILE
 
 _NO_DIRECTORY: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 
-@frozen(kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionDeletion:
     """Deletes single sessions of one base.
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
-
-from attrs import define, field
 
 from .. import yaml_document
 from ..yaml_document import MAX_FAULTS, Faults, Fields, Node, Scalar, describe
@@ -28,12 +27,10 @@ from .session_domain import (
     SessionState,
     TokenBudget,
 )
-from .session_values import encode_key, encode_text
+from .session_values import SCHEMA_VERSION, encode_key, encode_text
 
 _T = TypeVar("_T")
 
-SCHEMA_VERSION: Final = 1
-"""The major version of the form; a file of a newer minor one (`"1.2"`) is read, and kept so."""
 _MAX_DEPTH: Final = 16
 _MAX_WIDTH: Final = 1000
 """How many fields or items anything but the two long lists may have."""
@@ -75,7 +72,7 @@ def decode_any(text: str, path: Path) -> SessionContext:
     return session
 
 
-@define
+@dataclass(slots=True)
 class _Reader:
     """Makes a session of nodes.
 
@@ -88,8 +85,8 @@ class _Reader:
     """
 
     path: Path
-    faults: Faults = field(factory=Faults)
-    unknown: list[tuple[int, str]] = field(factory=list)
+    faults: Faults = field(default_factory=Faults)
+    unknown: list[tuple[int, str]] = field(default_factory=list)
     minor: int | None = None
 
     def version(self, node: Node) -> None:
@@ -310,13 +307,6 @@ def _plain_value(node: Scalar) -> Any:
 # --------------------------------------------------------------- fields that newer versions wrote
 
 _STEP: Final = 2
-
-
-def indented(kept: str, margin: str) -> str:
-    """Return what was kept of a newer version, moved to where it is written."""
-    if not kept or not margin:
-        return kept
-    return "\n".join(f"{margin}{line}" if line else line for line in kept.split("\n"))
 
 
 def _kept_field(name: str, node: Node, indent: int) -> str:

@@ -177,18 +177,22 @@ class SessionManager:
         session = SessionContext.create(
             workflow_type, initial_phase, token_budget, goal=goal, now=now
         )
-        session = self._save_new(session, attachments)
+        session = self._save_new(session, attachments=attachments)
         self._events.created(session)
         self._checkpoints.prepare(session)
         return session
 
     def _save_new(
-        self, session: SessionContext, attachments: Mapping[str, bytes] | None
+        self,
+        session: SessionContext,
+        *,
+        attachments: Mapping[str, bytes] | None = None,
+        inherited: Mapping[str, bytes] | None = None,
     ) -> SessionContext:
         """Save a new session, under the next id where its own is taken, and make it current."""
         for left in reversed(range(_IDS_TRIED)):
             try:
-                self._changes.save(session, attachments=attachments)
+                self._changes.save(session, attachments=attachments, inherited=inherited)
                 break
             except SessionIdTaken:
                 if not left:
@@ -585,6 +589,7 @@ class SessionManager:
             SessionInUse: A run is at work in it.
             CheckpointNotFound: There is no such checkpoint.
             CheckpointNotKept: It has no snapshot; nothing was changed.
+            WorkspaceNotKept: The workspace as it is can't be kept; nothing was changed.
             WriteError: The disk or its permissions.
         """
         session = self._require("rewind")
@@ -656,8 +661,8 @@ class SessionManager:
         """
         parent = self._require("fork")
         fork = self._checkpoints.fork(parent, at, token_budget=token_budget)
-        attachments = self.store.read_attachments(parent.session_id)
-        fork = self._save_new(fork, attachments)
+        inherited = self.store.read_attachments(parent.session_id)
+        fork = self._save_new(fork, inherited=inherited)
         self._log_last_event(fork)
         self._checkpoints.prepare(fork)
         return fork

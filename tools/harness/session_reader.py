@@ -10,10 +10,9 @@ import os
 import re
 import stat
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-
-from attrs import frozen
 
 from ..durable import (
     DurableError,
@@ -35,22 +34,22 @@ from .session_codec import (
     decode_head,
     decode_session,
 )
-from .session_deletion import RUN_LOCKS, SESSION_FILE, SNAPSHOTS, WORKSPACE
 from .session_domain import InvalidSessionId, SessionContext, SessionState
+from .session_layout import RUN_LOCKS, SESSION_FILE, SNAPSHOTS, WORKSPACE
 
 DEFAULT_BASE_PATH: Final = Path(".agentforge/sessions")
 MAX_FILE_BYTES: Final = 32 * 1024 * 1024
 """Largest session.yaml that is written or read: some 200,000 entries of ordinary length."""
 ATTACHMENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-ATTACHMENT_PATH: Final = re.compile(rf"(?:{ATTACHMENT.pattern}/)?{ATTACHMENT.pattern}")
-"""An attachment's name; what a fork takes along may be in a folder."""
 """The names that a file beside a session may have."""
+INHERITED: Final = re.compile(rf"(?:{ATTACHMENT.pattern}/)?{ATTACHMENT.pattern}")
+"""The names of what a fork takes along: some of it is in a folder."""
 
 _CACHED_PLACES: Final = 1024
 _PART_OF_AN_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SessionSummary:
     """A session as a listing shows it.
 
@@ -70,7 +69,7 @@ class SessionSummary:
         return self.head.session_id
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class UnreadableSession:
     """A session that is there and can't be read.
 
@@ -251,7 +250,7 @@ class SessionReader:
                 inside = os.scandir(entry) if entry.is_dir(follow_symlinks=False) else [entry]
                 for file in inside:
                     name = os.path.relpath(file.path, directory)
-                    if file.is_file(follow_symlinks=False) and ATTACHMENT_PATH.fullmatch(name):
+                    if file.is_file(follow_symlinks=False) and INHERITED.fullmatch(name):
                         content = self._read(directory / name)
                         if content is not None:
                             found[name] = content

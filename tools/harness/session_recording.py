@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
-from typing import Final, TypeVar
-
-from attrs import frozen
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ..durable import ReadError, WriteError
 from .errors import SessionConflict, SessionCorrupted, SessionIdTaken
 from .history_events import PhaseEnded, PhaseFailed, PhaseSucceeded
-from .ports import PhaseResult
 from .session_checks import storable
 from .session_domain import MAX_PATH_CHARS, SessionContext, SessionState
 from .session_events import SessionEvents
 from .session_store import SessionStore
-from .snapshot_port import SnapshotTaken
+
+if TYPE_CHECKING:
+    from .ports import PhaseResult
+    from .snapshot_port import SnapshotTaken
 
 _ATTEMPTS: Final = 5
 """How often a result is tried to be recorded when others save the session at the same time."""
@@ -35,7 +35,7 @@ _SESSION_FIELDS: Final = tuple(
 _T = TypeVar("_T")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Snapshot:
     """What a change may alter, so that it can be taken back. The lists only ever grow."""
 
@@ -89,13 +89,18 @@ class SessionChanges:
         self._events = events
 
     def save(
-        self, session: SessionContext, *, attachments: Mapping[str, bytes] | None = None
+        self,
+        session: SessionContext,
+        *,
+        attachments: Mapping[str, bytes] | None = None,
+        inherited: Mapping[str, bytes] | None = None,
     ) -> Path:
         """Save a session as it is in memory.
 
         Args:
             session: The session.
             attachments: Files to keep beside it, by name.
+            inherited: The same, of a fork's parent.
 
         Returns:
             The path of its file.
@@ -105,7 +110,7 @@ class SessionChanges:
             WriteError: It could not be saved.
         """
         try:
-            return self._store.save(session, attachments=attachments)
+            return self._store.save(session, attachments=attachments, inherited=inherited)
         except SessionIdTaken:
             raise
         except SessionConflict as error:

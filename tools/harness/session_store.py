@@ -16,12 +16,13 @@ The module is long because the steps of a save, whose order is the guarantee, st
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from threading import RLock
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ..clock import Clock, utc_now
 from ..durable import (
@@ -42,7 +43,6 @@ from ..durable.safe_path import Missing, directory_beneath
 from ..durable.tree_removal import DISCARDED_PREFIX
 from ..event_log import get_logger
 from ..identifiers import names_no_session
-from ..prune import Outside, prepare_root
 from .disk_errors import raising_harness_errors
 from .errors import (
     SessionConflict,
@@ -57,16 +57,20 @@ from .session_codec import (
     SessionStamp,
     decode_stamp,
 )
-from .session_deletion import SESSION_FILE, SNAPSHOTS, WORKSPACE, SessionDeletion
 from .session_domain import SessionContext, SessionState
+from .session_layout import SESSION_FILE, SNAPSHOTS, WORKSPACE
 from .session_reader import (
-    ATTACHMENT_PATH,
+    ATTACHMENT,
     DEFAULT_BASE_PATH,
+    INHERITED,
     MAX_FILE_BYTES,
     SessionReader,
     SessionSummary,
     UnreadableSession,
 )
+
+if TYPE_CHECKING:
+    from ..prune import Outside
 
 _NO_ATTACHMENTS: Final = frozenset({SESSION_FILE, WORKSPACE, SNAPSHOTS})
 _STAGING: Final = f"{DISCARDED_PREFIX}new-"
@@ -140,7 +144,11 @@ class SessionStore(SessionReader):
 
     @raising_harness_errors
     def save(
-        self, session: SessionContext, *, attachments: Mapping[str, bytes] | None = None
+        self,
+        session: SessionContext,
+        *,
+        attachments: Mapping[str, bytes] | None = None,
+        inherited: Mapping[str, bytes] | None = None,
     ) -> Path:
         """Make the session on disk what it is in memory.
 
@@ -149,6 +157,7 @@ class SessionStore(SessionReader):
                 `revision` goes up by one when, and only when, the save succeeds.
             attachments: At its creation: files to put beside it, by name. They appear together
                 with the session and are never changed.
+            inherited: At its creation: what a fork has of its parent, as `read_attachments` says.
 
         Returns:
             The path of its file.
@@ -180,7 +189,10 @@ class SessionStore(SessionReader):
                 )
             try:
                 if session.revision == 0:
-                    self._create(session, pieces, attachments or {}, path)
+                    files = _checked(attachments or {}, ATTACHMENT) | _checked(
+                        inherited or {}, INHERITED
+                    )
+                    self._create(session, pieces, files, path)
                 elif not self._replace(session, pieces, path, writer):
                     return path
             except WriteError as error:
@@ -277,9 +289,6 @@ class SessionStore(SessionReader):
         attachments: Mapping[str, bytes],
         path: Path,
     ) -> None:
-        for name in attachments:
-            if not ATTACHMENT_PATH.fullmatch(name) or name.split("/")[0] in _NO_ATTACHMENTS:
-                raise ValueError(f"{name!r} can't be the name of an attachment")
         self.ensure_directory()
         try:
             with DirectoryLock(
@@ -288,6 +297,8 @@ class SessionStore(SessionReader):
                 self._create_in(base.fd, session, pieces, attachments, path)
         except FileNotFoundError as error:  # the base was removed meanwhile
             raise WriteError(path=path, operation="lock the base", cause=error) from error
+        from ..prune import prepare_root  # what only creations and deletions need is loaded by them
+
         prepare_root(self.base_path)
 
     def _create_in(
@@ -406,6 +417,8 @@ class SessionStore(SessionReader):
             if expected_revision is not None:
                 self._require_revision(directory_fd, session_id, path, expected_revision)
 
+        from .session_deletion import SessionDeletion
+
         deletion = SessionDeletion(
             base=self.base_path,
             outside=self.outside(self._clock),
@@ -421,6 +434,8 @@ class SessionStore(SessionReader):
 
     def outside(self, clock: Clock) -> Outside:
         """Return what a prune of this base needs of the world, by the given clock."""
+        from ..prune import Outside
+
         return Outside(fs=self._fs, clock=clock, token=self._token)
 
     def forget(self, session_ids: Iterable[str]) -> None:
@@ -467,6 +482,18 @@ class _Writer:
     def stamp_of(self, data: bytes) -> SessionStamp | None:
         """Return the stamp of a file that begins as it was written last, else None."""
         return self._stamp if data.startswith(self._head) else None
+
+
+def _checked(files: Mapping[str, bytes], names: re.Pattern[str]) -> dict[str, bytes]:
+    """Return files to put beside a session.
+
+    Raises:
+        ValueError: One has a name that none of them may have.
+    """
+    for name in files:
+        if not names.fullmatch(name) or name.split("/")[0] in _NO_ATTACHMENTS:
+            raise ValueError(f"{name!r} can't be the name of an attachment")
+    return dict(files)
 
 
 __all__ = [

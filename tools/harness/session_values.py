@@ -11,8 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final
+
+SCHEMA_VERSION: Final = 1
+"""The major version of the form; a file of a newer minor one (`"1.2"`) is read, and kept so."""
 
 # ---------------------------------------------------------------------------- writing texts, times
 
@@ -29,8 +32,29 @@ _RAW: Final = (
     "\x20-\x7e\xa0-\u200d\u2010-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\ufefe\uff00-\ufffd"
     "\U00010000-\U0001fffd\U00020000-\U0010fffd"
 )
-_ESCAPED_RE: Final = re.compile(f'["\\\\]|[^{_RAW}]')
-UNPRINTABLE_RE: Final = re.compile(f"[^\n\t{_RAW}]")
+_ESCAPED_ASCII_RE: Final = re.compile(r'["\\]|[^ -~]')
+_UNPRINTABLE_ASCII_RE: Final = re.compile(r"[^\n\t -~]")
+
+
+@cache
+def _escaped_re() -> re.Pattern[str]:
+    """What is escaped in any text; it takes longer to compile than all else here together."""
+    return re.compile(f'["\\\\]|[^{_RAW}]')
+
+
+@cache
+def _unprintable_re() -> re.Pattern[str]:
+    return re.compile(f"[^\n\t{_RAW}]")
+
+
+def _escape_all(text: str) -> str:
+    return (_ESCAPED_ASCII_RE if text.isascii() else _escaped_re()).sub(_escape, text)
+
+
+def _is_printable(text: str) -> bool:
+    return not (_UNPRINTABLE_ASCII_RE if text.isascii() else _unprintable_re()).search(text)
+
+
 _SHORT_ESCAPES: Final = {
     '"': '\\"',
     "\\": "\\\\",
@@ -80,21 +104,21 @@ def encode_text(text: str | None, *, indent: int = 6) -> str:
     if plain is not None and text.lower() not in _RESERVED:
         return plain[0]  # and not `text`, which may be of a subclass that formats differently
     body = text.rstrip("\n")
-    if "\n" in text and body and not UNPRINTABLE_RE.search(text):
+    if "\n" in text and body and _is_printable(text):
         newlines = len(text) - len(body)
         chomp = ("-", "", "+")[min(newlines, 2)]
         indicator = _INDICATOR if _needs_indicator(text) else ""
         margin = " " * indent
         lines = "\n".join(f"{margin}{line}" if line else "" for line in body.split("\n"))
         return f"|{indicator}{chomp}\n{lines}{chr(10) * max(newlines - 1, 0)}"
-    return f'"{_ESCAPED_RE.sub(_escape, text)}"'
+    return f'"{_escape_all(text)}"'
 
 
 def encode_key(name: str) -> str:
     """Write a field's name: plain where that can't be misread, else quoted."""
     if _PLAIN_RE.fullmatch(name) and name.lower() not in _RESERVED:
         return name
-    return f'"{_ESCAPED_RE.sub(_escape, name)}"'
+    return f'"{_escape_all(name)}"'
 
 
 encode_name: Final = lru_cache(maxsize=512)(encode_text)
@@ -230,7 +254,7 @@ def is_plain(data: bytes, text: str) -> bool:
     """Return whether a file holds only characters that we write as they are."""
     if len(data) == len(text):
         return not data.translate(None, _PLAIN_BYTES)
-    return not UNPRINTABLE_RE.search(text)
+    return _is_printable(text)
 
 
 # ------------------------------------------------------------------------------------ reading data
@@ -361,3 +385,10 @@ def _read_below(lines: list[str], position: int, indent: int, value: Any) -> tup
     while end < last and (not lines[end] or lines[end].startswith(margin)):
         end += 1
     return decode_block("\n".join([value, *lines[position:end], ""]), margin), end
+
+
+def indented(kept: str, margin: str) -> str:
+    """Return what was kept of a newer version, moved to where it is written."""
+    if not kept or not margin:
+        return kept
+    return "\n".join(f"{margin}{line}" if line else line for line in kept.split("\n"))

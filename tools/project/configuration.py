@@ -25,6 +25,7 @@ DEFAULT_CONTEXT_TOKENS: Final = 20_000
 MAX_CONTEXT_TOKENS: Final = 500_000
 NO_REPOSITORY: Final = Path("none")
 """The name that means no repository, whatever the configuration says."""
+DEFAULT_AGENT_BUDGET: Final = 1_000_000
 _DAY_S: Final = 86_400.0
 _MAX_BYTES: Final = 1 << 50
 
@@ -205,6 +206,23 @@ class JailConfiguration:
 
 
 @frozen(kw_only=True)
+class AgentsConfiguration:
+    """`[agents]`: what the hook does in the agent programs that people run.
+
+    Attributes:
+        create: Whether a prompt begins a session where the project has no open one.
+        token_budget: The budget of such a session, in tokens.
+        gate: Whether `[gate] command` judges the end of each turn.
+        gate_rounds: How often a prompt's work is sent on by it, at most.
+    """
+
+    create: bool = False
+    token_budget: int = DEFAULT_AGENT_BUDGET
+    gate: bool = False
+    gate_rounds: int = 3
+
+
+@frozen(kw_only=True)
 class Configuration:
     """All that a configuration file says, but for questions.
 
@@ -219,6 +237,7 @@ class Configuration:
         repository: `[repository]`.
         gate: `[gate]`.
         jail: `[jail]`.
+        agents: `[agents]`.
         given: The sections that the file has.
     """
 
@@ -231,6 +250,7 @@ class Configuration:
     repository: RepositoryConfiguration = field(factory=RepositoryConfiguration)
     gate: GateConfiguration = field(factory=GateConfiguration)
     jail: JailConfiguration = field(factory=JailConfiguration)
+    agents: AgentsConfiguration = field(factory=AgentsConfiguration)
     given: tuple[str, ...] = ()
 
 
@@ -268,6 +288,7 @@ def configuration_of(file: ConfigurationFile) -> Configuration:
         repository=_repository(top.table("repository"), root),
         gate=_gate(top.table("gate")),
         jail=_jail(top.table("jail"), root),
+        agents=_agents(top.table("agents")),
         given=tuple(file.values),
     )
 
@@ -356,6 +377,17 @@ def _jail(table: TomlTable, root: Path) -> JailConfiguration:
         timeout_s=table.number("timeout_s", above=0, most=_DAY_S),
         memory_bytes=table.whole("memory_bytes", 0, least=16 << 20, most=_MAX_BYTES) or None,
         processes=table.whole("processes", 0, least=4, most=1 << 20) or None,
+    )
+    table.done()
+    return found
+
+
+def _agents(table: TomlTable) -> AgentsConfiguration:
+    found = AgentsConfiguration(
+        create=table.flag("create", default=False),
+        token_budget=table.whole("token_budget", DEFAULT_AGENT_BUDGET, least=1, most=10**15),
+        gate=table.flag("gate", default=False),
+        gate_rounds=table.whole("gate_rounds", 3, least=1, most=100),
     )
     table.done()
     return found

@@ -28,6 +28,7 @@ SECTIONS: Final = (
     "repository",
     "gate",
     "jail",
+    "agents",
     "questions",
     "notify",
 )

@@ -251,7 +251,8 @@ class Snapshots:
             directory = self.repository.directory
             try:
                 if (directory / "index").is_file():
-                    shutil.copyfile(directory / "index", directory / _NOW_INDEX)
+                    # With its time: what changed in the same second is looked at because of it.
+                    shutil.copy2(directory / "index", directory / _NOW_INDEX)
                 return write_state(locked, found or WorkspaceScan(), index=_NOW_INDEX).tree
             finally:
                 locked.forget_index(_NOW_INDEX)

@@ -10,9 +10,7 @@ import contextlib
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
-
-from attrs import frozen
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from .policy import ExecutionPolicy
 from .request import Request
@@ -26,8 +24,7 @@ if TYPE_CHECKING:
 DEFAULT_IDLE_S: Final = 900.0
 
 
-@frozen(kw_only=True)
-class ExecutorSettings:
+class ExecutorSettings(NamedTuple):
     """What an executor is made for.
 
     Attributes:
@@ -45,8 +42,7 @@ class ExecutorSettings:
     system_calls: SystemCalls | None = None
 
 
-@frozen(kw_only=True)
-class Execution:
+class Execution(NamedTuple):
     """One execution in a workspace that its caller has locked.
 
     Attributes:

@@ -11,7 +11,7 @@ one program of the guest's, and so one module.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from attrs import frozen
 
@@ -273,8 +273,7 @@ compile_all()
 """The turn that compiles what is here and prints it, for `GuestCode.of`."""
 
 
-@frozen(kw_only=True)
-class GuestCode:
+class GuestCode(NamedTuple):
     """What is here, compiled by the release of Python that runs it.
 
     Attributes:

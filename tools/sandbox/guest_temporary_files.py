@@ -29,7 +29,7 @@ HOME_ENVIRONMENT: Final = {"HOME": _HOME, "MPLCONFIGDIR": f"{_HOME}/matplotlib"}
 """The variables by which a guest finds its home."""
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class _File:
     """A file in memory."""
 
@@ -37,7 +37,7 @@ class _File:
     mtime_ns: int
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class _Directory:
     """A directory in memory."""
 

@@ -8,8 +8,6 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from attrs import frozen
-
 from .completed_turn import Completed
 from .guest_code import Script
 from .guest_mounts import FileService
@@ -20,8 +18,7 @@ if TYPE_CHECKING:
     from .host.system_calls import SystemCalls
 
 
-@frozen(kw_only=True)
-class InterpreterClass:
+class InterpreterClass(NamedTuple):
     """What an interpreter must be opened with; one of the same class serves any execution of it.
 
     Attributes:

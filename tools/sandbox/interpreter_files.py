@@ -11,9 +11,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
-
-from attrs import frozen
+from typing import Final, NamedTuple
 
 from .errors import SandboxUnavailable
 from .releases import installed_version
@@ -86,8 +84,7 @@ def compiled_name(digests: Mapping[str, str]) -> str | None:
     return f"{digest[:32]}-wasmtime{installed_version('wasmtime')}-fuel.cwasm"
 
 
-@frozen(kw_only=True)
-class InterpreterFiles:
+class InterpreterFiles(NamedTuple):
     """The interpreter's files that were found.
 
     Attributes:

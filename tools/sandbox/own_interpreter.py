@@ -14,9 +14,9 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from .completed_turn import FileCounts, FileFault, ToolRecord
 from .errors import SandboxUnavailable
@@ -29,7 +29,7 @@ from .guest_code import (
 from .guest_files import WorkspaceProvider
 from .guest_streams import StreamProvider
 from .guest_temporary_files import HOME_NAME
-from .host.clock import CANCELLED, DEADLINE, NEVER, Cancellation
+from .host.clock import CANCELLED, DEADLINE, Cancellation
 from .host.engine import EngineUnavailable
 from .host.files import Directory
 from .host.guest_thread import with_room
@@ -162,7 +162,7 @@ class OwnInterpreter:
                 self._begin_for(script, machine)
             with _provided():
                 self._serve(machine)
-            stop = _Stop(cancel)
+            stop = threading.Event() if cancel is None else cancel
             limits = TurnLimits(
                 fuel=fuel, output_bytes=output_bytes, seconds=deadline_s, cancel=stop
             )
@@ -332,7 +332,10 @@ _science_lock: Final = threading.Lock()
 
 def _science_of(runtime: PreparedRuntime) -> ScienceTemplate:
     with _science_lock:
-        return _science.setdefault(id(runtime), ScienceTemplate(runtime))
+        found = _science.get(id(runtime))
+        if found is None:
+            found = _science[id(runtime)] = ScienceTemplate(runtime)
+        return found
 
 
 def prepare_own_host(cache: Path | None) -> None:
@@ -401,8 +404,7 @@ def _door(
     return OfferedTools(tools, gate).door
 
 
-@frozen(kw_only=True)
-class _FileCounts:
+class _FileCounts(NamedTuple):
     """See `FileCounts`; the own host answers a guest's calls itself, so none fails apart."""
 
     calls: Mapping[str, int]
@@ -410,8 +412,7 @@ class _FileCounts:
     faults: tuple[FileFault, ...] = ()
 
 
-@frozen(kw_only=True)
-class _Completed:
+class _Completed(NamedTuple):
     """See `Completed`."""
 
     exit_code: int | None
@@ -422,22 +423,6 @@ class _Completed:
     truncated: tuple[str, ...]
     files: FileCounts
     tools: ToolRecord | None
-
-
-class _Stop:
-    """Ends a turn: the caller's own event, or an interruption of the thread that waits."""
-
-    def __init__(self, cancel: threading.Event | None) -> None:
-        self._interrupted = False
-        self._cancelled = NEVER.is_set if cancel is None else cancel.is_set
-
-    def set(self) -> None:
-        """End it."""
-        self._interrupted = True
-
-    def is_set(self) -> bool:
-        """Return whether it is to end."""
-        return self._interrupted or self._cancelled()
 
 
 def _lost(meter: Meter | None, prefix: str) -> list[LostWrite]:

@@ -13,9 +13,7 @@ import io
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
-
-from attrs import frozen
+from typing import Final, NamedTuple
 
 from .guest_code import LIBRARY
 from .host.files import Buffers, Directory
@@ -30,8 +28,7 @@ Index = Sequence[tuple[str, int, int]]
 """Of each of matplotlib's files its path, where its content begins, and how many bytes it has."""
 
 
-@frozen(kw_only=True)
-class Archive:
+class Archive(NamedTuple):
     """The archive of the standard library, open and checked.
 
     Attributes:

@@ -10,9 +10,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
-
-from attrs import frozen
+from typing import Final, NamedTuple
 
 from .compiled_module import compile_module, load_compiled
 from .errors import SandboxUnavailable
@@ -72,8 +70,7 @@ def prepare_machine(machine: GuestMachine, turn: str, limits: TurnLimits = _PREP
     return done.stdout
 
 
-@frozen(kw_only=True)
-class PreparedRuntime:
+class PreparedRuntime(NamedTuple):
     """What all interpreters of a process share.
 
     Attributes:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import Final
-
-from attrs import frozen
+from typing import Final, NamedTuple
 
 from .workspace_usage import Usage, UsageCounter
 
 
-@frozen(kw_only=True)
-class Quota:
+class Quota(NamedTuple):
     """What a guest may fill.
 
     Attributes:
@@ -31,6 +28,9 @@ class Quota:
     file_bytes: int
     temporary_bytes: int | None = None
     temporary_files: int | None = None
+
+
+_NOTHING: Final = Usage(bytes=0, entries=0)
 
 
 class Room:
@@ -55,7 +55,8 @@ class Room:
         self._exceeded: set[str] = set()
         self._promised = 0
         self._promised_temporary = 0
-        self._temporary = Usage(bytes=0, entries=0)
+        self._temporary = _NOTHING
+        self._limit = Usage(bytes=quota.workspace_bytes, entries=quota.workspace_files)
 
     @property
     def exceeded(self) -> tuple[str, ...]:
@@ -93,13 +94,12 @@ class Room:
             if 0 < more_entries > own - self._temporary.entries:
                 raise self._over("temporary_files", errno.ENOSPC)
             return
-        limit = Usage(bytes=self.quota.workspace_bytes, entries=self.quota.workspace_files)
-        wrong = self._short_of(self._usage, limit, more_bytes, more_entries)
+        wrong = self._short_of(self._usage, more_bytes, more_entries)
         if wrong is not None and not self._recounted:
             # Others may have made room: count once more before the guest is refused.
             self._recounted = True
             self._usage.forget()
-            wrong = self._short_of(self._usage, limit, more_bytes, more_entries)
+            wrong = self._short_of(self._usage, more_bytes, more_entries)
         if wrong is not None:
             raise self._over(wrong, errno.ENOSPC)
 
@@ -120,16 +120,15 @@ class Room:
         if not temporary or self.quota.temporary_files is None:
             self._promised = max(0, self._promised + more_bytes)
 
-    def _short_of(
-        self, usage: UsageCounter, limit: Usage, more_bytes: int, more_entries: int
-    ) -> str | None:
+    def _short_of(self, usage: UsageCounter, more_bytes: int, more_entries: int) -> str | None:
         apart = self.quota.temporary_files is not None
-        beside = Usage(bytes=0, entries=0) if apart else self._temporary
+        beside = _NOTHING if apart else self._temporary
         if more_bytes > 0:
             more_bytes += self._promised + beside.bytes
         if more_entries > 0:
             more_entries += max(0, beside.entries)  # a home that was removed was never counted
-        return usage.known(self._root, limit).refuses(more_bytes, more_entries, limit)
+        known = usage.known(self._root, self._limit)
+        return known.refuses(more_bytes, more_entries, self._limit)
 
     def _over(self, quota: str, number: int) -> OSError:
         self._exceeded.add(quota)

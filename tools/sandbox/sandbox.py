@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import functools
 import os
@@ -311,6 +310,8 @@ async def _on_new_thread(work: Callable[[contextlib.ExitStack], _T], stop: threa
         work: Is given a stack for what the thread does once the result is on its way.
         stop: Set when the awaiting task is cancelled; the work has ended when that is raised.
     """
+    import asyncio  # takes as long to load as a first execution
+
     loop = asyncio.get_running_loop()
     future: asyncio.Future[_T] = loop.create_future()
 

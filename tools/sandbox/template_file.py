@@ -15,9 +15,7 @@ import re
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
-
-from attrs import frozen
+from typing import Any, Final, NamedTuple
 
 from ..durable import AtomicFileWriter
 from ..event_log import get_logger
@@ -37,8 +35,7 @@ _UNUSED_SECONDS: Final = 90 * 86400.0
 _log = get_logger("agentforge.sandbox")
 
 
-@frozen(kw_only=True)
-class PreparedFile:
+class PreparedFile(NamedTuple):
     """What a file holds.
 
     Attributes:

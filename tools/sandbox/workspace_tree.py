@@ -10,9 +10,7 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterator
-from typing import Final
-
-from attrs import frozen
+from typing import Final, NamedTuple
 
 from ..durable.filesystem import DIRECTORY_FLAGS
 
@@ -29,8 +27,7 @@ Stamp = tuple[int, int, int, int]
 """What identifies one state of a file: inode, size, mtime_ns, ctime_ns."""
 
 
-@frozen(kw_only=True)
-class Snapshot:
+class Snapshot(NamedTuple):
     """One look at a workspace.
 
     Attributes:

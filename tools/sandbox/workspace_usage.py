@@ -10,11 +10,8 @@ room, it is taken anew.
 from __future__ import annotations
 
 import os
-import secrets
 import threading
-from typing import Final, Literal
-
-from attrs import frozen
+from typing import Final, Literal, NamedTuple
 
 from .workspace_tree import measure_tree
 
@@ -23,8 +20,7 @@ MARK_ATTRIBUTE: Final = "user.agentforge.execution"
 Short = Literal["workspace_bytes", "workspace_files"]
 
 
-@frozen(kw_only=True)
-class Usage:
+class Usage(NamedTuple):
     """Bytes of all regular files, and the number of files and directories."""
 
     bytes: int
@@ -106,7 +102,7 @@ class UsageCounter:
 
     def _leave_mark(self, root: int) -> None:
         self._marked = True
-        mark = secrets.token_bytes(8)
+        mark = os.urandom(8)
         try:
             os.setxattr(root, MARK_ATTRIBUTE, mark)
         except (OSError, AttributeError):

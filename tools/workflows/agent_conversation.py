@@ -25,15 +25,22 @@ from .agents.port import (
     TokenUsage,
 )
 from .agents.printed_usage import printed_usage
-from .answers import Answer, parse_answer
+from .answers import parse_answer
 from .base_record import base_in_words, kept_base
 from .errors import BudgetTooSmall
 from .job import Job
 from .job_prompt import job_prompt
-from .phase_change import PhaseChange, change_of_answer, change_of_edit
+from .phase_change import (
+    PhaseChange,
+    change_of_answer,
+    change_of_edit,
+    refused_answer,
+    unchanged_files,
+)
 from .ports import RunObserver, Stop, StopCause
-from .progress import Progress, works_on_repository
+from .progress import Progress
 from .prompts import budget_note
+from .shown_files import shown_files
 from .step_journal import StepJournal, StoredAnswer, digest_of
 from .verdict import Verdict
 from .workflow import Phase
@@ -42,8 +49,6 @@ from .workspace_files import WorkspaceFiles
 MAX_CALLS: Final = 8
 """How often an agent is asked within one attempt: once, and once after each round of questions."""
 BRIEFING_TOKENS: Final = 2000
-MAX_REPOSITORY_CHARS: Final = 60_000
-"""How much a prompt shows of a repository's directories that the phase may write."""
 
 
 @frozen(kw_only=True, eq=False)
@@ -82,7 +87,7 @@ class AgentConversation:
             )
             questions = (*stored.answer.questions, *answer.questions)
             if answer.faults:
-                return _refused(answer, call)
+                return refused_answer(answer, call)
             if not questions:
                 change = (
                     change_of_answer(answer)
@@ -91,7 +96,11 @@ class AgentConversation:
                 )
                 if change.says_something:
                     return change
-                return _refused(answer, call) if edited is None else _unchanged(change, call)
+                return (
+                    refused_answer(answer, call)
+                    if edited is None
+                    else unchanged_files(change, call)
+                )
             if phase.questions != "allowed":
                 return Verdict(
                     gate="answer",
@@ -120,7 +129,7 @@ class AgentConversation:
         stored = None if prompt is None else self.steps.answer(key, call, prompt)
         if stored is None:
             fresh = prompt is None
-            files = self._shown(phase)
+            files = shown_files(self.session, self.job, phase, self.files)
             if prompt is None:
                 prompt = self._prompt(phase, progress, files)
             stop = self._over_budget(phase, progress, prompt)
@@ -251,7 +260,9 @@ class AgentConversation:
         """Return what the next call of the current attempt is expected to cost, in tokens."""
         prompt = self.steps.prompt(progress.key, progress.calls + 1)
         if prompt is None:
-            prompt = self._prompt(phase, progress, self._shown(phase))
+            prompt = self._prompt(
+                phase, progress, shown_files(self.session, self.job, phase, self.files)
+            )
         return estimate_tokens(prompt) + phase.answer_tokens
 
     def _missing(self, phase: Phase, progress: Progress, expected: int) -> int:
@@ -308,28 +319,6 @@ class AgentConversation:
             missing=self._missing(phase, progress, expected),
         )
 
-    def _shown(self, phase: Phase) -> dict[str, str]:
-        """Return the files that a prompt shows.
-
-        Of a repository these are the files that the session has written and those that its phases
-        write, up to a bound; what else an agent needs to know of it is in the job's context.
-        """
-        if not works_on_repository(self.session):
-            return _texts(self.files.read())
-        own = {artifact.path for artifact in self.session.artifacts}
-        own |= {one.target for one in self.job.inputs}
-        named = [path for path in self.job.all_writable if not path.endswith("/")]
-        first = dict.fromkeys([*named, *sorted(own)])
-        found = _texts(self.files.read([*first, *self.job.writable(phase)]))
-        kept: dict[str, str] = {}
-        room = MAX_REPOSITORY_CHARS
-        for path in [*first, *(path for path in found if path not in first)]:
-            text = found.get(path)
-            if text is not None and (path in first or len(text) <= room):
-                kept[path] = text
-                room -= len(text)
-        return dict(sorted(kept.items()))
-
     def _state_before(self, progress: Progress, call: int) -> str | None:
         """Return the state that the agent's last answer named, of those that are in force."""
         for key in reversed(progress.keys):
@@ -363,53 +352,7 @@ def _with_room(missing: int, share: float) -> int:
     return math.ceil((missing + BRIEFING_TOKENS / share) / 1000) * 1000
 
 
-def _refused(answer: Answer, call: int) -> Verdict:
-    """Make the verdict on an answer that can't be taken."""
-    if answer.faults:
-        count = len(answer.faults)
-        summary = f"the answer can't be taken: {answer.faults[0]}"
-        if count > 1:
-            summary += f" (and {count - 1} more)"
-        evidence = [*answer.faults, "Nothing of it was applied. Give all files again."]
-    else:
-        summary = "the answer holds no file"
-        evidence = [
-            "The answer holds no fenced block whose mark names a path. See the form of the answer.",
-            *answer.notes,
-        ]
-    return Verdict(
-        gate="answer", passed=False, summary=summary, evidence=evidence, facts={"calls": call}
-    )
-
-
-def _unchanged(change: PhaseChange, call: int) -> Verdict:
-    """Make the verdict on an agent that edits in place and left the files as they were."""
-    evidence = ["The files are as they were. Change them in the folder that you work in."]
-    if change.dropped:
-        evidence.append(
-            f"Not taken, since the project's rules ignore them: {', '.join(change.dropped[:20])}"
-        )
-    return Verdict(
-        gate="answer",
-        passed=False,
-        summary="the agent changed no file",
-        evidence=evidence,
-        facts={"calls": call},
-    )
-
-
 def _estimated_output(answer: AgentAnswer) -> int:
     """Return about how many tokens came out of an agent: what it said and what it wrote."""
     written = () if answer.change is None else answer.change.written
     return estimate_tokens(answer.text) + sum(-(-len(one.content) // 3) for one in written)
-
-
-def _texts(files: Mapping[str, bytes]) -> dict[str, str]:
-    """Return the files that are text."""
-    found = {}
-    for path, data in files.items():
-        try:
-            found[path] = data.decode()
-        except UnicodeDecodeError:
-            continue
-    return found

@@ -15,7 +15,7 @@ from attrs import field, frozen
 from .gate_port import CommandRequest
 from .step_journal import StepJournal
 from .suite_outcomes import Case, Outcome, Outcomes, gathered
-from .test_reports import MAX_NAMED
+from .test_reports import named
 from .workflow import Gate, Script
 
 BASE_STEP: Final = "0000-base.json"
@@ -63,7 +63,7 @@ class BaseRun:
         if skipped:
             counts.append(f"{skipped} were skipped")
         text = f"{begin}: of {len(cases.cases)} tests {', '.join(counts)}."
-        return f"{text} These failed: {_named(cases.bad)}." if cases.bad else text
+        return f"{text} These failed: {named(cases.bad)}." if cases.bad else text
 
 
 @frozen(kw_only=True)
@@ -73,10 +73,12 @@ class BaseRecord:
     Attributes:
         runs: The runs of the gates' commands.
         files: What the base had of the files that the phases write by name.
+        there: The files of the base that a phase may write.
     """
 
     runs: tuple[BaseRun, ...] = ()
     files: Mapping[str, bytes] = field(factory=dict, repr=False, hash=False)
+    there: tuple[str, ...] = ()
 
     def run_of(self, gate: Gate) -> BaseRun | None:
         """Return the run of a gate's command, or None."""
@@ -120,6 +122,7 @@ def keep_base(steps: StepJournal, record: BaseRecord) -> None:
             "files": {
                 path: base64.b64encode(content).decode() for path, content in record.files.items()
             },
+            "there": list(record.there),
         },
     )
 
@@ -149,6 +152,7 @@ def _record(found: Mapping[str, Any]) -> BaseRecord:
             path: base64.b64decode(content, validate=True)
             for path, content in found["files"].items()
         },
+        there=tuple(found["there"]),
     )
 
 
@@ -158,8 +162,3 @@ def _outcomes(cases: Mapping[str, str], duplicates: Mapping[str, int]) -> Outcom
             yield from [Case(name=name, outcome=Outcome[outcome.upper()])] * duplicates.get(name, 1)
 
     return gathered(each())
-
-
-def _named(names: list[str]) -> str:
-    more = len(names) - MAX_NAMED
-    return ", ".join(names[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -17,7 +17,7 @@ from typing import Any, Final
 from attrs import evolve, field, frozen
 
 from ..harness import SessionStore
-from ..harness.session_deletion import AGENT_WORKFLOW_FILE, WORKFLOW_FILE
+from ..harness.session_layout import AGENT_WORKFLOW_FILE, WORKFLOW_FILE
 from .agents.port import AgentChoice
 from .component_files import is_in_any, is_test_path
 from .converters import as_tuple

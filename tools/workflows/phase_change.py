@@ -101,6 +101,41 @@ def change_of_edit(
     )
 
 
+def refused_answer(answer: Answer, call: int) -> Verdict:
+    """Return the verdict on an answer that can't be taken."""
+    if answer.faults:
+        count = len(answer.faults)
+        summary = f"the answer can't be taken: {answer.faults[0]}"
+        if count > 1:
+            summary += f" (and {count - 1} more)"
+        evidence = [*answer.faults, "Nothing of it was applied. Give all files again."]
+    else:
+        summary = "the answer holds no file"
+        evidence = [
+            "The answer holds no fenced block whose mark names a path. See the form of the answer.",
+            *answer.notes,
+        ]
+    return Verdict(
+        gate="answer", passed=False, summary=summary, evidence=evidence, facts={"calls": call}
+    )
+
+
+def unchanged_files(change: PhaseChange, call: int) -> Verdict:
+    """Return the verdict on an agent that edits in place and left the files as they were."""
+    evidence = ["The files are as they were. Change them in the folder that you work in."]
+    if change.dropped:
+        evidence.append(
+            f"Not taken, since the project's rules ignore them: {', '.join(change.dropped[:20])}"
+        )
+    return Verdict(
+        gate="answer",
+        passed=False,
+        summary="the agent changed no file",
+        evidence=evidence,
+        facts={"calls": call},
+    )
+
+
 def put_back(change: PhaseChange, phase: str) -> Verdict | None:
     """Return the verdict on a change of which a part was put back; None where nothing was."""
     if not change.refused:

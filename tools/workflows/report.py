@@ -246,11 +246,23 @@ def _step(step: tuple[str, Mapping[str, Any] | str]) -> str:
     elif isinstance(value.get("prompt"), str):
         body = f"<pre>{_text(_cut(value['prompt']))}</pre>"
     elif isinstance(value.get("text"), str):
-        body = f"<pre>{_text(_cut(value['text'] or str(value.get('failure'))))}</pre>"
+        edited = value.get("change")
+        said = value["text"] or str(value.get("failure"))
+        body = f"<pre>{_text(_cut(said))}</pre>" if value["text"] or not edited else ""
+        body += _edit(edited) if isinstance(edited, dict) else ""
     else:
         rows = [(key, _value(item)) for key, item in value.items()]
         body = _table(("Field", "Value"), rows)
     return f"<details><summary>{_text(name)}</summary>{body}</details>"
+
+
+def _edit(change: Mapping[str, Any]) -> str:
+    """Show what an agent that edits in place has changed."""
+    rows = [("written", str(one.get("path"))) for one in change.get("written", ())]
+    rows += [("deleted", str(path)) for path in change.get("deleted", ())]
+    rows += [("put back", f"{path}: {reason}") for path, reason in change.get("refused", ())]
+    rows += [("not taken, ignored", str(path)) for path in change.get("dropped", ())]
+    return _table(("Edited in place", "Path"), rows)
 
 
 def _first_line(text: str) -> tuple[str, str]:

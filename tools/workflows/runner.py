@@ -28,6 +28,7 @@ from .errors import NoAgent
 from .gate_port import GateCommands, GateSandbox, GateUnavailable, sandbox_with
 from .job import AgentWork, Job
 from .phase_attempt import AgentAttempts
+from .phase_gates import PhaseGates
 from .ports import RunObserver, RunOutcome, SilentObserver
 from .progress import why_stopped
 from .run_lock import LockedSession, require_open, run_lock
@@ -318,8 +319,16 @@ class WorkflowRunner:
                 observer=self._observer,
                 session=locked.session,
                 job=job,
-                gates=gates,
-                commands=self._commands,
+                gates=PhaseGates(
+                    observer=self._observer,
+                    session=locked.session,
+                    job=job,
+                    gates=gates,
+                    commands=self._commands,
+                    questions=questions,
+                    steps=steps,
+                    files=locked.files,
+                ),
                 questions=questions,
                 conversation=AgentConversation(
                     manager=self._manager,

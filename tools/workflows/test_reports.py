@@ -167,3 +167,9 @@ def covering(criterion: str, names: Iterable[str]) -> list[str]:
     """Return the tests whose name carries a criterion's id (`ac_01`)."""
     pattern = re.compile(rf"(?<![a-z0-9]){re.escape(criterion)}(?![0-9])")
     return sorted(name for name in names if pattern.search(name.rsplit("::", 1)[-1].lower()))
+
+
+def named(names: Sequence[str]) -> str:
+    """Return the first of some names, and how many more there are."""
+    more = len(names) - MAX_NAMED
+    return ", ".join(names[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")

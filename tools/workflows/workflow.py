@@ -85,6 +85,11 @@ class Gate:
     report_path: str | None = None
     packages: tuple[str, ...] = field(default=(), converter=as_tuple)
 
+    @property
+    def in_sandbox(self) -> bool:
+        """Whether it runs something in the sandbox, on all files."""
+        return self.kind == "script" or (self.kind in TEST_GATES and self.command is None)
+
 
 @frozen(kw_only=True)
 class Script:
@@ -271,14 +276,9 @@ class Workflow:
 
     @property
     def needs_sandbox(self) -> bool:
-        """Whether anything of it runs in the sandbox."""
-        if self.role is None:
-            return self.isolation == "sandbox"
+        """Whether a gate runs in the sandbox."""
         gates = [phase.gate for phase in self.phases if isinstance(phase.gate, Gate)]
-        return any(
-            gate.kind == "script" or (gate.kind in TEST_GATES and gate.command is None)
-            for gate in gates
-        )
+        return any(gate.in_sandbox for gate in gates)
 
     @property
     def packages(self) -> frozenset[tuple[str, ...]]:

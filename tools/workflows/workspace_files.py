@@ -31,6 +31,8 @@ MAX_FILE_BYTES: Final = 4 << 20
 MAX_BYTES: Final = 32 << 20
 _MAX_DEPTH: Final = 32
 MAX_NAMES: Final = 50_000
+_MORE: Final = 8
+"""How many times as much is read where it is named what."""
 _SKIPPED: Final = frozenset({"__pycache__"})
 _NEVER_LISTED: Final = frozenset({".git", "__pycache__", "node_modules"})
 _NOT_A_WAY: Final = frozenset({errno.ENOTDIR, errno.ELOOP})
@@ -108,7 +110,7 @@ class WorkspaceFiles:
             WorkspaceTooLarge: There is too much.
             ReadError: The system refused.
         """
-        found = _Found(self.root)
+        found = _Found(self.root, 1 if places is None else _MORE)
         try:
             for place in {"": None} if places is None else dict.fromkeys(places):
                 *above, name = place.split("/")
@@ -293,8 +295,9 @@ class WorkspaceFiles:
 class _Found:
     """The files that a look has found, within the limits."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, times: int) -> None:
         self._root = root
+        self._times = times
         self._bytes = 0
         self.files: dict[str, bytes] = {}
 
@@ -303,7 +306,8 @@ class _Found:
             return
         self.files[path] = data
         self._bytes += len(data)
-        if len(self.files) > MAX_FILES or self._bytes > MAX_BYTES:
+        times = self._times
+        if len(self.files) > times * MAX_FILES or self._bytes > times * MAX_BYTES:
             raise WorkspaceTooLarge(self._root)
 
 

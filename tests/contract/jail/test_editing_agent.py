@@ -19,6 +19,7 @@ from agentforge_sessions.workflows.agents import (
     AgentRequest,
     AgentTimeout,
     AgentUnavailable,
+    RecordedAgent,
 )
 from agentforge_sessions.workflows.step_journal import StepJournal
 from agentforge_sessions.workflows.workflow import Workflow
@@ -277,6 +278,66 @@ def test_what_can_be_run_stays_so(ground: Ground) -> None:
     assert not ground.file(outcome, "tests/test_adder.py").stat().st_mode & 0o111
     modes = {one.path: one.new_mode for one in ground.manager.diff().files}
     assert modes["tests/helper.sh"] == modes["tests/test_old.py"] == "100755"
+
+
+def test_a_fork_knows_the_base_and_the_red_tests_of_its_parent(ground: Ground) -> None:
+    whole = ground.start(GOOD)
+    assert whole.state is SessionState.COMPLETED, whole.reason
+    before_green = next(
+        one for one in ground.manager.checkpoints() if one.phase == "red" and one.succeeded
+    )
+    fork = ground.manager.fork(before_green.number)
+    outcome = ground.runner().resume(fork.session_id)
+    assert outcome.state is SessionState.COMPLETED, outcome.reason
+    names = ground.steps(outcome).names()
+    assert names[0] == "0000-base.json"
+    assert "0001-red-1.verdict.json" in names
+    green = [one for name, one in ground.verdicts(outcome).items() if "green" in name][-1]
+    assert green["passed"]
+    assert green["facts"]["test_digests"]
+
+
+def test_a_prompt_of_a_repository_shows_what_matters_within_a_bound(ground: Ground) -> None:
+    """In answer mode, with the same base: not every file, and no more than the bound."""
+    for number in range(30):
+        place = ground.repository / "tests" / f"test_more_{number:02}.py"
+        place.write_text(f"# {number} {'x' * 5000}\ndef test_x{number}():\n    pass\n")
+    (ground.repository / "large.py").write_text("# nobody asked for it\n")
+    ground.git("add", "-A")
+    ground.git("-c", "user.name=A", "-c", "user.email=a@b", "commit", "-qm", "more")
+    ground.plan.write_text("{}")
+    recordings = ground.base.parent / "recordings"
+    recordings.mkdir()
+    (recordings / "red-1.md").write_text(f"```python:tests/test_adder.py\n{TEST}```\n")
+    (recordings / "green-1.md").write_text("```python:other.py\nONE = 2\n```\n")
+    work = AgentWork(
+        workflow=TDFLOW.with_command(GATE, report="tap"), name="adder", specification=SPEC.encode()
+    )
+    attachments = open_snapshots(ground.store).attachments(
+        ground.repository, "HEAD", with_uncommitted=False
+    )
+    outcome = ground.runner().start(work, RecordedAgent(recordings), attachments=attachments)
+    assert outcome.phases_done == ("red",), outcome.reason
+    red, green = (ground.prompt(outcome, name) for name in ("0001-red-1.1", "0002-green-1.1"))
+    assert "tests/test_more_00.py" in red
+    assert "tests/test_more_29.py" not in red
+    assert "nobody asked for it" not in red
+    assert len(red) < 75_000
+    assert "tests/test_adder.py" in green  # the session wrote it
+    assert "test_more_00" not in green
+    assert "the gate runs" in green.lower()
+    assert f"`{GATE}` ended with 0: of 31 tests 31 passed" in " ".join(green.split())
+
+
+def test_verify_sees_what_a_fresh_checkout_of_the_result_would_have(ground: Ground) -> None:
+    (ground.repository / ".gitignore").write_text("adder.py\n")
+    ground.git("-c", "user.name=A", "-c", "user.email=a@b", "commit", "-qam", "ignore it")
+    outcome = ground.start(GOOD)
+    assert outcome.phases_done == ("red", "green", "refactor"), outcome.reason
+    verify = ground.verdicts(outcome)["0004-verify-1"]
+    assert not verify["passed"]
+    assert "1 of 2 tests do not pass" in verify["summary"]
+    assert any("adder.py is ignored" in one for one in verify["evidence"])
 
 
 def agent(ground: Ground, command: str, **more: Any) -> JailedAgent:

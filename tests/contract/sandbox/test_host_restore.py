@@ -79,3 +79,72 @@ def test_what_is_learned_from_a_turn_that_wrote_much_is_learned_anew(template: T
     assert template._plan is not None
     assert template._plan.pages == 1
     probe.close()
+
+
+@pytest.mark.parametrize("scans", [True, False])
+def test_the_pages_that_were_written_to_are_told_and_no_others(
+    monkeypatch: pytest.MonkeyPatch, scans: bool
+) -> None:
+    if not scans:  # a kernel before 6.7, or one whose page map cannot be scanned
+        monkeypatch.setattr(native, "_page_map", lambda _: None)
+    fd = os.memfd_create("content")
+    os.ftruncate(fd, 6 * ONE)
+    with mmap.mmap(fd, 6 * ONE, flags=mmap.MAP_PRIVATE) as memory:
+        assert memory[: 6 * ONE] == bytes(6 * ONE)
+        for at in (1, 3, 4):
+            memory[at * ONE] = 1
+        written = native.own_pages(native.address_of(memory), 6 * ONE)
+    os.close(fd)
+    assert written == bytes([0, 1, 0, 1, 1, 0])
+
+
+def test_a_forked_child_is_told_of_its_own_pages() -> None:
+    with private(2 * ONE) as memory:
+        at = native.address_of(memory)
+        assert native.own_pages(at, 2 * ONE) == bytes([0, 0])
+        child = os.fork()
+        if child == 0:
+            memory[0] = 1
+            os._exit(native.own_pages(at, 2 * ONE) != bytes([1, 0]))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert native.own_pages(at, 2 * ONE) == bytes([0, 0])
+
+
+@pytest.mark.parametrize("scans", [True, False])
+def test_whatever_a_turn_wrote_to_is_restored_once_it_is_known_what_turns_write_to(
+    monkeypatch: pytest.MonkeyPatch, template: Template, scans: bool
+) -> None:
+    if not scans:
+        monkeypatch.setattr(native, "_page_map", lambda _: None)
+    probe = Probe()
+    template.begin(probe.instance)
+    for _ in range(4):
+        probe.put(b"\1" * (9 * ONE), 3 * PAGE)
+        assert template.restore(probe.instance)
+    chance = random.Random(2)
+    for _ in range(30):
+        for _ in range(chance.choice([0, 1, 3, 40])):
+            at = chance.randrange(SIZE - 3 * ONE)
+            probe.put(b"\2" * chance.randrange(1, 3 * ONE), at)
+        assert template.restore(probe.instance)
+        assert template.is_memory_of(probe.instance)
+    probe.close()
+
+
+def test_what_lies_in_more_places_than_one_call_tells_is_restored() -> None:
+    probe = Probe()
+    probe.instance.grow(2 * native.MOST_RANGES * ONE + SIZE)
+    template = Template(TemplateImage.of(probe.instance))
+    probe.close()
+    probe = Probe()
+    template.begin(probe.instance)
+    for _ in range(4):
+        probe.put(b"\1", 0)
+        assert template.restore(probe.instance)
+    base = probe.instance.memory.base
+    for at in range(0, template.size, 2 * ONE):
+        probe.put(b"\1", at)
+    assert native.scan_own(base, template.size) is None
+    assert template.restore(probe.instance)
+    assert template.is_memory_of(probe.instance)
+    probe.close()

@@ -28,7 +28,11 @@ from agentforge_sessions.harness.history_events import (
     SessionRewound,
     WorkspacePrepared,
 )
-from agentforge_sessions.harness.session_checkpoints import CheckpointNotKept, NoSnapshotKeeper
+from agentforge_sessions.harness.session_checkpoints import (
+    CheckpointNotKept,
+    NoSnapshotKeeper,
+    WorkspaceNotKept,
+)
 from agentforge_sessions.repository import Git, GitUnavailable
 from agentforge_sessions.repository.snapshots import SnapshotMissing
 from agentforge_sessions.repository.workspace_scan import ScanLimits
@@ -239,6 +243,25 @@ def test_what_no_checkpoint_had_is_kept_before_going_back(manager: SessionManage
     assert manager.current_session.current_phase == "three"
 
 
+def test_what_can_not_be_kept_is_not_given_up(manager: SessionManager) -> None:
+    three_phases(manager)
+    write_files(workspace(manager), {"work.txt": "an hour's\n"})
+    os.mkfifo(workspace(manager) / "pipe")
+    session = manager.current_session
+    assert session is not None
+    entries = len(session.history)
+
+    with pytest.raises(WorkspaceNotKept, match="pipe"):
+        manager.rewind(1)
+
+    assert len(session.history) == entries
+    assert (workspace(manager) / "work.txt").read_text() == "an hour's\n"
+    (workspace(manager) / "pipe").unlink()
+    manager.rewind(1)
+    manager.rewind(len(manager.checkpoints()))
+    assert (workspace(manager) / "work.txt").read_text() == "an hour's\n"
+
+
 def test_a_session_that_has_ended_is_not_taken_back(manager: SessionManager) -> None:
     three_phases(manager)
     manager.complete()
@@ -327,7 +350,9 @@ def test_a_fork_takes_attachments_along_and_can_have_its_own_budget(
     manager: SessionManager,
 ) -> None:
     manager.release()
-    manager.create("work", "one", attachments={"notes.txt": b"x", "steps/0001.json": b"{}"})
+    session = manager.create("work", "one", attachments={"notes.txt": b"x"})
+    beside = manager.store.session_path(session.session_id).parent
+    write_files(beside, {"steps/0001.json": b"{}"})
     manager.run_phase("one\n", tokens=10)
     fork = manager.fork(1, token_budget=500)
     assert manager.store.read_attachments(fork.session_id) == {

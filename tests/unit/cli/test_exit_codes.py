@@ -131,6 +131,7 @@ CODES = {
         "harness.checkpoints.CheckpointNotFound",
         "harness.session_checkpoints.CheckpointNotKept",
         "harness.session_checkpoints.NoSnapshotKeeper",
+        "harness.session_checkpoints.WorkspaceNotKept",
         "questions.errors.TooManySessions",
         "repository.errors.RepositoryError",
         "repository.workspace_scan.SnapshotRefused",

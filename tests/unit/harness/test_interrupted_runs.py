@@ -9,7 +9,7 @@ import pytest
 from agentforge_sessions.durable import FileLock, OsFileSystem
 from agentforge_sessions.harness import SessionManager, SessionState, SessionStore
 from agentforge_sessions.harness.prune_target import HarnessTarget
-from agentforge_sessions.harness.session_deletion import GUARDS, RUN_LOCKS, WORKSPACE
+from agentforge_sessions.harness.session_layout import GUARDS, RUN_LOCKS, WORKSPACE
 from agentforge_sessions.workflows.job import SNAPSHOT_NAME, WORKFLOW_NAME
 
 

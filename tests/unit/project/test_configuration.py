@@ -28,6 +28,8 @@ agent = "claude -p"
 agent_timeout_s = 60
 max_output = 9000
 agent_mode = "edit"
+agent_network = true
+agent_environment = ["API_KEY"]
 isolation = "jail"
 [context]
 files = ["src/**/*.py"]

@@ -14,7 +14,7 @@ from attrs import frozen
 from agentforge_sessions.durable import OsFileSystem
 from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.harness.prune_target import HarnessTarget
-from agentforge_sessions.harness.session_deletion import SESSION_FILE
+from agentforge_sessions.harness.session_layout import SESSION_FILE
 from agentforge_sessions.prune import PruneResult, PruneTarget, RetentionPolicy, prune
 from agentforge_sessions.prune.domain import Reason
 from agentforge_sessions.prune.ports import Record

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from agentforge_sessions.repository.snapshot_restore import RestoreFailed
 from agentforge_sessions.repository.snapshots import SnapshotMissing, Snapshots
 from agentforge_sessions.repository.tree_changes import FileChange
 from agentforge_sessions.repository.workspace_scan import ScanLimits, SnapshotRefused
+from tests.support.promptness import wait_until
 from tests.support.repositories import commit_all, new_checkout, plain_git, write_files
 from tests.support.trees import tree_of
 
@@ -268,6 +270,26 @@ def test_the_workspace_as_it_is_now_is_compared_without_a_snapshot(
     ]
     assert len(snapshots.list()) == 1
     assert taken(snapshots) != first
+
+
+def test_a_change_within_the_second_of_the_last_look_is_seen_in_a_later_one(
+    snapshots: Snapshots, workspace: Path
+) -> None:
+    """Git compares sizes and whole seconds, and trusts its index for what is older than that."""
+    file = workspace / "same-size"
+    for number in range(100):
+        file.write_text(f"{number:04d}")
+        second = int(file.stat().st_ctime)
+        snapshot = snapshots.take("x")
+        assert snapshot is not None
+        file.write_text("late")
+        if int(file.stat().st_ctime) == second:
+            break
+    else:
+        pytest.fail("a snapshot takes longer than a second here")
+    wait_until(lambda: time.time() > second + 1)
+
+    assert snapshots.tree_now() != snapshot.tree
 
 
 @pytest.mark.parametrize("snapshot", ["0" * 40, "HEAD", "--all", "refs/latest", "", "a" * 41])

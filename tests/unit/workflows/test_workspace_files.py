@@ -222,3 +222,79 @@ def test_links_in_the_way_are_not_followed(
     with pytest.raises(WriteError):
         files.apply({}, ["pkg/c.py"], there={"pkg/c.py": b""})
     assert (outside / "c.py").exists(), "a deletion does not go through a link either"
+
+
+def test_a_file_that_is_replaced_keeps_its_permissions(root: Path, files: WorkspaceFiles) -> None:
+    (root / "run.sh").write_text("old")
+    (root / "run.sh").chmod(0o755)
+    (root / "plain").write_text("old")
+    (root / "plain").chmod(0o640)
+    there = {"run.sh": b"old", "plain": b"old"}
+    files.apply({"run.sh": b"new", "plain": b"new", "fresh": b"new"}, (), there=there)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in root.iterdir()}
+    assert modes == {"run.sh": 0o755, "plain": 0o640, "fresh": 0o600}
+
+
+def test_what_is_to_run_is_made_so_whatever_it_holds(root: Path, files: WorkspaceFiles) -> None:
+    (root / "run.sh").write_text("same")
+    (root / "run.sh").chmod(0o644)
+    (root / "not.sh").write_text("same")
+    (root / "not.sh").chmod(0o755)
+    written = {"run.sh": b"same", "not.sh": b"same", "new.sh": b"x"}
+    there = {"run.sh": b"same", "not.sh": b"same"}
+    runs = {"run.sh": True, "not.sh": False, "new.sh": True}
+    for _ in range(2):
+        files.apply(written, (), there=there, executable=runs)
+        modes = {path.name: path.stat().st_mode & 0o777 for path in root.iterdir()}
+        assert modes == {"run.sh": 0o755, "not.sh": 0o644, "new.sh": 0o755}
+
+
+def test_a_file_takes_the_place_of_a_directory_and_the_other_way_round(
+    root: Path, files: WorkspaceFiles
+) -> None:
+    (root / "a" / "b").mkdir(parents=True)
+    (root / "a" / "b" / "one").write_text("1")
+    (root / "a" / "two").write_text("2")
+    (root / "c").write_text("3")
+    deleted = ["a/b/one", "a/two", "c"]
+    written = {"a/b": b"file", "c/d": b"below"}
+    there = files.read([*deleted, *written])
+    assert there == {"a/b/one": b"1", "a/two": b"2", "c": b"3"}
+    for _ in range(2):
+        files.apply(written, deleted, there=there)
+        assert files.read() == {"a/b": b"file", "c/d": b"below"}
+        there = files.read([*deleted, *written])
+
+
+def test_what_is_named_is_read_and_nothing_else(root: Path, files: WorkspaceFiles) -> None:
+    for path in (".hidden", "a/one.py", "a/b/two.py", "a/.skipped", "c/three.js", "d.py"):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(path)
+    (root / "link").symlink_to("d.py")
+    (root / "to").symlink_to("a")
+    assert set(files.read([".hidden", "a/", "link", "to/", "to/one.py", "missing", "d.py/x"])) == {
+        ".hidden",
+        "a/one.py",
+        "a/b/two.py",
+    }
+    assert set(files.read(["**/*.py", "c/*.js"])) == {
+        "a/one.py",
+        "a/b/two.py",
+        "d.py",
+        "c/three.js",
+    }
+    assert files.read([]) == {}
+    assert set(files.names()) == {
+        *(".hidden", "a/.skipped", "a/b/two.py", "a/one.py", "c/three.js", "d.py"),
+        *("link", "to"),
+    }
+
+
+def test_paths_that_are_not_there_are_judged_by_the_rules_of_ignoring(
+    root: Path, files: WorkspaceFiles
+) -> None:
+    (root / ".gitignore").write_text("build/\n*.log\n!kept.log\n")
+    (root / "a").mkdir()
+    (root / "a" / ".gitignore").write_text("/only\n")
+    paths = ["build/x/y", "a/deep/x.log", "kept.log", "a/only", "a/b/only", "a/__pycache__/x.pyc"]
+    assert files.ignored(paths) == ("a/__pycache__/x.pyc", "a/deep/x.log", "a/only", "build/x/y")

@@ -49,6 +49,7 @@ def examine(store: SessionStore, *, now: datetime) -> Iterator[Finding]:
         ("lock", lambda: check_lock(base)),
         ("file system", lambda: check_file_system(base)),
         ("space", lambda: check_space(base)),
+        ("agent programs", check_agent_programs),
         ("sandbox", check_sandbox),
         ("sandbox cache", check_sandbox_cache),
         ("sessions", lambda: check_sessions(store)),
@@ -144,6 +145,25 @@ def check_configuration() -> Finding:
     if found.path is None:
         return ok(name, "none; everything is the default. `agentforge init` writes one")
     return ok(name, f"{found.path}: {', '.join(found.given) or 'empty'}")
+
+
+def check_agent_programs() -> Finding:
+    """Check that what was installed into agent programs is there and can be run."""
+    from ...agent_setup.health import installed_programs
+    from ...agent_setup.places import Places
+
+    name = "agent programs"
+    found = installed_programs(Places(Path.home(), Path.cwd(), os.environ))
+    problems = [f"{one.program}: {'; '.join(one.problems)}" for one in found if one.problems]
+    if problems:
+        broken = next(one for one in found if one.problems)
+        return warn(
+            name,
+            "; ".join(problems),
+            f"Install again: agentforge install {broken.program} --scope {broken.scope.value}",
+        )
+    shown = ", ".join(f"{one.program} ({one.scope.value})" for one in found)
+    return ok(name, shown or "none; `agentforge install claude-code` puts sessions into one")
 
 
 # ----------------------------------------------------------------------------------- the sandbox

@@ -46,6 +46,7 @@ _MODULES: Final = {
     "answer": "answer reject",
     "history": "history",
     "mcp": "mcp",
+    "agent_programs": "install uninstall hook",
     "terminal": "questions",
     "sandbox.group": "sandbox",
 }

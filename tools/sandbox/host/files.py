@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple, Protocol
 
-from attrs import define, frozen
+from attrs import define
 
 Buffers = Sequence[memoryview]
 Times = Callable[[int, int], tuple[int, int]]
@@ -54,8 +54,7 @@ class Entry(NamedTuple):
     kind: Kind
 
 
-@frozen(kw_only=True)
-class Opening:
+class Opening(NamedTuple):
     """How a path is to be opened."""
 
     create: bool = False
@@ -157,7 +156,7 @@ class WithoutContent:
         raise refusal(errno.EINVAL)
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class Descriptor:
     """One entry of the table.
 

@@ -63,10 +63,15 @@ class GuestMemory:
         """
         end = address + length
         if end > self._known:
+            self._require(end)
+        return self._whole[address:end]
+
+    def _require(self, end: int) -> None:
+        """Make sure that the memory reaches so far."""
+        if end > self._known:
             self.refresh()
             if end > self._known:
                 raise OSError(errno.EFAULT, os.strerror(errno.EFAULT))
-        return self._whole[address:end]
 
     def write(self, address: int, data: bytes) -> None:
         """Put bytes at an address.
@@ -78,11 +83,13 @@ class GuestMemory:
 
     def write_u32(self, address: int, value: int) -> None:
         """Put a 32-bit number at an address; raises as `view` does."""
-        _U32.pack_into(self.view(address, 4), 0, value)
+        self._require(address + 4)
+        _U32.pack_into(self._whole, address, value)
 
     def write_u64(self, address: int, value: int) -> None:
         """Put a 64-bit number at an address; raises as `view` does."""
-        _U64.pack_into(self.view(address, 8), 0, value)
+        self._require(address + 8)
+        _U64.pack_into(self._whole, address, value)
 
     def path(self, address: int, length: int) -> bytes:
         """A path, or what a link leads to.

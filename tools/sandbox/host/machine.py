@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
-
-from attrs import frozen
+from typing import Final, NamedTuple
 
 from .clock import NEVER, Cancellation, TurnClock, TurnEnded
 from .engine import Instance, Program, Trapped
@@ -25,8 +23,7 @@ _FIRST_MOUNT: Final = 4
 _MOST_EXIT_CODE: Final = 125
 
 
-@frozen(kw_only=True)
-class MachineLimits:
+class MachineLimits(NamedTuple):
     """What a guest may have at once, however many turns it runs.
 
     Attributes:
@@ -40,8 +37,7 @@ class MachineLimits:
     file_calls: int
 
 
-@frozen(kw_only=True)
-class TurnLimits:
+class TurnLimits(NamedTuple):
     """What one turn may use.
 
     Attributes:
@@ -57,8 +53,7 @@ class TurnLimits:
     cancel: Cancellation = NEVER
 
 
-@frozen(kw_only=True)
-class TurnOutcome:
+class TurnOutcome(NamedTuple):
     """How a turn ended.
 
     Attributes:

@@ -14,9 +14,9 @@ import errno
 import os
 import stat
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
-from attrs import define, frozen
+from attrs import define
 
 from ...durable.filesystem import close_reader
 from ..guest_paths import HIDDEN_NAME, MAX_DEPTH, MAX_GUEST_PATH_BYTES, is_hidden
@@ -50,7 +50,7 @@ class LeadsOutError(FileNotFoundError):
         super().__init__(errno.ENOENT, os.strerror(errno.ENOENT))
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class Place:
     """Where a path leads: a name in a directory, which need not be there.
 
@@ -69,6 +69,8 @@ class Place:
     must_be_directory: bool
     owned: bool
     calls: SystemCalls
+    _looked: bool = False
+    _seen: os.stat_result | None = None
 
     def __enter__(self) -> Place:
         return self
@@ -83,15 +85,17 @@ class Place:
         return self.name == b"."
 
     def look(self) -> os.stat_result | None:
-        """What is there, links not followed; None for nothing."""
-        try:
-            return self.calls.stat(self.name, dir_fd=self.directory)
-        except FileNotFoundError:
-            return None
+        """What was there when it was first looked at, links not followed; None for nothing."""
+        if not self._looked:
+            self._looked = True
+            try:
+                self._seen = self.calls.stat(self.name, dir_fd=self.directory)
+            except FileNotFoundError:
+                self._seen = None
+        return self._seen
 
 
-@frozen
-class Start:
+class Start(NamedTuple):
     """Where paths begin.
 
     Attributes:
@@ -165,7 +169,7 @@ class PathResolver:
         must_be_directory = path.endswith(b"/")
         if names_directory_itself(path):
             parts.append(b".")
-        plain = not follow and b".." not in parts and not any(map(self.is_hidden_name, parts))
+        plain = not (follow or b".." in parts or (self._hides and any(map(_is_hidden, parts))))
         if path.startswith(b"/"):
             raise refusal(errno.EPERM)
         if not plain:
@@ -341,6 +345,8 @@ def _is_hidden(name: bytes) -> bool:
 
 def names_directory_itself(path: bytes) -> bool:
     """Return whether a path ends with `.`: what it names is a directory, not a name in one."""
+    if path[-1:] not in (b".", b"/"):
+        return False
     path = path.rstrip(b"/")
     return path == b"." or path.endswith(b"/.")
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import errno
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
-from attrs import define, frozen
+from attrs import define
 
 from ..quota import Room
 
 _MOST_LISTED: Final = 1000
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class Account:
     """One file in use; all its handles share it.
 
@@ -33,8 +33,7 @@ class Account:
     key: tuple[int, int] | None = None
 
 
-@frozen
-class Loss:
+class Loss(NamedTuple):
     """A write that was refused and not made good.
 
     Attributes:

@@ -17,9 +17,7 @@ import mmap
 import os
 import re
 import threading
-from typing import Final
-
-from attrs import frozen
+from typing import Final, NamedTuple
 
 from ...event_log import get_logger
 from . import native
@@ -36,6 +34,8 @@ _LESSONS: Final = 4
 _NEAR_PAGES: Final = re.compile(rb"\x01(?:\x00{0,4}\x01)*")
 """Pages that were written to, with the few between them that were not."""
 
+_WRITTEN_PAGES: Final = re.compile(rb"\x01+")
+
 PIECE: Final = 1 << 16
 """The memory is looked at in pieces of so many bytes."""
 
@@ -49,9 +49,10 @@ class _Plan:
     """How an instance's memory is made the template's again, by two calls.
 
     What every turn writes to is written back, from a file of its own where it lies together; what a
-    turn wrote to elsewhere is given up.
+    turn wrote to elsewhere is given up, or, where the kernel does not tell what that is, all else.
 
     Args:
+        size: How large the memory is.
         pages: How many pages the turn wrote to from which this was learned.
         fd: The file of what is written back.
         hot: Where that goes.
@@ -59,13 +60,19 @@ class _Plan:
     """
 
     def __init__(
-        self, pages: int, fd: int | None, hot: tuple[_Range, ...], cold: tuple[_Range, ...]
+        self,
+        size: int,
+        pages: int,
+        fd: int | None,
+        hot: tuple[_Range, ...],
+        cold: tuple[_Range, ...],
     ) -> None:
         self.pages: Final = pages
+        self._size = size
         self._fd = fd
         self._hot = hot
         self._cold = cold
-        self._at: dict[int, tuple[native.Ranges, native.Ranges]] = {}
+        self._at: dict[int, tuple[native.Ranges, native.Ranges, bytes]] = {}
 
     def __del__(self) -> None:
         if self._fd is not None:
@@ -80,10 +87,7 @@ class _Plan:
             size: How much it is.
             written: For each page whether the turn wrote to it.
         """
-        hot = tuple(
-            (found.start() * mmap.PAGESIZE, (found.end() - found.start()) * mmap.PAGESIZE)
-            for found in _NEAR_PAGES.finditer(written)
-        )
+        hot = tuple(_range_of(found) for found in _NEAR_PAGES.finditer(written))
         if len(hot) >= native.MOST_RANGES or sum(length for _, length in hot) > _MOST_HOT:
             hot = ()
         cold, at = [], 0
@@ -92,13 +96,13 @@ class _Plan:
                 cold.append((at, start - at))
             at = start + length
         if not hot:
-            return cls(written.count(1), None, (), tuple(cold))
+            return cls(size, written.count(1), None, (), tuple(cold))
         fd = os.memfd_create("sandbox-template-hot", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         at = 0
         for start, length in hot:
             at += os.pwrite(fd, os.pread(template, length, start), at)
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
-        return cls(written.count(1), fd, hot, tuple(cold))
+        return cls(size, written.count(1), fd, hot, tuple(cold))
 
     def apply(self, base: int) -> None:
         """Make what lies at an address the template's memory.
@@ -110,16 +114,35 @@ class _Plan:
         if found is None:
             if len(self._at) >= _MOST_BASES:
                 self._at.clear()
-            found = native.Ranges(base, self._hot), native.Ranges(base, self._cold)
-            self._at[base] = found
-        hot, cold = found
-        native.give_up_ranges(cold)
+            found = self._at[base] = (
+                native.Ranges(base, self._hot),
+                native.Ranges(base, self._cold),
+                native.scanned((base + at, base + at + length) for at, length in self._hot),
+            )
+        hot, cold, only_hot = found
+        own = native.scan_own(base, self._size)
+        if own is None:
+            native.give_up_ranges(cold)
+        elif own != only_hot:
+            native.give_up_ranges(native.Ranges(base, self._besides(base, own)))
         if self._fd is not None:
             native.read_into(self._fd, hot)
 
+    def _besides(self, base: int, own: bytes) -> list[_Range]:
+        """Where there are own copies of what is not written back."""
+        pages = bytearray(native.pages_of(own, base, self._size))
+        for at, length in self._hot:
+            pages[at // mmap.PAGESIZE : (at + length) // mmap.PAGESIZE] = bytes(
+                length // mmap.PAGESIZE
+            )
+        return [_range_of(found) for found in _WRITTEN_PAGES.finditer(pages)]
 
-@frozen(kw_only=True)
-class TemplateImage:
+
+def _range_of(found: re.Match[bytes]) -> _Range:
+    return found.start() * mmap.PAGESIZE, (found.end() - found.start()) * mmap.PAGESIZE
+
+
+class TemplateImage(NamedTuple):
     """The memory of a prepared interpreter, at the start of a file that nobody changes.
 
     Attributes:

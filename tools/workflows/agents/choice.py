@@ -7,6 +7,7 @@ from typing import Final
 
 from .command import DEFAULT_TIMEOUT_S, CommandAgent
 from .port import AgentChoice, PhaseAgent
+from .program import ProgramAgent, is_program
 from .recorded import RecordedAgent
 
 RECORDED: Final = "recorded:"
@@ -19,8 +20,9 @@ def parse_agent(
     """Read how an agent is named on a command line.
 
     Args:
-        text: `recorded:DIR`; `openai:MODEL`, `anthropic:MODEL`, each with `@URL` for another
-            endpoint; anything else is a command line.
+        text: `claude` or `codex`, with `:MODEL` for a model; `recorded:DIR`; `openai:MODEL`,
+            `anthropic:MODEL`, each with `@URL` for another endpoint; anything else is a command
+            line.
         timeout_s: How long an answer may take, in seconds.
         max_output: The most tokens of an endpoint's answer.
 
@@ -38,6 +40,8 @@ def parse_agent(
 
         agent_of(text)  # says what is wrong with it
         return AgentChoice(kind="http", value=text, timeout_s=timeout_s, max_output=max_output)
+    if is_program(text):
+        return AgentChoice(kind="program", value=text, timeout_s=timeout_s)
     CommandAgent(text)  # says what is wrong with it
     return AgentChoice(kind="command", value=text, timeout_s=timeout_s)
 
@@ -71,6 +75,8 @@ def make_agent(choice: AgentChoice) -> PhaseAgent:
         return RecordedAgent(choice.value)
     if choice.kind == "command":
         return CommandAgent(choice.value, timeout_s=choice.timeout_s or DEFAULT_TIMEOUT_S)
+    if choice.kind == "program":
+        return ProgramAgent(choice.value, timeout_s=choice.timeout_s or DEFAULT_TIMEOUT_S)
     if choice.kind == "http":
         from .http import agent_of
 

@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from .port import (
@@ -105,8 +106,12 @@ class CommandAgent:
                 problem=f"there is no program {self._words[0]} that can be run",
             )
 
-    def answer(self, request: AgentRequest) -> AgentAnswer:
+    def answer(self, request: AgentRequest, *, directory: Path | None = None) -> AgentAnswer:
         """Run the command and return what it printed.
+
+        Args:
+            request: The request.
+            directory: Where it runs; the caller's working directory if None.
 
         Raises:
             AgentTimeout: It took too long.
@@ -125,6 +130,7 @@ class CommandAgent:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env=environment,
+                cwd=directory,
                 start_new_session=True,
             )
         except (FileNotFoundError, PermissionError, NotADirectoryError) as error:

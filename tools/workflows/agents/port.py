@@ -28,8 +28,9 @@ class AgentChoice:
     """Which agent does the work, so that another process can call the same one.
 
     Attributes:
-        kind: "command", "recorded" or "http".
-        value: The command line, the directory of recordings, or the model's address.
+        kind: "command", "program", "recorded" or "http".
+        value: The command line, the program's name, the directory of recordings, or the model's
+            address.
         timeout_s: How long an answer may take, in seconds, or None for the agent's default.
         max_output: The most tokens of an endpoint's answer, or None for the default.
         network: Whether a command that edits in place has the network; unsealed if so.

@@ -27,6 +27,10 @@ from .port import (
 
 MAX_RECORDING_BYTES: Final = 16 << 20
 _NAME_RE: Final = re.compile(r"[A-Za-z0-9_.-]+-\d+(?:-\d+)?\.md")
+_FILE_MARK: Final = re.compile(
+    r"(?m)^([ \t>*+-]*(?:`{3,}|~{3,})[ \t]*(?!agentforge:)[^\s:`]*):([^\n]*)$"
+)
+"""The mark of a block that would be a file; what an agent that edits prints is none."""
 _USAGE_RE: Final = re.compile(
     r"\A<!-- usage: input=(\d{1,15}) output=(\d{1,15})( estimated)? -->\r?\n"
 )
@@ -146,8 +150,12 @@ class Recorder:
     def answer(self, request: AgentRequest) -> AgentAnswer:
         """Ask the wrapped agent and write its answer down before it is passed on.
 
+        What it edited in place is written down as an answer with these files, in text: without what
+        was refused, and with a newline at the end of each file.
+
         Raises:
-            AgentFailed: It gave none, or asks questions that are not in its text.
+            AgentFailed: It gave none, or asks questions that are not in its text, or edited a file
+                that no text can hold.
             WriteError: The recording could not be written.
         """
         make_durable_directory(self._fs, self.directory)  # before an answer is paid for
@@ -170,7 +178,33 @@ class Recorder:
                 self._fs,
                 lock.fd,
                 name,
-                [f"{usage}{answer.text}".encode()],
+                [f"{usage}{self._as_text(answer)}".encode()],
                 path=self.directory / name,
             )
         return answer
+
+    def _as_text(self, answer: AgentAnswer) -> str:
+        """Return an answer as text that gives the same files."""
+        change = answer.change
+        if change is None:
+            return answer.text
+        parts = [_FILE_MARK.sub(r"\1 \2", answer.text).rstrip()]
+        for one in change.written:
+            try:
+                text = one.content.decode()
+            except UnicodeDecodeError as error:
+                raise AgentFailed(
+                    f"an edit of {one.path}, which is no text, can't be recorded",
+                    agent=self.description,
+                ) from error
+            parts.append(_block(f"text:{one.path}", text))
+        if change.deleted:
+            parts.append(_block("agentforge:delete", "\n".join(change.deleted)))
+        return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _block(mark: str, text: str) -> str:
+    longest = max((len(found) for found in re.findall("`+", text)), default=0)
+    fence = "`" * max(4, longest + 1)
+    ended = text if not text or text.endswith("\n") else f"{text}\n"
+    return f"{fence}{mark}\n{ended}{fence}"

@@ -1,0 +1,111 @@
+"""`--agent-mode edit` from the command line and the configuration, with a real jail."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from agentforge_sessions.entrypoints.cli.context import Outside
+from agentforge_sessions.entrypoints.cli.main import run
+from agentforge_sessions.harness import SessionStore
+from agentforge_sessions.workflows.job import AgentWork
+from tests.contract.jail.test_editing_agent import AGENT, CODE, GATE, GOOD, Ground, ground
+from tests.support.agents import SPEC, FakeGates
+from tests.support.jail_starters import PYTHON
+
+__all__ = ["ground"]
+
+
+class Line:
+    """`agentforge tdflow` on a repository, in this process."""
+
+    def __init__(self, ground: Ground, capture: pytest.CaptureFixture[str]) -> None:
+        self.ground = ground
+        self.capture = capture
+        self.specification = ground.repository.parent / "spec.yaml"
+        self.specification.write_text(SPEC)
+        ground.plan.write_text(json.dumps(GOOD))
+
+    def __call__(self, *words: str, command: str = "tdflow") -> tuple[int, str, str]:
+        self.capture.readouterr()
+        first = [command, str(self.specification)] if command == "tdflow" else [command]
+        code = run(["--base", str(self.ground.base), *first, *words], Outside(gates=FakeGates()))
+        out, err = self.capture.readouterr()
+        return code, out, err
+
+    @property
+    def agent(self) -> str:
+        return shlex.join([PYTHON, str(AGENT), str(self.ground.plan)])
+
+    def sessions(self) -> list[str]:
+        return SessionStore(self.ground.base).list_sessions()
+
+
+@pytest.fixture
+def line(ground: Ground, capsys: pytest.CaptureFixture[str]) -> Line:
+    return Line(ground, capsys)
+
+
+def test_a_component_is_developed_in_place(line: Line) -> None:
+    code, out, err = line(
+        *("--repo", str(line.ground.repository), "--gate", GATE, "--report", "tap"),
+        *("--agent", line.agent, "--agent-mode", "edit", "--json"),
+    )
+    document = json.loads(out)
+    assert code == 0, document
+    assert document["state"] == "completed"
+    assert "not sealed" not in err
+    (session_id,) = line.sessions()
+    workspace = SessionStore(line.ground.base).workspace_path(session_id)
+    assert (workspace / "adder.py").read_text() == CODE.replace("a + b", "b + a")
+
+
+def test_the_configuration_says_the_mode_and_an_open_network_is_told(
+    line: Line, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".agentforge").mkdir()
+    (tmp_path / ".agentforge" / "config.toml").write_text(
+        '[run]\nagent_mode = "edit"\nagent_network = true\nagent_environment = ["MY_KEY"]\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MY_KEY", "k")
+    line.ground.plan.write_text(json.dumps({"red": [{"end": 7}]}))
+    code, out, err = line("--agent", line.agent, "--agent-env", "PATH_OF_MINE")
+    assert code == 2
+    assert "PATH_OF_MINE is not set" in err
+    assert line.sessions() == []
+    code, out, err = line("--agent", line.agent)
+    assert code == 1
+    assert "with the network: it is not sealed" in err
+    assert "python3, editing in a jail, with the network, not sealed" in out
+    (session_id,) = line.sessions()
+    work = AgentWork.of_session(SessionStore(line.ground.base), session_id)
+    assert work.workflow.edits
+    assert work.agent is not None
+    assert work.agent.network
+    assert work.agent.environment == ("MY_KEY",)
+    code, out, err = line(session_id, "--agent", line.agent, command="resume")
+    assert code == 1
+    assert "with the network, not sealed" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--agent", "true", "--agent-mode", "both"], "neither answer nor edit"),
+        (["--agent", "true", "--agent-network"], "add --agent-mode edit"),
+        (["--agent", "true", "--agent-env", "X"], "add --agent-mode edit"),
+        (["--agent", "openai:m", "--agent-mode", "edit"], "can't edit files in place"),
+        (["--agent", "a {continue:b}", "--agent-mode", "edit"], "nothing to go on with"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_anything_is_begun(
+    line: Line, words: list[str], said: str
+) -> None:
+    code, _, err = line(*words)
+    assert code == 2
+    assert said in " ".join(err.split())
+    assert line.sessions() == []

@@ -1,0 +1,332 @@
+"""Work on a person's repository, and bringing it home: killed at any instant, nothing is lost.
+
+A worker has an agent develop in a session of a checkout and then applies the result to it. It is
+killed again and again, alone or with the git that it started. While the agent works, the checkout
+stays as it is to the byte; after a kill of the apply, it is as before or wholly applied once the
+apply was finished or undone. Run as a module, this file forks such workers on request.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import stat
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentforge_sessions.adapters.session_results import SessionResults
+from agentforge_sessions.adapters.session_snapshots import SessionSnapshots
+from agentforge_sessions.harness import SessionContext, SessionManager, SessionState, SessionStore
+from agentforge_sessions.harness.checkpoints import snapshots_of
+from agentforge_sessions.repository.apply import abort_apply, continue_apply
+from agentforge_sessions.repository.apply_plan import ApplyOptions
+from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest, TokenUsage
+from agentforge_sessions.workflows.runner import WorkflowRunner
+from tests.crash._forked_workers import KILLED, Workers, serve
+from tests.support.agents import GREEN, RED, REFACTOR, WRONG, FakeGates, block, tdflow_work
+from tests.support.applying import lay, services_in
+from tests.support.repositories import commit_all, new_checkout, plain_git
+from tests.support.soak import SOAKING
+
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600 if SOAKING else 600)]
+
+KILLS = 200 if SOAKING else 6
+"""How often a run is killed, and how often an apply is."""
+SCRIPT = {
+    ("red", 1): RED,
+    ("green", 1): block("adder.py", WRONG),
+    ("green", 2): GREEN,
+    ("refactor", 1): REFACTOR,
+}
+_ID = re.compile(r"\b[0-9a-f]{7,64}\b")
+_APPLIED = ("adder.py", "tests/test_adder.py")
+
+
+# ------------------------------------------------------------------------------------- the worker
+
+
+class LoggingAgent:
+    """Answers by the request alone, and tells of each call in a log that no session knows of."""
+
+    description = "logging"
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+
+    def answer(self, request: AgentRequest) -> AgentAnswer:
+        with self._log.open("a") as log:
+            log.write(f"{request.phase}.{request.turn}\n")
+        return AgentAnswer(
+            text=SCRIPT[request.phase, request.turn],
+            usage=TokenUsage(input_tokens=10, output_tokens=10),
+        )
+
+
+def work(base: Path, log: Path) -> None:
+    """Begin, go on with, or bring home the one session of a base."""
+    folder = base.parent
+    store = SessionStore(base)
+    snapshots = SessionSnapshots(store)
+    manager = SessionManager(store, snapshots=snapshots)
+    session = one_session(store)
+    if session is not None and session.state is SessionState.COMPLETED:
+        options = ApplyOptions(commit=(folder / "commit").exists(), message="x")
+        SessionResults(snapshots, services_in(folder)).apply(session, options)
+        return
+    runner = WorkflowRunner(manager, FakeGates(), lock_timeout_s=5, monotonic=lambda: 0.0)
+    agent = LoggingAgent(log)
+    if session is not None:
+        runner.resume(session.session_id, agent)
+        return
+    attachments = snapshots.attachments(
+        folder / "checkout", "HEAD", with_uncommitted=(folder / "uncommitted").exists()
+    )
+    runner.start(tdflow_work(), agent, attachments=attachments)
+
+
+def one_session(store: SessionStore) -> SessionContext | None:
+    names = store.list_sessions() if store.base_path.is_dir() else []
+    return store.load(names[0]) if names else None
+
+
+# ---------------------------------------------------------------------------------- what is judged
+
+
+def standing(top: Path) -> dict[str, tuple[object, ...]]:
+    """All files of a checkout and of its repository, to the byte: index, stash and refs, too.
+
+    Objects are no part of it, nor the refs by which a session keeps its base, nor what is out of
+    sight and swept by the next apply.
+    """
+    found: dict[str, tuple[object, ...]] = {}
+    for folder, folders, files in os.walk(top):
+        inside = os.path.relpath(folder, top)
+        if inside == ".git":
+            folders[:] = [
+                one for one in folders if one != "objects" and not one.startswith(".discarded-")
+            ]
+        if inside == ".git/refs" and "agentforge" in folders:
+            folders.remove("agentforge")
+        for name in [*folders, *files] if not inside.startswith(".git/") else files:
+            path = Path(folder, name)
+            status = path.lstat()
+            shown: object = None
+            if stat.S_ISLNK(status.st_mode):
+                shown = os.readlink(path)
+            elif stat.S_ISREG(status.st_mode):
+                shown = path.read_bytes()
+            found[os.path.normpath(f"{inside}/{name}")] = (stat.S_IFMT(status.st_mode), shown)
+    return found
+
+
+def timeless(found: dict[str, tuple[object, ...]]) -> dict[str, tuple[object, ...]]:
+    """Without what a commit's time makes another: its id, and the reflogs."""
+    moving = {".git/refs/heads/main", ".git/logs/HEAD", ".git/logs/refs/heads/main"}
+    return {name: one for name, one in found.items() if name not in moving}
+
+
+def without_reflogs(found: dict[str, tuple[object, ...]]) -> dict[str, tuple[object, ...]]:
+    """Without the reflogs: they tell of an undone commit, too, as of a reset of git's."""
+    return {name: one for name, one in found.items() if not name.startswith(".git/logs/")}
+
+
+class Place:
+    """A checkout with work of a person's, a session of it, and a log of the agent's calls."""
+
+    def __init__(
+        self, template: Path, folder: Path, *, uncommitted: bool = False, commit: bool = False
+    ) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        self.folder = folder
+        self.top = folder / "checkout"
+        subprocess.run(["cp", "-a", template, self.top], check=True)
+        for name, wanted in {"uncommitted": uncommitted, "commit": commit}.items():
+            if wanted:
+                (folder / name).touch()
+        self.base = folder / "sessions"
+        self.log = folder / "log"
+        self.store = SessionStore(self.base)
+        self.snapshots = SessionSnapshots(self.store)
+
+    @property
+    def session(self) -> SessionContext | None:
+        return one_session(self.store)
+
+    def is_complete(self) -> bool:
+        session = self.session
+        return session is not None and session.state is SessionState.COMPLETED
+
+    def trees(self) -> list[tuple[str, str | None, str]]:
+        """What each checkpoint of the history says that the workspace held."""
+        session = self.session
+        if session is None:
+            return []
+        own = self.base / session.session_id / "snapshots.git"
+        found = []
+        for entry in session.history:
+            snapshot = getattr(entry.event, "snapshot", None)
+            if snapshot is not None:
+                shown = plain_git(own, "rev-parse", f"{snapshot}^{{tree}}").stdout.decode().strip()
+                found.append((entry.action, entry.phase, shown))
+        return found
+
+    def require_agreement(self) -> None:
+        """Fail unless every snapshot that the session refers to is there."""
+        session = self.session
+        if session is None or not snapshots_of(session):
+            return
+        known = {one.id for one in self.snapshots.of(session.session_id).list()}
+        assert set(snapshots_of(session)) <= known
+
+    def story(self) -> tuple[object, ...]:
+        """Everything that must be the same however often a worker was killed."""
+        session = self.session
+        assert session is not None
+        root = self.store.workspace_path(session.session_id)
+        return (
+            session.state,
+            [(one.action, one.phase, _ID.sub("…", one.details or "")) for one in session.history],
+            [(one.path, one.artifact_type, one.phase) for one in session.artifacts],
+            session.token_budget,
+            session.revision,
+            self.trees(),
+            {
+                str(path.relative_to(root)): path.read_bytes()
+                for path in sorted(root.rglob("*"))
+                if path.is_file()
+            },
+        )
+
+
+# --------------------------------------------------------------------------------------- the tests
+
+
+@pytest.fixture
+def workers() -> Iterator[Workers]:
+    with Workers("tests.crash.test_repository_run_crash") as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout with everything in it that could be lost."""
+    top = tmp_path_factory.mktemp("template") / "checkout"
+    files = {f"src/m{number}.py": f"x = {number}\n" for number in range(40)}
+    new_checkout(top, {**files, "README": "r\n", "edited": "1\n", ".gitignore": "*.o\n"})
+    lay(top, {"README": "put away\n"})
+    plain_git(top, "stash", "push", "-q")
+    lay(top, {"edited": "2\n"})
+    commit_all(top, "second")
+    lay(top, {"staged": "s\n"})
+    plain_git(top, "add", "staged")
+    lay(top, {"staged": "and edited\n", "edited": "3\n", "notes/mine": "u\n", "x.o": "ignored\n"})
+    lay(top, {"link": "-> /nowhere"})
+    (top / "src/m1.py").unlink()
+    (top / "src/m2.py").chmod(0o755)
+    return top
+
+
+def killed_after(rng: random.Random, whole_s: float) -> dict[str, Any]:
+    return {"life_s": rng.uniform(0, 1.1 * whole_s), "with_children": rng.random() < 0.5}
+
+
+def test_killed_runs_end_the_same_and_the_checkout_never_changes(
+    workers: Workers, template: Path, tmp_path: Path
+) -> None:
+    seed = int(os.environ.get("AGENTFORGE_SEED", "20261123"))
+    rng = random.Random(seed)
+    stories, trees, before = {}, {}, {}
+    whole_s = 0.0
+    for uncommitted in (False, True):
+        calm = Place(template, tmp_path / "calm", uncommitted=uncommitted)
+        before[uncommitted] = standing(calm.top)
+        begun = time.monotonic()
+        assert workers.run(calm.base, calm.log) == 0
+        whole_s = time.monotonic() - begun
+        assert calm.is_complete()
+        assert standing(calm.top) == before[uncommitted]
+        stories[uncommitted], trees[uncommitted] = calm.story(), calm.trees()
+        assert len(trees[uncommitted]) >= len(SCRIPT)
+
+    kills = sessions = 0
+    while kills < KILLS:
+        uncommitted = sessions % 2 == 1
+        sessions += 1
+        place = Place(template, tmp_path / "killed", uncommitted=uncommitted)
+        patience = 1.0
+        while not place.is_complete():
+            stood = len(place.trees())
+            end = killed_after(rng, whole_s * patience)
+            code = workers.run(place.base, place.log, **end)
+            assert code in {0, KILLED}, f"seed {seed}"
+            kills += code == KILLED
+            if code != KILLED:  # quicker than it was when it was measured
+                whole_s *= 0.9
+            assert standing(place.top) == before[uncommitted], f"seed {seed}"
+            place.require_agreement()
+            found = place.trees()
+            assert found == trees[uncommitted][: len(found)], f"seed {seed}"
+            # A machine that became slower must not keep us here for ever.
+            patience = 1.0 if len(found) > stood else patience * 1.3
+        assert place.story() == stories[uncommitted], f"seed {seed}"
+    print(f"{kills} kills over {sessions} sessions, run {whole_s * 1000:.0f} ms")
+
+
+@pytest.mark.parametrize("commit", [False, True], ids=["plain", "commit"])
+def test_a_killed_apply_of_a_run_is_finished_or_undone(
+    workers: Workers, template: Path, tmp_path: Path, commit: bool
+) -> None:
+    seed = int(os.environ.get("AGENTFORGE_SEED", "20261123"))
+    rng = random.Random(seed)
+    calm = Place(template, tmp_path / "calm", commit=commit)
+    assert workers.run(calm.base, calm.log) == 0
+    kept = tmp_path / "kept"
+    subprocess.run(["cp", "-a", calm.top, kept], check=True)
+    before = standing(calm.top)
+    begun = time.monotonic()
+    assert workers.run(calm.base, calm.log) == 0
+    whole_s = time.monotonic() - begun
+    after = timeless(standing(calm.top))
+    assert set(_APPLIED) <= set(after) - set(before)
+    services = services_in(tmp_path)
+
+    ends = {"before": 0, "after": 0, "finished": 0, "undone": 0}
+    kills = 0
+    while kills < KILLS // 2:
+        shutil.rmtree(calm.top)
+        subprocess.run(["cp", "-a", kept, calm.top], check=True)
+        code = workers.run(calm.base, calm.log, **killed_after(rng, whole_s))
+        assert code in {0, KILLED}, f"seed {seed}"
+        kills += code == KILLED
+        if code != KILLED:  # quicker than it was when it was measured
+            whole_s *= 0.9
+        if (calm.top / ".git" / "agentforge-apply").exists():
+            if rng.random() < 0.5:
+                end = "finished"
+                continue_apply(calm.top, services=services)
+            else:
+                end = "undone"
+                abort_apply(calm.top, services=services)
+        else:
+            end = "before" if standing(calm.top) == before else "after"
+        ends[end] += 1
+        found = standing(calm.top)
+        if end in {"before", "undone"}:
+            assert without_reflogs(found) == without_reflogs(before), f"seed {seed}"
+        else:
+            assert timeless(found) == after, f"seed {seed}"
+        assert plain_git(calm.top, "stash", "list").stdout.count(b"\n") == 1
+        assert calm.is_complete()
+    print(f"{kills} kills of an apply of {whole_s * 1000:.0f} ms: {ends}")
+
+
+if __name__ == "__main__":
+    serve(work)

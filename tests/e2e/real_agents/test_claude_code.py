@@ -1,0 +1,170 @@
+"""Claude Code itself, with the hook: judged by the requests that the model received."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from agentforge_sessions.harness import SessionState
+from tests.support.promptness import wait_until
+from tests.support.real_agents import Workplace, briefings, program, reported_by_claude
+from tests.support.scripted_model import scripted_model
+
+pytestmark = [pytest.mark.real_agents, pytest.mark.timeout(400)]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Workplace]:
+    with scripted_model([]) as model:
+        place = Workplace(tmp_path, model)
+        place.hook_claude()
+        yield place
+
+
+def write_tool(place: Workplace, name: str = "made.txt") -> dict[str, object]:
+    return {"name": "Write", "input": {"file_path": str(place.project / name), "content": "x"}}
+
+
+def shell_tool(command: str = "true") -> dict[str, object]:
+    return {"name": "Bash", "input": {"command": command}}
+
+
+def test_a_conversation_is_recorded_charged_as_reported_and_briefed_after_restart_and_compaction(
+    place: Workplace,
+) -> None:
+    session_id = place.begin(goal="Count the words")
+    place.model.script.add(
+        {
+            "text": "at work",
+            "tools": [write_tool(place), shell_tool()],
+            "usage": {"input": 1000, "output": 50, "cached": 200},
+        },
+        {"text": "Counted; decided for bytes.", "usage": {"input": 700, "output": 30}},
+    )
+    first = place.claude("Count them")
+    assert briefings(place.model.requests[0]) == 1
+    assert "Goal: Count the words" in json.dumps(place.model.requests[0])
+    assert place.session(session_id).token_budget.tokens_used == reported_by_claude(first) == 1980
+
+    place.claude("/compact", "--resume", first["session_id"])
+    place.model.script.add({"text": "and on", "usage": {"input": 500, "output": 20}})
+    before = len(place.model.requests)
+    last = place.claude("Go on", "--resume", first["session_id"])
+    resumed = json.dumps(place.model.requests[before])
+    assert "Counted; decided for bytes." in resumed or "Done and decided" in resumed
+    assert place.session(session_id).token_budget.tokens_used == reported_by_claude(last)
+
+    session = place.session(session_id)
+    assert [(one.path, one.artifact_type) for one in session.artifacts] == [("made.txt", "created")]
+    happened = [entry.action for entry in session.history]
+    assert happened.count("agent_prompted") == 2
+    assert happened.count("agent_compacted") == happened.count("checkpoint") == 1
+
+
+def test_an_automatic_compaction_is_followed_by_a_briefing(place: Workplace) -> None:
+    place.begin(budget=1_000_000)
+    place.model.script.add(
+        {"text": "a", "tools": [shell_tool()], "usage": {"input": 190_000, "output": 10}},
+    )
+    place.claude(
+        "Go",
+        "--model",
+        "claude-sonnet-4-5",
+        CLAUDE_CODE_AUTO_COMPACT_WINDOW="100000",
+        CLAUDE_AUTOCOMPACT_PCT_OVERRIDE="50",
+    )
+    assert briefings(place.model.requests[-1]) >= 1
+    assert len(place.model.requests) >= 3
+
+
+def test_a_subagent_is_charged_too(place: Workplace) -> None:
+    session_id = place.begin()
+    subagent = {
+        "name": "Agent",
+        "input": {"description": "d", "prompt": "SUBTASK", "subagent_type": "general-purpose"},
+    }
+    place.model.script.add(
+        {"tools": [subagent], "usage": {"input": 500, "output": 20}},
+        {"text": "one", "usage": {"input": 700, "output": 30}},
+        {"text": "two", "usage": {"input": 300, "output": 40}},
+    )
+    result = place.claude("Delegate")
+    assert place.session(session_id).token_budget.tokens_used == reported_by_claude(result)
+
+
+def test_a_spent_budget_stops_the_agent_and_refuses_the_next_prompt_until_extended(
+    place: Workplace,
+) -> None:
+    session_id = place.begin(budget=2_000)
+    place.model.script.add(
+        *[{"tools": [shell_tool()], "usage": {"input": 1_500, "output": 50}} for _ in range(6)]
+    )
+    first = place.claude("Work")
+    assert len(place.model.requests) <= 3
+    session = place.session(session_id)
+    assert session.state is SessionState.PAUSED
+    assert "the budget is spent" in (session.history[-1].details or "")
+
+    asked = len(place.model.requests)
+    place.claude("Go on", "--resume", first["session_id"])
+    assert len(place.model.requests) == asked
+
+    place.open(session_id).extend_budget(100_000)
+    place.claude("Go on", "--resume", first["session_id"])
+    assert len(place.model.requests) > asked
+    assert place.session(session_id).state is SessionState.ACTIVE
+
+
+def test_a_failed_gate_sends_the_agent_on_with_its_evidence(place: Workplace) -> None:
+    (place.project / ".agentforge" / "config.toml").write_text(
+        "[agents]\ngate = true\n[gate]\n"
+        "command = \"sh -c 'test -f fixed || { echo IT-IS-RED; exit 1; }'\"\n"
+    )
+    session_id = place.begin()
+    place.model.script.add({"text": "I am done"}, {"tools": [write_tool(place, "fixed")]})
+    place.claude("Fix it")
+    assert any("IT-IS-RED" in json.dumps(one) for one in place.model.requests)
+    judged = [e for e in place.session(session_id).history if e.action == "agent_gate"]
+    assert [entry.data["passed"] for entry in judged] == [False, True]
+
+
+@pytest.mark.parametrize(
+    "hook", ["/no/such/agentforge-hook claude-code", "sh -c 'echo no json; exit 1'"]
+)
+def test_a_hook_that_is_missing_or_broken_leaves_the_turn_alone(
+    place: Workplace, hook: str
+) -> None:
+    place.hook_claude(hook)
+    place.model.script.add({"tools": [shell_tool()]}, {"text": "All is well"})
+    assert place.claude("Work")["result"] == "All is well"
+
+
+def test_a_killed_program_is_followed_by_another_and_both_are_charged(place: Workplace) -> None:
+    """Claude Code is killed at work; Codex takes the session up with the briefing."""
+    program("codex")
+    place.hook_codex()
+    session_id = place.begin(goal="Carry on")
+    place.model.script.add(
+        {"tools": [write_tool(place)], "usage": {"input": 900, "output": 100}},
+        {"tools": [shell_tool("touch reached; sleep 60")], "usage": {"input": 400, "output": 100}},
+    )
+    options = ("-p", "Begin", "--output-format", "json", "--allowedTools", "Bash,Write")
+    process = place.start([program("claude"), *options])
+    try:
+        wait_until((place.project / "reached").exists)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    asked = len(place.model.requests)
+    place.model.script.clear()
+    place.model.script.add({"text": "carried on", "usage": {"input": 300, "output": 50}})
+    place.codex("Go on")
+    first = json.dumps(place.model.requests[asked])
+    assert "Goal: Carry on" in first
+    assert "made.txt" in first
+    assert place.session(session_id).token_budget.tokens_used == 1_000 + 500 + 350

@@ -1,0 +1,68 @@
+"""`--agent claude` and `--agent codex`: the real programs develop a component, by a script."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.real_agents import ROOT, Workplace, program
+from tests.support.scripted_model import scripted_model
+
+pytestmark = [pytest.mark.real_agents, pytest.mark.timeout(600)]
+SPEC = ROOT / "examples" / "specs" / "session-manager.yaml"
+RECORDED = ROOT / "examples" / "recordings" / "session_domain"
+IN_ORDER = ("red-1", "green-1", "green-2", "refactor-1")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Workplace]:
+    with scripted_model([]) as model:
+        yield Workplace(tmp_path, model)
+
+
+@pytest.mark.parametrize("name", ["claude", "codex"])
+def test_a_component_is_developed_and_the_folder_around_stays_as_it_is(
+    place: Workplace, name: str
+) -> None:
+    for number, recorded in enumerate(IN_ORDER, start=1):
+        text = (RECORDED / f"{recorded}.md").read_text()
+        usage = {"input": 1_000 * number, "output": 10}
+        place.model.script.when("acceptance criteria", {"text": text, "usage": usage})
+    mine = place.project / "mine.txt"
+    mine.write_text("mine")
+    folder = program(name).parent
+    done = subprocess.run(
+        [
+            *(Path(sys.executable).with_name("agentforge"), "tdflow", SPEC),
+            *("--component", "session_domain", "--agent", name, "--json"),
+        ],
+        cwd=place.project,
+        env={**place.environment(), "PATH": f"{folder}:{os.environ['PATH']}", **_caches()},
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    assert done.returncode == 0, (done.stdout[-2000:], done.stderr[-3000:])
+    session = place.session(json.loads(done.stdout)["session_id"])
+    assert session.state.value == "completed"
+    answered = [e.data for e in session.history if e.action == "agent_answered"]
+    assert [one["usage"] for one in answered] == [
+        {"input": 1_000 * number, "output": 10} for number in range(1, 5)
+    ]
+    assert not any(one["estimated"] for one in answered)
+    assert sorted(one.name for one in place.project.iterdir()) == [".agentforge", "mine.txt"]
+    if name == "claude":
+        assert all(not one.get("tools") for one in place.model.requests)
+
+
+def _caches() -> dict[str, str]:
+    """Name the compiled interpreter of this user, which a new home would have made anew."""
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return {"XDG_CACHE_HOME": cache}

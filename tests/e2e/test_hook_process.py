@@ -1,0 +1,191 @@
+"""The command `agentforge-hook` as a process: garbage, many at once, killed, on a full disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.agent_conversations import Conversation, Project
+
+PROGRAM = "from agentforge_sessions.entrypoints.hook.main import main; main()"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path / "project")
+
+
+def start_hook(data: bytes, *arguments: str, program: str = PROGRAM) -> subprocess.Popen[bytes]:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("AGENTFORGE_")}
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+    )
+    assert process.stdin is not None
+    process.stdin.write(data)
+    process.stdin.close()
+    process.stdin = None
+    return process
+
+
+def run_hook(data: bytes, *arguments: str, program: str = PROGRAM) -> tuple[int, bytes, bytes]:
+    process = start_hook(data, *arguments, program=program)
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[1]", b"\xff\xfe\x00", b"[" * 100_000, b"null"])
+def test_garbage_on_standard_input_has_no_answer_and_no_failure(data: bytes) -> None:
+    code, out, err = run_hook(data, "claude-code")
+    assert (code, out) == (0, b"")
+    assert err.count(b"\n") == 1
+    assert b"Traceback" not in err
+
+
+@pytest.mark.parametrize("arguments", [(), ("nosuch",), ("claude-code", "more"), ("--help",)])
+def test_other_arguments_have_no_answer_and_no_failure(arguments: tuple[str, ...]) -> None:
+    code, out, _ = run_hook(b"{}", *arguments)
+    assert (code, out) == (0, b"")
+
+
+def test_an_answer_is_one_line_of_json(project: Project) -> None:
+    project.begin(goal="Count")
+    talk = Conversation(project)
+    payload = json.dumps(talk.payload("SessionStart", source="startup")).encode()
+    code, out, err = run_hook(payload, "claude-code")
+    assert (code, err, out.count(b"\n")) == (0, b"", 1)
+    assert "Goal: Count" in json.loads(out)["hookSpecificOutput"]["additionalContext"]
+
+
+def test_what_fails_is_a_line_on_standard_error_and_the_turn_goes_on(project: Project) -> None:
+    session_id = project.begin()
+    talk = Conversation(project)
+    talk.start()
+    project.store.session_path(session_id).write_bytes(b"\x00")
+    talk.spend(100)
+    payload = json.dumps(talk.payload("PreToolUse", tool_name="Bash", tool_input={})).encode()
+    code, out, err = run_hook(payload, "claude-code")
+    assert (code, out) == (0, b"")
+    assert err.startswith(b"agentforge-hook: SessionCorrupted: ")
+
+
+def test_thirty_hooks_at_once_charge_each_token_once(project: Project) -> None:
+    session_id = project.begin(budget=1_000_000)
+    talks = [Conversation(project, f"conversation-{number}") for number in range(3)]
+    for talk in talks:
+        talk.start()
+        for _ in range(5):
+            talk.spend(100)
+    payloads = [
+        json.dumps(talk.payload("PostToolUse", tool_name="Bash", tool_input={})).encode()
+        for talk in talks
+        for _ in range(10)
+    ]
+    processes = [start_hook(payload, "claude-code") for payload in payloads]
+    ended = [(*one.communicate(timeout=100), one.returncode) for one in processes]
+    assert [(out, err, code) for out, err, code in ended] == [(b"", b"", 0)] * 30
+    assert project.session(session_id).token_budget.tokens_used == 1_500
+
+
+KILLED_AT = """
+import os, signal, sys
+from agentforge_sessions.durable import OsFileSystem
+number = int(sys.argv.pop())
+calls = 0
+def counted(name):
+    real = getattr(OsFileSystem, name)
+    def call(*given, **named):
+        global calls
+        calls += 1
+        if calls == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(*given, **named)
+    return staticmethod(call)
+for name in ("writev", "fsync", "rename", "unlink", "open"):
+    setattr(OsFileSystem, name, counted(name))
+from agentforge_sessions.entrypoints.hook.main import main
+main()
+"""
+
+
+def test_a_hook_that_is_killed_before_any_file_call_charges_once(project: Project) -> None:
+    """Each call of one run is a place to die in; the next hook finds what is to be charged."""
+    session_id = project.begin(budget=1_000_000)
+    talk = Conversation(project)
+    talk.start()
+    spent = 0
+    killed = 0
+    instants = range(1, 30)
+    for number in random.Random(7).sample(instants, 12):
+        talk.spend(100)
+        spent += 100
+        payload = json.dumps(talk.payload("PreToolUse", tool_name="Bash", tool_input={})).encode()
+        code, _, _ = run_hook(payload, "claude-code", str(number), program=KILLED_AT)
+        killed += code == -signal.SIGKILL
+        talk.use_tool()
+        assert project.session(session_id).token_budget.tokens_used == spent
+    assert killed >= 3
+
+
+FULL_DISK = """
+import errno, os
+from agentforge_sessions.durable import OsFileSystem
+def full(fd, buffers):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+OsFileSystem.writev = staticmethod(full)
+from agentforge_sessions.entrypoints.hook.main import main
+main()
+"""
+
+
+def test_on_a_full_disk_the_turn_goes_on_and_nothing_is_lost(project: Project) -> None:
+    session_id = project.begin(budget=1_000)
+    talk = Conversation(project)
+    talk.start()
+    talk.spend(600)
+    payload = json.dumps(talk.payload("PreToolUse", tool_name="Bash", tool_input={})).encode()
+    code, out, err = run_hook(payload, "claude-code", program=FULL_DISK)
+    assert (code, out) == (0, b"")
+    assert b"No space left" in err
+    assert project.session(session_id).token_budget.tokens_used == 0
+    talk.use_tool()
+    assert project.session(session_id).token_budget.tokens_used == 600
+
+
+def test_on_a_full_disk_a_spent_budget_stops_the_agent_all_the_same(project: Project) -> None:
+    project.begin(budget=1_000)
+    talk = Conversation(project)
+    talk.start()
+    talk.spend(1_600)
+    payload = json.dumps(talk.payload("PreToolUse", tool_name="Bash", tool_input={})).encode()
+    code, out, _ = run_hook(payload, "claude-code", program=FULL_DISK)
+    assert (code, json.loads(out)["continue"]) == (0, False)
+
+
+def test_the_hook_loads_nothing_that_takes_long(project: Project) -> None:
+    project.begin()
+    talk = Conversation(project)
+    payload = json.dumps(talk.payload("SessionStart", source="startup")).encode()
+    program = (
+        "import sys, os\n"
+        "def shown(code):\n"
+        "    names = {name.partition('.')[0] for name in sys.modules}\n"
+        "    heavy = {'attr', 'attrs', 'rich', 'structlog', 'typer', 'wasmtime', 'yaml'} & names\n"
+        "    sys.stderr.write(' '.join(sorted(heavy)))\n"
+        "    sys.stderr.flush()\n"
+        "    real(code)\n"
+        "real, os._exit = os._exit, shown\n"
+    ) + PROGRAM
+    code, out, err = run_hook(payload, "claude-code", program=program)
+    assert (code, err) == (0, b"")
+    assert out

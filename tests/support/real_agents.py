@@ -1,0 +1,148 @@
+"""The real agent programs, each in a home of its own, against a scripted model on this machine.
+
+`make agents` installs pinned versions into a cache folder of the repository. Nothing of this
+machine's own programs, configuration or keys is used: the environment is empty but for what is
+given here, and every address is 127.0.0.1.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from agentforge_sessions.harness import SessionContext, SessionManager, SessionStore
+from tests.support.scripted_model import ScriptedModel
+
+ROOT: Final = Path(__file__).parents[2]
+PREFIX: Final = Path(os.environ.get("AGENTFORGE_TEST_AGENTS") or ROOT / ".benchmarks" / "agents")
+"""Where `make agents` puts the programs."""
+HOOK: Final = Path(sys.executable).with_name("agentforge-hook")
+_TIMEOUT_S: Final = 100
+
+
+def program(name: str) -> Path:
+    """Return a program, or skip the test with the reason."""
+    found = PREFIX / name / "node_modules" / ".bin" / name
+    if not found.exists():
+        pytest.skip(f"there is no {found}; `make agents` installs the pinned programs from npm")
+    return found
+
+
+class Workplace:
+    """A project folder with a session, and the home of one person."""
+
+    def __init__(self, folder: Path, model: ScriptedModel) -> None:
+        self.model = model
+        self.home = folder / "home"
+        self.project = folder / "project"
+        for one in (self.home / ".claude", self.home / ".codex", self.project / ".agentforge"):
+            one.mkdir(parents=True)
+        self.store = SessionStore(self.project / ".agentforge" / "sessions")
+        (self.home / ".codex" / "config.toml").write_text(
+            'model = "scripted"\nmodel_provider = "scripted"\ncheck_for_update_on_startup = false\n'
+            "[analytics]\nenabled = false\n"
+            '[model_providers.scripted]\nname = "scripted"\nwire_api = "responses"\n'
+            f'env_key = "SCRIPTED_KEY"\nbase_url = "http://127.0.0.1:{model.port}/v1"\n'
+        )
+
+    def begin(self, *, budget: int = 100_000, goal: str = "Build the thing") -> str:
+        return SessionManager(self.store).create(token_budget=budget, goal=goal).session_id
+
+    def open(self, session_id: str) -> SessionManager:
+        manager = SessionManager(SessionStore(self.store.base_path))
+        manager.open(session_id)
+        return manager
+
+    def session(self, session_id: str) -> SessionContext:
+        found = SessionStore(self.store.base_path).load(session_id)
+        assert found is not None
+        return found
+
+    def environment(self) -> dict[str, str]:
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+            "CLAUDE_CONFIG_DIR": str(self.home / ".claude"),
+            "CODEX_HOME": str(self.home / ".codex"),
+            "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{self.model.port}",
+            "ANTHROPIC_API_KEY": "none",
+            "SCRIPTED_KEY": "none",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "DISABLE_TELEMETRY": "1",
+            "DISABLE_AUTOUPDATER": "1",
+            "DISABLE_ERROR_REPORTING": "1",
+        }
+
+    def hook_claude(self, hook: str | None = None) -> None:
+        """Name the hook in the project's settings of Claude Code."""
+        from agentforge_sessions.agent_programs.claude_code import EVENTS
+
+        folder = self.project / ".claude"
+        folder.mkdir(exist_ok=True)
+        (folder / "settings.json").write_text(_hooks(EVENTS, hook or f"{HOOK} claude-code"))
+
+    def hook_codex(self) -> None:
+        """Name the hook in the home of Codex."""
+        from agentforge_sessions.agent_programs.codex import EVENTS
+
+        (self.home / ".codex" / "hooks.json").write_text(_hooks(EVENTS, f"{HOOK} codex"))
+
+    def start(self, command: Sequence[str | Path], **more: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [str(one) for one in command],
+            cwd=self.project,
+            env={**self.environment(), **more},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def run(self, command: Sequence[str | Path], **more: str) -> str:
+        process = self.start(command, **more)
+        try:
+            out, err = process.communicate(timeout=_TIMEOUT_S)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, 9)
+                process.wait()
+        assert process.returncode == 0, (out[-2000:], err[-2000:])
+        return out
+
+    def claude(self, prompt: str, *options: str, **more: str) -> dict[str, Any]:
+        """Run one prompt of Claude Code, and return what it reports."""
+        command = [program("claude"), "-p", prompt, "--output-format", "json"]
+        out = self.run([*command, "--permission-mode", "acceptEdits", *options], **more)
+        found: dict[str, Any] = json.loads(out)
+        return found
+
+    def codex(self, prompt: str, *options: str) -> list[dict[str, Any]]:
+        """Run one prompt of Codex, and return its events."""
+        command = [program("codex"), "exec", "--json", "--skip-git-repo-check"]
+        command += ["-s", "workspace-write", "--dangerously-bypass-hook-trust"]
+        out = self.run([*command, *options, prompt])
+        return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+
+
+def reported_by_claude(result: dict[str, Any]) -> int:
+    """Return all tokens that a run of Claude Code reports, of all models and subagents."""
+    kinds = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
+    return sum(model[kind] for model in result["modelUsage"].values() for kind in kinds)
+
+
+def briefings(request: dict[str, Any]) -> int:
+    """Return how many briefings of ours a request to the model has."""
+    return json.dumps(request).count("AgentForge session briefing, revision")
+
+
+def _hooks(events: Sequence[str], command: str) -> str:
+    hooks = {event: [{"hooks": [{"type": "command", "command": command}]}] for event in events}
+    return json.dumps({"hooks": hooks})

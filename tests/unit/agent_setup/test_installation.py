@@ -1,0 +1,218 @@
+"""What is put into agent programs, and that taking it away leaves every byte as it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from agentforge_sessions.agent_setup import installation
+from agentforge_sessions.agent_setup.errors import SetupRefused
+from agentforge_sessions.agent_setup.health import installed_programs
+from agentforge_sessions.agent_setup.manifest import read_manifest
+from agentforge_sessions.agent_setup.pieces import PIECES, Commands
+from agentforge_sessions.agent_setup.places import Places, Scope
+
+FOREIGN = """# mine, with a comment
+model = "o3"   # and another
+
+[[hooks.PreToolUse]]
+[[hooks.PreToolUse.hooks]]
+type = "command"
+command = "my own hook"
+
+[mcp_servers.other]
+command = "other"
+"""
+
+
+class Machine:
+    """One person's home and project."""
+
+    def __init__(self, folder: Path) -> None:
+        self.places = Places(folder / "home", folder / "project", {})
+        self.places.home.mkdir(parents=True)
+        self.places.project.mkdir()
+        commands = folder / "bin with space"
+        commands.mkdir()
+        self.commands = Commands(commands / "agentforge-hook", commands / "agentforge", "1.2.3")
+        for one in self.commands[:2]:
+            one.write_text("#!/bin/sh\n")
+            one.chmod(0o755)
+
+    def install(self, program: str, scope: Scope = Scope.USER) -> list[str]:
+        pieces = PIECES[program](self.places, scope, self.commands)
+        file = installation.manifest_path(self.places, program, scope)
+        steps = installation.plan_install(pieces, read_manifest(file))
+        installation.install(pieces, steps, file)
+        return [one.change.value for one in steps]
+
+    def uninstall(self, program: str, scope: Scope = Scope.USER) -> list[str]:
+        file = installation.manifest_path(self.places, program, scope)
+        manifest = read_manifest(file)
+        if manifest is None:
+            return []
+        steps = installation.plan_uninstall(manifest, file.parent / "kept")
+        installation.uninstall(manifest, steps, file)
+        return [one.change.value for one in steps]
+
+    def content(self) -> dict[str, bytes]:
+        """Return every file and folder, with its content and mode."""
+        root = self.places.home.parent
+        found = {}
+        for path in sorted(root.rglob("*")):
+            mode = oct(path.lstat().st_mode).encode()
+            found[str(path)] = mode + (path.read_bytes() if path.is_file() else b"")
+        return found
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+@pytest.mark.parametrize("program", list(PIECES))
+@pytest.mark.parametrize("scope", list(Scope))
+def test_where_nothing_was_nothing_is_left(machine: Machine, program: str, scope: Scope) -> None:
+    before = machine.content()
+    assert machine.install(program, scope)
+    assert machine.content() != before
+    assert machine.install(program, scope) == []
+    assert machine.uninstall(program, scope)
+    assert machine.content() == before
+    assert machine.uninstall(program, scope) == []
+
+
+@pytest.mark.parametrize("text", ["", FOREIGN, FOREIGN.rstrip("\n"), FOREIGN.replace("\n", "\r\n")])
+def test_a_persons_configuration_keeps_every_byte(machine: Machine, text: str) -> None:
+    config = machine.places.home / ".codex" / "config.toml"
+    config.parent.mkdir()
+    config.write_bytes(text.encode())
+    config.chmod(0o640)
+    before = machine.content()
+    machine.install("codex")
+    installed = config.read_bytes().decode()
+    assert installed.startswith(text)
+    found = tomllib.loads(installed)
+    assert found["mcp_servers"]["agentforge"]["command"] == str(machine.commands.agentforge)
+    assert len(found["hooks"]["PreToolUse"]) == (2 if "PreToolUse" in text else 1)
+    machine.install("codex")
+    assert config.read_bytes().decode() == installed
+    machine.uninstall("codex")
+    assert machine.content() == before
+
+
+def test_what_was_added_around_our_lines_since_stays(machine: Machine) -> None:
+    config = machine.places.home / ".codex" / "config.toml"
+    config.parent.mkdir()
+    config.write_text(FOREIGN)
+    machine.install("codex")
+    config.write_text(f"# above\n{config.read_text()}\n[later]\nx = 1\n")
+    machine.uninstall("codex")
+    assert config.read_text() == f"# above\n{FOREIGN}\n[later]\nx = 1\n"
+
+
+def test_edited_lines_of_ours_are_taken_out_too(machine: Machine) -> None:
+    config = machine.places.home / ".codex" / "config.toml"
+    config.parent.mkdir()
+    config.write_text(FOREIGN.rstrip("\n"))
+    machine.install("codex")
+    config.write_text(config.read_text().replace("timeout = 60", "timeout = 5"))
+    machine.uninstall("codex")
+    assert config.read_text() == FOREIGN.rstrip("\n")
+
+
+def test_an_edited_file_of_the_plugin_is_copied_aside_and_goes(machine: Machine) -> None:
+    before = set(machine.content())
+    machine.install("claude-code")
+    skill = machine.places.home / ".claude/skills/agentforge/skills/session/SKILL.md"
+    skill.write_text("my own words")
+    assert "keep a copy of" in machine.uninstall("claude-code")
+    left = [one for one in set(machine.content()) - before if Path(one).is_file()]
+    assert [Path(one).read_text() for one in left] == ["my own words"]
+    assert "/kept/" in left[0]
+
+
+def test_a_newer_version_replaces_the_lines_and_goes_as_exactly(machine: Machine) -> None:
+    config = machine.places.home / ".codex" / "config.toml"
+    config.parent.mkdir()
+    config.write_text(FOREIGN.rstrip("\n"))
+    machine.install("codex")
+    other = machine.commands.hook.with_name("agentforge-hook-2")
+    machine.commands = machine.commands._replace(hook=other)
+    assert machine.install("codex") == ["add to"]
+    assert config.read_text().count("# >>> agentforge") == 1
+    assert str(other) in config.read_text()
+    machine.uninstall("codex")
+    assert config.read_text() == FOREIGN.rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    "text", ["not = = toml", '[mcp_servers.agentforge]\ncommand = "mine"\n', 'hooks = "none"\n']
+)
+def test_a_configuration_that_our_lines_do_not_fit_into_is_refused(
+    machine: Machine, text: str
+) -> None:
+    config = machine.places.home / ".codex" / "config.toml"
+    config.parent.mkdir()
+    config.write_text(text)
+    before = machine.content()
+    with pytest.raises(SetupRefused, match="Nothing was changed"):
+        machine.install("codex")
+    assert machine.content() == before
+
+
+def test_a_read_only_file_is_refused(machine: Machine) -> None:
+    config = machine.places.home / ".codex" / "config.toml"
+    config.parent.mkdir()
+    config.write_text(FOREIGN)
+    config.chmod(0o444)
+    before = machine.content()
+    with pytest.raises(SetupRefused, match="read-only"):
+        machine.install("codex")
+    assert machine.content() == before
+
+
+def test_a_configuration_that_is_a_link_stays_one(machine: Machine, tmp_path: Path) -> None:
+    real = tmp_path / "dotfiles.toml"
+    real.write_text(FOREIGN)
+    config = machine.places.home / ".codex" / "config.toml"
+    config.parent.mkdir()
+    config.symlink_to(real)
+    machine.install("codex")
+    assert config.is_symlink()
+    assert "agentforge" in real.read_text()
+    machine.uninstall("codex")
+    assert (config.is_symlink(), real.read_text()) == (True, FOREIGN)
+
+
+def test_the_plugin_names_the_commands_by_absolute_paths(machine: Machine) -> None:
+    machine.install("claude-code")
+    root = machine.places.home / ".claude/skills/agentforge"
+    hooks = json.loads((root / "hooks/hooks.json").read_text())["hooks"]
+    assert set(hooks) >= {"SessionStart", "PreToolUse", "Stop", "PreCompact"}
+    command = hooks["Stop"][0]["hooks"][0]["command"]
+    assert command == f"'{machine.commands.hook}' claude-code"
+    server = json.loads((root / ".mcp.json").read_text())["mcpServers"]["agentforge"]
+    assert server["command"] == str(machine.commands.agentforge)
+    assert json.loads((root / ".claude-plugin/plugin.json").read_text())["version"] == "1.2.3"
+    assert {one.name for one in (root / "commands").iterdir()} == {
+        *("ask.md", "brief.md", "budget.md", "checkpoint.md")
+    }
+    for text in root.rglob("*.md"):
+        assert not {"delete", "force", "remove"} & set(text.read_text().lower().split())
+
+
+def test_what_was_lost_or_changed_since_is_found(machine: Machine) -> None:
+    assert installed_programs(machine.places) == []
+    machine.install("claude-code")
+    machine.install("codex")
+    assert [one.problems for one in installed_programs(machine.places)] == [(), ()]
+    os.unlink(machine.commands.hook)
+    (machine.places.home / ".codex" / "config.toml").write_text("")
+    claude, codex = installed_programs(machine.places)
+    assert claude.problems == (f"{machine.commands.hook} can't be run",)
+    assert any("has not our lines" in one for one in codex.problems)

@@ -1,0 +1,62 @@
+"""What a call cost, as programs print it."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentforge_sessions.workflows.agents.command_words import filled_words, keeps_state
+from agentforge_sessions.workflows.agents.port import TokenUsage
+from agentforge_sessions.workflows.agents.printed_usage import printed_usage
+
+CLAUDE = (
+    '{"type":"result","result":"done","session_id":"x","usage":{"input_tokens":4,'
+    '"cache_creation_input_tokens":100,"cache_read_input_tokens":1000,"output_tokens":50}}'
+)
+CODEX = '{"type":"turn.completed","usage":{"input_tokens":24,"output_tokens":122}}'
+AIDER = """\
+Applied edit to a.py
+Tokens: 2.8k sent, 205 received. Cost: $0.01 message, $0.01 session.
+More words
+Tokens: 1,000 sent, 2.0k cache write, 1.1k received. Cost: $0.01 message, $0.02 session.
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "usage"),
+    [
+        (CLAUDE, (1104, 50)),
+        (f'{{"type":"turn.started"}}\n{CODEX}\n', (24, 122)),
+        (f"words\n{CLAUDE}\n", (1104, 50)),
+        (AIDER, (3800, 1305)),
+    ],
+)
+def test_it_is_read(text: str, usage: tuple[int, int]) -> None:
+    assert printed_usage(text) == TokenUsage(input_tokens=usage[0], output_tokens=usage[1])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "nothing of it",
+        "{",
+        "[1]",
+        '{"usage": 3}',
+        '{"usage": {"input_tokens": -1, "output_tokens": 2}}',
+        '{"usage": {"input_tokens": true, "output_tokens": 2}}',
+        '{"usage": {"input_tokens": "many", "output_tokens": 2}}',
+        "Tokens: . sent, . received.",
+        '{"a":' * 5000,
+    ],
+)
+def test_what_is_none_is_passed_over(text: str) -> None:
+    assert printed_usage(text) is None
+
+
+def test_the_words_of_a_call_have_what_it_is_given() -> None:
+    words = ["a", "--to={state}/x", "{prompt_file}", "{continue:--go on '{state} y'}", "{other}"]
+    assert keeps_state(words)
+    first = filled_words(words, prompt_file="/p", state="/s", continued=False)
+    assert first == ["a", "--to=/s/x", "/p", "{other}"]
+    again = filled_words(words, prompt_file="/p", state="/s", continued=True)
+    assert again == ["a", "--to=/s/x", "/p", "--go", "on", "/s y", "{other}"]

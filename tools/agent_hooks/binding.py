@@ -1,0 +1,284 @@
+"""Which session a conversation of an agent program belongs to, and how far its usage is read.
+
+    .agentforge/agents/
+        .gitignore
+        {program}/{the program's id of the conversation}/binding.json
+
+The directory of a conversation is its lock: hooks run in parallel. The file is a cache but for the
+session's id: what is charged stands in the session itself, and what was spent in the program's own
+files, so a binding that was lost or not saved costs time and no token.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from ..agent_programs.hook_event import HookEvent
+from ..agent_programs.spent import Spent
+from ..agent_programs.transcript import READERS, Meter
+from ..durable import (
+    DirectoryLock,
+    FileSystem,
+    OsFileSystem,
+    ReadError,
+    make_durable_directory,
+    read_regular_file,
+    replace_file,
+)
+from ..durable.atomic_file import random_token
+from ..durable.filesystem import READ_FLAGS, close_reader
+from ..durable.regular_file import create_file
+from ..identifiers import is_session_id, is_workspace_name
+
+FOLDER: Final = "agents"
+FILE: Final = "binding.json"
+LOCK_TIMEOUT_S: Final = 20.0
+_MAX_BYTES: Final = 1024 * 1024
+
+
+class Binding:
+    """What is kept of one conversation.
+
+    Attributes:
+        session_id: The session that it works on, or None before it is known.
+        base: The directory of that session's base.
+        baseline: What the program had reported of the conversation when it was bound; charged to
+            this session is what it reports beyond that.
+        meter: What the program has reported by now.
+        charged: How much of that is charged, by the session's own record.
+        notice: A line that the agent is to be given with the next answer that takes one, or None.
+        stop: Why the agent had to stop when the session was looked at last, or None.
+        looked_at: What identifies the session's file as it was then; empty if it was not.
+        summary: The last summary that was recorded, where only the program's file has it.
+        transcript: The program's file of the conversation, or None.
+    """
+
+    __slots__ = (
+        "base",
+        "baseline",
+        "charged",
+        "looked_at",
+        "meter",
+        "notice",
+        "session_id",
+        "stop",
+        "summary",
+        "transcript",
+    )
+
+    def __init__(self, kept: object = None) -> None:
+        """Take up what was kept; whatever is no binding is as none."""
+        given: dict[str, Any] = kept if isinstance(kept, dict) else {}
+        session_id = given.get("session_id")
+        base = given.get("base")
+        bound = is_session_id(session_id) and isinstance(base, str) and os.path.isabs(base)
+        self.session_id: str | None = session_id if bound else None
+        self.base: str = base if bound and isinstance(base, str) else ""
+        self.baseline = _count(given.get("baseline"))
+        self.charged = _count(given.get("charged"))
+        self.meter = Meter(given.get("meter"))
+        self.notice = _text(given.get("notice"))
+        self.stop = _text(given.get("stop"))
+        self.looked_at = [one for one in given.get("looked_at", ()) if type(one) is int]
+        self.summary = _text(given.get("summary")) or ""
+        self.transcript = _text(given.get("transcript"))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what is to be kept."""
+        kept = {name: getattr(self, name) for name in self.__slots__ if name != "meter"}
+        return {**kept, "meter": self.meter.as_json()}
+
+    def read_usage(self, event: HookEvent) -> None:
+        """Take what the program wrote, and what an event reports, of the conversation's cost."""
+        self.transcript = event.transcript or self.transcript
+        read = READERS.get(event.program)
+        if read is not None and self.transcript:
+            read(self.transcript, self.meter)
+        for one in event.usage:
+            self.meter.report(one.key, one.tokens, one.model)
+
+    def spent(self) -> Spent:
+        """Return what was reported, as it is recorded."""
+        return Spent(self.meter.total, self.meter.models, self.baseline)
+
+    def is_bound_to(self, base: Path, session_id: str) -> bool:
+        """Return whether the conversation is bound to a session already."""
+        return (self.session_id, self.base) == (session_id, str(base))
+
+    def bind(self, base: Path, session_id: str, *, known: bool) -> None:
+        """Bind the conversation to a session.
+
+        Args:
+            base: The session's base.
+            session_id: The session.
+            known: Whether the session's record says already what of the conversation is charged:
+                then this binding was lost, and what was spent since is the session's, too.
+        """
+        self.baseline = 0 if known and self.session_id is None else self.meter.total
+        self.session_id, self.base = session_id, str(base)
+        self.looked_at = []
+        self.stop = self.notice = None
+
+    def is_current(self) -> bool:
+        """Return whether nothing changed since the last look: session nor program's files."""
+        return (
+            bool(self.looked_at)
+            and self.looked_at == self._look()
+            and all(_size(path) == offset for path, offset in self.meter.offsets.items())
+            and (self.transcript is None or self.transcript in self.meter.offsets)
+        )
+
+    def _look(self) -> list[int]:
+        try:
+            found = os.lstat(os.path.join(self.base, self.session_id or "", "session.yaml"))
+        except OSError:
+            return []
+        return _identity(found)
+
+    def remember(self, revision: int) -> None:
+        """Remember how the session's file looks, if it is at a revision."""
+        from ..harness.session_reader import read_head  # not needed where nothing changed
+
+        self.looked_at = []
+        path = os.path.join(self.base, self.session_id or "", "session.yaml")
+        fs = OsFileSystem()
+        try:
+            fd = fs.open(path, READ_FLAGS)
+        except OSError:
+            return
+        try:
+            status = fs.fstat(fd)
+            head = read_head(fs, fd, self.session_id or "", status.st_size)
+            if head is not None and head.revision == revision:
+                self.looked_at = _identity(status)
+        finally:
+            close_reader(fs, fd)
+
+
+def _identity(found: os.stat_result) -> list[int]:
+    return [found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return -1
+
+
+class BindingFile:
+    """The binding of one conversation on disk.
+
+    Args:
+        data_folder: The project's `.agentforge`.
+        program: The agent program.
+        agent_session: The program's id of the conversation; a plain name.
+        fs: The file system.
+        timeout_s: How long to wait for another hook of the conversation, in seconds.
+    """
+
+    def __init__(
+        self,
+        data_folder: Path,
+        program: str,
+        agent_session: str,
+        *,
+        fs: FileSystem | None = None,
+        timeout_s: float = LOCK_TIMEOUT_S,
+    ) -> None:
+        if not is_workspace_name(agent_session) or not is_workspace_name(program):
+            raise ValueError(f"{agent_session[:60]!r} can't name a conversation")
+        self._fs = fs if fs is not None else OsFileSystem()
+        self._timeout_s = timeout_s
+        self._agents = data_folder / FOLDER
+        self.directory = self._agents / program / agent_session
+        self.path = self.directory / FILE
+        self._lock: DirectoryLock | None = None
+
+    def read(self) -> Binding:
+        """Return what is kept; without the lock it may be changed at any time.
+
+        Raises:
+            ReadError: It can't be read.
+        """
+        data = read_regular_file(self._fs, str(self.path), path=self.path, max_bytes=_MAX_BYTES)
+        try:
+            return Binding(json.loads(data)) if data else Binding()
+        except (ValueError, RecursionError):
+            return Binding()
+
+    def lock(self) -> None:
+        """Make the directory and lock it, until `release`.
+
+        Raises:
+            WriteError: The system refused.
+            LockTimeout: Another hook of the conversation kept it.
+        """
+        lock = DirectoryLock(self._fs, self.directory, timeout_s=self._timeout_s)
+        try:
+            lock.acquire()
+        except FileNotFoundError:
+            self._make()
+            lock.acquire()
+        self._lock = lock
+
+    def _make(self) -> None:
+        make_durable_directory(self._fs, self._agents)
+        ignored = self._agents / ".gitignore"
+        if not ignored.exists():
+            fd = self._fs.open(str(self._agents), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                create_file(self._fs, fd, ignored.name, [b"*\n"])
+            finally:
+                self._fs.close(fd)
+        make_durable_directory(self._fs, self.directory)
+
+    def write(self, binding: Binding) -> None:
+        """Keep the binding; the lock must be held.
+
+        Raises:
+            WriteError: It could not be saved; the former one stands.
+        """
+        assert self._lock is not None  # noqa: S101 (the caller holds it)
+        data = json.dumps(binding.as_json(), ensure_ascii=True).encode()
+        replace_file(self._fs, self._lock.fd, FILE, [data], path=self.path, token=random_token)
+
+    def release(self) -> None:
+        """Let go of the lock."""
+        if self._lock is not None:
+            self._lock.release()
+
+
+def conversations_of(data_folder: Path, session_id: str) -> list[tuple[str, str]]:
+    """Return the program and the id of each conversation that is bound to a session."""
+    found = []
+    agents = data_folder / FOLDER
+    for program in _names(agents):
+        for name in _names(agents / program):
+            if is_workspace_name(program) and is_workspace_name(name):
+                try:
+                    binding = BindingFile(data_folder, program, name).read()
+                except ReadError:
+                    continue
+                if binding.session_id == session_id:
+                    found.append((program, name))
+    return found
+
+
+def _names(directory: Path) -> list[str]:
+    try:
+        with os.scandir(directory) as entries:
+            return sorted(one.name for one in entries if one.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
+
+
+def _count(value: object) -> int:
+    return value if type(value) is int and value >= 0 else 0
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None

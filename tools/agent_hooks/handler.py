@@ -1,0 +1,211 @@
+"""One call of the hook: find the session, record what happened, say what the agent is told.
+
+    look        without a lock: nothing new, so the answer is that of the last time
+    lock        the conversation's directory; hooks of one conversation go on one after the other
+    read        what the program wrote of its usage since
+    record      in the session, in one save, on top of what others saved
+    answer      the briefing, a warning, a stop, or nothing
+
+What fails is written to standard error by the entry point, and the agent's turn goes on. Only a
+budget that is spent stops it, also where that could not be saved. What needs the session is loaded
+once something is new.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ..agent_programs.hook_event import NOTHING, HookEvent, HookReply, Moment
+from ..agent_programs.registry import AgentProgram, find_program
+from ..clock import Clock, utc_now
+from ..data_folder import find_data_folder
+from ..durable import WriteError
+from .binding import Binding, BindingFile
+
+if TYPE_CHECKING:
+    from ..harness.session_domain import SessionContext
+    from .recording import EditedFile, Recorded
+
+INSIDE_VARIABLE: Final = "AGENTFORGE_CALL"
+"""Set for an agent that one of our own runners asks: the runner records and charges it."""
+SESSION_VARIABLE: Final = "AGENTFORGE_SESSION"
+_PROJECT_VARIABLE: Final = "CLAUDE_PROJECT_DIR"
+_IN_TOOL_USE: Final = frozenset({Moment.BEFORE_TOOL, Moment.AFTER_TOOL, Moment.MODEL_ANSWERED})
+
+
+def handle(
+    program_name: str,
+    payload: Mapping[str, Any],
+    environment: Mapping[str, str],
+    *,
+    clock: Clock = utc_now,
+) -> dict[str, Any] | None:
+    """Handle one call of the hook.
+
+    Args:
+        program_name: The agent program.
+        payload: What the program says.
+        environment: The environment variables.
+        clock: The time.
+
+    Returns:
+        What the program is answered, or None for nothing.
+
+    Raises:
+        AgentForgeError: Something could not be read or saved; the agent's turn goes on.
+        OSError: Likewise.
+        ValueError: The event names no conversation.
+    """
+    program = find_program(program_name)
+    if program is None or environment.get(INSIDE_VARIABLE):
+        return None
+    event = program.event_of(payload)
+    folder = None if event is None else _project_folder(event, environment)
+    data_folder = None if folder is None else find_data_folder(folder)
+    if event is None or data_folder is None:
+        return None
+    call = _Call(program, event, data_folder, environment, clock)
+    reply = call.reply()
+    return None if reply == NOTHING else program.answer_of(event, reply)
+
+
+def _project_folder(event: HookEvent, environment: Mapping[str, str]) -> Path | None:
+    for named in (environment.get(_PROJECT_VARIABLE, ""), event.directory):
+        if named and os.path.isabs(named) and "\0" not in named and os.path.isdir(named):
+            return Path(named)
+    return None
+
+
+class _Call:
+    """One call of the hook, once it is known what it is about."""
+
+    def __init__(
+        self,
+        program: AgentProgram,
+        event: HookEvent,
+        data_folder: Path,
+        environment: Mapping[str, str],
+        clock: Clock,
+    ) -> None:
+        self._program = program
+        self._event = event
+        self._data_folder = data_folder
+        self._environment = environment
+        self._now = clock()
+        self._file = BindingFile(data_folder, event.program, event.agent_session)
+        self._takes_context = program.takes_context(event)
+
+    def reply(self) -> HookReply:
+        """Return what the agent is told."""
+        event = self._event
+        if event.moment in _IN_TOOL_USE and not event.edited and not event.usage:
+            binding = self._file.read()
+            if binding.session_id is None and not self._environment.get(SESSION_VARIABLE):
+                return NOTHING
+            if binding.is_current() and not (binding.notice and self._takes_context):
+                return HookReply(stop=binding.stop)
+        self._file.lock()
+        try:
+            reply, session, binding = self._record()
+        finally:
+            self._file.release()
+        if event.moment is Moment.TURN_ENDED and session is not None and binding.stop is None:
+            from .turn_gate import judge_turn
+
+            return judge_turn(event, binding, session, self._data_folder, self._environment)
+        return reply
+
+    def _record(self) -> tuple[HookReply, SessionContext | None, Binding]:
+        """Record the event under the conversation's lock."""
+        from .session_lookup import find_session
+
+        event, binding = self._event, self._file.read()
+        binding.read_usage(event)
+        found = find_session(event, binding, self._data_folder, self._environment, now=self._now)
+        if found is None:
+            return NOTHING, None, binding
+        if not binding.is_bound_to(found.base, found.session_id):
+            binding.bind(found.base, found.session_id, known=found.knows(event))
+        if event.moment is Moment.STARTED:
+            from .settling import settle_conversations
+
+            settle_conversations(
+                self._data_folder,
+                found.session_id,
+                but=(event.program, event.agent_session),
+                now=self._now,
+            )
+        recorded, session, failure = self._change(binding)
+        if recorded is None or session is None:
+            return NOTHING, None, binding
+        reply = self._reply_of(session, recorded, binding)
+        if failure is None:
+            binding.charged = recorded.charged
+            binding.remember(session.revision)
+            with suppress(WriteError):  # what it keeps is found out anew without it
+                self._file.write(binding)
+        elif reply == NOTHING:
+            raise failure
+        return reply, session, binding
+
+    def _change(
+        self, binding: Binding
+    ) -> tuple[Recorded | None, SessionContext | None, WriteError | None]:
+        """Change the session; return what came of it, the session, and why it was not saved."""
+        from .changes import change_session
+        from .recording import record
+
+        event, edited = self._event, self._edited()
+        summary = binding.meter.summary if binding.meter.summary != binding.summary else ""
+        done: list[tuple[Recorded, SessionContext]] = []
+
+        def change(session: SessionContext) -> bool:
+            done.clear()
+            if session.state.is_terminal:
+                return False
+            recorded = record(
+                session, event, binding.spent(), now=self._now, edited=edited, summary=summary
+            )
+            done.append((recorded, session))
+            return recorded.changed
+
+        failure = None
+        try:
+            change_session(Path(binding.base), binding.session_id or "", change)
+        except WriteError as error:
+            failure = error
+        if event.moment is Moment.COMPACTED:
+            binding.summary = binding.meter.summary
+        recorded, session = done[0] if done else (None, None)
+        return recorded, session, failure
+
+    def _edited(self) -> list[EditedFile]:
+        if not self._event.edited:
+            return []
+        from .edited_files import edited_files
+
+        return edited_files(self._event, self._data_folder.parent)
+
+    def _reply_of(self, session: SessionContext, recorded: Recorded, binding: Binding) -> HookReply:
+        from . import messages
+
+        event, is_spent = self._event, session.token_budget.is_exhausted
+        if recorded.warned and not is_spent:
+            binding.notice = messages.warning(session)
+        binding.stop = messages.spent(session) if is_spent else None
+        if event.moment is Moment.STARTED:
+            binding.notice = None
+            most = self._program.MAX_CONTEXT_CHARS
+            return HookReply(context=messages.briefing(session, max_chars=most))
+        if event.moment is Moment.PROMPTED and is_spent:
+            return HookReply(refuse=binding.stop)
+        if event.moment in _IN_TOOL_USE and is_spent:
+            return HookReply(stop=binding.stop)
+        if binding.notice is not None and self._takes_context:
+            notice, binding.notice = binding.notice, None
+            return HookReply(context=notice)
+        return NOTHING

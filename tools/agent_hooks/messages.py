@@ -1,0 +1,80 @@
+"""What an agent and its person are told; pure. None of it ever asks to delete or to force."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..harness.briefing import brief, most_tokens
+from ..harness.session_domain import SessionContext, SessionState
+
+MAX_BRIEFING_TOKENS: Final = 2_000
+MAX_BRIEFING_CHARS: Final = 9_000
+
+
+def briefing(session: SessionContext, *, max_chars: int = MAX_BRIEFING_CHARS) -> str:
+    """Return what primes an agent's new context: within 2,000 tokens and `max_chars`.
+
+    The first line says which revision it is of, because after a compaction or a restart an earlier
+    one may stand above it.
+    """
+    first = (
+        f"AgentForge session briefing, revision {session.revision} of {session.session_id}. "
+        "It supersedes every earlier briefing of this session."
+    )
+    last = f"## Next step\n{_next_step(session)}"
+    around = f"{first}\n\n\n{last}"
+    per_token = max(1, max_chars // MAX_BRIEFING_TOKENS)
+
+    def count(text: str) -> int:
+        return max(most_tokens(text), -(-len(text) // per_token))
+
+    room = max(100, MAX_BRIEFING_TOKENS - count(around) - 2)
+    return f"{first}\n{brief(session, max_tokens=room, count_tokens=count)}\n{last}"
+
+
+def _next_step(session: SessionContext) -> str:
+    if session.state is SessionState.PAUSED:
+        if session.token_budget.is_exhausted:
+            return (
+                "The session is paused, because its budget is spent. A person extends it: "
+                f"{extend_command(session)}"
+            )
+        return "The session is paused. A person decides when it goes on."
+    phase = f" phase {session.current_phase}" if session.current_phase else " the goal"
+    return (
+        f"Go on with{phase} from where the record stands. What is done is done: check it rather "
+        "than begin anew."
+    )
+
+
+def warning(session: SessionContext) -> str:
+    """Return the line at 80 % of the budget."""
+    budget = session.token_budget
+    return (
+        f"AgentForge: {budget.utilization_percent:.0f} % of this session's token budget is spent, "
+        f"{max(0, budget.tokens_remaining):,} tokens are left. Finish what matters most, and say "
+        "what is left to do."
+    )
+
+
+def spent(session: SessionContext) -> str:
+    """Return why the agent has to stop, and what a person can do."""
+    budget = session.token_budget
+    return (
+        f"AgentForge: the token budget of session {session.session_id} is spent "
+        f"({budget.tokens_used:,} of {budget.total_budget:,} tokens). The session is paused, and "
+        f"what was done is recorded. A person goes on with: {extend_command(session)}"
+    )
+
+
+def extend_command(session: SessionContext) -> str:
+    """Return the command by which a person extends the budget."""
+    return f"agentforge budget {session.session_id} --extend TOKENS"
+
+
+def not_done(summary: str, evidence: str, *, number: int, most: int) -> str:
+    """Return why the agent is sent on: the gate's verdict and its evidence."""
+    return (
+        f"AgentForge: the project's own check did not pass ({summary}; {number} of at most {most} "
+        f"times that you are sent on). Mend what it shows:\n{evidence}"
+    )

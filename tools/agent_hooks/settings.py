@@ -1,0 +1,63 @@
+"""What `[agents]` of the project's configuration says, read only where the file has it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from ..harness.token_budget import DEFAULT_TOKEN_BUDGET
+
+_FILE = "config.toml"
+
+
+class AgentSettings(NamedTuple):
+    """What the hook does beyond recording.
+
+    Attributes:
+        sessions: The directory of the sessions, or None for the default one.
+        create: Whether a prompt begins a session where the project has no open one.
+        token_budget: The budget of such a session, in tokens.
+        gate: The command that judges the end of a turn, or None.
+        gate_rounds: How often a prompt's work is sent on by it, at most.
+        gate_timeout_s: Its time limit, in seconds.
+    """
+
+    sessions: Path | None = None
+    create: bool = False
+    token_budget: int = DEFAULT_TOKEN_BUDGET
+    gate: str | None = None
+    gate_rounds: int = 3
+    gate_timeout_s: float = 300.0
+
+
+def read_settings(data_folder: Path) -> AgentSettings:
+    """Read the settings of a project.
+
+    Raises:
+        InvalidConfiguration: The file can't be used.
+    """
+    path = data_folder / _FILE
+    try:
+        text = path.read_bytes()
+    except OSError:
+        return AgentSettings()
+    if b"agents" not in text and b"directory" not in text:
+        return AgentSettings()
+    from ..project.configuration import configuration_of
+    from ..project.configuration_file import read_configuration_file
+
+    file = read_configuration_file(path)
+    found = configuration_of(file)
+    file.require_no_faults()
+    agents, gate = found.agents, found.gate
+    sessions = found.sessions
+    if sessions is not None and not sessions.is_absolute():
+        sessions = data_folder.parent / sessions
+    return AgentSettings(
+        sessions=sessions,
+        create=agents.create,
+        token_budget=agents.token_budget,
+        gate=gate.command if agents.gate else None,
+        gate_rounds=agents.gate_rounds,
+        gate_timeout_s=gate.timeout_s or 300.0,
+    )

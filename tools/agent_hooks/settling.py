@@ -1,0 +1,63 @@
+"""What other conversations of a session spent, charged before the next one goes on.
+
+An agent program that is killed calls no hook any more; what it spent stands in its own files.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+from ..agent_programs.hook_event import HookEvent, Moment
+from ..durable import DurableError
+from ..harness.session_domain import SessionContext
+from .binding import BindingFile, conversations_of
+from .changes import change_session
+from .recording import record
+
+
+def settle_conversations(
+    data_folder: Path, session_id: str, *, but: tuple[str, str], now: datetime
+) -> None:
+    """Charge what is not charged yet of each other conversation that works on a session.
+
+    One that a hook holds at the moment is left to that hook.
+
+    Args:
+        data_folder: The project's `.agentforge`.
+        session_id: The session.
+        but: The conversation that asks: its program and its id.
+        now: The time.
+    """
+    for program, agent_session in conversations_of(data_folder, session_id):
+        if (program, agent_session) == but:
+            continue
+        file = BindingFile(data_folder, program, agent_session, timeout_s=0.0)
+        try:
+            file.lock()
+        except DurableError:
+            continue
+        try:
+            _settle(file, HookEvent(program, "", Moment.ENDED, agent_session), session_id, now)
+        except DurableError:
+            continue
+        finally:
+            file.release()
+
+
+def _settle(file: BindingFile, event: HookEvent, session_id: str, now: datetime) -> None:
+    binding = file.read()
+    before = binding.meter.total
+    binding.read_usage(event)
+    if binding.session_id != session_id or binding.meter.total in {before, binding.charged}:
+        return
+
+    def change(session: SessionContext) -> bool:
+        if session.state.is_terminal:
+            return False
+        recorded = record(session, event, binding.spent(), now=now)
+        binding.charged = recorded.charged
+        return recorded.changed
+
+    change_session(Path(binding.base), session_id, change)
+    file.write(binding)

@@ -1,0 +1,65 @@
+"""The end of a turn, judged by the project's own command where the configuration says so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..agent_programs.hook_event import NOTHING, HookEvent, HookReply
+from ..clock import Clock, utc_now
+from ..harness.history_events import AgentGateJudged
+from ..harness.session_domain import SessionContext
+from .binding import Binding
+from .changes import change_session
+from .gate import run_gate
+from .messages import not_done
+from .recording import gates_since_prompt, kept_text
+from .settings import read_settings
+
+
+def judge_turn(
+    event: HookEvent,
+    binding: Binding,
+    session: SessionContext,
+    data_folder: Path,
+    environment: Mapping[str, str],
+    *,
+    clock: Clock = utc_now,
+) -> HookReply:
+    """Run the check, record what it says, and send the agent on if it failed.
+
+    A prompt's work is sent on as often as the configuration says, then no more. A command that
+    can't be run sends nobody on.
+    """
+    settings = read_settings(data_folder)
+    number = gates_since_prompt(session) + 1
+    if settings.gate is None or number > settings.gate_rounds:
+        return NOTHING
+    result = run_gate(
+        settings.gate,
+        data_folder.parent,
+        timeout_s=settings.gate_timeout_s,
+        environment=environment,
+    )
+    if result is None:
+        return NOTHING
+    judged = AgentGateJudged(
+        program=event.program,
+        agent_session=event.agent_session,
+        passed=result.passed,
+        number=number,
+        summary=kept_text(result.summary),
+        evidence=kept_text(result.evidence),
+    )
+
+    def change(found: SessionContext) -> bool:
+        if found.state.is_terminal:
+            return False
+        found.add_event(judged, now=clock())
+        return True
+
+    change_session(Path(binding.base), session.session_id, change)
+    if result.passed:
+        return NOTHING
+    most = settings.gate_rounds
+    return HookReply(go_on=not_done(result.summary, result.evidence, number=number, most=most))

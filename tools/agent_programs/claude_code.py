@@ -1,0 +1,108 @@
+"""Claude Code: what its hooks say, and what they are answered; pure.
+
+The events and fields are those of version 2.1 ("Hooks reference", code.claude.com/docs/en/hooks),
+as the program sends them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from .hook_event import HookEvent, HookReply, Moment, text_of
+
+NAME: Final = "claude-code"
+MAX_CONTEXT_CHARS: Final = 9_000
+"""Of a longer text the program shows the model a file's name and the beginning (from 10,000 on)."""
+
+_MOMENTS: Final = {
+    "SessionStart": Moment.STARTED,
+    "UserPromptSubmit": Moment.PROMPTED,
+    "PreToolUse": Moment.BEFORE_TOOL,
+    "PostToolUse": Moment.AFTER_TOOL,
+    "PreCompact": Moment.BEFORE_COMPACTION,
+    "PostCompact": Moment.COMPACTED,
+    "SubagentStop": Moment.SUBAGENT_ENDED,
+    "Stop": Moment.TURN_ENDED,
+    "SessionEnd": Moment.ENDED,
+}
+EVENTS: Final = tuple(_MOMENTS)
+"""The events that the hook wants to be called for."""
+_TEXTS: Final = {
+    Moment.PROMPTED: "prompt",
+    Moment.COMPACTED: "compact_summary",
+    Moment.TURN_ENDED: "last_assistant_message",
+}
+_TAKES_CONTEXT: Final = frozenset({"SessionStart", "UserPromptSubmit", "PostToolUse"})
+_NOTICE: Final = "<task-notification>"
+"""How a prompt begins by which the program reports the end of a task to the model."""
+
+
+def event_of(payload: Mapping[str, Any], program: str = NAME) -> HookEvent | None:
+    """Return what a hook's input is about, or None if it is of no concern.
+
+    Args:
+        payload: The input.
+        program: The program; Codex sends the same.
+    """
+    name = text_of(payload, "hook_event_name")
+    moment = _MOMENTS.get(name)
+    session = text_of(payload, "session_id")
+    if moment is None or not session:
+        return None
+    text = text_of(payload, _TEXTS[moment]) if moment in _TEXTS else ""
+    return HookEvent(
+        program=program,
+        name=name,
+        moment=moment,
+        agent_session=session,
+        directory=text_of(payload, "cwd"),
+        transcript=text_of(payload, "transcript_path") or None,
+        source=text_of(payload, "source", "trigger"),
+        text=text,
+        by_person=not text.lstrip().startswith(_NOTICE),
+        edited=_edited(payload) if moment is Moment.AFTER_TOOL else (),
+    )
+
+
+def _edited(payload: Mapping[str, Any]) -> tuple[tuple[str, bool], ...]:
+    given, answer = payload.get("tool_input"), payload.get("tool_response")
+    if payload.get("tool_name") not in {"Write", "Edit", "MultiEdit", "NotebookEdit"}:
+        return ()
+    if not isinstance(given, Mapping):
+        return ()
+    path = text_of(given, "file_path", "notebook_path")
+    made = isinstance(answer, Mapping) and answer.get("type") == "create"
+    return ((path, made),) if path else ()
+
+
+def takes_context(event: HookEvent) -> bool:
+    """Return whether the answer to an event may have text for the model."""
+    return event.name in _TAKES_CONTEXT
+
+
+def answer_of(event: HookEvent, reply: HookReply) -> dict[str, Any] | None:
+    """Return the hook's output, or None for none."""
+    if reply.refuse is not None and event.moment is Moment.PROMPTED:
+        return {"decision": "block", "reason": reply.refuse}
+    if reply.go_on is not None and event.moment is Moment.TURN_ENDED:
+        return {"decision": "block", "reason": reply.go_on}
+    if reply.stop is not None:
+        return _stop(event, reply.stop)
+    if reply.context is not None and takes_context(event):
+        given = {"hookEventName": event.name, "additionalContext": reply.context}
+        return {"hookSpecificOutput": given}
+    return None
+
+
+def _stop(event: HookEvent, reason: str) -> dict[str, Any] | None:
+    if event.moment not in {Moment.BEFORE_TOOL, Moment.AFTER_TOOL}:
+        return None
+    answer: dict[str, Any] = {"continue": False, "stopReason": reason}
+    if event.moment is Moment.BEFORE_TOOL:
+        answer["hookSpecificOutput"] = {
+            "hookEventName": event.name,
+            "permissionDecision": "deny",
+            "permissionDecisionReason": reason,
+        }
+    return answer

@@ -1,0 +1,68 @@
+"""Codex: what its hooks say, and what they are answered; pure.
+
+Codex calls hooks as Claude Code does, with the same fields (version 0.169). It can't be stopped by
+one: a tool is denied and the model goes on, so the next prompt is what is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from . import claude_code
+from .hook_event import HookEvent, HookReply, Moment, text_of
+
+NAME: Final = "codex"
+MAX_CONTEXT_CHARS: Final = 7_000
+"""Of a longer text, from 2,500 tokens on, the program cuts the middle out."""
+EVENTS: Final = (
+    "SessionStart",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PostToolUse",
+    "PreCompact",
+    "PostCompact",
+    "Stop",
+    "SessionEnd",
+)
+"""The events that the hook wants to be called for."""
+
+
+def event_of(payload: Mapping[str, Any]) -> HookEvent | None:
+    """Return what a hook's input is about, or None if it is of no concern."""
+    event = claude_code.event_of(payload, NAME)
+    if event is None or event.moment is not Moment.AFTER_TOOL:
+        return event
+    return event._replace(edited=_edited(payload))
+
+
+def _edited(payload: Mapping[str, Any]) -> tuple[tuple[str, bool], ...]:
+    """Read the files out of the program's patches; what commands write is not reported."""
+    given = payload.get("tool_input")
+    if payload.get("tool_name") != "apply_patch" or not isinstance(given, Mapping):
+        return ()
+    found = []
+    for line in text_of(given, "command", "input", "patch").splitlines():
+        for mark, made in (("*** Add File: ", True), ("*** Update File: ", False)):
+            if line.startswith(mark):
+                found.append((line.removeprefix(mark).strip(), made))
+    return tuple(found)
+
+
+def takes_context(event: HookEvent) -> bool:
+    """Return whether the answer to an event may have text for the model."""
+    return claude_code.takes_context(event)
+
+
+def answer_of(event: HookEvent, reply: HookReply) -> dict[str, Any] | None:
+    """Return the hook's output, or None for none."""
+    if reply.stop is not None and event.moment is Moment.BEFORE_TOOL:
+        denied = {
+            "hookEventName": event.name,
+            "permissionDecision": "deny",
+            "permissionDecisionReason": reply.stop,
+        }
+        return {"hookSpecificOutput": denied}
+    if reply.stop is not None and event.moment is Moment.AFTER_TOOL:
+        return {"decision": "block", "reason": reply.stop}
+    return claude_code.answer_of(event, reply)

@@ -1,0 +1,102 @@
+"""What every agent program's event and answer come down to; pure, and quick to load."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import NamedTuple
+
+
+class Moment(Enum):
+    """At which moment of a conversation a hook is called."""
+
+    STARTED = "started"
+    """The context is new: at the start, after a restart, after a compaction."""
+    PROMPTED = "prompted"
+    """A prompt is about to be sent; it may be refused."""
+    BEFORE_TOOL = "before_tool"
+    """A tool is about to run; the agent may be stopped."""
+    AFTER_TOOL = "after_tool"
+    """A tool has run; the agent may be stopped."""
+    MODEL_ANSWERED = "model_answered"
+    """The model has answered; its usage is known."""
+    BEFORE_COMPACTION = "before_compaction"
+    COMPACTED = "compacted"
+    """The context was replaced by a summary."""
+    SUBAGENT_ENDED = "subagent_ended"
+    TURN_ENDED = "turn_ended"
+    """The agent has nothing more to do; it may be sent on."""
+    ENDED = "ended"
+    """The program ends."""
+
+
+class ReportedUsage(NamedTuple):
+    """Tokens that an event itself reports.
+
+    Attributes:
+        key: What they are of: a message, a turn. Reported again, the largest figure counts.
+        tokens: How many.
+        model: The model's name, or an empty text.
+    """
+
+    key: str
+    tokens: int
+    model: str = ""
+
+
+class HookEvent(NamedTuple):
+    """One call of a hook, whichever program made it.
+
+    Attributes:
+        program: The program ("claude-code", "codex", "opencode", "gemini").
+        name: The program's own name of the event.
+        moment: What it is.
+        agent_session: The program's own id of the conversation.
+        directory: Where the program works, or an empty text.
+        transcript: The file in which the program keeps the conversation, or None.
+        source: How a context began, or what a compaction was caused by.
+        text: The prompt, the last message, or the summary.
+        by_person: Whether a prompt is a person's, and not the program's own notice.
+        edited: The files that a tool wrote, each with whether it made them.
+        usage: What the event itself reports.
+    """
+
+    program: str
+    name: str
+    moment: Moment
+    agent_session: str
+    directory: str = ""
+    transcript: str | None = None
+    source: str = ""
+    text: str = ""
+    by_person: bool = True
+    edited: tuple[tuple[str, bool], ...] = ()
+    usage: tuple[ReportedUsage, ...] = ()
+
+
+class HookReply(NamedTuple):
+    """What the program is answered; nothing where all is None.
+
+    Attributes:
+        context: Text for the model.
+        stop: Why the agent has to stop now.
+        refuse: Why the prompt is refused.
+        go_on: Why the agent is not done yet.
+    """
+
+    context: str | None = None
+    stop: str | None = None
+    refuse: str | None = None
+    go_on: str | None = None
+
+
+NOTHING = HookReply()
+
+
+def text_of(payload: Mapping[str, object], *names: str) -> str:
+    """Return the first of some fields that is a text, or an empty text."""
+    for name in names:
+        value = payload.get(name)
+        if isinstance(value, str) and value:
+            return value
+    return ""

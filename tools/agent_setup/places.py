@@ -1,0 +1,52 @@
+"""Where an agent program keeps its own files, and where we keep what we put there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Scope(StrEnum):
+    """Whose conversations the hook is called in."""
+
+    USER = "user"
+    PROJECT = "project"
+
+
+class Places(NamedTuple):
+    """The folders of one person and one project.
+
+    Attributes:
+        home: The person's.
+        project: The project's.
+        environment: The environment variables, by which programs name other folders.
+    """
+
+    home: Path
+    project: Path
+    environment: Mapping[str, str]
+
+    def claude(self, scope: Scope) -> Path:
+        """Return the folder of Claude Code's files."""
+        if scope is Scope.PROJECT:
+            return self.project / ".claude"
+        return self._named("CLAUDE_CONFIG_DIR") or self.home / ".claude"
+
+    def codex(self, scope: Scope) -> Path:
+        """Return the folder of Codex's files."""
+        if scope is Scope.PROJECT:
+            return self.project / ".codex"
+        return self._named("CODEX_HOME") or self.home / ".codex"
+
+    def state(self, scope: Scope) -> Path:
+        """Return the folder in which we keep what we put where."""
+        if scope is Scope.PROJECT:
+            return self.project / ".agentforge" / "installed"
+        named = self._named("XDG_STATE_HOME") or self.home / ".local" / "state"
+        return named / "agentforge" / "installed"
+
+    def _named(self, variable: str) -> Path | None:
+        value = self.environment.get(variable, "")
+        return Path(value) if value.startswith("/") else None

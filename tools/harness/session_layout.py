@@ -1,0 +1,20 @@
+"""The names in a session's directory, and which of them are locked by what works in it; pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+KIND: Final = "harness"
+"""The kind of sessions that these are, among all that can be pruned."""
+SESSION_FILE: Final = "session.yaml"
+WORKSPACE: Final = "workspace"
+SNAPSHOTS: Final = "snapshots.git"
+"""Where the snapshots of the workspace are kept."""
+WORKFLOW_FILE: Final = "workflow.yaml"
+"""The attachment that a running workflow holds a lock on."""
+AGENT_WORKFLOW_FILE: Final = "agent-workflow.yaml"
+"""The attachment that the runner of an agent's workflow holds a lock on."""
+RUN_LOCKS: Final = (WORKFLOW_FILE, AGENT_WORKFLOW_FILE)
+"""The attachments that a runner, of whichever kind, holds a lock on."""
+GUARDS: Final = (*RUN_LOCKS, WORKSPACE)
+"""What in a session's directory is locked by what works in it."""

@@ -1,0 +1,112 @@
+"""An agent program by its name: asked once, without tools, in an empty folder.
+
+`claude` and `codex`, with `:MODEL` for another model than the program's own. The program sees the
+prompt and nothing else, and its own report says what it cost. Our hooks in it are silent.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from ...agent_programs.command_output import COMMANDS, ProgramOutput
+from .command import DEFAULT_TIMEOUT_S, CommandAgent
+from .port import AgentAnswer, AgentCrashed, AgentFailed, AgentRequest, TokenUsage
+
+_FOLDER_PREFIX: Final = "agentforge-agent-"
+
+
+def is_program(text: str) -> bool:
+    """Return whether a text names an agent program, with or without a model."""
+    name, _, model = text.partition(":")
+    return name in COMMANDS and (":" not in text or bool(model.strip()))
+
+
+class ProgramAgent:
+    """Asks an agent program.
+
+    Args:
+        name: The program, with `:MODEL` for a model of its.
+        timeout_s: How long one answer may take, in seconds, above 0.
+        environment: Its environment; the caller's if None.
+        monotonic: The clock of the time limit.
+
+    Raises:
+        ValueError: There is no such program, or the limit is none.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        environment: Mapping[str, str] | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if not is_program(name):
+            raise ValueError(f"agent: {name!r} names no agent program")
+        program, _, model = name.partition(":")
+        self._name = name
+        self._program = COMMANDS[program]
+        self._command = CommandAgent(
+            self._program.command(model or None),
+            timeout_s=timeout_s,
+            environment=environment,
+            monotonic=monotonic,
+        )
+
+    @property
+    def description(self) -> str:
+        """The program, and its model where one was named."""
+        return self._name
+
+    def check(self) -> None:
+        """See whether there is such a program; it is not run.
+
+        Raises:
+            AgentUnavailable: There is none, or it may not be run.
+        """
+        self._command.check()
+
+    def answer(self, request: AgentRequest) -> AgentAnswer:
+        """Ask the program.
+
+        Raises:
+            AgentFailed: It ended without an answer; the error has its reason, and what it cost.
+        """
+        with tempfile.TemporaryDirectory(prefix=_FOLDER_PREFIX) as empty:
+            try:
+                printed = self._command.answer(request, directory=Path(empty)).text
+            except AgentCrashed as error:
+                found = self._program.read(error.output)
+                if found is None or found.problem is None:
+                    raise
+                raise self._failed(found, error.output) from error
+        found = self._program.read(printed)
+        if found is None:
+            raise AgentFailed(
+                f"the agent ({self._name}) printed something else than its JSON",
+                agent=self._name,
+                output=printed[-2_000:],
+            )
+        if found.problem is not None or not found.text.strip():
+            raise self._failed(found, printed)
+        return AgentAnswer(text=found.text, usage=_usage(found))
+
+    def _failed(self, found: ProgramOutput, printed: str) -> AgentFailed:
+        reason = " ".join((found.problem or "it said nothing").split())[:300]
+        return AgentFailed(
+            f"the agent ({self._name}) gave no answer: {reason}",
+            agent=self._name,
+            output=printed[-2_000:],
+            usage=_usage(found),
+        )
+
+
+def _usage(found: ProgramOutput) -> TokenUsage | None:
+    if not found.input_tokens and not found.output_tokens:
+        return None
+    return TokenUsage(input_tokens=found.input_tokens, output_tokens=found.output_tokens)
