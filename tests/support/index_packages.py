@@ -81,7 +81,17 @@ class IndexPackage:
             npm = shutil.which("npm")
             if npm is None:
                 pytest.skip("npm is not installed")
-            return [npm, "pack", "--silent", "--ignore-scripts", self.requirement]
+            return [npm, "pack", "--silent", "--fetch-retries=1", self.requirement]
         kind = "--only-binary" if self.file.endswith(".whl") else "--no-binary"
-        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", kind, ":all:"]
-        return [*pip, "--dest", str(folder), self.requirement]
+        pip = [
+            sys.executable,
+            "-m",
+            "pip",
+            "--retries",
+            "1",
+            "--timeout",
+            "30",
+            "download",
+            "--quiet",
+        ]
+        return [*pip, "--no-deps", kind, ":all:", "--dest", str(folder), self.requirement]

@@ -40,7 +40,7 @@ from .scaffold_content import IGNORED, configuration_text, with_ignored
 
 SPECIFICATION: Final = f"{NAME}/specs/greeting.yaml"
 WORKFLOW: Final = f"{NAME}/workflows/hello/workflow.yaml"
-_TEMPLATE: Final = Path(__file__).resolve().parent / "templates" / "specification.yaml"
+_TEMPLATES: Final = Path(__file__).resolve().parent / "templates"
 _IGNORE: Final = ".gitignore"
 _MAX_BYTES: Final = 4 << 20
 _MODE: Final = 0o644
@@ -163,7 +163,9 @@ def _held(fs: FileSystem, path: Path, *, locked: bool) -> Iterator[int]:
 
 def _plan(fs: FileSystem, fd: int, path: Path, *, force: bool) -> Scaffold:
     detected = detect_project(OpenFolder(fs, fd, path))
-    own = {SPECIFICATION: _TEMPLATE.read_bytes()}
+    script = detected.facts.language == "javascript"
+    template = "specification.javascript.yaml" if script else "specification.yaml"
+    own = {SPECIFICATION: (_TEMPLATES / template).read_bytes()}
     beside = WORKFLOW.rpartition("/")[0]
     own |= {f"{beside}/{name}": data for name, data in find_example("hello").files().items()}
     own[f"{NAME}/{FILE_NAME}"] = configuration_text(detected, workflow=WORKFLOW).encode()

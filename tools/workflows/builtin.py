@@ -75,8 +75,8 @@ schema_version: 1
 metadata: {spec_id: small-words, title: …, version: "1.0.0", status: draft}
 components:
   - component_id: snake_case
-    location: module.py
-    tests: [tests/test_module.py]
+    location: module.py        # the main file, in the project's language
+    tests: [tests/test_module.py]    # files, directories that end in /, or globs
     description: …
     entities:
       - name: Thing

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import stat
+import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -366,3 +370,102 @@ def test_time_is_split_into_agent_gate_and_person(
     assert told == {"agent": 0.0, "gate": 1.0, "person": 0.0}, "four gates of 0.25 s"
     assert "time       agent 0.00 s, gate 1.00 s, person 0.00 s" in cli("show", only(tmp_path)).out
     assert "agent 0.0 s, gate 1.0 s, person 0.0 s" in cli("report", only(tmp_path), "-o", "-").out
+
+
+# ----------------------------------------------------------------- from specification to component
+
+
+@pytest.fixture
+def specified(recordings: Path) -> Path:
+    """Recordings of SPEC beside those of TDFLOW."""
+    for phase, path, text in (
+        ("intake", "notes/intake.md", "Numbers are added.\n"),
+        ("clarify", "notes/clarifications.md", "Nothing is unclear.\n"),
+        ("analyze", "notes/analysis.md", "There is one function.\n"),
+        ("draft", "specs/small.yaml", SPEC.replace("approved", "draft")),
+    ):
+        (recordings / f"{phase}-1.md").write_text(block(path, text))
+    return recordings
+
+
+def approve(questions: Path, waiting: str) -> None:
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "agentforge_sessions.entrypoints.cli", "answer", waiting),
+            *("--questions", str(questions), "--select", "Approve"),
+        ],
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_approved_specification_names_the_command_that_builds_from_it(
+    cli: Cli, specified: Path, tmp_path: Path
+) -> None:
+    agent = f"recorded:{specified}"
+    done = cli("spec", "small", "--agent", agent, "--no-wait", "--json")
+    assert done.code == ExitCode.PERSON, done.out
+    approve(tmp_path / "questions", str(done.document["waiting_for"]))
+    done = cli("resume", only(tmp_path), "--no-wait", "--json")
+    assert done.document["state"] == "completed"
+    program, *words = shlex.split(str(done.document["next"]))
+    assert program == "agentforge"
+    assert words[2] == "tdflow"
+    done = cli(*words[2:], "--json")
+    assert done.document["state"] == "completed", done.out
+    assert "adder.py" in [one["path"] for one in done.document["artifacts"]]
+
+
+def test_spec_goes_on_to_tdflow_when_asked(cli: Cli, specified: Path, tmp_path: Path) -> None:
+    questions = tmp_path / "questions"
+    ended = threading.Event()
+
+    def person() -> None:
+        while not ended.wait(0.05):
+            asked = [one.name for one in questions.glob("*-*") if (one / "request.json").is_file()]
+            if asked:
+                approve(questions, asked[0])
+                return
+
+    watching = threading.Thread(target=person)
+    watching.start()
+    try:
+        done = cli("spec", "small", "--agent", f"recorded:{specified}", "--then-tdflow")
+    finally:
+        ended.set()
+        watching.join()
+    assert done.code == 0, done.out + done.err
+    assert "Running spec small" in done.out
+    assert "Running tdflow adder" in done.out
+    assert done.out.count("state      completed") == 2
+
+
+def test_a_second_session_has_no_place_in_one_document(cli: Cli, specified: Path) -> None:
+    for option in ("--json", "--dry-run"):
+        done = cli("spec", "a", "--agent", f"recorded:{specified}", "--then-tdflow", option)
+        assert done.code == ExitCode.USAGE
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--with", "../idna"), "no name of a package"),
+        (("--with", "idna", "--gate", "true"), "a gate that runs tests in the sandbox"),
+    ],
+)
+def test_packages_of_the_sandbox_are_refused_before_a_session(
+    cli: Cli, recordings: Path, tmp_path: Path, words: tuple[str, ...], why: str
+) -> None:
+    agent = f"recorded:{recordings}"
+    done = cli("tdflow", str(tmp_path / "spec.yaml"), "--agent", agent, *words)
+    assert done.code == ExitCode.USAGE
+    assert why in " ".join(done.err.split())
+    assert not (tmp_path / "sessions").exists()
+
+
+def test_gates_that_can_have_no_packages_say_so(cli: Cli, recordings: Path, tmp_path: Path) -> None:
+    agent = f"recorded:{recordings}"
+    done = cli("tdflow", str(tmp_path / "spec.yaml"), "--agent", agent, "--with", "idna")
+    assert done.code == ExitCode.SANDBOX
+    assert "this runner's gates can't have any" in " ".join(done.err.split())

@@ -86,3 +86,13 @@ def test_a_folder_that_is_not_there_is_refused(agentforge: Command) -> None:
     done = agentforge("init", "nowhere")
     assert done.code == 6
     assert "there is no such folder. Nothing was written." in done.err
+
+
+def test_a_javascript_project_is_told_of_a_gate_that_runs_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "package.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    assert run(["init"]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert '--gate "node --test --test-reporter=tap" --report tap' in last

@@ -260,3 +260,10 @@ def test_a_run_that_fails_anywhere_leaves_whole_files_and_is_finished_by_the_nex
         assert {n: d for n, d in everything(root).items() if ".new-" not in n} == wanted
         number += 1
     assert number > 20
+
+
+def test_a_javascript_project_begins_with_a_specification_in_its_language(root: Path) -> None:
+    (root / "package.json").write_text('{"scripts": {"test": "node --test"}}')
+    begin_project(root)
+    (component,) = load_specification(root / SPECIFICATION).components
+    assert (component.location, component.is_python) == ("greeting.js", False)

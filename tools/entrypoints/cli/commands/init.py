@@ -64,7 +64,12 @@ def init(
         hint = " --force replaces what is there." if kept else ""
         cli.output.line(f"Nothing {'would change' if dry_run else 'was changed'}.{hint}")
     cli.output.line(f"Next: {following}")
-    cli.output.line(f'Then: agentforge tdflow {SPECIFICATION} --agent "claude -p"')
+    judged = _SCRIPT_GATE if done.detected.facts.language == "javascript" else ""
+    cli.output.line(f'Then: agentforge tdflow {SPECIFICATION}{judged} --agent "claude -p"')
+
+
+_SCRIPT_GATE: Final = ' --gate "node --test --test-reporter=tap" --report tap'
+"""How the specification for JavaScript is judged: the sandbox runs Python."""
 
 
 def _word(one: PlannedFile, *, dry_run: bool) -> str:
