@@ -212,7 +212,11 @@ def _make(
     from ...workflows.agents.choice import check_agent, make_agent
 
     try:
-        agent = build_editing_agent(cli.store(), choice) if edits else make_agent(choice)
+        agent = (
+            build_editing_agent(cli.store(), choice, jail=cli.jail())
+            if edits
+            else make_agent(choice)
+        )
         check_agent(agent, first_phase=first_phase)
     except (AgentUnavailable, ValueError) as error:
         raise typer.BadParameter(
