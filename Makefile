@@ -37,7 +37,7 @@ help:  ## say what there is
 
 $(VENV)/.run-ready: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) install --constraint constraints.txt --editable '.[tdflow]'
+	$(PIP) install --constraint constraints.txt --editable '.[tdflow,jail]'
 	touch $@
 
 $(VENV)/.dev-ready: pyproject.toml constraints.txt
@@ -45,9 +45,10 @@ $(VENV)/.dev-ready: pyproject.toml constraints.txt
 	$(PIP) install --constraint constraints.txt --editable '.[dev]'
 	touch $@ $(VENV)/.run-ready
 
-run: $(VENV)/.run-ready  ## do the main job: an agent develops a component, then a workflow ends with a chart
+run: $(VENV)/.run-ready  ## do the main job: an agent develops a component, and a feature of a repository; a workflow ends with a chart
 	$(BIN)/agentforge setup
 	$(BIN)/agentforge tdflow $(SPEC) --component $(COMPONENT) --agent '$(AGENT)'
+	$(BIN)/python examples/repository/develop.py
 	$(BIN)/agentforge run $(WORKFLOW)
 
 test: $(VENV)/.dev-ready  ## run all tests, the long campaigns with small counts
@@ -90,6 +91,7 @@ soak: $(VENV)/.dev-ready  ## run the crash, attack and property campaigns in ful
 	$(BIN)/agentforge setup
 	AGENTFORGE_SOAK=1 $(PYTEST) --numprocesses $(WORKERS) --timeout 3600 \
 		tests/crash tests/property tests/security tests/faults tests/corpus tests/real_work \
+		tests/scenarios/repositories \
 		tests/contract/sandbox tests/e2e/mcp_server tests/e2e/gates tests/e2e/cli \
 		tests/e2e/test_example_scripts.py tests/e2e/test_embedding_document.py \
 		tests/unit/sandbox/test_process_exit.py tests/unit/harness/test_session_format.py \

@@ -105,7 +105,7 @@ class SessionResults:
         job = _Job(
             checkout or self.began_from(session.session_id) or Path.cwd(),
             snapshots.tree_now() if snapshot is None else snapshots.get(snapshot).tree,
-            [snapshots.repository.directory / "objects"],
+            [(snapshots.repository.directory / "objects").absolute()],
             options,
             self.services,
         )

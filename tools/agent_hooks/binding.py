@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from ..agent_programs.hook_event import HookEvent
 from ..agent_programs.spent import Spent
-from ..agent_programs.transcript import READERS, Meter
+from ..agent_programs.transcript import READERS, Meter, has_read_all
 from ..durable import (
     DirectoryLock,
     FileSystem,
@@ -122,13 +122,12 @@ class Binding:
         self.looked_at = []
         self.stop = self.notice = None
 
-    def is_current(self) -> bool:
+    def is_current(self, event: HookEvent) -> bool:
         """Return whether nothing changed since the last look: session nor program's files."""
         return (
             bool(self.looked_at)
             and self.looked_at == self._look()
-            and all(_size(path) == offset for path, offset in self.meter.offsets.items())
-            and (self.transcript is None or self.transcript in self.meter.offsets)
+            and has_read_all(event.program, event.transcript or self.transcript, self.meter)
         )
 
     def _look(self) -> list[int]:
@@ -160,13 +159,6 @@ class Binding:
 
 def _identity(found: os.stat_result) -> list[int]:
     return [found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return -1
 
 
 class BindingFile:

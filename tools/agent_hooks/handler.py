@@ -106,7 +106,7 @@ class _Call:
             binding = self._file.read()
             if binding.session_id is None and not self._environment.get(SESSION_VARIABLE):
                 return NOTHING
-            if binding.is_current() and not (binding.notice and self._takes_context):
+            if binding.is_current(event) and not (binding.notice and self._takes_context):
                 return HookReply(stop=binding.stop)
         self._file.lock()
         try:

@@ -122,7 +122,7 @@ def read_claude(path: str, meter: Meter) -> None:
     Each message stands there once for every block of its content, with the same id. What no message
     has, a compaction, is in the total that the program writes when it ends.
     """
-    for name in [*_subagents(path), path]:
+    for name in claude_files(path):
         for entry in read_new_lines(name, meter, (b'"usage"', b'"cost-state"')):
             if entry.get("type") == "cost-state":
                 _take_cost_state(entry, meter)
@@ -133,6 +133,11 @@ def read_claude(path: str, meter: Meter) -> None:
             usage, key = message.get("usage"), message.get("id")
             if isinstance(usage, dict) and isinstance(key, str):
                 meter.report(key, _claude_tokens(usage), str(message.get("model") or ""))
+
+
+def claude_files(path: str) -> list[str]:
+    """Return the files of a conversation of Claude Code: its subagents' first, then its own."""
+    return [*_subagents(path), path]
 
 
 def _subagents(path: str) -> list[str]:
@@ -192,16 +197,26 @@ def _codex_summary(message: str) -> str:
     return rest if rest and first.endswith(":") else message
 
 
-def read_nothing(path: str, meter: Meter) -> None:
-    """Take nothing: the program's events report what they cost."""
-    del path, meter
-
-
 READERS: Final[dict[str, Callable[[str, Meter], None]]] = {
     "claude-code": read_claude,
     "codex": read_codex,
 }
-"""How each program's file is read; others report their usage with their events."""
+"""How each program's files are read; others report their usage with their events."""
+
+
+def has_read_all(program: str, path: str | None, meter: Meter) -> bool:
+    """Return whether a conversation's files are as long as they were when they were read last."""
+    if path is None or program not in READERS:
+        return True
+    files = claude_files(path) if program == "claude-code" else [path]
+    return all(_size(one) == meter.offsets.get(one, -1) for one in files)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except (OSError, ValueError):
+        return -1
 
 
 def _count(value: object) -> int:

@@ -210,9 +210,26 @@ HEAD_BYTES: Final = 4096
 """How much of a file is enough to read its head (`goal`, the one long field, comes after it)."""
 
 
-def _head_pattern(*, identity: str, name: str, count: str, positive: str) -> re.Pattern[str]:
+class Expression:
+    """A regular expression that is compiled when it is first needed; few commands need all."""
+
+    __slots__ = ("_compiled", "_text")
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._compiled: re.Pattern[str] | None = None
+
+    @property
+    def match(self) -> Callable[..., re.Match[str] | None]:
+        """The pattern's own `match`."""
+        if self._compiled is None:
+            self._compiled = re.compile(self._text)
+        return self._compiled.match
+
+
+def _head_pattern(*, identity: str, name: str, count: str, positive: str) -> Expression:
     """Write the expression for a head whose fields look so."""
-    return re.compile(
+    return Expression(
         re.escape(HEADER) + r"schema_version: 1\n"
         rf"session_id: ({identity})\n"
         rf"revision: ({count})\n"
@@ -376,12 +393,12 @@ def decode_stamp(data: bytes) -> SessionStamp | None:
 
 _GOAL_SPAN: Final = 20 * MAX_GOAL_CHARS
 """More than a goal ever takes: ten characters for one at most, and its margin."""
-_GOAL_RE: Final = re.compile(rf"goal: (?:({NAME})\n|({BLOCK % '  '}))")
-_ARTIFACT_RE: Final = re.compile(
+_GOAL_RE: Final = Expression(rf"goal: (?:({NAME})\n|({BLOCK % '  '}))")
+_ARTIFACT_RE: Final = Expression(
     rf"  - path: (?:({NAME})\n|({BLOCK % '      '}))    artifact_type: (created|modified)\n"
     rf"    timestamp: ({TIME})\n    phase: ({NAME})\n"
 )
-_ENTRY_RE: Final = re.compile(
+_ENTRY_RE: Final = Expression(
     rf"  - timestamp: ({TIME})\n    action: ({NAME})\n    phase: ({NAME})\n"
     rf"    details: (?:({NAME})\n|({BLOCK % '      '}))"
     r"(?:    data:\n((?:      [^\n]*+\n|\n++)++))?"
@@ -491,7 +508,7 @@ def _decode_items(
     text: str,
     position: int,
     key: str,
-    pattern: re.Pattern[str],
+    pattern: Expression,
     make: Callable[[re.Match[str]], _T],
 ) -> tuple[list[_T], int, int]:
     """Read one list; return its items and where they begin and end."""

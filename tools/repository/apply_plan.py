@@ -339,10 +339,13 @@ def _contents(
     index = look.scratch.index("index.standing", before.name)
     index.run("read-tree", head)
     paths = [path for path, one in standing.items() if one.kind in {Kind.FILE, Kind.LINK}]
-    gone = dict.fromkeys(path for path in standing if path not in set(paths))
-    if gone:
+    known: dict[bytes, Leaf | None] = dict.fromkeys(set(standing) - set(paths))
+    if not look.state.settings.trusts_modes:  # a file then has the mode that the index says
+        entries = {path: look.state.index.get(path) for path in paths}
+        known |= {path: one.leaf for path, one in entries.items() if one is not None}
+    if known:
         index.run(
-            "update-index", "-z", "--index-info", stdin=index_lines(gone, look.scratch.id_length)
+            "update-index", "-z", "--index-info", stdin=index_lines(known, look.scratch.id_length)
         )
     where, also = _converting(look, index)
     if paths:

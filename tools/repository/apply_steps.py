@@ -111,6 +111,7 @@ class Steps:
             write_all(self.fs, fd, [self.journal.index(after=True)])
             os.fchmod(fd, record.index_mode)
             hand_over(self.fs, fd, self.git_dir_fd)
+            self._keep_index_time(fd)
             self.fs.fsync(fd)
         finally:
             self.fs.close(fd)
@@ -131,11 +132,29 @@ class Steps:
         else:
             temporary = f"{_TEMPORARY}{record.token}-index"
             content = self.journal.index(after=False)
-            self._create(self.git_dir_fd, temporary, content, record.index_mode)
+            self._create(
+                self.git_dir_fd, temporary, content, record.index_mode, self._index_time_ns()
+            )
             self.fs.rename(
                 temporary, "index", src_dir_fd=self.git_dir_fd, dst_dir_fd=self.git_dir_fd
             )
         self.fs.fsync(self.git_dir_fd)
+
+    def _keep_index_time(self, fd: int) -> None:
+        """Give a new index the time of the one in place.
+
+        Git takes a file of the same size for unchanged by whole seconds, unless it is as young as
+        the index. Under a newer time, what the person edited right after `git add` would be hidden.
+        """
+        mtime_ns = self._index_time_ns()
+        if mtime_ns is not None:
+            os.utime(fd, ns=(mtime_ns, mtime_ns))
+
+    def _index_time_ns(self) -> int | None:
+        try:
+            return self.fs.stat("index", dir_fd=self.git_dir_fd).st_mtime_ns
+        except FileNotFoundError:
+            return None
 
     def index_stands(self) -> bool:
         """Return whether the index is as it was, or as it will be."""

@@ -6,6 +6,7 @@ No filter and no line-end conversion runs: the workspace has the bytes that the 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -25,6 +26,7 @@ from ..errors import ErrorKind
 from .errors import GitFailed, NotARepository, RepositoryError
 from .git_command import Git
 from .git_repositories import UserRepository
+from .git_settings import read_settings
 from .manifest import Manifest
 from .snapshot_repository import SNAPSHOTS, SnapshotRepository
 from .snapshot_restore import restore_to
@@ -240,7 +242,10 @@ def _check_out(repository: SnapshotRepository, base: Base, user: UserRepository)
 
 def _uncommitted(user: UserRepository, commit: str) -> Sequence[bytes]:
     """Return the paths whose content in the checkout is not the base's, ignored ones aside."""
-    changed = user.run("diff-index", "-z", "--name-only", "--no-renames", commit).names
+    changed = user.run(
+        *("diff-index", "-z", "--name-only", "--no-renames", commit),
+        configuration=read_settings(user, os.environ).converting(),
+    ).names
     untracked = user.run("ls-files", "-z", "--others", "--exclude-standard").names
     paths = {*changed, *(one for one in untracked if not one.endswith(b"/"))}
     return sorted(one for one in paths if not one.startswith(_OWN_FOLDER))
@@ -253,10 +258,20 @@ def _copy_over(fs: FileSystem, work_tree: Path, paths: Sequence[bytes], target_f
         for path in paths:  # first: a file may be where a folder was, and the reverse
             _remove(fs, target_fd, path)
         for path in paths:
-            with suppress(FileNotFoundError, NotADirectoryError):  # it was deleted in the checkout
+            with _not_in_the_checkout():
                 _copy_one(fs, source_fd, target_fd, path)
     finally:
         close_reader(fs, source_fd)
+
+
+@contextmanager
+def _not_in_the_checkout() -> Iterator[None]:
+    """Pass over a path that was deleted, or whose folder is a file or a link now."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}:
+            raise
 
 
 def _remove(fs: FileSystem, folder_fd: int, path: bytes) -> None:

@@ -15,6 +15,7 @@ import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from attrs import field, frozen
@@ -185,6 +186,7 @@ class UserRepository:
         accept: Collection[int] = (0,),
         objects: Path | None = None,
         index: Path | None = None,
+        configuration: Mapping[str, str] | None = None,
         timeout_s: float = TIMEOUT_S,
         max_output: int = MAX_OUTPUT,
         output_fd: int | None = None,
@@ -195,6 +197,7 @@ class UserRepository:
             arguments: The command and its arguments.
             stdin: What it reads.
             accept: The exit codes that are an answer.
+            configuration: How the person's git turns files into contents; names no program.
             objects: Where new objects go (of `merge-tree`), a directory like `.git/objects`.
             index: Another index than the repository's.
             timeout_s: How long it may take, in seconds.
@@ -213,7 +216,7 @@ class UserRepository:
             environment["GIT_OBJECT_DIRECTORY"] = os.fspath(objects)
             environment["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = _quoted(self.objects)
         options = Run((), {}, stdin, timeout_s, max_output, output_fd)
-        return self._run(arguments, accept, options, environment, index)
+        return self._run(arguments, accept, options, environment, index, configuration or {})
 
     def change(
         self,
@@ -271,6 +274,7 @@ class UserRepository:
         options: Run,
         environment: Mapping[str, str],
         index: Path | None,
+        configuration: Mapping[str, str] = MappingProxyType({}),
     ) -> GitOutput:
         return self.git.run(
             _without_programs(arguments),
@@ -279,7 +283,7 @@ class UserRepository:
                 **_place(self.git_dir, self.work_tree, self.index if index is None else index),
                 **environment,
             },
-            configuration={**CONFIGURATION, **self._programs_off()},
+            configuration={**CONFIGURATION, **configuration, **self._programs_off()},
             options=options,
             accept=accept,
         )

@@ -54,6 +54,11 @@ class GitSettings:
         return {key: value for key, value in self.values.items() if key.startswith("filter.")}
 
     @property
+    def trusts_modes(self) -> bool:
+        """Whether a file's own executable bit counts, and not that of the index."""
+        return self.values.get("core.filemode", "true").lower() in _TRUE
+
+    @property
     def identity(self) -> tuple[str, str] | None:
         """The name and the address that commits are made with, or None where one is missing."""
         name, address = self.values.get("user.name", ""), self.values.get("user.email", "")

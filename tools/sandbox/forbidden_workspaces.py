@@ -66,14 +66,16 @@ def _refuse_code(path: Path, chain: list[Identity], cache: Path | None) -> None:
 def _chain(path: Path) -> list[Identity]:
     """The identity of a directory and of each one above it; empty if it is not there."""
     found: list[Identity] = []
-    for directory in (path, *path.parents):
+    directory, below = os.fspath(path), ""
+    while directory != below:
         try:
             seen = os.stat(directory)
         except OSError:
             if not found:
                 return []
-            continue
-        found.append((seen.st_dev, seen.st_ino))
+        else:
+            found.append((seen.st_dev, seen.st_ino))
+        directory, below = os.path.dirname(directory), directory
     return found
 
 

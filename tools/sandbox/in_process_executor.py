@@ -91,6 +91,7 @@ class InProcessExecutor:
                 ),
                 execution.afterwards,
                 functools.partial(self._run, execution, files, streams),
+                request.script.source,
             )
 
     def _mount(self, held: contextlib.ExitStack, cache: Path | None) -> dict[str, FileService]:

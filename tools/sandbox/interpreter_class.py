@@ -126,6 +126,9 @@ class Interpreter(Protocol):
             SandboxUnavailable: Its host cannot run it.
         """
 
+    def fitness(self, source: str) -> int:
+        """How well it suits a script: not at all for 0, better the higher."""
+
     def restore(self) -> bool:
         """Make it what it was when it was opened, so that it can serve another execution.
 

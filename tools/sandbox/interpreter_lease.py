@@ -67,6 +67,7 @@ class InterpreterLease:
         services: GuestServices,
         afterwards: contextlib.ExitStack,
         turn: Turn[_T],
+        source: str = "",
     ) -> _T:
         """Run a turn in an interpreter that is served what the guest may use.
 
@@ -75,6 +76,7 @@ class InterpreterLease:
             services: What it is served, for this turn alone.
             afterwards: Takes what can wait until the result is on its way.
             turn: Called once, or again if the interpreter ended before it ran.
+            source: The script that it runs.
 
         Raises:
             SandboxClosed: The sandbox was closed while this waited for the turn before.
@@ -91,15 +93,15 @@ class InterpreterLease:
             with own.serving(services):
                 return turn(own, "opened", None)
         ahead = the_pool()
-        pooled = ahead.take(kind)
-        source = "opened" if pooled is None else "pool"
+        pooled = ahead.take(kind, source)
+        origin = "opened" if pooled is None else "pool"
         try:
             if pooled is None:
                 pooled = open_interpreter(kind, restorable=ahead.restores)
         finally:
             afterwards.callback(ahead.done, pooled)
         with pooled.serving(services):
-            return turn(pooled, source, None)
+            return turn(pooled, origin, None)
 
     def _run_in_kept(self, kind: InterpreterClass, services: GuestServices, turn: Turn[_T]) -> _T:
         """Run in the interpreter of the executions before, or in a new one that is then kept."""

@@ -68,8 +68,9 @@ class InterpreterPool(ReadyInterpreters):
         self._busy = False
         self._thread: threading.Thread | None = None
 
-    def take(self, kind: InterpreterClass) -> Interpreter | None:
+    def take(self, kind: InterpreterClass, source: str = "") -> Interpreter | None:
         """See `ReadyInterpreters`; one that is expected soon is waited for."""
+        del source
         stale: list[Interpreter] = []
         with self._condition:
             self._out += 1

@@ -26,18 +26,25 @@ class InterpreterStack(ReadyInterpreters):
     def __init__(self, size: int, *, restore: bool = True) -> None:
         super().__init__(size, restore=restore, lock=threading.Lock())
 
-    def take(self, kind: InterpreterClass) -> Interpreter | None:
-        """See `ReadyInterpreters`; the one that was used last."""
+    def take(self, kind: InterpreterClass, source: str = "") -> Interpreter | None:
+        """See `ReadyInterpreters`; of those that suit best the one that was used last."""
         with self._lock:
             self._out += 1
             if self._closed or self._size == 0:
                 return None
             stale = [] if self._wanted == kind else self._change_class(kind)
-            taken = self._ready.pop() if self._ready else None
+            taken = self._pop_for(source)
             self._counts["missed" if taken is None else "used"] += 1
         for interpreter in stale:
             interpreter.close()
         return taken
+
+    def _pop_for(self, source: str) -> Interpreter | None:
+        fitness = [each.fitness(source) for each in self._ready]
+        best = max(fitness, default=0)
+        if best == 0:
+            return None
+        return self._ready.pop(len(fitness) - 1 - fitness[::-1].index(best))
 
     def done(self, used: Interpreter | None) -> None:
         """An execution that asked for an interpreter has ended: restore what it ran in."""

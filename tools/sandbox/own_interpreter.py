@@ -38,6 +38,7 @@ from .host.machine import GuestMachine, MachineLimits, TurnLimits, TurnOutcome
 from .host.memory_files import MemoryTree
 from .host.quota import Meter
 from .host.system_calls import LINUX, SystemCalls
+from .host.template import Template
 from .interpreter_class import GuestServices, InterpreterClass, InterpreterEnded
 from .own_runtime import (
     NOTHING,
@@ -82,7 +83,8 @@ class OwnInterpreter:
         self._services: GuestServices | None = None
         self._prepared = prepared
         self._code = prepared.code
-        self._template = prepared.template if restorable else None
+        self._restorable = restorable
+        self._begun_with = prepared.template
         self._machine: GuestMachine | None = machine
         self._door = door
         self._idle_s = idle_s
@@ -201,22 +203,34 @@ class OwnInterpreter:
 
     def _begin_for(self, script: Script, machine: GuestMachine) -> None:
         """Begin with a template in which there is what a script imports, where there is one."""
-        template = _science_of(self._prepared).for_script(script.source)
-        if template is None or template.size > self.kind.memory_bytes:
+        template = self._template_for(script.source)
+        if template is self._begun_with or self._begun_with is not self._prepared.template:
             return
         with _provided():
             template.begin(machine.instance)
+        self._begun_with = template
         set_environment(machine, dict(self.kind.environment))
-        self._template = None  # it does not become small again
+
+    def _template_for(self, source: str) -> Template:
+        template = _science_of(self._prepared).for_script(source)
+        if template is None or template.size > self.kind.memory_bytes:
+            return self._prepared.template
+        return template
+
+    def fitness(self, source: str) -> int:
+        """Best is what began as the script is to begin; what is large does not become small."""
+        if self._template_for(source) is self._begun_with:
+            return 2
+        return int(self._begun_with is self._prepared.template)
 
     def restore(self) -> bool:
         """Make it what it was when it was opened; see `Interpreter`."""
-        machine, template = self._machine, self._template
-        if machine is None or template is None or self.ended is not None:
+        machine = self._machine
+        if machine is None or not self._restorable or self.ended is not None:
             return False
         machine.close_files()
         self._leave_workspace()
-        if not template.restore(machine.instance):
+        if not self._begun_with.restore(machine.instance):
             return False
         machine.begin_again()
         set_environment(machine, dict(self.kind.environment))

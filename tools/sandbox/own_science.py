@@ -27,12 +27,11 @@ from .template_file import read_template, write_template
 SCIENCE_VARIABLE: Final = "AGENTFORGE_SANDBOX_SCIENCE"
 """The environment variable that, set to 1, has this process make and use such a template."""
 
-_WANTED: Final = re.compile(
+_WANTED: Final = (
     r"(?:^|;)[ \t]*(?:from[ \t]+|import[ \t]+(?:[\w.]+(?:[ \t]+as[ \t]+\w+)?[ \t]*,[ \t]*)*)"
-    r"(?:numpy|pandas|scipy|sklearn|matplotlib)\b",
-    re.MULTILINE,
+    r"(?:numpy|pandas|scipy|sklearn|matplotlib)\b"
 )
-"""Imports what the template has, or what begins by importing that."""
+"""Imports what the template has, or what begins by importing that; compiled when it is wanted."""
 
 _JOIN_SECONDS: Final = 5.0
 
@@ -112,7 +111,7 @@ class ScienceTemplate:
         The first script that does begins with what another process kept, or has it made and runs
         without it.
         """
-        if not is_wanted() or not _WANTED.search(source):
+        if not is_wanted() or not re.search(_WANTED, source, re.MULTILINE):
             return None
         return self._template or self._kept() or self._begin_making()
 

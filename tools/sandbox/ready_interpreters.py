@@ -59,8 +59,12 @@ class ReadyInterpreters(ABC):
         )
 
     @abstractmethod
-    def take(self, kind: InterpreterClass) -> Interpreter | None:
+    def take(self, kind: InterpreterClass, source: str = "") -> Interpreter | None:
         """An interpreter of this class as it was when opened, or None if none is ready.
+
+        Args:
+            kind: The class.
+            source: The script that it is to run, for which some may suit better than others.
 
         Each call is followed by one of `done`.
         """

@@ -28,7 +28,7 @@ _MAX_DESCRIPTION: Final = 1 << 20
 _MAX_MEMORY: Final = 1 << 32
 _BLOCK: Final = 1 << 20
 
-_TEMPLATES: Final = re.compile(r"[0-9a-f]+-(?:[0-9a-f]+-)?[a-z]+\.template(?:\.checked)?")
+_TEMPLATES: Final = r"[0-9a-f]+-(?:[0-9a-f]+-)?[a-z]+\.template(?:\.checked)?"
 _UNUSED_SECONDS: Final = 90 * 86400.0
 """After how long without use the templates of other releases are removed, in seconds."""
 
@@ -85,7 +85,7 @@ def write_template(
         return False
     note_checked(cache, name, fd, digest.hexdigest())
     os.close(fd)
-    remove_unused(cache, _TEMPLATES, unused_s=_UNUSED_SECONDS)
+    remove_unused(cache, re.compile(_TEMPLATES), unused_s=_UNUSED_SECONDS)
     return True
 
 

@@ -20,10 +20,12 @@ from .workflow import Gate
 
 WEAK: Final = "the exit code alone was judged, which is weak evidence: no test was seen by name"
 _SYNTAX: Final = re.compile(
-    r"SyntaxError|IndentationError|TabError|Unexpected token|ParseError|cannot parse|"
+    r"(?:SyntaxError|IndentationError|TabError|ParseError): |Unexpected token|cannot parse|"
     r"fixture '[^']*' not found|error: expected .* found|undefined: testing",
 )
 """What a failure says when the test itself is broken, in the words of several frameworks."""
+_MISSING_EXPORT: Final = re.compile(r"does not provide an export named")
+"""What a JavaScript module says of a name that is missing still; it calls that a syntax error."""
 _NO_WORD: Final = re.compile(r"[^a-z0-9]+")
 _NOT_LOADED: Final = re.compile(
     r"collection failure|failed to run|Failed Suites|No test suite found|\[build failed\]|"
@@ -166,7 +168,7 @@ def _why_not_red(case: Case, files: Iterable[str]) -> str | None:
         return "passes before there is an implementation, so it tests nothing of it."
     if case.outcome is Outcome.SKIPPED:
         return "is skipped; a red test has to run."
-    if _SYNTAX.search(case.text):
+    if not _MISSING_EXPORT.search(case.text) and _SYNTAX.search(case.text):
         return f"is broken itself: {first_line(case.text)}. Mend the test."
     if _NOT_LOADED.search(case.text) or _is_a_file(case.name, files):
         return (

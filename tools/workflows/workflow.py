@@ -276,7 +276,9 @@ class Workflow:
 
     @property
     def needs_sandbox(self) -> bool:
-        """Whether a gate runs in the sandbox."""
+        """Whether anything of it runs in the sandbox."""
+        if self.role is None:
+            return self.isolation == "sandbox"
         gates = [phase.gate for phase in self.phases if isinstance(phase.gate, Gate)]
         return any(gate.in_sandbox for gate in gates)
 

@@ -10,7 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.sandbox import ExecutionPolicy, Sandbox, create_sandbox, prepare
+from agentforge_sessions.sandbox import (
+    ExecutionPolicy,
+    Sandbox,
+    close_pool,
+    configure_pool,
+    create_sandbox,
+    prepare,
+)
 from tests.support.sandbox_hosts import of_the_own_host
 
 # The first test of a machine compiles the interpreter, which takes minutes.
@@ -94,6 +101,22 @@ def test_nothing_of_an_execution_is_left_for_the_next(sandbox: Sandbox) -> None:
     sandbox.execute(f"{USES}\npd.left = 1\nopen('/tmp/left', 'w').close()")
     result = sandbox.execute(f"{USES}\nimport os\nprint(hasattr(pd, 'left'), os.listdir('/tmp'))")
     assert result.stdout == "3\nFalse ['.home']\n"
+
+
+def test_an_interpreter_that_began_with_it_is_used_again(tmp_path: Path) -> None:
+    close_pool()
+    configure_pool(2, restore=True)
+    sandbox = create_sandbox(workspace=tmp_path / "w")
+    said = [
+        sandbox.execute(f"{LOADED}\n{code}")
+        for code in (USES, "", USES, "", "", USES, f"{USES}\npd.left = 1", USES)
+    ]
+    assert [result.stdout for result in said] == [
+        "True\n3\n" if "3" in result.stdout else "False\n" for result in said
+    ]
+    assert [len(result.stdout) for result in said] == [7, 6, 7, 6, 6, 7, 7, 7]
+    # The first is opened, and the second finds only what can no longer become small.
+    assert [result.metadata["interpreter"] for result in said] == ["opened"] * 2 + ["pool"] * 6
 
 
 def test_random_numbers_are_new_in_each_execution(sandbox: Sandbox) -> None:

@@ -235,6 +235,18 @@ def test_a_call_with_nothing_new_writes_nothing(project: Project, talk: Conversa
     assert (binding.stat().st_ino, project.session(session_id).revision) == before
 
 
+def test_a_new_subagent_is_charged_while_it_is_at_work(
+    project: Project, talk: Conversation
+) -> None:
+    session_id = project.begin()
+    talk.start()
+    talk.spend(100)
+    talk.use_tool()
+    talk.spend(300, name="a")
+    talk.use_tool()
+    assert project.session(session_id).token_budget.tokens_used == 400
+
+
 def test_what_a_killed_conversation_spent_is_charged_when_the_next_begins(
     project: Project, talk: Conversation
 ) -> None:

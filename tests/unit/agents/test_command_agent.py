@@ -118,7 +118,7 @@ def test_command_that_hangs_is_ended_with_all_its_children(tmp_path: Path) -> No
 def _alive(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the latter when it ends while it is read
         return False
     return state not in {"Z", "X"}
 

@@ -112,7 +112,9 @@ CODES = {
         "repository.apply_errors.CheckoutChanged",
     },
     6: {
+        "agent_setup.errors.SetupRefused",
         "entrypoints.cli.errors.WorkspaceFileRefused",
+        "entrypoints.mcp_server.errors.OutsideProject",
         "harness.errors.BudgetExceeded",
         "harness.errors.HarnessError",
         "harness.errors.NoPhaseExecutor",
@@ -190,6 +192,7 @@ CODES = {
     },
     9: {
         "jail.errors.JailError",
+        "adapters.gate_packages.PackageUnusable",
         "jail.errors.JailNotEnded",
         "jail.errors.JailUnavailable",
         "sandbox.errors.InputFileError",

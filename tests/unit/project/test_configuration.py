@@ -56,6 +56,11 @@ environment = ["LANG"]
 timeout_s = 5
 memory_bytes = 1073741824
 processes = 64
+[agents]
+create = true
+token_budget = 5000
+gate = true
+gate_rounds = 7
 [questions]
 max_sessions = 5
 [notify]
@@ -93,7 +98,7 @@ def test_without_a_file_everything_is_the_default(project: Path) -> None:
 def test_every_key_is_read_and_differs_from_its_default(project: Path) -> None:
     write(project, WHOLE)
     found, default = asdict(load_configuration()), asdict(Configuration())
-    for section in ("project", "run", "context", "repository", "gate", "jail"):
+    for section in ("project", "run", "context", "repository", "gate", "jail", "agents"):
         for key, value in found[section].items():
             assert value != default[section][key], (section, key)
     assert found["sessions"] == Path("elsewhere")

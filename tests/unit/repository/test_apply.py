@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from attrs import evolve
 
 from agentforge_sessions.repository.apply_errors import (
     ApplyConflict,
+    ApplyFailed,
     ApplyRefused,
     BranchRefused,
     CheckoutBusy,
@@ -19,6 +22,8 @@ from agentforge_sessions.repository.apply_errors import (
 )
 from agentforge_sessions.repository.result_merge import ObjectsMissing
 from tests.support.applying import files_of, lay, new_site, seen, session_of
+from tests.support.filesystem import Call, FaultyFileSystem, Plan
+from tests.support.promptness import wait_until
 from tests.support.repositories import commit_all, new_checkout, plain_git
 
 BEGIN = {
@@ -329,6 +334,48 @@ def test_changes_that_the_session_began_with_are_no_obstacle(tmp_path: Path) -> 
     assert (site.top / "untracked").read_text() == "u2\n"
     assert site.git("ls-files", "-s") == index
     assert site.apply().nothing_to_do
+
+
+def _failing_after_the_index() -> Plan:
+    """Fail the first sync after the new index is in place."""
+    state = ["before"]
+
+    def plan(_: int, call: Call) -> int | None:
+        if call.operation == "rename" and call.path.endswith("/index") and state == ["before"]:
+            state[0] = "after"
+        elif call.operation == "fsync" and state == ["after"]:
+            state[0] = "failed"
+            return errno.EIO
+        return None
+
+    return plan
+
+
+@pytest.mark.parametrize("aborted", [False, True], ids=["applied", "aborted"])
+def test_an_edit_within_the_second_of_its_staging_stays_visible(
+    tmp_path: Path, aborted: bool
+) -> None:
+    """Git compares sizes and whole seconds, and looks closer at what is as young as the index."""
+    site = new_site(tmp_path, BEGIN, CHANGE)
+    for number in range(100):
+        lay(site.top, {"run.sh": f"{number:04d}"})
+        second = int((site.top / "run.sh").stat().st_ctime)
+        site.git("add", "run.sh")
+        (site.top / "run.sh").write_text("late")
+        if int((site.top / "run.sh").stat().st_ctime) == second:
+            break
+    else:
+        pytest.fail("git add takes longer than a second here")
+    wait_until(lambda: time.time() > second + 1)
+
+    if aborted:
+        fs = FaultyFileSystem(plan=_failing_after_the_index())
+        with pytest.raises(ApplyFailed):
+            evolve(site, services=evolve(site.services, fs=fs)).apply()
+    else:
+        site.apply()
+
+    assert "MM run.sh" in site.status()
 
 
 def test_an_index_that_another_program_holds_is_left_to_it(tmp_path: Path) -> None:

@@ -68,6 +68,23 @@ class Played(GateCommands):
         return self.now
 
 
+def test_a_test_that_waits_for_a_syntax_error_is_not_broken() -> None:
+    text = "Expected values to be equal: + actual - expected name: 'SyntaxError'"
+    now = execution(1, {"old": "passed", "AC-01 throws": text})
+    verdict = judged("tests_fail", now, base=execution(0, {"old": "passed"}))
+    assert verdict.passed, verdict
+    now = execution(1, {"old": "passed", "AC-01 throws": "SyntaxError: Unexpected identifier"})
+    verdict = judged("tests_fail", now, base=execution(0, {"old": "passed"}))
+    assert "is broken itself" in verdict.evidence[0]
+
+
+def test_a_module_without_the_name_yet_is_no_broken_test() -> None:
+    text = "SyntaxError: The requested module './a.js' does not provide an export named 'b'"
+    now = execution(1, {"old": "passed", "/work/tests/test_sums.py": text})
+    verdict = judged("tests_fail", now, base=execution(0, {"old": "passed"}))
+    assert "Use what is still missing within the tests only" in verdict.evidence[0]
+
+
 def judged(
     kind: str,
     now: CommandExecution,

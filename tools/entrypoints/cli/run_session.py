@@ -120,8 +120,8 @@ def start_agent(
     record: Path | None,
     wait: bool,
     attachments: Mapping[str, bytes] | None = None,
-) -> None:
-    """Begin a session for an agent's work, and run it."""
+) -> str | None:
+    """Begin a session for an agent's work, and run it; return its id when it is completed."""
     from ...workflows.agents import Recorder
 
     assert work.agent is not None  # noqa: S101 (each command asks for one)
@@ -134,7 +134,7 @@ def start_agent(
     def act(runner: WorkflowRunner) -> RunOutcome:
         return runner.start(work, agent, token_budget=budget, attachments=attachments)
 
-    _run_agent(cli, act, wait=wait, needs_sandbox=work.workflow.needs_sandbox)
+    return _run_agent(cli, act, wait=wait, needs_sandbox=work.workflow.needs_sandbox)
 
 
 def resume_agent(
@@ -212,11 +212,8 @@ def _make(
     from ...workflows.agents.choice import check_agent, make_agent
 
     try:
-        agent = (
-            build_editing_agent(cli.store(), choice, jail=cli.jail())
-            if edits
-            else make_agent(choice)
-        )
+        jail = cli.jail()
+        agent = build_editing_agent(cli.store(), choice, jail=jail) if edits else make_agent(choice)
         check_agent(agent, first_phase=first_phase)
     except (AgentUnavailable, ValueError) as error:
         raise typer.BadParameter(
@@ -259,7 +256,7 @@ def _run_scripts(cli: Cli, act: Act, isolation: str) -> None:
     run_shown(cli, manager, view, lambda: act(runner), in_sandbox=in_sandbox)
 
 
-def _run_agent(cli: Cli, act: Act, *, wait: bool, needs_sandbox: bool) -> None:
+def _run_agent(cli: Cli, act: Act, *, wait: bool, needs_sandbox: bool) -> str | None:
     from ...bootstrap import build_agent_runner
     from .progress import run_view
 
@@ -280,8 +277,9 @@ def _run_agent(cli: Cli, act: Act, *, wait: bool, needs_sandbox: bool) -> None:
         answers_timeout_s=_WAIT_S if wait else 0.0,
         monotonic=cli.outside.monotonic,
     )
-    in_sandbox = cli.outside.gates is None and needs_sandbox
+    in_sandbox = needs_sandbox and cli.outside.gates is None
     run_shown(cli, manager, view, lambda: act(runner), in_sandbox=in_sandbox)
+    return view.session_id
 
 
 def _questions_of(cli: Cli) -> Path | None:

@@ -131,7 +131,7 @@ def _next_command(cli: Cli, session: SessionContext, view: RunView, outcome: Run
     session_id, stop = session.session_id, outcome.stop
     if session.state.is_terminal:
         if view.is_agents:
-            return cli.command("report", session_id)
+            return _after_agents_work(cli, session)
         return cli.command("artifacts" if session.artifacts else "show", session_id)
     if outcome.waiting_for is not None:
         return view.answer_command(outcome.waiting_for)
@@ -141,6 +141,21 @@ def _next_command(cli: Cli, session: SessionContext, view: RunView, outcome: Run
         return cli.command("budget", session_id, "--extend", str(stop.missing_tokens))
     retries = stop is not None and stop.needs_retry
     return cli.command("retry" if retries else "resume", session_id)
+
+
+def _after_agents_work(cli: Cli, session: SessionContext) -> str:
+    """Return what follows an agent's work: from a specification its component, else the result."""
+    from ...harness import SessionState
+    from ...harness.checkpoints import base_snapshot
+    from .next_component import command_of_component
+
+    if session.state is SessionState.COMPLETED:
+        following = command_of_component(cli, session)
+        if following is not None:
+            return following
+        if base_snapshot(session) is not None:
+            return cli.command("apply", session.session_id)
+    return cli.command("report", session.session_id)
 
 
 def _details(view: RunView, outcome: RunOutcome) -> dict[str, Any]:

@@ -5,6 +5,7 @@ An agent waits for it at every tool call, so it takes no option and loads what a
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -60,6 +61,7 @@ def _remark(text: str) -> None:
 
 def main() -> None:
     """Run the command of this process; it ends at once, without taking apart what it loaded."""
+    gc.disable()  # it ends before there is anything worth collecting
     try:
         data = sys.stdin.buffer.read(MAX_INPUT_BYTES + 1)
     except (OSError, ValueError, AttributeError):

@@ -26,13 +26,13 @@ from .engine import Instance
 _Range = tuple[int, int]
 """Where a part of the memory begins, and how many bytes it has."""
 
-_MOST_HOT: Final = 4 << 20
+_MOST_HOT: Final = 8 << 20
 _MOST_BASES: Final = 128
 _LESSONS: Final = 4
 """Of so many turns the one that wrote least is taken for what every turn writes to."""
 
 _NEAR_PAGES: Final = re.compile(rb"\x01(?:\x00{0,4}\x01)*")
-"""Pages that were written to, with the few between them that were not."""
+"""Pages that were written to, with the few between them that were not: for fewer places."""
 
 _WRITTEN_PAGES: Final = re.compile(rb"\x01+")
 
@@ -87,7 +87,11 @@ class _Plan:
             size: How much it is.
             written: For each page whether the turn wrote to it.
         """
-        hot = tuple(_range_of(found) for found in _NEAR_PAGES.finditer(written))
+        hot: tuple[_Range, ...] = ()
+        for together in (_WRITTEN_PAGES, _NEAR_PAGES):
+            hot = tuple(_range_of(found) for found in together.finditer(written))
+            if len(hot) < native.MOST_RANGES:
+                break
         if len(hot) >= native.MOST_RANGES or sum(length for _, length in hot) > _MOST_HOT:
             hot = ()
         cold, at = [], 0

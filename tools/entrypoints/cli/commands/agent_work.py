@@ -10,6 +10,7 @@ import typer
 from ..agent_mode import AgentModeOptions
 from ..context import Cli, cli_of
 from ..given_files import read_given
+from ..next_component import written_specification
 from ..options import (
     DEFAULT_REVISION,
     About,
@@ -74,6 +75,14 @@ def tdflow(
         str | None,
         option("--report-path PATH", "Where it leaves its JUnit XML; * may stand in it."),
     ] = None,
+    packages: Annotated[
+        list[str] | None,
+        option(
+            "--with PACKAGE",
+            "A package of pure Python that the sandbox is to have: installed here, or the path of "
+            "a wheel; may be repeated.",
+        ),
+    ] = None,
     budget: Tokens = None,
     agent_mode: AgentMode = None,
     agent_network: AgentNetwork = None,
@@ -96,6 +105,7 @@ def tdflow(
 
     from ....workflows import InvalidWorkflow
     from ....workflows.builtin import TDFLOW
+    from ....workflows.workflow import with_packages
 
     cli = cli_of(context, json=as_json)
     workflow = TDFLOW
@@ -123,13 +133,18 @@ def tdflow(
             cli.output.remark(f"Gate, as {cli.configuration.path} says: {said.command}")
     elif report is not None or report_path is not None:
         raise typer.BadParameter("it is of a command; add --gate", param_hint="--report")
+    if packages:
+        try:
+            workflow = with_packages(workflow, [_absolute_wheel(one) for one in packages])
+        except InvalidWorkflow as error:
+            raise typer.BadParameter("; ".join(error.faults), param_hint="--with") from error
     begun = RepositoryBase(repo, base, with_uncommitted)
     shown = ContextOptions(files=tuple(context_files or ()), rules=rules, role=role)
     way = _way(agent_mode, agent_network, agent_env)
     workflow = way.of_workflow(cli, shown.with_role(cli, workflow))
     named = _agent(cli, agent, agent_timeout, max_output, dry_run=dry_run)
     chosen = way.of_agent(cli, workflow, named)
-    work = _component_work(workflow, specification, component, chosen)
+    work = _component_work(cli, workflow, specification, component, chosen)
     _begin(
         cli,
         work,
@@ -153,6 +168,13 @@ def spec(
     begin_with: Annotated[
         Path | None, option("--from SPEC", "An existing specification, as the first draft.")
     ] = None,
+    then_tdflow: Annotated[
+        bool,
+        option(
+            "--then-tdflow",
+            "Once it is approved, have its first component developed as tdflow does.",
+        ),
+    ] = False,
     budget: Tokens = None,
     agent_mode: AgentMode = None,
     agent_network: AgentNetwork = None,
@@ -174,6 +196,11 @@ def spec(
     from ....workflows.builtin import SPEC
 
     cli = cli_of(context, json=as_json)
+    if then_tdflow and (cli.output.json or dry_run):
+        raise typer.BadParameter(
+            "begins a second session, which --json and --dry-run have no place for",
+            param_hint="--then-tdflow",
+        )
     if about is not None and about_file is not None:
         raise typer.BadParameter("give --about or --about-file, not both")
     subject = about if about_file is None else _text(about_file, "--about-file")
@@ -189,7 +216,7 @@ def spec(
         inputs=[] if begin_with is None else [_draft(begin_with, name)],
     )
     begun = RepositoryBase(repo, base, with_uncommitted)
-    _begin(
+    session_id = _begin(
         cli,
         work,
         shown,
@@ -199,6 +226,29 @@ def spec(
         wait=not no_wait,
         base=begun,
     )
+    if then_tdflow and session_id is not None:
+        _, session = cli.load(session_id)
+        written = written_specification(cli, session)
+        assert written is not None  # noqa: S101 (the approved one was judged)
+        cli.output.line()
+        tdflow(
+            context,
+            written.path,
+            agent=agent,
+            component=written.components[0],
+            agent_mode=agent_mode,
+            agent_network=agent_network,
+            agent_env=agent_env,
+            agent_timeout=agent_timeout,
+            max_output=max_output,
+            record=record,
+            no_wait=no_wait,
+            context_files=context_files,
+            rules=rules,
+            repo=repo,
+            base=base,
+            with_uncommitted=with_uncommitted,
+        )
 
 
 def drive(
@@ -241,7 +291,7 @@ def drive(
     named = _agent(cli, agent, agent_timeout, max_output, dry_run=dry_run)
     chosen = way.of_agent(cli, loaded, named)
     if specification is not None:
-        work = _component_work(loaded, specification, component, chosen, about)
+        work = _component_work(cli, loaded, specification, component, chosen, about)
     else:
         work = _work(
             workflow=loaded,
@@ -275,8 +325,12 @@ def _begin(
     record: Path | None,
     wait: bool,
     base: RepositoryBase,
-) -> None:
-    """Say what of the project is sent, and begin; or, for a dry run, only say it."""
+) -> str | None:
+    """Say what of the project is sent, and begin; or, for a dry run, only say it.
+
+    Returns:
+        The session's id when it is completed.
+    """
     from attrs import evolve
 
     from ....bootstrap import begun_files
@@ -292,9 +346,9 @@ def _begin(
             work = evolve(work, context=context.what.text)
         if dry_run:
             show_plan(cli, work, context, budget=budget, files=files)
-            return
+            return None
     list_context(cli, context)
-    start_agent(cli, work, budget=budget, record=record, wait=wait, attachments=begun)
+    return start_agent(cli, work, budget=budget, record=record, wait=wait, attachments=begun)
 
 
 def _way(mode: str | None, network: bool | None, environment: list[str] | None) -> AgentModeOptions:
@@ -341,7 +395,13 @@ def _work(**given: Any) -> AgentWork:
         raise typer.BadParameter("; ".join(error.faults)) from error
 
 
+def _absolute_wheel(package: str) -> str:
+    """Return a package as the session keeps it: the path of a wheel from the root."""
+    return str(Path(package).absolute()) if package.endswith(".whl") else package
+
+
 def _component_work(
+    cli: Cli,
     workflow: Any,
     specification: Path,
     component: str | None,
@@ -360,4 +420,11 @@ def _component_work(
         specification=loaded.text.encode(),
         component_id=chosen.component_id,
         agent=agent,
+        import_root=_import_root(cli),
     )
+
+
+def _import_root(cli: Cli) -> str | None:
+    """Return the folder that imports of the project begin in, where its configuration says one."""
+    facts = cli.configuration.project
+    return facts.source if facts.language == "python" and facts.source != "." else None
