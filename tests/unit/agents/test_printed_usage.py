@@ -11,7 +11,7 @@ from agentforge_sessions.workflows.agents.command_words import (
     words_faults,
 )
 from agentforge_sessions.workflows.agents.port import TokenUsage
-from agentforge_sessions.workflows.agents.printed_usage import printed_usage
+from agentforge_sessions.workflows.agents.printed_usage import printed_usage, program_output
 
 CLAUDE = (
     '{"type":"result","subtype":"success","result":"done","modelUsage":{"m":{"inputTokens":4,'
@@ -47,6 +47,7 @@ def test_it_is_read(text: str, usage: tuple[int, int]) -> None:
         "{",
         "[1]",
         '{"usage": 3}',
+        '{"result": "of another program"}',
         '{"usage": {"input_tokens": -1, "output_tokens": 2}}',
         f"{CLAUDE} and words",
         "Tokens: . sent, . received.",
@@ -74,3 +75,8 @@ def test_programs_by_name_have_a_command_that_edits(name: str) -> None:
     assert keeps_state(words)
     assert words_faults(words) == []
     assert (model in words) is bool(model)
+
+
+def test_json_of_another_program_is_its_words() -> None:
+    assert program_output('{"result": "done"}') is None
+    assert program_output("done") is None

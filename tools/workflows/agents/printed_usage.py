@@ -16,6 +16,8 @@ from ...agent_programs.command_output import (
 )
 from .port import TokenUsage
 
+_CLAUDES: Final = '"subtype"'
+"""What every result of claude's has, and hardly another program's JSON."""
 _LINES: Final = 200
 _AIDER: Final = re.compile(
     r"^(?:> ?)?Tokens: (?P<sent>[\d.,]+)(?P<sent_unit>[kM]?) sent"
@@ -30,11 +32,12 @@ def program_output(text: str) -> ProgramOutput | None:
     whole = text.strip()
     if not whole.startswith("{"):
         return None
-    return (
-        read_claude_output(whole)
-        or read_claude_output(whole.rpartition("\n")[2])
-        or read_codex_output(whole)
-    )
+    for piece in (whole, whole.rpartition("\n")[2]):
+        if _CLAUDES in piece:
+            found = read_claude_output(piece)
+            if found is not None:
+                return found
+    return read_codex_output(whole)
 
 
 def printed_usage(text: str) -> TokenUsage | None:
