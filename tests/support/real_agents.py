@@ -96,7 +96,7 @@ class Workplace:
 
     def start(self, command: Sequence[str | Path], **more: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [str(one) for one in command],
+            [*self.model.network.prefix, *map(str, command)],
             cwd=self.project,
             env={**self.environment(), **more},
             stdin=subprocess.DEVNULL,

@@ -163,6 +163,7 @@ def test_doctor_finds_a_healthy_place_healthy(agentforge: CommandLine) -> None:
         "lock",
         "file system",
         "space",
+        "agents",
         "sandbox",
         "sandbox cache",
         "sessions",
@@ -170,7 +171,7 @@ def test_doctor_finds_a_healthy_place_healthy(agentforge: CommandLine) -> None:
         "orphans",
         "clock",
     ]
-    assert ended.out.splitlines()[-1].startswith("15 checks: 0 failed")
+    assert ended.out.splitlines()[-1].startswith("16 checks: 0 failed")
 
 
 def test_doctor_in_json_says_what_to_do(agentforge: CommandLine) -> None:
@@ -317,7 +318,7 @@ def test_one_check_that_breaks_hides_none_of_the_others(
     monkeypatch.setattr(checks, "check_libyaml", broken)
     ended = agentforge("doctor", "--json")
     assert ended.code == 1
-    assert len(ended.document["checks"]) == 15
+    assert len(ended.document["checks"]) == 16
     assert ended.document["checks"][2] == {
         "name": "libyaml",
         "status": "fail",

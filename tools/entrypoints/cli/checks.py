@@ -53,7 +53,7 @@ def examine(store: SessionStore, *, now: datetime) -> Iterator[Finding]:
         ("lock", lambda: check_lock(base)),
         ("file system", lambda: check_file_system(base)),
         ("space", lambda: check_space(base)),
-        ("agent programs", check_agent_programs),
+        ("agents", check_agent_programs),
         ("sandbox", check_sandbox),
         ("sandbox cache", check_sandbox_cache),
         ("sessions", lambda: check_sessions(store)),
@@ -167,7 +167,7 @@ def check_agent_programs() -> Finding:
     from ...agent_setup.health import installed_programs
     from ...agent_setup.places import Places
 
-    name = "agent programs"
+    name = "agents"
     found = installed_programs(Places(Path.home(), Path.cwd(), os.environ))
     problems = [f"{one.program}: {'; '.join(one.problems)}" for one in found if one.problems]
     if problems:
