@@ -24,7 +24,7 @@ ROOT: Final = Path(__file__).parents[2]
 PREFIX: Final = Path(os.environ.get("AGENTFORGE_TEST_AGENTS") or ROOT / ".benchmarks" / "agents")
 """Where `make agents` puts the programs."""
 HOOK: Final = Path(sys.executable).with_name("agentforge-hook")
-_TIMEOUT_S: Final = 100
+_TIMEOUT_S: Final = 280
 
 
 def program(name: str) -> Path:
@@ -78,6 +78,7 @@ class Workplace:
             "DISABLE_TELEMETRY": "1",
             "DISABLE_AUTOUPDATER": "1",
             "DISABLE_ERROR_REPORTING": "1",
+            "MCP_TIMEOUT": "120000",  # a server of ours starts slowly on a busy machine
         }
 
     def hook_claude(self, hook: str | None = None) -> None:
@@ -96,7 +97,7 @@ class Workplace:
 
     def start(self, command: Sequence[str | Path], **more: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [str(one) for one in command],
+            [*self.model.network.prefix, *map(str, command)],
             cwd=self.project,
             env={**self.environment(), **more},
             stdin=subprocess.DEVNULL,

@@ -17,13 +17,14 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
+
+from tests.support.loopback import Loopback, loopback
 
 Reply = dict[str, Any]
 _numbers = itertools.count(1)
@@ -183,10 +184,10 @@ def openai_events(reply: Reply, model: str) -> tuple[dict[str, Any], list[tuple[
 class ScriptedModel:
     """The server; `requests` has what each main request held, in order."""
 
-    def __init__(self, script: Script, log: Path | None = None) -> None:
+    def __init__(self, script: Script, *, network: Loopback) -> None:
         self.requests: list[dict[str, Any]] = []
+        self.network = network
         self.script = script
-        self._log = log
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         self.port: int = self._server.server_address[1]
@@ -200,9 +201,6 @@ class ScriptedModel:
 
     def keep(self, request: dict[str, Any]) -> None:
         self.requests.append(request)
-        if self._log is not None:
-            with self._log.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(request) + "\n")
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         model = self
@@ -258,26 +256,27 @@ class ScriptedModel:
 def scripted_model(
     replies: list[Reply], when: dict[str, list[Reply]] | None = None
 ) -> Iterator[ScriptedModel]:
-    """Serve a script from a thread of this process until the block ends."""
-    model = ScriptedModel(Script(replies, when))
-    thread = threading.Thread(target=model.serve, daemon=True)
-    thread.start()
-    try:
-        yield model
-    finally:
-        model.close()
-        thread.join()
+    """Serve a script until the block ends: from a thread, in a network of loopback alone."""
+    made: SimpleQueue[ScriptedModel | OSError] = SimpleQueue()
 
+    def serve(network: Loopback) -> None:
+        try:
+            network.enter()
+            model = ScriptedModel(Script(replies, when), network=network)
+        except OSError as error:
+            made.put(error)
+            return
+        made.put(model)
+        model.serve()
 
-def main() -> None:
-    script, log, port_file = map(Path, sys.argv[1:])
-    given = json.loads(script.read_text())
-    model = ScriptedModel(Script(given["replies"], given.get("when")), log)
-    temporary = port_file.with_suffix(".tmp")
-    temporary.write_text(str(model.port))
-    temporary.replace(port_file)
-    model.serve()
-
-
-if __name__ == "__main__":
-    main()
+    with loopback() as network:
+        thread = threading.Thread(target=serve, args=(network,), daemon=True)
+        thread.start()
+        model = made.get()
+        if isinstance(model, OSError):
+            raise model
+        try:
+            yield model
+        finally:
+            model.close()
+            thread.join()

@@ -29,7 +29,6 @@ from ..durable import (
     replace_file,
 )
 from ..durable.atomic_file import random_token
-from ..durable.filesystem import READ_FLAGS, close_reader
 from ..durable.regular_file import create_file
 from ..identifiers import is_session_id, is_workspace_name
 
@@ -139,22 +138,11 @@ class Binding:
 
     def remember(self, revision: int) -> None:
         """Remember how the session's file looks, if it is at a revision."""
-        from ..harness.session_reader import read_head  # not needed where nothing changed
+        from .session_heads import head_of  # not needed where nothing changed
 
-        self.looked_at = []
-        path = os.path.join(self.base, self.session_id or "", "session.yaml")
-        fs = OsFileSystem()
-        try:
-            fd = fs.open(path, READ_FLAGS)
-        except OSError:
-            return
-        try:
-            status = fs.fstat(fd)
-            head = read_head(fs, fd, self.session_id or "", status.st_size)
-            if head is not None and head.revision == revision:
-                self.looked_at = _identity(status)
-        finally:
-            close_reader(fs, fd)
+        found = head_of(self.base, self.session_id or "")
+        is_same = found is not None and found[0].revision == revision
+        self.looked_at = _identity(found[1]) if found is not None and is_same else []
 
 
 def _identity(found: os.stat_result) -> list[int]:

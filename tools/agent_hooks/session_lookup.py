@@ -17,6 +17,7 @@ from ..harness.session_reader import SessionSummary
 from ..harness.session_store import SessionStore
 from .binding import Binding
 from .recording import charged_total, kept_text
+from .session_heads import head_of
 from .settings import AgentSettings, read_settings
 
 SESSION_VARIABLE: Final = "AGENTFORGE_SESSION"
@@ -58,10 +59,9 @@ def find_session(
         base = _base(data_folder, environment, None)
         return Found(base, SessionStore(base).resolve(named))
     if binding.session_id is not None:
-        store = SessionStore(Path(binding.base))
-        session = store.load(binding.session_id)
-        if session is not None and not session.state.is_terminal:
-            return Found(store.base_path, binding.session_id)
+        bound = Found(Path(binding.base), binding.session_id)
+        if _is_open(bound):
+            return bound
     if event.moment not in _BINDING:
         return None
     settings = read_settings(data_folder)
@@ -73,6 +73,15 @@ def find_session(
     if open_sessions or not _may_create(event, settings):
         return None
     return Found(base, _create(store, event, settings, now))
+
+
+def _is_open(found: Found) -> bool:
+    """Return whether a session is there and has not ended; what can't be read is said later."""
+    head = head_of(found.base, found.session_id)
+    if head is not None:
+        return not head[0].state.is_terminal
+    session = SessionStore(found.base).load(found.session_id)
+    return session is not None and not session.state.is_terminal
 
 
 def _base(data_folder: Path, environment: Mapping[str, str], configured: Path | None) -> Path:

@@ -12,7 +12,7 @@ import pytest
 
 from agentforge_sessions.harness import SessionState
 from tests.support.promptness import wait_until
-from tests.support.real_agents import Workplace, briefings, program, reported_by_claude
+from tests.support.real_agents import HOOK, Workplace, briefings, program, reported_by_claude
 from tests.support.scripted_model import scripted_model
 
 pytestmark = [pytest.mark.real_agents, pytest.mark.timeout(400)]
@@ -120,6 +120,23 @@ def test_a_spent_budget_stops_the_agent_and_refuses_the_next_prompt_until_extend
     assert place.session(session_id).state is SessionState.ACTIVE
 
 
+def test_hooks_that_are_killed_in_the_middle_charge_nothing_twice_and_lose_nothing(
+    place: Workplace,
+) -> None:
+    session_id = place.begin()
+    first = place.claude("Begin")
+    place.hook_claude(f"timeout --signal KILL 0.3 {HOOK} claude-code")
+    two = [shell_tool(), shell_tool("true && true")]
+    place.model.script.add(
+        *[{"tools": two, "usage": {"input": 500 + number, "output": 10}} for number in range(4)]
+    )
+    place.claude("Work", "--resume", first["session_id"])
+    place.hook_claude()
+    place.model.script.clear()
+    last = place.claude("Go on", "--resume", first["session_id"])
+    assert place.session(session_id).token_budget.tokens_used == reported_by_claude(last)
+
+
 def test_a_failed_gate_sends_the_agent_on_with_its_evidence(place: Workplace) -> None:
     (place.project / ".agentforge" / "config.toml").write_text(
         "[agents]\ngate = true\n[gate]\n"
@@ -134,9 +151,9 @@ def test_a_failed_gate_sends_the_agent_on_with_its_evidence(place: Workplace) ->
 
 
 @pytest.mark.parametrize(
-    "hook", ["/no/such/agentforge-hook claude-code", "sh -c 'echo no json; exit 1'"]
+    "hook", ["/no/such/agentforge-hook claude-code", "sh -c 'echo no json; exit 1'", "sleep 3"]
 )
-def test_a_hook_that_is_missing_or_broken_leaves_the_turn_alone(
+def test_a_hook_that_is_missing_broken_or_slow_leaves_the_turn_alone(
     place: Workplace, hook: str
 ) -> None:
     place.hook_claude(hook)

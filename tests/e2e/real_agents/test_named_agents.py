@@ -39,6 +39,7 @@ def test_a_component_is_developed_and_the_folder_around_stays_as_it_is(
     folder = program(name).parent
     done = subprocess.run(
         [
+            *place.model.network.prefix,
             *(Path(sys.executable).with_name("agentforge"), "tdflow", SPEC),
             *("--component", "session_domain", "--agent", name, "--json"),
         ],
