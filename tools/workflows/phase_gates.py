@@ -21,7 +21,7 @@ from .progress import Progress, works_on_repository
 from .step_journal import StepJournal, StepKey, digest_of
 from .verdict import GateInput, Verdict
 from .workflow import Gate, Phase
-from .workspace_files import WorkspaceFiles
+from .workspace_files import WorkspaceFiles, WorkspaceTooLarge
 
 _SAID_CHARS: Final = 600
 
@@ -125,9 +125,10 @@ class PhaseGates:
         written = {artifact.path for artifact in self.session.artifacts}
         if phase.agents_gate.kind == "tests_fail" and component is not None:
             base = {} if record is None else record.files
+            unkept = set() if record is None else set(record.there).difference(base)
             return {
                 path: base.get(path)
-                for path in written
+                for path in written - unkept
                 if is_in_any(path, component.code_places) and not is_test_path(component, path)
             }
         if phase.agents_gate.kind == "suite" and works_on_repository(self.session):
@@ -177,11 +178,25 @@ class PhaseGates:
                 runs.append(found)
         record = BaseRecord(
             runs=tuple(runs),
-            files=self.files.read(path for path in self.job.all_writable if path[-1:] != "/"),
+            files=self._read_base(),
             there=tuple(path for path in names if self._is_writable(path)),
         )
         keep_base(self.steps, record)
         return None
+
+    def _read_base(self) -> dict[str, bytes]:
+        """Return what there is of the files that phases write by name, and of the component's own.
+
+        Of folders of the component that hold too much nothing is kept, and what is written there
+        is shown to every gate.
+        """
+        named = [path for path in self.job.all_writable if path[-1:] != "/"]
+        component = self.job.component
+        folders = () if component is None else component.code_places
+        try:
+            return self.files.read([*named, *folders])
+        except WorkspaceTooLarge:
+            return self.files.read(named)
 
     def _distinct_gates(self) -> Iterator[Gate]:
         """Return a gate for each command; that of the red tests where there is one."""
