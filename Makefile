@@ -30,7 +30,7 @@ ON_THE_OWN_HOST := tests/contract/sandbox tests/property/sandbox tests/security/
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run agents test test-agents test-quick test-pythons coverage check lint types imports format bench sandbox-bench prune-bench questions-bench terminal-bench soak conformance prune clean
+.PHONY: help run agents test test-agents test-quick test-pythons coverage check lint types imports format bench sandbox-bench snapshots-bench jail-bench prune-bench questions-bench terminal-bench soak conformance prune clean
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -121,6 +121,12 @@ bench: $(VENV)/.dev-ready  ## measure sessions and phases, against named referen
 sandbox-bench: $(VENV)/.dev-ready  ## measure the sandbox against its peers, each in an environment of its own
 	$(BIN)/agentforge setup
 	$(BIN)/python -m benchmarks.sandbox
+
+snapshots-bench: $(VENV)/.dev-ready  ## measure keeping a workspace of 10,000 files against git itself
+	$(BIN)/python -m benchmarks.snapshots
+
+jail-bench: $(VENV)/.dev-ready  ## measure how long a jail takes to start, against bubblewrap itself
+	$(BIN)/python -m benchmarks.jail
 
 prune-bench: $(VENV)/.dev-ready  ## measure pruning against du, rm -rf and another sandbox
 	$(BIN)/python -m benchmarks.prune

@@ -290,7 +290,7 @@ def build_editing_agent(
 
     Args:
         store: Where the sessions are.
-        choice: Who it is: a command, or recordings.
+        choice: Who it is: a command, a program by its name, or recordings.
         jail: What it may use and see besides; the jail's default if None. Whether it has the
             network says `choice` alone.
 
@@ -300,7 +300,7 @@ def build_editing_agent(
     from .adapters.agent_jail import JailedAgent
     from .workflows.agents.choice import make_agent
 
-    if choice.kind == "command":
+    if choice.kind in {"command", "program"}:
         return JailedAgent.of(store, choice, jail)
     if choice.kind == "recorded":
         return make_agent(choice)

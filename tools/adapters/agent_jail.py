@@ -26,7 +26,12 @@ from ..durable.filesystem import DIRECTORY_FLAGS
 from ..durable.safe_path import Missing, directory_beneath
 from ..harness import SessionStore
 from ..workflows.agents.command import DEFAULT_TIMEOUT_S, call_variables
-from ..workflows.agents.command_words import filled_words, keeps_state, words_faults
+from ..workflows.agents.command_words import (
+    editing_command,
+    filled_words,
+    keeps_state,
+    words_faults,
+)
 from ..workflows.agents.port import (
     AgentAnswer,
     AgentChoice,
@@ -36,6 +41,7 @@ from ..workflows.agents.port import (
     AgentTimeout,
     AgentUnavailable,
 )
+from ..workflows.agents.printed_usage import program_output, usage_of
 from ..workflows.gate_port import GateUnavailable
 from .agent_state import AgentStates
 from .edited_workspace import change_between, look_at
@@ -43,7 +49,7 @@ from .scratch_folder import GIT, copy_workspace, scratch_folder
 
 if TYPE_CHECKING:
     from ..jail import Jail, JailPolicy, JailResult
-    from ..workflows.agents.port import WorkspaceChange
+    from ..workflows.agents.port import TokenUsage, WorkspaceChange
 
 BEGIN: Final = "/run/agentforge/begin"
 PROMPT: Final = "/run/agentforge/prompt.md"
@@ -126,9 +132,10 @@ class JailedAgent:
         Raises:
             ValueError: Its command is none.
         """
+        named = choice.kind == "program"
         return cls(
             store,
-            choice.value,
+            shlex.join(editing_command(choice.value)) if named else choice.value,
             policy=policy,
             network=choice.network,
             environment=choice.environment,
@@ -189,7 +196,7 @@ class JailedAgent:
                 ) as state_fd:
                     continued = states.bring(request.state, state_fd)
                 result = self._run(request, folder, continued=continued)
-                text = self._said(result)
+                text, usage = self._printed(self._said(result))
                 change = self._changed(request, workspace, root, before, result)
                 kept = self._keep_state(states, root, name, request.state)
         except JailError as error:
@@ -198,7 +205,7 @@ class JailedAgent:
             raise self._unavailable(error.problem) from error
         except OSError as error:
             raise self._unavailable(f"its folder: {error}") from error
-        return AgentAnswer(text=text, change=change, state=kept)
+        return AgentAnswer(text=text, usage=usage, change=change, state=kept)
 
     # -------------------------------------------------------------------------------------- the run
 
@@ -240,6 +247,21 @@ class JailedAgent:
                 answered=answered,
             )
         return result.stdout.decode("utf-8", "replace").removeprefix("\ufeff")
+
+    def _printed(self, printed: str) -> tuple[str, TokenUsage | None]:
+        """Return the words of a program, out of its JSON if it prints that, and what they cost."""
+        found = program_output(printed)
+        if found is None:
+            return printed, None
+        if found.problem is not None:
+            raise AgentFailed(
+                f"the agent ({self.description}) gave no answer: "
+                f"{' '.join(found.problem.split())[:300]}",
+                agent=self.description,
+                output=printed[-_KEPT_OUTPUT:],
+                usage=usage_of(found),
+            )
+        return found.text, usage_of(found)
 
     def _changed(
         self,

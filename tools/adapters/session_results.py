@@ -15,7 +15,7 @@ from ..repository import RepositoryError
 from ..repository.apply import apply_result, plan_apply
 from ..repository.apply_errors import ApplyConflict
 from ..repository.apply_plan import ApplyOptions
-from ..repository.snapshot_repository import BASE_REF, NoSnapshots
+from ..repository.snapshot_repository import NoSnapshots
 from .session_snapshots import SessionSnapshots
 
 if TYPE_CHECKING:
@@ -188,4 +188,4 @@ def _base(snapshots: Snapshots) -> str:
     """Return what the work began from; nothing at all for a session without a repository."""
     if not snapshots.repository.has_base:
         return snapshots.empty_tree()
-    return (snapshots.repository.directory / BASE_REF).read_text().strip()
+    return snapshots.repository.base_commit()

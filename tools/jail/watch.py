@@ -128,12 +128,24 @@ class Watch:
         stop = self._judge_disk(tree.unnamed_bytes.get(device, 0) if device is not None else 0)
         if stop is not None:
             return stop
+        if self._scratch_files(child) > limits.workspace_files:
+            return Stop.FILES
+        return self._judge_memory(child, tree) if self._group is None else None
+
+    def _scratch_files(self, child: int) -> int:
+        """Return how many files the fullest scratch folder has.
+
+        Until the jail has a root of its own these would be folders of the machine, which may hold
+        any number.
+        """
+        most = 0
         for scratch in _SCRATCH:
             with suppress(OSError):
+                if os.path.samestat(os.stat(f"/proc/{child}/root/"), os.stat("/")):
+                    return 0
                 seen = os.statvfs(f"/proc/{child}/root/{scratch}")
-                if seen.f_files - seen.f_ffree > limits.workspace_files:
-                    return Stop.FILES
-        return self._judge_memory(child, tree) if self._group is None else None
+                most = max(most, seen.f_files - seen.f_ffree)
+        return most
 
     def _judge_disk(self, unnamed: int) -> Stop | None:
         limits = self._limits

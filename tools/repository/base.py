@@ -143,6 +143,8 @@ class Base:
 def keep_ref(user: UserRepository, name: str, commit: str) -> None:
     """Have a person's repository keep a commit.
 
+    The lock of a ref that is not there can be that of a killed git of ours alone: it is removed.
+
     Args:
         user: The repository.
         name: Under which name: letters, digits, "_" and "-".
@@ -151,7 +153,21 @@ def keep_ref(user: UserRepository, name: str, commit: str) -> None:
     Raises:
         GitFailed: The ref could not be written.
     """
-    user.change("update-ref", "--no-deref", f"{KEPT_REFS}{name}", commit)
+    words = ("update-ref", "--no-deref", f"{KEPT_REFS}{name}", commit)
+    try:
+        user.change(*words)
+    except GitFailed:
+        found = user.run(
+            *("rev-parse", "--verify", "--quiet", "--end-of-options", f"{KEPT_REFS}{name}"),
+            accept=(0, 1, 128),
+        )
+        if found.exit_code == 0 and found.line == commit:
+            return
+        lock = user.common_dir / f"{KEPT_REFS}{name}.lock"
+        if found.exit_code == 0 or not lock.is_file():
+            raise
+        lock.unlink(missing_ok=True)
+        user.change(*words)
 
 
 def drop_ref(user: UserRepository, name: str) -> None:
@@ -230,9 +246,10 @@ def _check_out(repository: SnapshotRepository, base: Base, user: UserRepository)
 
     with repository.locked() as locked:
         try:
+            tree = locked.git("rev-parse", "--verify", f"{base.commit}^{{tree}}").line
             restore_to(
                 locked,
-                WorkspaceState(base.commit, Manifest()),
+                WorkspaceState(tree, Manifest()),
                 repository.workspace,
                 complete=overlay,
             )

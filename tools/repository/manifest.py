@@ -59,23 +59,26 @@ class Manifest:
     ) -> Manifest:
         """Make a manifest of regular files and folders with their modes."""
         counts: dict[str, Counter[int]] = {kind: Counter() for kind in _MODES}
-        for mode in files.values():
-            counts[kind_of_file(mode)][mode & MODE_BITS] += 1
-        counts["folder"].update(mode & MODE_BITS for mode in folders.values())
+        for mode, count in Counter(files.values()).items():
+            counts[kind_of_file(mode)][mode & MODE_BITS] += count
+        for mode, count in Counter(folders.values()).items():
+            counts["folder"][mode & MODE_BITS] += count
         common = {
             kind: max(found, key=lambda mode: (found[mode], mode)) if found else _USUAL[kind]
             for kind, found in counts.items()
         }
-        modes = {
-            path: mode & MODE_BITS
-            for path, mode in files.items()
-            if mode & MODE_BITS != common[kind_of_file(mode)]
-        }
-        modes |= {
-            path: mode & MODE_BITS
-            for path, mode in folders.items()
-            if mode & MODE_BITS != common["folder"]
-        }
+        modes: dict[bytes, int] = {}
+        if any(len(found) > 1 for found in counts.values()):
+            modes |= {
+                path: mode & MODE_BITS
+                for path, mode in files.items()
+                if mode & MODE_BITS != common[kind_of_file(mode)]
+            }
+            modes |= {
+                path: mode & MODE_BITS
+                for path, mode in folders.items()
+                if mode & MODE_BITS != common["folder"]
+            }
         left = sorted(left_out)
         return cls(common, modes, tuple(sorted(empty)), tuple(left[:_NAMED]), len(left))
 

@@ -8,6 +8,7 @@
         refs/latest             the newest snapshot
         refs/snapshots/ID       every snapshot
         index                   the workspace as it was last looked at
+    index.memory            how its files looked then, so that unchanged ones are passed over
 
 It appears whole. Whoever works in it holds its lock; git holds it too, so that a git that outlives
 its killed caller is waited for.
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import errno
 import os
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -41,6 +43,7 @@ SNAPSHOTS: Final = "snapshots.git"
 BASE_REF: Final = "refs/base"
 LATEST_REF: Final = "refs/latest"
 SNAPSHOT_REFS: Final = "refs/snapshots/"
+INDEX: Final = "index"
 TIMEOUT_S: Final = 900.0
 """How long one step of a snapshot may take, in seconds; a full workspace has gigabytes."""
 _ATTRIBUTES: Final = (
@@ -107,6 +110,10 @@ class SnapshotRepository:
     def has_base(self) -> bool:
         """Whether it knows what the work began from."""
         return (self.directory / BASE_REF).is_file()
+
+    def base_commit(self) -> str:
+        """Return what the work began from, where the repository knows it."""
+        return (self.directory / BASE_REF).read_text().strip()
 
     def make(self, *, objects: Path | None = None, object_format: str = "sha1") -> bool:
         """Make the repository, unless it is there; it appears whole.
@@ -219,6 +226,15 @@ class SnapshotRepository:
         except FileNotFoundError:
             return 0
 
+    def loose_commit(self, commit: str) -> bytes | None:
+        """Return the content of a commit that is a file of its own; None for any other."""
+        try:
+            stored = (self.directory / "objects" / commit[:2] / commit[2:]).read_bytes()
+            head, _, data = zlib.decompress(stored).partition(b"\0")
+        except (OSError, zlib.error):
+            return None
+        return data if head == b"commit %d" % len(data) else None
+
     def disk_bytes(self) -> int:
         """Return what the repository takes up on the disk, in bytes; 0 where it is not made."""
         try:
@@ -265,7 +281,7 @@ class LockedRepository:
         self,
         *arguments: str | bytes,
         work_tree: Path | None = None,
-        index: str = "index",
+        index: str = INDEX,
         configuration: dict[str, str] | None = None,
         **options: Any,
     ) -> GitOutput:
@@ -292,7 +308,7 @@ class LockedRepository:
             **options,
         )
 
-    def index_count(self, index: str = "index") -> int | None:
+    def index_count(self, index: str = INDEX) -> int | None:
         """Return how many paths an index holds, by its header; None if there is no index."""
         try:
             with (self.repository.directory / index).open("rb") as file:
@@ -303,6 +319,6 @@ class LockedRepository:
             return 0
         return int.from_bytes(head[8:12], "big")
 
-    def forget_index(self, index: str = "index") -> None:
+    def forget_index(self, index: str = INDEX) -> None:
         """Remove an index, so that the next look begins anew."""
         (self.repository.directory / index).unlink(missing_ok=True)

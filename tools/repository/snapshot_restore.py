@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Sequence
@@ -15,13 +16,18 @@ from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS, close_reader
 from ..durable.safe_path import Missing, directory_beneath
 from ..durable.tree_removal import DISCARDED_PREFIX
 from ..errors import ErrorKind
-from .errors import RepositoryError, printable
+from ..event_log import get_logger
+from .errors import GitFailed, RepositoryError, printable
 from .manifest import MODE_BITS, Manifest, kind_of_file
-from .snapshot_repository import LockedRepository
-from .workspace_index import WorkspaceState
-from .workspace_scan import ScanLimits, WorkspaceScan, scan_workspace
+from .snapshot_repository import INDEX, LockedRepository
+from .workspace_index import WorkspaceState, remember, write_state
+from .workspace_scan import ScanLimits, SnapshotRefused, WorkspaceScan, scan_workspace
 
 _ASIDE: Final = "restore.aside"
+_LITTLE: Final = 4
+"""No more than one file in so many differs."""
+_HOLDS_MORE: Final = frozenset({errno.ENOTEMPTY, errno.EEXIST})
+_log = get_logger("agentforge.snapshots")
 _NO_LIMITS: Final = ScanLimits(1 << 31, 1 << 60, 1 << 60, 1 << 60, 1 << 12, 1 << 16)
 """What is restored was within the limits of its own time."""
 
@@ -46,7 +52,10 @@ class RestoreFailed(RepositoryError):
 
 
 def restore_in_place(locked: LockedRepository, state: WorkspaceState) -> None:
-    """Empty the workspace and fill it from a snapshot; the folder itself stays the same one."""
+    """Make the workspace what a snapshot says; the folder itself stays the same one.
+
+    Where little differs, only that is touched; else the workspace is emptied and filled.
+    """
     repository = locked.repository
     fs, workspace = repository.fs, repository.workspace
     with suppress(FileExistsError):
@@ -55,6 +64,8 @@ def restore_in_place(locked: LockedRepository, state: WorkspaceState) -> None:
     if fd is None:
         raise RestoreFailed(workspace, "it disappeared meanwhile")
     try:
+        if _restore_differences(locked, fd, state):
+            return
         locked.forget_index()
         locked.git("read-tree", state.tree)
         try:
@@ -64,9 +75,56 @@ def restore_in_place(locked: LockedRepository, state: WorkspaceState) -> None:
         if left:
             named = printable(os.fsencode(left[0].name), 200)
             raise RestoreFailed(workspace, f"{named} can't be deleted ({left[0].cause.strerror})")
-        _fill(locked, workspace, fd, state.manifest, index="index")
+        _fill(locked, workspace, fd, state, index=INDEX)
     finally:
         close_reader(fs, fd)
+
+
+def _restore_differences(locked: LockedRepository, fd: int, state: WorkspaceState) -> bool:
+    """Make a workspace what a snapshot says where that is little; return whether it is done."""
+    repository = locked.repository
+    fs, workspace = repository.fs, repository.workspace
+    try:
+        found = scan_workspace(fs, fd, workspace=workspace, limits=_NO_LIMITS)
+        if found.left_out:
+            return False
+        now = write_state(locked, found)
+        listed = locked.git(
+            *("diff-tree", "-r", "-z", "--name-status", "--no-renames", now.tree, state.tree)
+        ).names
+        changes = dict(zip(listed[1::2], listed[::2], strict=True))
+        if len(changes) * _LITTLE > len(found.looks):
+            return False
+        _clear(fs, fd, [path for path, kind in changes.items() if kind != b"A"], found.empty)
+        locked.git("read-tree", "-m", state.tree)
+        wanted = [path for path, kind in changes.items() if kind != b"D"]
+        _fill(locked, workspace, fd, state, index=INDEX, names=wanted)
+    except (OSError, SnapshotRefused, GitFailed, RestoreFailed) as error:
+        _log.info("snapshot.restored_anew", workspace=str(workspace), error=str(error))
+        return False
+    return True
+
+
+def _clear(fs: FileSystem, fd: int, files: Sequence[bytes], empty: Sequence[bytes]) -> None:
+    """Remove files, and folders that are empty already or then."""
+    for path in files:
+        *above, name = _parts(path)
+        with directory_beneath(fs, fd, above) as parent_fd:
+            fs.unlink(name, dir_fd=parent_fd)
+    left = {path.rpartition(b"/")[0] for path in files} | set(empty)
+    for path in sorted(left, key=len, reverse=True):
+        *above, name = _parts(path)
+        while name:
+            with directory_beneath(fs, fd, above) as parent_fd:
+                try:
+                    fs.rmdir(name, dir_fd=parent_fd)
+                except FileNotFoundError:
+                    pass  # with another of them
+                except OSError as error:
+                    if error.errno not in _HOLDS_MORE:
+                        raise
+                    break
+            name = above.pop() if above else ""
 
 
 def restore_to(
@@ -92,7 +150,7 @@ def restore_to(
     """
     repository = locked.repository
     fs = repository.fs
-    index = "index" if folder == repository.workspace else _ASIDE
+    index = INDEX if folder == repository.workspace else _ASIDE
     parent = folder.parent
     try:
         parent_fd = fs.open(os.fspath(parent), DIRECTORY_FLAGS & ~os.O_NOFOLLOW)
@@ -105,7 +163,7 @@ def restore_to(
         locked.forget_index(index)
         locked.git("read-tree", state.tree, index=index)
         with new:
-            _fill(locked, parent / hidden, new.fd, state.manifest, index=index)
+            _fill(locked, parent / hidden, new.fd, state, index=index)
             complete(new.fd)
             new.appear(folder.name)
     except OSError as error:
@@ -126,12 +184,20 @@ def _require_free(fs: FileSystem, parent_fd: int, folder: Path) -> None:
 
 
 def _fill(
-    locked: LockedRepository, folder: Path, fd: int, manifest: Manifest, *, index: str
+    locked: LockedRepository,
+    folder: Path,
+    fd: int,
+    state: WorkspaceState,
+    *,
+    index: str,
+    names: Sequence[bytes] | None = None,
 ) -> None:
-    """Write an index's files into an empty folder, then give them their modes."""
-    fs = locked.repository.fs
+    """Write an index's files into a folder, all or these, then give all of them their modes."""
+    fs, manifest = locked.repository.fs, state.manifest
+    which = ("--all",) if names is None else ("-z", "--stdin")
     locked.git(
-        *("checkout-index", "--all", "--index", "--force", "--quiet"),
+        *("checkout-index", *which, "--index", "--force", "--quiet"),
+        stdin=b"".join(name + b"\0" for name in names or ()),
         work_tree=folder,
         index=index,
         umask=MODE_BITS & ~manifest.common["folder"],
@@ -146,6 +212,8 @@ def _fill(
         raise RestoreFailed(folder, f"its modes can't be set ({error.strerror})") from error
     if changed:  # the index knows the files by times that a new mode changes
         locked.git("update-index", "-q", "--refresh", work_tree=folder, index=index, accept=(0, 1))
+    if index == INDEX:
+        remember(locked, found, state.tree)
 
 
 def _give_modes(fs: FileSystem, fd: int, found: WorkspaceScan, manifest: Manifest) -> bool:

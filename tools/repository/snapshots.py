@@ -138,9 +138,14 @@ class Snapshots:
             ) from error
 
     def _latest(self, locked: LockedRepository) -> Snapshot | None:
-        if not (self.repository.directory / LATEST_REF).is_file():
+        try:
+            commit = (self.repository.directory / LATEST_REF).read_text("ascii").strip()
+        except (OSError, ValueError):
             return None
         try:
+            data = self.repository.loose_commit(commit)  # no git is run where nothing changed
+            if data is not None:
+                return self._parsed(commit, data)
             return self._read(locked, [LATEST_REF])[0]
         except RepositoryError:
             return None  # it is not needed to take the next one
@@ -157,7 +162,10 @@ class Snapshots:
         ).line
         refs = f"update {SNAPSHOT_REFS}{commit} {commit}\nupdate {LATEST_REF} {commit}\n"
         locked.git("update-ref", "--stdin", stdin=refs.encode())
-        return self._read(locked, [commit])[0]
+        parents = (self.repository.base_commit(),) if parent else ()
+        return Snapshot(
+            commit, state.tree, parents, moment.astimezone(UTC), subject, state.manifest
+        )
 
     def take_empty(self, label: str) -> Snapshot:
         """Store a workspace that holds nothing, whatever the workspace holds now.
@@ -364,6 +372,7 @@ class Snapshots:
         locked.git("update-ref", "--stdin", stdin="".join(lines).encode())
         until = f"{int(older_than_s)}.seconds.ago" if older_than_s else "now"
         locked.git("prune", f"--expire={until}")
+        locked.forget_index()  # what it took may be among what went
         return ids
 
     def copy_to(self, other: Snapshots, snapshot: str, more: Collection[str] = ()) -> None:

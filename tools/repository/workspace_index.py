@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -13,12 +14,17 @@ from attrs import frozen
 
 from ..durable.filesystem import close_reader
 from .errors import GitFailed, printable
+from .index_memory import FILE as MEMORY
+from .index_memory import checksum_of, read_memory, write_memory
 from .manifest import Manifest
-from .snapshot_repository import LockedRepository
+from .snapshot_repository import INDEX, LockedRepository
 from .workspace_scan import ScanLimits, SnapshotRefused, WorkspaceScan, scan_workspace
 
 _MANY: Final = 500
 """From how many new files on they are put into one pack, instead of a file each."""
+_FEW: Final = 100
+_FEW_BYTES: Final = 60_000
+"""How many files an index is told of by arguments, and how long these are in bytes."""
 _DAMAGED_INDEX: Final = re.compile(r"index file|bad (?:index|signature)|cache entry")
 _PACKED: Final = {
     "core.bigFileThreshold": "1",
@@ -59,7 +65,7 @@ def scan(locked: LockedRepository, limits: ScanLimits) -> WorkspaceScan | None:
 
 
 def write_state(
-    locked: LockedRepository, found: WorkspaceScan, *, index: str = "index"
+    locked: LockedRepository, found: WorkspaceScan, *, index: str = INDEX
 ) -> WorkspaceState:
     """Store what a scan found, and return its tree.
 
@@ -80,19 +86,60 @@ def write_state(
 
 
 def _write(locked: LockedRepository, found: WorkspaceScan, index: str) -> WorkspaceState:
-    before = locked.index_count(index)
-    many = before is None or len(found.names) - before > _MANY
-    locked.git(
-        *("update-index", "-z", "--add", "--remove", "--replace", "--stdin"),
-        stdin=_joined(found.names),
-        index=index,
-        configuration=_PACKED if many else {},
-    )
-    # All of the names are in the index, if git took them: as many as it holds, and no other is.
-    if (locked.index_count(index) or 0) != len(found.names):
+    directory, looks = locked.repository.directory, found.looks
+    memory = read_memory(directory / MEMORY, checksum_of(directory / index))
+    if memory is not None and memory.is_all(looks):
+        return WorkspaceState(memory.tree, found.manifest())
+    if memory is None:
+        locked.forget_index(index)  # git compares whole seconds; a file may have changed since
+    known = {} if memory is None else memory.looks
+    changed = [path for path, look in looks.items() if known.get(path) != look]
+    if changed:
+        _give(locked, changed, [path for path in changed if path in known], index)
+    # All of the names are in the index, if git took them: as many as it holds, and no other is,
+    # unless it held one before that is not there any more.
+    if not known.keys() <= looks.keys() or (locked.index_count(index) or 0) != len(looks):
         _remove_others(locked, found, index)
     tree = locked.git("write-tree", index=index).line
+    if index == INDEX:
+        remember(locked, found, tree)
     return WorkspaceState(tree, found.manifest())
+
+
+def remember(locked: LockedRepository, found: WorkspaceScan, tree: str) -> None:
+    """Keep how the files looked that the index has just taken, of which this is the tree."""
+    directory = locked.repository.directory
+    write_memory(
+        directory / MEMORY,
+        checksum=checksum_of(directory / INDEX),
+        tree=tree,
+        looks=found.looks,
+        looked_at_ns=found.looked_at_ns,
+    )
+
+
+def _give(
+    locked: LockedRepository, changed: Sequence[bytes], known: Sequence[bytes], index: str
+) -> None:
+    """Have an index take files, and read those anew that it has in an earlier form."""
+    forget: list[bytes] = []
+    if len(known) <= _FEW and sum(map(len, known)) <= _FEW_BYTES:
+        forget = [b"--force-remove", *(b"./" + path for path in known), b"--no-force-remove"]
+    else:
+        _forget(locked, known, index)
+    locked.git(
+        *("update-index", "-z", "--add", "--remove", "--replace"),
+        *forget,
+        "--stdin",
+        stdin=_joined(changed),
+        index=index,
+        configuration=_PACKED if len(changed) - len(known) > _MANY else {},
+    )
+
+
+def _forget(locked: LockedRepository, paths: Iterable[bytes], index: str) -> None:
+    given = _joined(paths)
+    locked.git("update-index", "-z", "--force-remove", "--stdin", stdin=given, index=index)
 
 
 def _remove_others(locked: LockedRepository, found: WorkspaceScan, index: str) -> None:
@@ -107,9 +154,7 @@ def _remove_others(locked: LockedRepository, found: WorkspaceScan, index: str) -
         if path not in wanted and not submodule:
             others.append(path)
     if others:
-        locked.git(
-            *("update-index", "-z", "--force-remove", "--stdin"), stdin=_joined(others), index=index
-        )
+        _forget(locked, others, index)
     missing = sorted(wanted - held)
     if missing:
         workspace: Path = locked.repository.workspace
@@ -117,5 +162,5 @@ def _remove_others(locked: LockedRepository, found: WorkspaceScan, index: str) -
         raise SnapshotRefused(workspace, faults)
 
 
-def _joined(names: list[bytes]) -> bytes:
+def _joined(names: Iterable[bytes]) -> bytes:
     return b"".join([name + b"\0" for name in names])

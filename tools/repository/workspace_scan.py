@@ -5,22 +5,27 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
+from stat import ST_INO, ST_MODE, ST_SIZE  # faster than by attribute
 from typing import Final
 
 from attrs import Factory, define, frozen
 
+from ..clock import utc_now
 from ..durable import FileSystem
 from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
 from ..errors import ErrorKind
 from .errors import RepositoryError, printable
+from .index_memory import Look
 from .manifest import Manifest
 
 _FAULTS_NAMED: Final = 20
 _MOVED: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 _TYPE: Final = 0o170000
+_FILE: Final = stat.S_IFREG
+_DOT: Final = ord(".")
 _SPECIAL: Final = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",
@@ -74,20 +79,27 @@ class WorkspaceScan:
     """What a workspace holds.
 
     Attributes:
-        names: The regular files and links that git is given, by path.
+        looks: The regular files and links that git is given, by path, as they looked.
         files: The modes of the regular files, by path.
         folders: The modes of the folders, by path.
         empty: The folders that hold nothing that is kept.
         left_out: What git does not take.
         size_bytes: How much the files hold.
+        looked_at_ns: When the look began, in nanoseconds since 1970.
     """
 
-    names: list[bytes] = Factory(list)
+    looks: dict[bytes, Look] = Factory(dict)
     files: dict[bytes, int] = Factory(dict)
     folders: dict[bytes, int] = Factory(dict)
     empty: list[bytes] = Factory(list)
     left_out: list[bytes] = Factory(list)
     size_bytes: int = 0
+    looked_at_ns: int = 0
+
+    @property
+    def names(self) -> Collection[bytes]:
+        """The paths that git is given."""
+        return self.looks.keys()
 
     def manifest(self) -> Manifest:
         """Return what a git tree does not hold of it."""
@@ -136,51 +148,65 @@ class _Scanner:
         self._fs = fs
         self._limits = limits
         self._entries = 0
-        self.found = WorkspaceScan()
+        self.found = WorkspaceScan(looked_at_ns=int(utc_now().timestamp() * 1e9))
         self.faults: list[str] = []
 
     def look(self, fd: int, prefix: bytes, depth: int) -> bool:
         """Look at what a folder holds; return whether anything of it is kept."""
-        fs, found, limits, look_at = self._fs, self.found, self._limits, self._fs.stat
-        names, files = found.names, found.files
+        look_at, files, looks = self._fs.stat, self.found.files, self.found.looks
+        largest, size_bytes = self._limits.max_file_bytes, 0
         folders: list[tuple[str, bytes, int]] = []
-        entries = fs.listdir(fd)
+        entries = self._fs.listdir(fd)
         self._count(len(entries))
+        names = os.fsencode("\0".join(entries)).split(b"\0")
+        long = len(prefix) + max(map(len, names)) > self._limits.max_path_bytes
         kept = False
-        for entry in entries:
+        for entry, name in zip(entries, names, strict=bool(entries)):
             try:
                 status = look_at(entry, dir_fd=fd)
             except FileNotFoundError:
                 continue
-            mode = status.st_mode
-            name = os.fsencode(entry)
+            mode = status[ST_MODE]
             path = prefix + name
-            if name[:1] == b"." and is_left_out(name, mode):
-                found.left_out.append(path)
-                continue
-            if len(path) > limits.max_path_bytes:
-                self._fault(path, f"its path has more than {limits.max_path_bytes:,} bytes")
-                continue
-            kind = mode & _TYPE
-            if kind == stat.S_IFREG:
-                size = status.st_size
-                found.size_bytes += size
-                if size > limits.max_file_bytes or name == b".gitattributes":
+            if mode & _TYPE == _FILE and name[0] != _DOT and not long:
+                size = status[ST_SIZE]
+                size_bytes += size
+                if size > largest:
                     self._check_size(path, name, size)
                 files[path] = mode
-                names.append(path)
-            elif kind == stat.S_IFDIR:
-                folders.append((entry, path, mode))
-            elif kind == stat.S_IFLNK:
-                names.append(path)
-            else:
-                self._fault(path, f"it is {_SPECIAL.get(kind, 'no file, link or folder')}")
-            kept = True
-        if found.size_bytes > limits.max_bytes:
-            self._stop(f"its files hold more than {limits.max_bytes:,} bytes")
+                looks[path] = (status[ST_INO], size, status.st_ctime_ns)
+                kept = True
+            elif self._look_closer(path, name, status):
+                kept = True
+                if mode & _TYPE == stat.S_IFDIR:
+                    folders.append((entry, path, mode))
+        self.found.size_bytes += size_bytes
+        if self.found.size_bytes > self._limits.max_bytes:
+            self._stop(f"its files hold more than {self._limits.max_bytes:,} bytes")
         for entry, path, mode in folders:
             self._enter(fd, entry, path, mode, depth + 1)
         return kept
+
+    def _look_closer(self, path: bytes, name: bytes, status: os.stat_result) -> bool:
+        """Look at what is no usual file; return whether it is kept, or looked into."""
+        found, limits = self.found, self._limits
+        mode, size = status.st_mode, status.st_size
+        if is_left_out(name, mode):
+            found.left_out.append(path)
+            return False
+        if len(path) > limits.max_path_bytes:
+            self._fault(path, f"its path has more than {limits.max_path_bytes:,} bytes")
+            return False
+        kind = mode & _TYPE
+        if kind == _FILE:
+            found.size_bytes += size
+            self._check_size(path, name, size)
+            found.files[path] = mode
+        elif kind not in {stat.S_IFDIR, stat.S_IFLNK}:
+            self._fault(path, f"it is {_SPECIAL.get(kind, 'no file, link or folder')}")
+        if kind in {_FILE, stat.S_IFLNK}:
+            found.looks[path] = (status.st_ino, size, status.st_ctime_ns)
+        return True
 
     def _enter(self, parent_fd: int, entry: str, path: bytes, mode: int, depth: int) -> None:
         if depth > self._limits.max_depth:

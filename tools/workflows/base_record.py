@@ -72,7 +72,7 @@ class BaseRecord:
 
     Attributes:
         runs: The runs of the gates' commands.
-        files: What the base had of the files that the phases write by name.
+        files: What the base had of the component's files.
         there: The files of the base that a phase may write.
     """
 

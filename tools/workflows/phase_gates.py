@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from attrs import evolve, frozen
@@ -18,11 +18,14 @@ from .job import Job
 from .phase_change import PhaseChange
 from .ports import RunObserver, Stop, StopCause
 from .progress import Progress, works_on_repository
+from .specification import Component
 from .step_journal import StepJournal, StepKey, digest_of
 from .verdict import GateInput, Verdict
 from .workflow import Gate, Phase
-from .workspace_files import WorkspaceFiles, WorkspaceTooLarge
+from .workspace_files import WorkspaceFiles
 
+MAX_BASE_BYTES: Final = 8 << 20
+"""How much is kept of the component's files as the base has them."""
 _SAID_CHARS: Final = 600
 
 
@@ -126,11 +129,7 @@ class PhaseGates:
         if phase.agents_gate.kind == "tests_fail" and component is not None:
             base = {} if record is None else record.files
             unkept = set() if record is None else set(record.there).difference(base)
-            return {
-                path: base.get(path)
-                for path in written - unkept
-                if is_in_any(path, component.code_places) and not is_test_path(component, path)
-            }
+            return {path: base.get(path) for path in written - unkept if _is_code(component, path)}
         if phase.agents_gate.kind == "suite" and works_on_repository(self.session):
             there = () if record is None else record.there
             return dict.fromkeys(
@@ -176,27 +175,24 @@ class PhaseGates:
                 if isinstance(found, Stop):
                     return found
                 runs.append(found)
-        record = BaseRecord(
-            runs=tuple(runs),
-            files=self._read_base(),
-            there=tuple(path for path in names if self._is_writable(path)),
-        )
+        there = tuple(path for path in names if self._is_writable(path))
+        record = BaseRecord(runs=tuple(runs), files=self._base_files(there), there=there)
         keep_base(self.steps, record)
         return None
 
-    def _read_base(self) -> dict[str, bytes]:
-        """Return what there is of the files that phases write by name, and of the component's own.
-
-        Of folders of the component that hold too much nothing is kept, and what is written there
-        is shown to every gate.
-        """
-        named = [path for path in self.job.all_writable if path[-1:] != "/"]
+    def _base_files(self, there: Iterable[str]) -> dict[str, bytes]:
+        """Return what the base has of the component, as far as it is kept."""
         component = self.job.component
-        folders = () if component is None else component.code_places
-        try:
-            return self.files.read([*named, *folders])
-        except WorkspaceTooLarge:
-            return self.files.read(named)
+        if component is None:
+            return {}
+        own = [path for path in there if _is_code(component, path)]
+        kept: dict[str, bytes] = {}
+        room = MAX_BASE_BYTES
+        for path, content in self.files.read(own).items():
+            if len(content) <= room:
+                kept[path] = content
+                room -= len(content)
+        return kept
 
     def _distinct_gates(self) -> Iterator[Gate]:
         """Return a gate for each command; that of the red tests where there is one."""
@@ -231,6 +227,11 @@ class PhaseGates:
     def _is_writable(self, path: str) -> bool:
         phases = self.job.workflow.phases
         return any(self.job.refusal(phase, path) is None for phase in phases if phase.writes)
+
+
+def _is_code(component: Component, path: str) -> bool:
+    """Return whether a path is one of a component's files and none of its tests."""
+    return is_in_any(path, component.code_places) and not is_test_path(component, path)
 
 
 def _token(session_id: str, key: StepKey) -> str:

@@ -16,10 +16,12 @@ from agentforge_sessions.harness import SessionManager, SessionState, SessionSto
 from agentforge_sessions.workflows import TDFLOW, AgentChoice, AgentWork, RunOutcome, WorkflowRunner
 from agentforge_sessions.workflows.agents import (
     AgentCrashed,
+    AgentFailed,
     AgentRequest,
     AgentTimeout,
     AgentUnavailable,
     RecordedAgent,
+    TokenUsage,
 )
 from agentforge_sessions.workflows.step_journal import StepJournal
 from agentforge_sessions.workflows.workflow import Workflow
@@ -423,6 +425,21 @@ def test_a_conversation_goes_on_from_the_state_that_the_last_answer_named(ground
     again = made.answer(request(session_id, call=2, state=first.state))
     assert again == second
     assert made.answer(request(session_id, turn=2, state="red-9-1")).text == "\n"
+
+
+def test_words_and_cost_are_taken_out_of_what_a_program_prints_as_json(ground: Ground) -> None:
+    session_id = session(ground)
+    models = '"modelUsage": {"m": {"inputTokens": 5, "outputTokens": 2}}'
+    said = f'{{"result": "My words.", "subtype": "success", {models}}}'
+    (ground.base.parent / "said").write_text(said)
+    made = agent(ground, f"sh -c 'cat $0; echo x > out' {ground.base.parent / 'said'}")
+    answer = made.answer(request(session_id))
+    assert answer.text == "My words."
+    assert answer.usage == TokenUsage(input_tokens=5, output_tokens=2)
+    (ground.base.parent / "said").write_text(said.replace('"success"', '"error_max_turns"'))
+    with pytest.raises(AgentFailed, match="My words") as failed:
+        made.answer(request(session_id))
+    assert failed.value.usage == answer.usage
 
 
 def test_a_program_that_fails_changes_nothing(ground: Ground) -> None:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from agentforge_sessions.workflows.agents.command_words import filled_words, keeps_state
+from agentforge_sessions.workflows.agents.command_words import (
+    editing_command,
+    filled_words,
+    keeps_state,
+    words_faults,
+)
 from agentforge_sessions.workflows.agents.port import TokenUsage
-from agentforge_sessions.workflows.agents.printed_usage import printed_usage
+from agentforge_sessions.workflows.agents.printed_usage import printed_usage, program_output
 
 CLAUDE = (
-    '{"type":"result","result":"done","session_id":"x","usage":{"input_tokens":4,'
-    '"cache_creation_input_tokens":100,"cache_read_input_tokens":1000,"output_tokens":50}}'
+    '{"type":"result","subtype":"success","result":"done","modelUsage":{"m":{"inputTokens":4,'
+    '"cacheCreationInputTokens":100,"cacheReadInputTokens":1000,"outputTokens":50}}}'
 )
 CODEX = '{"type":"turn.completed","usage":{"input_tokens":24,"output_tokens":122}}'
 AIDER = """\
@@ -26,7 +31,7 @@ Tokens: 1,000 sent, 2.0k cache write, 1.1k received. Cost: $0.01 message, $0.02 
     [
         (CLAUDE, (1104, 50)),
         (f'{{"type":"turn.started"}}\n{CODEX}\n', (24, 122)),
-        (f"words\n{CLAUDE}\n", (1104, 50)),
+        (f'{{"type":"system"}}\n{CLAUDE}\n', (1104, 50)),
         (AIDER, (3800, 1305)),
     ],
 )
@@ -42,9 +47,9 @@ def test_it_is_read(text: str, usage: tuple[int, int]) -> None:
         "{",
         "[1]",
         '{"usage": 3}',
+        '{"result": "of another program"}',
         '{"usage": {"input_tokens": -1, "output_tokens": 2}}',
-        '{"usage": {"input_tokens": true, "output_tokens": 2}}',
-        '{"usage": {"input_tokens": "many", "output_tokens": 2}}',
+        f"{CLAUDE} and words",
         "Tokens: . sent, . received.",
         '{"a":' * 5000,
     ],
@@ -60,3 +65,18 @@ def test_the_words_of_a_call_have_what_it_is_given() -> None:
     assert first == ["a", "--to=/s/x", "/p", "{other}"]
     again = filled_words(words, prompt_file="/p", state="/s", continued=True)
     assert again == ["a", "--to=/s/x", "/p", "--go", "on", "/s y", "{other}"]
+
+
+@pytest.mark.parametrize("name", ["claude", "claude:some model", "codex", "codex:m"])
+def test_programs_by_name_have_a_command_that_edits(name: str) -> None:
+    words = editing_command(name)
+    program, _, model = name.partition(":")
+    assert program in words
+    assert keeps_state(words)
+    assert words_faults(words) == []
+    assert (model in words) is bool(model)
+
+
+def test_json_of_another_program_is_its_words() -> None:
+    assert program_output('{"result": "done"}') is None
+    assert program_output("done") is None

@@ -9,7 +9,6 @@ import stat
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from agentforge_sessions.entrypoints.cli.exit_codes import ExitCode
 from agentforge_sessions.entrypoints.cli.main import run
 from agentforge_sessions.harness import SessionManager, SessionStore
 from tests.support.agents import GOOD, SPEC, WRONG, FakeGates, block
+from tests.support.promptness import wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
 Cli = Callable[..., "Done"]
@@ -212,8 +212,8 @@ def test_person_is_told_of_an_agents_question_as_of_any_other(
     monkeypatch.setenv("AGENTFORGE_CONFIG", str(config))
     agent = f"recorded:{ROOT / 'examples' / 'recordings' / 'slugs'}"
     done = cli("spec", "slugs", "--about", "File names.", "--agent", agent, "--no-wait", "--json")
-    while not told.exists():  # it runs in the background
-        time.sleep(0.01)
+    assert done.code == ExitCode.PERSON, done.err
+    wait_until(told.exists)  # it runs in the background
     assert told.read_text().strip() == done.document["waiting_for"]
 
 

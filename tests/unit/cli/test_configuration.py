@@ -188,7 +188,10 @@ def test_the_configured_agent_is_taken_and_said(project: Path, agentforge: Comma
     assert "no-such-directory" not in given.err
 
 
-def test_examples_are_listed_and_found_by_name(project: Path, agentforge: Command) -> None:
+def test_examples_are_listed_and_found_by_name(
+    project: Path, agentforge: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "2000")
     listed = agentforge("run", "--example", "--json").document["examples"]
     assert [one["name"] for one in listed] == ["flaky", "hello", "interval-scheduler"]
     shown = agentforge("run", "--example").out.splitlines()

@@ -26,6 +26,7 @@ from agentforge_sessions.jail.process_tree import divided, look_at
 from agentforge_sessions.jail.status_report import StatusReport
 from agentforge_sessions.jail.system_folders import SystemView, system_view
 from agentforge_sessions.jail.toolchain import find_program, toolchain_of
+from agentforge_sessions.jail.watch import Watch
 
 EMPTY = SystemView(
     folders=("/usr",), links=(("usr/bin", "/bin"),), copies={}, hidden=(), masked=(), read_only=()
@@ -303,6 +304,18 @@ def test_a_look_at_processes_sees_descendants_and_their_memory() -> None:
         assert 40 << 20 <= parts.own_bytes <= its_own.own_bytes + (4 << 20)
         child.communicate(b"\n")
     assert look_at(child.pid, most=10).own_bytes == 0
+
+
+def test_the_files_of_the_machine_are_not_taken_for_a_jails_that_has_no_root_yet(
+    tmp_path: Path,
+) -> None:
+    """A look may come before bubblewrap has made the jail's mounts, where much else is to do."""
+    now = [0.0]
+    watch = Watch(JailLimits(workspace_files=1), tmp_path, None, monotonic=lambda: now[0])
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        now[0] += 10
+        assert watch.look(child.pid) is None
+        child.communicate(b"\n")
 
 
 def test_disk_usage_counts_a_file_once_and_ends_where_there_is_too_much(tmp_path: Path) -> None:

@@ -219,6 +219,22 @@ def test_the_same_call_goes_on_where_a_killed_one_stopped(work: Path, snapshots:
     assert (snapshots.repository.workspace / "a.txt").read_text() == "changed"
 
 
+def test_the_lock_that_a_killed_git_left_on_our_ref_is_removed(work: Path) -> None:
+    user = UserRepository.at(work)
+    refs = work / ".git" / KEPT_REFS
+    refs.mkdir(parents=True)
+    (refs / "session_1.lock").touch()
+    keep_ref(user, "session_1", user.resolve("HEAD"))
+    assert [one.name for one in refs.iterdir()] == ["session_1"]
+
+    (refs / "session_1.lock").touch()  # it may be of a git of the person's, which packs refs
+    keep_ref(user, "session_1", user.resolve("HEAD"))
+    commit_all(work, "another")
+    with pytest.raises(GitFailed, match="File exists"):
+        keep_ref(user, "session_1", user.resolve("HEAD"))
+    assert (refs / "session_1.lock").exists()
+
+
 def test_another_repository_at_the_same_path_is_not_taken_for_it(work: Path) -> None:
     base = Base.of(UserRepository.at(work))
     (work / ".git").rename(work / "elsewhere")

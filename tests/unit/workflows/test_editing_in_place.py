@@ -321,21 +321,25 @@ def test_red_is_judged_on_the_base_whatever_the_session_wrote_of_the_component(
     ground: AgentGround,
 ) -> None:
     """Tests that are written again see the file that the base had, not what became of it."""
-    ground.agent.script = {
-        **PLAN,
-        "green": [edit(("adder.py", "good\n"))],
-    }
+    ground.agent.script = {**PLAN, "green": [edit(("adder.py", "still wrong\n"))]}
     commands = Commands()
     inputs = [*INPUTS, Input(target="adder.py", content=b"before\n")]
-    runner = ground.worker(commands=commands)
-    assert runner.start(work(COMMANDED, inputs=inputs), ground.agent).state is (
-        SessionState.COMPLETED
-    )
+    given = work(COMMANDED, inputs=inputs)
+    outcome = ground.worker(commands=commands).start(given, ground.agent)
+    assert outcome.phases_done == ("red",)
+    assert ground.files()["adder.py"] == "still wrong\n"
     base = steps(ground).read(BASE_STEP)
     assert base is not None
     assert list(base["files"]) == ["adder.py"]
-    (red,) = [files for _, files in commands.runs if "tests/new" in files][:1]
+    ground.agent.script = {**PLAN, "red": [edit(("tests/new", "AC-01:again code\n"))]}
+    commands.runs.clear()
+    again = ground.worker(commands=commands).retry(
+        ground.session_id, None, ground.agent, back_to="red"
+    )
+    assert again.state is SessionState.COMPLETED, again.reason
+    red, green = (files for _, files in commands.runs[:2])
     assert red["adder.py"] == "before\n"
+    assert green["adder.py"] == "good\n"
 
 
 def test_the_base_keeps_all_files_that_are_the_components_own(ground: AgentGround) -> None:

@@ -58,7 +58,7 @@ class AgentModeOptions:
         """
         if choice is None or not workflow.edits or choice.kind == "recorded":
             return choice
-        if choice.kind != "command":
+        if choice.kind not in {"command", "program"}:
             raise typer.BadParameter(
                 f"{choice.value} can't edit files in place; name a command, or leave the mode at "
                 "answer",

@@ -18,6 +18,30 @@ STATE: Final = "{state}"
 _CONTINUE: Final = "{continue:"
 
 
+_CLAUDE: Final = (
+    *("env", "CLAUDE_CONFIG_DIR={state}", "claude", "-p", "--output-format", "json"),
+    "--dangerously-skip-permissions",
+)
+_CODEX: Final = (
+    *("env", "CODEX_HOME={state}", "codex", "exec", "--json", "--skip-git-repo-check"),
+    "--dangerously-bypass-approvals-and-sandbox",
+)
+
+
+def editing_command(name: str) -> list[str]:
+    """Return the words of an agent program by its name, `claude` or `codex`, as it edits in a jail.
+
+    Its own guards are off: the jail is the wall.
+
+    Args:
+        name: The program, with `:MODEL` for a model of its.
+    """
+    program, _, model = name.partition(":")
+    if program == "claude":
+        return [*_CLAUDE, *(["--model", model] if model else []), "{continue:--continue}"]
+    return [*_CODEX, *(["-m", model] if model else []), "-"]
+
+
 def keeps_state(words: Sequence[str]) -> bool:
     """Return whether a command names its state."""
     return any(STATE in word for word in words)

@@ -1,18 +1,23 @@
-"""What a call cost, as programs print it at their end; pure.
+"""What programs print at their end of what they said and what it cost; pure.
 
-Read are a JSON object with `usage` (`claude -p --output-format json`, also as the last line of a
-stream of them, and `codex exec --json`), and the line by which aider tells tokens.
+Read are the JSON of `claude -p --output-format json` (or the last line of a stream of it) and of
+`codex exec --json`, and the line by which aider tells tokens.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
+from ...agent_programs.command_output import (
+    ProgramOutput,
+    read_claude_output,
+    read_codex_output,
+)
 from .port import TokenUsage
 
+_CLAUDES: Final = '"subtype"'
+"""What every result of claude's has, and hardly another program's JSON."""
 _LINES: Final = 200
 _AIDER: Final = re.compile(
     r"^(?:> ?)?Tokens: (?P<sent>[\d.,]+)(?P<sent_unit>[kM]?) sent"
@@ -20,44 +25,43 @@ _AIDER: Final = re.compile(
     r", (?P<received>[\d.,]+)(?P<received_unit>[kM]?) received",
 )
 _UNITS: Final = {"": 1, "k": 1_000, "M": 1_000_000}
-_INPUT: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+
+
+def program_output(text: str) -> ProgramOutput | None:
+    """Return what an agent program printed as JSON; None where it printed something else."""
+    whole = text.strip()
+    if not whole.startswith("{"):
+        return None
+    for piece in (whole, whole.rpartition("\n")[2]):
+        if _CLAUDES in piece:
+            found = read_claude_output(piece)
+            if found is not None:
+                return found
+    return read_codex_output(whole)
 
 
 def printed_usage(text: str) -> TokenUsage | None:
-    """Return the usage that a program printed last, or None."""
-    whole = _of_json(text.strip())
-    if whole is not None:
-        return whole
+    """Return the usage that a program printed, or None."""
+    output = program_output(text)
+    if output is not None:
+        return usage_of(output)
     sent = received = 0
-    for line in reversed(text.splitlines()[-_LINES:]):
-        found = _of_json(line.strip()) if line.lstrip().startswith("{") else None
-        if found is not None:
-            return found
+    for line in text.splitlines()[-_LINES:]:
         told = _AIDER.match(line)
         if told is not None:
             sent += _count(told["sent"], told["sent_unit"])
             received += _count(told["received"], told["received_unit"])
-    return _usage(sent, received) if sent or received else None
+    return _usage(sent, received)
 
 
-def _of_json(text: str) -> TokenUsage | None:
-    if not text.startswith("{"):
-        return None
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    usage = value.get("usage") if isinstance(value, Mapping) else None
-    if not isinstance(usage, Mapping) or "input_tokens" not in usage:
-        return None
-    counts: list[Any] = [usage.get(name, 0) for name in _INPUT]
-    output = usage.get("output_tokens", 0)
-    if any(isinstance(one, bool) or not isinstance(one, int) for one in [*counts, output]):
-        return None
-    return _usage(sum(counts), output)
+def usage_of(output: ProgramOutput) -> TokenUsage | None:
+    """Return what a program's answer cost, or None where it does not say it."""
+    return _usage(output.input_tokens, output.output_tokens)
 
 
 def _usage(sent: int, received: int) -> TokenUsage | None:
+    if not sent and not received:
+        return None
     try:
         return TokenUsage(input_tokens=sent, output_tokens=received)
     except ValueError:
