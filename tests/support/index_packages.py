@@ -83,15 +83,6 @@ class IndexPackage:
                 pytest.skip("npm is not installed")
             return [npm, "pack", "--silent", "--fetch-retries=1", self.requirement]
         kind = "--only-binary" if self.file.endswith(".whl") else "--no-binary"
-        pip = [
-            sys.executable,
-            "-m",
-            "pip",
-            "--retries",
-            "1",
-            "--timeout",
-            "30",
-            "download",
-            "--quiet",
-        ]
-        return [*pip, "--no-deps", kind, ":all:", "--dest", str(folder), self.requirement]
+        pip = [sys.executable, "-m", "pip", *("--retries", "1", "--timeout", "30")]
+        what = ["--no-deps", kind, ":all:", "--dest", str(folder), self.requirement]
+        return [*pip, "download", "--quiet", *what]

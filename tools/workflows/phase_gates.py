@@ -128,7 +128,8 @@ class PhaseGates:
         written = {artifact.path for artifact in self.session.artifacts}
         if phase.agents_gate.kind == "tests_fail" and component is not None:
             base = {} if record is None else record.files
-            return {path: base.get(path) for path in written if _is_code(component, path)}
+            unkept = set() if record is None else set(record.there).difference(base)
+            return {path: base.get(path) for path in written - unkept if _is_code(component, path)}
         if phase.agents_gate.kind == "suite" and works_on_repository(self.session):
             there = () if record is None else record.there
             return dict.fromkeys(

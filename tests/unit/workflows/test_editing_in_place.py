@@ -24,6 +24,7 @@ from agentforge_sessions.workflows.workflow import FileGroup, Gate, Input, Phase
 from tests.support.agents import (
     BETTER,
     CODE,
+    SPEC,
     TESTS,
     AgentGround,
     ScriptedAgent,
@@ -339,6 +340,21 @@ def test_red_is_judged_on_the_base_whatever_the_session_wrote_of_the_component(
     red, green = (files for _, files in commands.runs[:2])
     assert red["adder.py"] == "before\n"
     assert green["adder.py"] == "good\n"
+
+
+def test_the_base_keeps_all_files_that_are_the_components_own(ground: AgentGround) -> None:
+    ground.agent.script = {**PLAN, "green": [edit(("adder.py", "good\n"), ("lib/parts.py", "x"))]}
+    given = work(
+        COMMANDED,
+        inputs=[*INPUTS, Input(target="lib/parts.py", content=b"before\n")],
+        specification=SPEC.replace("tests: [", "other_files: [lib/]\n    tests: [").encode(),
+    )
+    outcome = ground.worker(commands=Commands()).start(given, ground.agent)
+    assert outcome.state is SessionState.COMPLETED, outcome.reason
+    base = steps(ground).read(BASE_STEP)
+    assert base is not None
+    assert list(base["files"]) == ["lib/parts.py"]
+    assert ground.files()["lib/parts.py"] == "x"
 
 
 def test_a_criterion_without_a_test_of_its_name_fails_a_commands_gate(ground: AgentGround) -> None:
