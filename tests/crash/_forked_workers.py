@@ -88,7 +88,13 @@ class Workers:
         return int(self._server.stdout.readline())
 
     def run(
-        self, base: Path, log: Path, *, life_s: float | None = None, with_children: bool = False
+        self,
+        base: Path,
+        log: Path,
+        *,
+        life_s: float | None = None,
+        since: Callable[[], object] = lambda: True,
+        with_children: bool = False,
     ) -> int:
         """Run a worker, killing it after `life_s` seconds; return how it ended.
 
@@ -96,6 +102,7 @@ class Workers:
             base: What the worker is given.
             log: The same.
             life_s: When it is killed, in seconds; never if None.
+            since: From when on that is counted: when this holds, or the worker has ended.
             with_children: Whether what it started dies in the same instant, as when a container or
                 the machine ends; else a git of it may outlive it.
         """
@@ -103,6 +110,8 @@ class Workers:
         pid = self._hear()
         self._tell("go")
         if life_s is not None:
+            while not since() and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                time.sleep(0.0005)
             time.sleep(life_s)
             _kill(pid, with_children=with_children)
         self._tell("collect")

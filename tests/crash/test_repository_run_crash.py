@@ -299,17 +299,21 @@ def test_a_killed_apply_of_a_run_is_finished_or_undone(
     assert set(_APPLIED) <= set(after) - set(before)
     services = services_in(tmp_path)
 
+    journal = calm.top / ".git" / "agentforge-apply"
     ends = {"before": 0, "after": 0, "finished": 0, "undone": 0}
     kills = 0
     while kills < KILLS // 2:
         shutil.rmtree(calm.top)
         subprocess.run(["cp", "-a", kept, calm.top], check=True)
-        code = workers.run(calm.base, calm.log, **killed_after(rng, whole_s))
+        end = killed_after(rng, whole_s)
+        if rng.random() < 0.7:  # in what changes the checkout: a small part of the whole
+            end = {**end, "life_s": end["life_s"] * rng.random() / 4, "since": journal.exists}
+        code = workers.run(calm.base, calm.log, **end)
         assert code in {0, KILLED}, f"seed {seed}"
         kills += code == KILLED
         if code != KILLED:  # quicker than it was when it was measured
             whole_s *= 0.9
-        if (calm.top / ".git" / "agentforge-apply").exists():
+        if journal.exists():
             if rng.random() < 0.5:
                 end = "finished"
                 as_told(lambda: continue_apply(calm.top, services=services), calm.top)
