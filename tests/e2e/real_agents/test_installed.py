@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.support.real_agents import Workplace, briefings
+from tests.support.real_agents import Workplace, briefings, program
 from tests.support.scripted_model import scripted_model
 
 pytestmark = [pytest.mark.real_agents, pytest.mark.timeout(400)]
@@ -81,3 +84,55 @@ def test_tools_of_the_server_are_called_from_inside_codex(place: Workplace) -> N
     place.codex("Decide", "-c", 'mcp_servers.agentforge.default_tools_approval_mode="approve"')
     recorded = [e.details for e in place.session(session_id).history if e.action == "decided"]
     assert recorded == ["Bytes, not words."]
+
+
+def test_a_question_from_inside_claude_code_is_answered_by_another_process(
+    place: Workplace,
+) -> None:
+    """The answer is in the next request of the same turn."""
+    place.begin(goal="Count")
+    agentforge(place, "install", "claude-code")
+    name = "mcp__plugin_agentforge_agentforge__ask_user_questions"
+    options = [{"label": one, "description": one} for one in ("SQLite", "PostgreSQL")]
+    question = {"prompt": "Which database?", "title": "Database", "options": options}
+    asked = {"questions": [question]}
+    place.model.script.when(
+        f'"name": "{name}"', {"tools": [{"name": name, "input": asked}]}, {"text": "noted"}
+    )
+    wait = {"name": "Bash", "input": {"command": "sleep 1"}}
+    place.model.script.add(*[{"tools": [wait]}] * 300)
+    command = [program("claude"), "-p", "Ask", "--allowedTools", f"{name},Bash"]
+    process = place.start(command, ENABLE_TOOL_SEARCH="false")
+    try:
+        answered = False
+        while not answered and process.poll() is None:
+            answered = _answer(place, "SQLite")
+        out, _ = process.communicate(timeout=100)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    assert answered
+    assert out.strip() == "noted", place.model.requests[-1]["messages"][-2:]
+    result = _tool_results(place.model.requests[-1])[-1]
+    assert not result.get("is_error")
+    assert "SQLite" in json.dumps(result)
+
+
+def _tool_results(request: dict[str, Any]) -> list[dict[str, Any]]:
+    return [
+        block
+        for message in request["messages"]
+        if isinstance(message["content"], list)
+        for block in message["content"]
+        if block["type"] == "tool_result"
+    ]
+
+
+def _answer(place: Workplace, label: str) -> bool:
+    """Answer the question that waits, if one does."""
+    listed = json.loads(agentforge(place, "history", "--json"))
+    for one in listed["sessions"]:
+        agentforge(place, "answer", one["session_id"], "--select", label)
+        return True
+    return False
