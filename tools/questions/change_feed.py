@@ -224,8 +224,9 @@ async def follow_changes_async(
     with _Follower(store, watcher, bell.ring, look_s) as follower:
         yield await in_thread(follower.look_at_all)
         yielded = time.monotonic()
+        rest_s = look_s if at_least_every_s is None else min(look_s, at_least_every_s)
         while True:
-            reported = await bell.wait(look_s)
+            reported = await bell.wait(rest_s)
             if reported:
                 await anyio.sleep(_GATHER_S)
             bell.clear()

@@ -23,7 +23,7 @@ from ..identifiers import completions, new_uuid4
 from ..prune import Outside
 from ..question import InvalidQuestions, Question, QuestionError, text_faults
 from .askers import Asker, SessionEnd, end_of
-from .change_feed import follow_changes, follow_changes_async
+from .change_feed import LOOK_S, follow_changes, follow_changes_async
 from .directory_watcher import Watcher, process_watcher
 from .disk_errors import AtomicReadError, SessionCorrupted
 from .domain import (
@@ -500,15 +500,19 @@ class QuestionSessions:
         return follow_changes(self.store, self._watcher, stop=stop)
 
     def changes_async(
-        self, *, at_least_every_s: float | None = None
+        self, *, at_least_every_s: float | None = None, look_s: float = LOOK_S
     ) -> AsyncGenerator[frozenset[str], None]:
         """Yield changes as `changes()` does, without blocking the event loop; may be cancelled.
 
         Args:
             at_least_every_s: After how long without a change it yields an empty set, for a caller
                 that has something else to look at; None for never.
+            look_s: How often everything is looked at although nothing is reported, in seconds: how
+                late a change is seen where the file system reports none.
         """
-        return follow_changes_async(self.store, self._watcher, at_least_every_s=at_least_every_s)
+        return follow_changes_async(
+            self.store, self._watcher, at_least_every_s=at_least_every_s, look_s=look_s
+        )
 
     def resolve_id(self, shortened: str) -> str:
         """Return the id that a shortened one means: that it is, begins, ends or is part of.

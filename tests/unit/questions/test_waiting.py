@@ -551,6 +551,13 @@ async def test_async_changes_yield_nothing_where_nothing_changed_for_long(base: 
 
 
 @pytest.mark.anyio
+async def test_async_changes_yield_in_time_though_the_next_look_is_far_off(base: Path) -> None:
+    found = QuestionSessions(base).changes_async(at_least_every_s=0.01, look_s=100_000.0)
+    assert [await anext(found) for _ in range(3)] == [frozenset()] * 3
+    await found.aclose()
+
+
+@pytest.mark.anyio
 async def test_async_changes_may_be_cancelled(base: Path) -> None:
     sessions = QuestionSessions(base)
     session_id = sessions.create_session(QUESTIONS)

@@ -238,15 +238,15 @@ class StoredQuestions:
     async def changes(self) -> AsyncIterator[None]:
         """Yield at once, then whenever the queue may have changed, and each `POLL_S` anyway.
 
-        The watcher that wakes waits reports them; the looks of `changes_async` are the guarantee
-        where it does not.
+        The watcher that wakes waits reports them; the listing that follows each `POLL_S` is the
+        guarantee where it does not, so that the feed need not look for itself as often.
         """
         import anyio
 
         yield
         while True:
             try:
-                found = self._sessions.changes_async(at_least_every_s=POLL_S)
+                found = self._sessions.changes_async(at_least_every_s=POLL_S, look_s=LOOK_AGAIN_S)
                 async with aclosing(found) as changes:
                     async for _ in changes:
                         yield
