@@ -40,7 +40,7 @@ def start_hook(data: bytes, *arguments: str, program: str = PROGRAM) -> subproce
 
 def run_hook(data: bytes, *arguments: str, program: str = PROGRAM) -> tuple[int, bytes, bytes]:
     process = start_hook(data, *arguments, program=program)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=100)
     return process.returncode, out, err
 
 
@@ -79,7 +79,9 @@ def test_what_fails_is_a_line_on_standard_error_and_the_turn_goes_on(project: Pr
     assert err.startswith(b"agentforge-hook: SessionCorrupted: ")
 
 
+@pytest.mark.timeout(400)
 def test_thirty_hooks_at_once_charge_each_token_once(project: Project) -> None:
+    """One that waited too long for the others says so, and leaves its part to the next."""
     session_id = project.begin(budget=1_000_000)
     talks = [Conversation(project, f"conversation-{number}") for number in range(3)]
     for talk in talks:
@@ -92,8 +94,11 @@ def test_thirty_hooks_at_once_charge_each_token_once(project: Project) -> None:
         for _ in range(10)
     ]
     processes = [start_hook(payload, "claude-code") for payload in payloads]
-    ended = [(*one.communicate(timeout=100), one.returncode) for one in processes]
-    assert [(out, err, code) for out, err, code in ended] == [(b"", b"", 0)] * 30
+    outputs = [one.communicate(timeout=300)[0] for one in processes]
+    assert outputs == [b""] * 30
+    assert [one.returncode for one in processes] == [0] * 30
+    for talk in talks:
+        talk.use_tool()
     assert project.session(session_id).token_budget.tokens_used == 1_500
 
 

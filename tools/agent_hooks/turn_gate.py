@@ -29,7 +29,7 @@ def judge_turn(
     """Run the check, record what it says, and send the agent on if it failed.
 
     A prompt's work is sent on as often as the configuration says, then no more. A command that
-    can't be run sends nobody on.
+    can't be run sends no agent on.
     """
     settings = read_settings(data_folder)
     number = gates_since_prompt(session) + 1

@@ -29,7 +29,7 @@ class Manifest(NamedTuple):
 
 
 def read_manifest(path: Path) -> Manifest | None:
-    """Return what was installed, or None if nothing was, or nobody can say what.
+    """Return what was installed, or None if nothing was, or the file does not say what.
 
     Raises:
         ReadError: The file can't be read.

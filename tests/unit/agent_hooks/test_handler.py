@@ -387,7 +387,7 @@ def test_a_gate_that_passes_lets_the_turn_end(project: Project, talk: Conversati
     assert project.actions(session_id)[-1] == "agent_gate"
 
 
-def test_a_gate_that_can_not_be_run_sends_nobody_on(project: Project, talk: Conversation) -> None:
+def test_a_gate_that_can_not_be_run_lets_the_turn_end(project: Project, talk: Conversation) -> None:
     (project.data_folder / "config.toml").write_text(
         '[agents]\ngate = true\n[gate]\ncommand = "no-such-command-here"\n'
     )

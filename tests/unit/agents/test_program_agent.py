@@ -115,7 +115,7 @@ def test_the_answer_is_charged_as_the_program_reports(
 @pytest.mark.parametrize(
     ("name", "printed"), [("claude", json.dumps(CLAUDE)), ("codex", lines(CODEX))]
 )
-def test_the_program_runs_in_an_empty_folder_that_is_gone_afterwards(
+def test_the_program_runs_in_an_empty_folder_that_is_removed_afterwards(
     programs: Programs, name: str, printed: str
 ) -> None:
     ran = programs.add(name, printed)
