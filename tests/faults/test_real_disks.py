@@ -146,6 +146,8 @@ from pathlib import Path
 import yaml, structlog, attrs
 from agentforge_sessions.durable import DurableError
 from agentforge_sessions.harness import SessionManager, SessionStore, UnreadableSession
+from agentforge_sessions.harness import session_deletion  # what is loaded late can't be read any more
+from agentforge_sessions.prune import environment
 
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 base, session_id, what = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
