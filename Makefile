@@ -30,7 +30,7 @@ ON_THE_OWN_HOST := tests/contract/sandbox tests/property/sandbox tests/security/
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run agents test test-agents test-quick test-pythons coverage check lint types imports format bench sandbox-bench snapshots-bench jail-bench prune-bench questions-bench terminal-bench soak conformance prune clean
+.PHONY: help run agents test test-agents test-own-host test-quick test-pythons coverage check lint types imports format bench sandbox-bench snapshots-bench jail-bench prune-bench questions-bench terminal-bench soak conformance prune clean
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -54,6 +54,9 @@ run: $(VENV)/.run-ready  ## do the main job: an agent develops a component, and 
 test: $(VENV)/.dev-ready  ## run all tests, the long campaigns with small counts
 	$(BIN)/agentforge setup
 	$(RUN_TESTS)
+
+test-own-host: $(VENV)/.dev-ready  ## run what the sandbox promises again, on its own host
+	$(BIN)/agentforge setup
 	$(OWN_HOST) $(RUN_TESTS) $(ON_THE_OWN_HOST)
 
 test-quick: $(VENV)/.dev-ready  ## run the unit and contract tests without those of the sandbox itself
@@ -91,14 +94,14 @@ soak: $(VENV)/.dev-ready  ## run the crash, attack and property campaigns in ful
 	$(BIN)/agentforge setup
 	AGENTFORGE_SOAK=1 $(PYTEST) --numprocesses $(WORKERS) --timeout 3600 \
 		tests/crash tests/property tests/security tests/faults tests/corpus tests/real_work \
-		tests/scenarios/repositories \
+		tests/scenarios/repositories tests/e2e/projects \
 		tests/contract/sandbox tests/e2e/mcp_server tests/e2e/gates tests/e2e/cli \
 		tests/e2e/test_example_scripts.py tests/e2e/test_embedding_document.py \
 		tests/unit/sandbox/test_process_exit.py tests/unit/harness/test_session_format.py \
 		tests/unit/workflows/test_workflow_document.py
 	$(OWN_HOST) AGENTFORGE_SOAK=1 $(PYTEST) --numprocesses $(WORKERS) --timeout 3600 $(ON_THE_OWN_HOST)
 
-check: lint types imports test  ## everything that must hold before a change lands
+check: lint types imports test test-own-host  ## everything that must hold before a change lands
 
 lint: $(VENV)/.dev-ready  ## ruff: rules and format
 	$(BIN)/ruff check .

@@ -146,7 +146,9 @@ from pathlib import Path
 import yaml, structlog, attrs
 from agentforge_sessions.durable import DurableError
 from agentforge_sessions.harness import SessionManager, SessionStore, UnreadableSession
-from agentforge_sessions.harness import session_deletion  # what is loaded late can't be read any more
+
+# What is loaded late can't be read any more without rights.
+from agentforge_sessions.harness import session_deletion
 from agentforge_sessions.prune import environment
 
 os.setgroups([]); os.setgid(65534); os.setuid(65534)

@@ -17,6 +17,7 @@ import pytest
 
 from tests.support.index_packages import IndexPackage
 from tests.support.own_project import OwnProject, Steps, require_jail
+from tests.support.soak import SOAKING
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -81,7 +82,7 @@ def flat_steps(checkout: Path) -> Steps:
     }
 
 
-@pytest.mark.parametrize("mode", ["answer", "edit"])
+@pytest.mark.parametrize("mode", ["answer", "edit"] if SOAKING else ["answer"])
 def test_a_feature_of_a_flat_package_comes_home(tmp_path: Path, mode: str) -> None:
     require_jail()
     checkout = FLAT.extracted(tmp_path / "inflection")
@@ -195,7 +196,7 @@ def environment_of(checkout: Path) -> Path:
     return place
 
 
-@pytest.mark.parametrize("mode", ["answer", "edit"])
+@pytest.mark.parametrize("mode", ["answer", "edit"] if SOAKING else ["edit"])
 def test_a_feature_of_a_src_layout_with_dependencies_comes_home(tmp_path: Path, mode: str) -> None:
     require_jail()
     checkout = SRC.extracted(tmp_path / "dependency-groups")
