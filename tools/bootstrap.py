@@ -1,6 +1,8 @@
 """The composition root: what constructs adapters, and connects them to the ports they serve.
 
 Every entry point asks here. A package is imported when the first function needs it.
+
+The module is long because it is the one place where adapters are made.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 A session of a person's repository needs git, and what goes wrong with it is raised. Any other
 session works without: where git is missing or fails, its checkpoints say why they have no snapshot.
 What a workspace holds (a pipe, too much) never stops a session; its checkpoint says so, too.
+
+The module is long because the two ends of each rule, what is noted and what is let go of, stand
+together.
 """
 
 from __future__ import annotations

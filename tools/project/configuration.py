@@ -1,6 +1,8 @@
 """What a project's configuration file says, as values; docs/configuration.md describes each key.
 
 `[questions]` and `[notify]` are read by the questions (`questions.config`), from the same file.
+
+The module is long because the file has one form, section by section.
 """
 
 from __future__ import annotations

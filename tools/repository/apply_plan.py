@@ -1,4 +1,8 @@
-"""What an apply would do to a checkout: found out in a scratch repository, nothing is changed."""
+"""What an apply would do to a checkout: found out in a scratch repository, nothing is changed.
+
+The module is long because a plan is one finding: what each path is in the result, the index and the
+checkout has to be looked at together.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,8 @@ So a step can be done again after a kill at any instant. Nothing is written over
 what stood nor what is to stand: all paths are looked at before the first is changed, and each once
 more right before its rename. A change by another program between that look and the rename, some
 microseconds, would be lost.
+
+The module is long because each step stands beside the way back from it.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ workspace is no new snapshot.
 
 Guarantees: a snapshot whose id was returned survives the death of the process and a power failure,
 as far as the disk keeps its word; a kill at any instant leaves the earlier ones as they were.
+
+The module is long because all of them keep one order of locks, objects and refs.
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ The way of the data, and what is durable where:
 
 A worker that comes after a kill asks only the session and its journal of steps. So no phase that
 was passed is repeated, and no agent is asked again for an answer that was stored.
+
+The module is long because the loop and what may interrupt it are one decision.
 """
 
 from __future__ import annotations

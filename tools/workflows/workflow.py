@@ -6,6 +6,8 @@
 A workflow with a role is an agent's; one without runs scripts. Files and built-in workflows are
 the same values; the runner knows none of them by name. docs/workflows.md and docs/agents.md
 describe the files.
+
+The module is long because a workflow is one document with one set of rules.
 """
 
 from __future__ import annotations

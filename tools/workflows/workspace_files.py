@@ -2,6 +2,8 @@
 
 Every path is walked by directory descriptors and no link is followed, because what ran in the
 workspace may have put one anywhere.
+
+The module is long because what may be read and what may be changed are judged by the same walk.
 """
 
 from __future__ import annotations

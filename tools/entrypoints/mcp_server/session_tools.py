@@ -1,4 +1,7 @@
-"""The harness as tools: begin, show, brief and lead durable sessions."""
+"""The harness as tools: begin, show, brief and lead durable sessions.
+
+The module is long because each tool declares its arguments.
+"""
 
 from __future__ import annotations
 

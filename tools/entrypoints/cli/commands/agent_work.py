@@ -1,4 +1,7 @@
-"""Commands by which an agent works: tdflow, spec, drive."""
+"""Commands by which an agent works: tdflow, spec, drive.
+
+The module is long because each command declares its options; what they share is done once.
+"""
 
 from __future__ import annotations
 
