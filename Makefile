@@ -10,8 +10,8 @@ SPEC    ?= examples/specs/session-manager.yaml
 COMPONENT ?= session_domain
 AGENT   ?= recorded:examples/recordings/session_domain
 WORKFLOW ?= tools/examples/interval-scheduler/workflow.yaml
-# One more than the two cores that the tests are meant for: a fifth of their time is waiting.
-WORKERS ?= 3
+# Two more than the two cores that the tests are meant for: a quarter of their time is waiting.
+WORKERS ?= 4
 SEED    ?= 20261122
 AGENTS_PREFIX ?= .benchmarks/agents
 # name=package: a program's command, and what npm installs for it. The versions are those that were tried.

@@ -51,7 +51,8 @@ _CAMPAIGNS = tuple(
 _LONG = tuple(
     _HERE / name
     for name in (
-        *("e2e", "contract/sandbox", "contract/harness", "real_work", "crash", "property"),
+        *("e2e", "contract/sandbox", "contract/harness", "contract/jail", "real_work", "crash"),
+        *("property", "scenarios/repositories", "unit/repository"),
         *("corpus", "security", "faults", "unit/agents", "unit/cli", "unit/mcp_server"),
         *("unit/questions", "unit/sandbox", "unit/terminal", "unit/workflows"),
     )
