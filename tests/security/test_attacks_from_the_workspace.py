@@ -213,7 +213,7 @@ def require_applied_or_refused(host: Host) -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("part", range(0, PARTS, 1 if SOAKING else 2))
+@pytest.mark.parametrize("part", range(0, PARTS, 1 if SOAKING else 3))
 def test_nothing_runs_on_the_host_and_nothing_outside_changes(tmp_path: Path, part: int) -> None:
     contained(all_attacked, tmp_path, list(ATTACKS)[part::PARTS], timeout_s=500)
 

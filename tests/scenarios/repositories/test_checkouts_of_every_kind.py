@@ -24,11 +24,11 @@ from tests.support.soak import SOAKING
 
 KINDS = list(CHECKOUTS)
 BEGUN = [name for name, one in CHECKOUTS.items() if one.begins is None]
-HOME = [  # every second kind in one of the two ways, in a soak each in both
+HOME = [  # every third kind in one of the two ways, in a soak each in both
     (kind, commit)
     for number, kind in enumerate(KINDS)
     for commit in (False, True)
-    if SOAKING or (number % 2 == 0 and commit == bool(number % 4))
+    if SOAKING or (number % 3 == 0 and commit == bool(number % 2))
 ]
 CHANGED = {*CHANGE, "run.sh"}
 ABOVE = {str(above) for name in CHANGED for above in Path(name).parents}
@@ -193,7 +193,7 @@ def test_a_result_is_brought_home_or_refused(tmp_path: Path, kind: str, commit: 
     assert work.results.apply(work.session, options).nothing_to_do
 
 
-@pytest.mark.parametrize("kind", BEGUN if SOAKING else BEGUN[::6])
+@pytest.mark.parametrize("kind", BEGUN if SOAKING else BEGUN[::9])
 def test_a_session_takes_the_uncommitted_work_along_and_brings_it_back(
     tmp_path: Path, kind: str
 ) -> None:
