@@ -16,6 +16,7 @@ from typing import Final
 
 from attrs import evolve, frozen
 
+from ..program_run import Ended, ProgramRunner, Run, run_program
 from .errors import (
     GitFailed,
     GitOutputTooLarge,
@@ -23,7 +24,6 @@ from .errors import (
     GitUnavailable,
     printable,
 )
-from .git_process import Ended, ProgramRunner, Run, run_program
 
 LEAST_VERSION: Final = (2, 39)
 TIMEOUT_S: Final = 120.0

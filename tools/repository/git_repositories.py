@@ -20,9 +20,9 @@ from typing import Final
 
 from attrs import field, frozen
 
+from ..program_run import Run
 from .errors import NotARepository, UnknownRevision, printable
 from .git_command import CONFIGURATION, MAX_OUTPUT, TIMEOUT_S, Git, GitOutput
-from .git_process import Run
 
 _OWN_CONFIGURATION: Final = {
     **CONFIGURATION,

@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from ..program_run import Run, run_program
 from .apply_errors import CommitRefused
 from .checkout_state import read_head
-from .git_process import Run, run_program
 from .git_records import joined
 from .git_repositories import UserRepository
 

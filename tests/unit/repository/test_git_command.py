@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentforge_sessions.errors import ErrorKind
+from agentforge_sessions.program_run import Ended, Run, run_program
 from agentforge_sessions.repository import (
     Git,
     GitFailed,
@@ -21,7 +22,6 @@ from agentforge_sessions.repository import (
     UnknownRevision,
     UserRepository,
 )
-from agentforge_sessions.repository.git_process import Ended, Run, run_program
 from tests.support.promptness import wait_until
 from tests.support.repositories import commit_all, new_checkout, plain_git
 

@@ -35,6 +35,7 @@ class Run:
         held: Descriptors that it keeps open, so that a lock on one lasts until it has ended, even
             where this process dies first.
         umask: The bits that no new file of it has; this process's own if -1.
+        directory: Where it runs; this process's own working directory if None.
     """
 
     words: Sequence[str | bytes]
@@ -45,6 +46,7 @@ class Run:
     output_fd: int | None = None
     held: Sequence[int] = ()
     umask: int = -1
+    directory: str | os.PathLike[str] | None = "/"
 
 
 @frozen
@@ -80,11 +82,12 @@ def run_program(run: Run, *, monotonic: Callable[[], float] = time.monotonic) ->
     """Run a program in a process group of its own; nothing of the group is left afterwards.
 
     Standard input is a pipe that is closed after its last byte. At a limit, or when the caller is
-    interrupted, the group gets SIGTERM, on which git removes its lock files, after 2 seconds
-    SIGKILL; after a normal end, what the program left behind is killed.
+    interrupted, the group gets SIGTERM, on which a program can clean up (git removes its lock
+    files), after 2 seconds SIGKILL; after a normal end, what it left behind is killed.
 
     Raises:
         OSError: It can't be started.
+        ValueError: A word or a variable can't be handed to a program: it holds a NUL.
     """
     process = subprocess.Popen(  # noqa: S603 (no shell; the caller names the program)
         run.words,
@@ -92,7 +95,7 @@ def run_program(run: Run, *, monotonic: Callable[[], float] = time.monotonic) ->
         stdout=subprocess.PIPE if run.output_fd is None else run.output_fd,
         stderr=subprocess.PIPE,
         env=run.environment,
-        cwd="/",
+        cwd=run.directory,
         pass_fds=tuple(run.held),
         start_new_session=True,
         umask=run.umask,
@@ -153,7 +156,7 @@ def _talk(
 def _feed(
     process: subprocess.Popen[bytes], selector: selectors.BaseSelector, rest: memoryview
 ) -> memoryview:
-    """Write a piece of the input; a program that reads no further says why by its exit code."""
+    """Write a piece of the input; a program that reads no further is none the worse for it."""
     stream = process.stdin
     assert stream is not None  # noqa: S101 (it is a pipe)
     try:
@@ -186,7 +189,8 @@ def _end(process: subprocess.Popen[bytes], *, ended: bool) -> None:
     with suppress(ProcessLookupError, PermissionError):
         if not ended:
             os.killpg(process.pid, signal.SIGTERM)
-            _wait_for_end(process.pid)
+            with suppress(OSError):  # no descriptor left to wait by: it is killed at once
+                _wait_for_end(process.pid)
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     for stream in (process.stdin, process.stdout, process.stderr):
