@@ -10,12 +10,11 @@ The module is long because each step stands beside the way back from it.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Final
@@ -28,22 +27,21 @@ from ..durable.regular_file import being_written, write_all
 from ..durable.safe_path import directory_beneath
 from .apply_errors import ApplyDiverged, BlockedPath, CheckoutBusy, Obstacle
 from .apply_journal import LOCK, Journal
-from .checkout_files import ABSENT, Kind, Standing, folders_above, look_at, look_in, parts_of
+from .checkout_files import (
+    ABSENT,
+    Kind,
+    Standing,
+    folders_above,
+    look_at,
+    look_in,
+    parts_of,
+    passing_over_absent,
+)
 from .checkout_state import read_head
 from .git_repositories import UserRepository
 
 INDEX_LOCK: Final = "index.lock"
 _TEMPORARY: Final = ".agentforge-apply-"
-
-
-@contextmanager
-def _nothing_there() -> Iterator[None]:
-    """Pass over a path that is not there, or lies behind what is no folder."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}:
-            raise
 
 
 @define(slots=False, kw_only=True)
@@ -238,7 +236,7 @@ class Steps:
         one = self.journal.record.paths[number]
         *above, name = parts_of(one.path)
         with (
-            _nothing_there(),
+            passing_over_absent(),
             directory_beneath(self.fs, self.top_fd, above) as folder_fd,
         ):
             self._drop_temporary(folder_fd, number)
@@ -343,7 +341,7 @@ class Steps:
     def _sync(self, folders: Sequence[bytes]) -> None:
         for folder in (b"", *folders):
             parts = parts_of(folder) if folder else []
-            with _nothing_there(), directory_beneath(self.fs, self.top_fd, parts) as fd:
+            with passing_over_absent(), directory_beneath(self.fs, self.top_fd, parts) as fd:
                 self.fs.fsync(fd)
 
     # -------------------------------------------------------------------- objects and the branch

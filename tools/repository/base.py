@@ -6,7 +6,6 @@ No filter and no line-end conversion runs: the workspace has the bytes that the 
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import stat
@@ -23,12 +22,13 @@ from ..durable.filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, clos
 from ..durable.regular_file import write_all
 from ..durable.safe_path import Missing, directory_beneath
 from ..errors import ErrorKind
+from .checkout_files import passing_over_absent
 from .errors import GitFailed, NotARepository, RepositoryError
 from .git_command import Git
 from .git_repositories import UserRepository
 from .git_settings import read_settings
 from .manifest import Manifest
-from .snapshot_repository import SNAPSHOTS, SnapshotRepository
+from .snapshot_repository import SnapshotRepository
 from .snapshot_restore import restore_to
 from .snapshots import Snapshot, Snapshots
 from .workspace_index import WorkspaceState
@@ -232,7 +232,7 @@ def base_files(base: Base, user: UserRepository) -> Iterator[Path]:
     """
     with tempfile.TemporaryDirectory(prefix="agentforge-base-") as scratch:
         folder = Path(scratch)
-        repository = SnapshotRepository(folder / SNAPSHOTS, folder / "workspace", git=user.git)
+        repository = SnapshotRepository(folder / "objects.git", folder / "workspace", git=user.git)
         repository.make(objects=Path(base.objects), object_format=base.object_format)
         _check_out(repository, base, user)
         yield repository.workspace
@@ -275,20 +275,10 @@ def _copy_over(fs: FileSystem, work_tree: Path, paths: Sequence[bytes], target_f
         for path in paths:  # first: a file may be where a folder was, and the reverse
             _remove(fs, target_fd, path)
         for path in paths:
-            with _not_in_the_checkout():
+            with passing_over_absent():  # deleted meanwhile, or its folder is none now
                 _copy_one(fs, source_fd, target_fd, path)
     finally:
         close_reader(fs, source_fd)
-
-
-@contextmanager
-def _not_in_the_checkout() -> Iterator[None]:
-    """Pass over a path that was deleted, or whose folder is a file or a link now."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}:
-            raise
 
 
 def _remove(fs: FileSystem, folder_fd: int, path: bytes) -> None:

@@ -6,8 +6,8 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from enum import Enum
 from pathlib import Path
 from typing import Final
@@ -97,6 +97,16 @@ def folders_above(paths: Iterable[bytes]) -> list[bytes]:
         parts = path.split(b"/")
         found |= {b"/".join(parts[:end]) for end in range(1, len(parts))}
     return sorted(found)
+
+
+@contextmanager
+def passing_over_absent() -> Iterator[None]:
+    """Pass over a path that is not there, or lies behind what is no folder."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}:
+            raise
 
 
 def look_at(fs: FileSystem, top_fd: int, path: bytes) -> tuple[Standing, bytes]:

@@ -38,8 +38,6 @@ from .errors import RepositoryError
 from .git_command import Git, GitOutput
 from .git_repositories import OwnRepository
 
-SNAPSHOTS: Final = "snapshots.git"
-"""The name of the repository beside a workspace."""
 BASE_REF: Final = "refs/base"
 LATEST_REF: Final = "refs/latest"
 SNAPSHOT_REFS: Final = "refs/snapshots/"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.harness.session_layout import SNAPSHOTS
 from agentforge_sessions.repository import GitFailed, NotARepository, UserRepository
 from agentforge_sessions.repository.base import (
     KEPT_REFS,
@@ -15,7 +16,7 @@ from agentforge_sessions.repository.base import (
     drop_ref,
     keep_ref,
 )
-from agentforge_sessions.repository.snapshot_repository import SNAPSHOTS, SnapshotRepository
+from agentforge_sessions.repository.snapshot_repository import SnapshotRepository
 from agentforge_sessions.repository.snapshots import Snapshot, Snapshots
 from tests.support.repositories import commit_all, new_checkout, plain_git, write_files
 from tests.support.trees import tree_of

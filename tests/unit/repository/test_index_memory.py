@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from agentforge_sessions.harness.session_layout import SNAPSHOTS
 from agentforge_sessions.repository.index_memory import FILE, read_memory, write_memory
-from agentforge_sessions.repository.snapshot_repository import SNAPSHOTS, SnapshotRepository
+from agentforge_sessions.repository.snapshot_repository import SnapshotRepository
 from agentforge_sessions.repository.snapshots import Snapshots
 from agentforge_sessions.repository.workspace_scan import SnapshotRefused
 from tests.support.repositories import write_files
