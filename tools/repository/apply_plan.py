@@ -133,16 +133,9 @@ def make_plan(
         GitFailed: Git can't read something.
         OSError: The system refused.
     """
-    change = find_change(
-        scratch,
-        base=base,
-        result=result,
-        files=options.files,
-        settings=state.settings,
-        excludes=state.excludes,
-        checkout=repository.work_tree,
+    change, head = _sides(
+        scratch, state, base=base, result=result, options=options, checkout=repository.work_tree
     )
-    head = scratch.empty_tree() if state.head is None else tree_of(scratch, state.head)
     top_fd = fs.open(os.fspath(repository.work_tree), DIRECTORY_FLAGS & ~os.O_NOFOLLOW)
     try:
         look = _Look(
@@ -172,16 +165,9 @@ def plan_branch(
     Raises:
         ApplyConflict: As `make_plan`, and so are the others.
     """
-    change = find_change(
-        scratch,
-        base=base,
-        result=result,
-        files=options.files,
-        settings=state.settings,
-        excludes=state.excludes,
-        checkout=checkout,
+    change, head = _sides(
+        scratch, state, base=base, result=result, options=options, checkout=checkout
     )
-    head = scratch.empty_tree() if state.head is None else tree_of(scratch, state.head)
     merged = merge(
         scratch,
         change,
@@ -191,6 +177,28 @@ def plan_branch(
         checkout=checkout,
     )
     return change, merged
+
+
+def _sides(
+    scratch: Scratch,
+    state: CheckoutState,
+    *,
+    base: str,
+    result: str,
+    options: ApplyOptions,
+    checkout: Path,
+) -> tuple[ResultChange, str]:
+    """Return what the result changed, and the tree that is checked out."""
+    change = find_change(
+        scratch,
+        base=base,
+        result=result,
+        files=options.files,
+        settings=state.settings,
+        excludes=state.excludes,
+        checkout=checkout,
+    )
+    return change, scratch.empty_tree() if state.head is None else tree_of(scratch, state.head)
 
 
 def _plan(look: _Look, change: ResultChange, head: str) -> ApplyPlan:
