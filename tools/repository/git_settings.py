@@ -90,23 +90,16 @@ def read_settings(repository: UserRepository, environment: Mapping[str, str]) ->
     values: dict[str, str] = {}
     for path in _files(environment):
         if os.access(path, os.R_OK):
-            output = repository.git.run(
-                ["config", "--list", "-z", "--includes", "--file", os.fspath(path)],
-                git_dir=repository.git_dir,
-                environment={
-                    "GIT_DIR": os.fspath(repository.git_dir),
-                    "HOME": environment.get("HOME", "/nonexistent"),
-                },
-                configuration={},
-                options=Run((), {}),
-            )
-            values |= _parsed(output.stdout)
-    return GitSettings(values | _own(repository, environment), {"HOME": "", **environment})
+            values |= _listed(repository, environment, "--file", os.fspath(path))
+    return GitSettings(values | _listed(repository, environment), {"HOME": "", **environment})
 
 
-def _own(repository: UserRepository, environment: Mapping[str, str]) -> dict[str, str]:
+def _listed(
+    repository: UserRepository, environment: Mapping[str, str], *where: str
+) -> dict[str, str]:
+    """Return one file's configuration, or the repository's own."""
     output = repository.git.run(
-        ["config", "--list", "-z", "--includes"],
+        ["config", "--list", "-z", "--includes", *where],
         git_dir=repository.git_dir,
         environment={
             "GIT_DIR": os.fspath(repository.git_dir),
