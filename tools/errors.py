@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from types import MappingProxyType
 from typing import ClassVar, Final
@@ -17,6 +17,17 @@ def shown(value: object) -> str:
         return f"an integer of {value.bit_length()} bits"
     text = repr(value)
     return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 3]}..."
+
+
+def first_of(texts: Sequence[str], *, most: int, what: str = "faults") -> list[str]:
+    """Return the first of some texts, and behind them how many more there are."""
+    more = len(texts) - most
+    return [*texts[:most], f"and {more} more {what}".rstrip()] if more > 0 else list(texts)
+
+
+def listed(texts: Sequence[str], *, most: int = 8, what: str = "faults") -> str:
+    """Return the first of some texts as one, with how many more there are."""
+    return "; ".join(first_of(texts, most=most, what=what))
 
 
 class ErrorKind(Enum):

@@ -7,13 +7,11 @@ value; what may be asked is a rule of those who ask (`questions.rules`, `workflo
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from attrs import field, frozen
 
-from .errors import AgentForgeError, ErrorKind
-
-_SHOWN_FAULTS: Final = 8
+from .errors import AgentForgeError, ErrorKind, listed
 
 
 class QuestionError(AgentForgeError):
@@ -48,12 +46,6 @@ class FaultyInput(QuestionError, ValueError):
 
 class InvalidQuestions(FaultyInput):
     """Questions that can't be asked."""
-
-
-def listed(faults: tuple[str, ...]) -> str:
-    """Return the first of some faults as one text, and how many more there are."""
-    more = len(faults) - _SHOWN_FAULTS
-    return "; ".join(faults[:_SHOWN_FAULTS]) + (f"; and {more} more faults" if more > 0 else "")
 
 
 def as_tuple(values: Any) -> Any:

@@ -1,6 +1,6 @@
 """Every error of the library is of one family."""
 
-from agentforge_sessions.errors import AgentForgeError, ErrorKind, shown
+from agentforge_sessions.errors import AgentForgeError, ErrorKind, first_of, listed, shown
 from tests.support.errors import public_exceptions
 
 
@@ -31,3 +31,10 @@ def test_a_refused_value_stands_short_and_printable_in_a_message() -> None:
     assert shown("a\u202e\x1b[2J\ud800") == r"'a\u202e\x1b[2J\ud800'"
     assert len(shown("x" * 10_000)) == 80
     assert shown(10**5000) == "an integer of 16610 bits"
+
+
+def test_of_many_faults_the_first_are_listed_and_the_others_counted() -> None:
+    assert listed([]) == ""
+    assert listed(["a", "b"], most=2) == "a; b"
+    assert listed(["a", "b", "c", "d"], most=2) == "a; b; and 2 more faults"
+    assert first_of("abc", most=2, what="") == ["a", "b", "and 1 more"]

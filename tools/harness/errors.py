@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar
 
-from ..errors import AgentForgeError, ErrorKind
+from ..errors import AgentForgeError, ErrorKind, listed
 
-_SHOWN_FAULTS = 8
+_SHOWN_IDS = 8
 
 
 class HarnessError(AgentForgeError):
@@ -121,8 +121,8 @@ class AmbiguousSessionId(HarnessError):
 
     def __init__(self, shortened: str, candidates: Iterable[str]) -> None:
         self.candidates = tuple(sorted(candidates))
-        shown = ", ".join(self.candidates[:_SHOWN_FAULTS])
-        more = len(self.candidates) - _SHOWN_FAULTS
+        shown = ", ".join(self.candidates[:_SHOWN_IDS])
+        more = len(self.candidates) - _SHOWN_IDS
         super().__init__(
             f"{shortened} fits {len(self.candidates)} sessions: {shown}"
             f"{f' and {more} more' if more > 0 else ''}. Give more of the id.",
@@ -226,11 +226,8 @@ class SessionCorrupted(HarnessError):
         self.path = path
         self.faults: tuple[str, ...] = tuple(faults)
         self.details = "; ".join(self.faults)
-        shown = "; ".join(self.faults[:_SHOWN_FAULTS])
-        more = len(self.faults) - _SHOWN_FAULTS
         super().__init__(
-            f"{path} is not a readable session: {shown}"
-            f"{f'; and {more} more faults' if more > 0 else ''}. The file was left as it is: "
+            f"{path} is not a readable session: {listed(self.faults)}. The file was left as it is: "
             "mend it by hand, bring back a copy, or delete the session.",
             session_id=path.parent.name if session_id is None else session_id,
         )

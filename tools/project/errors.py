@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from ..errors import AgentForgeError, ErrorKind
+from ..errors import AgentForgeError, ErrorKind, listed
 
 _SHOWN_FAULTS: Final = 12
 
@@ -28,10 +28,8 @@ class InvalidConfiguration(ProjectError):
     def __init__(self, *, path: Path, faults: Iterable[str]) -> None:
         self.path = path
         self.faults: tuple[str, ...] = tuple(faults)
-        shown = "; ".join(self.faults[:_SHOWN_FAULTS])
-        more = len(self.faults) - _SHOWN_FAULTS
         super().__init__(
-            f"{path} can't be used: {shown}{f'; and {more} more faults' if more > 0 else ''}. "
+            f"{path} can't be used: {listed(self.faults, most=_SHOWN_FAULTS)}. "
             "Nothing was begun; correct the file, `agentforge doctor` shows what is left."
         )
 

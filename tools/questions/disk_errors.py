@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..errors import ErrorKind
-from ..question import QuestionError, listed
+from ..errors import ErrorKind, listed
+from ..question import QuestionError
 
 
 class SessionCorrupted(QuestionError):

@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 
 from attrs import frozen
 
-from ..errors import ErrorKind
+from ..errors import ErrorKind, listed
 from .errors import RepositoryError, printable
 
 _SHOWN: Final = 20
@@ -61,9 +61,7 @@ class BlockedPath:
 
 
 def _listed(items: Iterable[object]) -> str:
-    lines = [str(one) for one in items]
-    more = len(lines) - _SHOWN
-    return "; ".join(lines[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
+    return listed([str(one) for one in items], most=_SHOWN, what="")
 
 
 class ApplyError(RepositoryError):

@@ -23,6 +23,7 @@ from typing import Any, Final
 import yaml
 from attrs import field, frozen
 
+from ..errors import first_of
 from ..question import InvalidQuestions
 from .agents.port import AgentOption, AgentQuestion, TokenUsage
 from .converters import as_tuple
@@ -136,8 +137,7 @@ class _Reader:
                 )
         if len(self._files) > MAX_FILES:
             self._fault(0, f"it holds {len(self._files)} files; {MAX_FILES} are allowed")
-        more = len(self._faults) - MAX_FAULTS
-        faults = self._faults[:MAX_FAULTS] + ([f"and {more} more faults"] if more > 0 else [])
+        faults = first_of(self._faults, most=MAX_FAULTS)
         return Answer(
             files=() if faults else self._files.values(),
             deleted=() if faults else self._deleted,

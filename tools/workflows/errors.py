@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from ..errors import ErrorKind
+from ..errors import ErrorKind, listed
 from ..harness import BudgetExceeded, HarnessError
 
 _SHOWN_FAULTS: Final = 12
@@ -28,12 +28,9 @@ class InvalidWorkflow(HarnessError):
     def __init__(self, *, path: Path, faults: Iterable[str], session_id: str | None = None) -> None:
         self.path = path
         self.faults: tuple[str, ...] = tuple(faults)
-        shown = "; ".join(self.faults[:_SHOWN_FAULTS])
-        more = len(self.faults) - _SHOWN_FAULTS
         super().__init__(
-            f"{path} is not a usable workflow: {shown}"
-            f"{f'; and {more} more faults' if more > 0 else ''}. Nothing was run; "
-            "correct the file and try again.",
+            f"{path} is not a usable workflow: {listed(self.faults, most=_SHOWN_FAULTS)}. "
+            "Nothing was run; correct the file and try again.",
             session_id=session_id,
         )
 

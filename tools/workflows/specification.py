@@ -8,7 +8,7 @@ from typing import Final
 
 from attrs import field, frozen
 
-from ..errors import ErrorKind
+from ..errors import ErrorKind, listed
 from ..harness import HarnessError
 from .converters import as_tuple
 
@@ -33,12 +33,9 @@ class InvalidSpecification(HarnessError):
     def __init__(self, *, path: Path, faults: Iterable[str]) -> None:
         self.path = path
         self.faults: tuple[str, ...] = tuple(faults)
-        shown = "; ".join(self.faults[:_SHOWN_FAULTS])
-        more = len(self.faults) - _SHOWN_FAULTS
         super().__init__(
-            f"{path} is not a usable specification: {shown}"
-            f"{f'; and {more} more faults' if more > 0 else ''}. Nothing was begun; "
-            "docs/spec-format.md describes the form."
+            f"{path} is not a usable specification: {listed(self.faults, most=_SHOWN_FAULTS)}. "
+            "Nothing was begun; docs/spec-format.md describes the form."
         )
 
 

@@ -18,6 +18,7 @@ from pydantic import (
     ValidationError,
 )
 
+from ...errors import first_of
 from ...harness.session_domain import MAX_COUNT, MAX_NAME_CHARS, MAX_PATH_CHARS
 from ...questions import QuestionsConfig
 from .errors import InvalidArguments
@@ -175,10 +176,8 @@ def checked(tool: str, model: type[_Model], given: Mapping[str, Any] | None) -> 
         return model.model_validate(dict(given or {}))
     except ValidationError as error:
         details = error.errors(include_url=False, include_context=False)
-        faults = [_fault(one["loc"], one["type"], one["msg"]) for one in details[:_SHOWN_FAULTS]]
-        if len(details) > _SHOWN_FAULTS:
-            faults.append(f"and {len(details) - _SHOWN_FAULTS} more faults")
-        raise InvalidArguments(tool, faults) from None
+        faults = [_fault(one["loc"], one["type"], one["msg"]) for one in details]
+        raise InvalidArguments(tool, first_of(faults, most=_SHOWN_FAULTS)) from None
 
 
 def _fault(location: tuple[int | str, ...], kind: str, message: str) -> str:
