@@ -41,7 +41,7 @@ from ..workflows.agents.port import (
     AgentTimeout,
     AgentUnavailable,
 )
-from ..workflows.agents.printed_usage import program_output, usage_of
+from ..workflows.agents.printed_usage import no_answer, program_output, usage_of
 from ..workflows.gate_port import GateUnavailable
 from .agent_state import AgentStates
 from .edited_workspace import change_between, look_at
@@ -254,13 +254,7 @@ class JailedAgent:
         if found is None:
             return printed, None
         if found.problem is not None:
-            raise AgentFailed(
-                f"the agent ({self.description}) gave no answer: "
-                f"{' '.join(found.problem.split())[:300]}",
-                agent=self.description,
-                output=printed[-_KEPT_OUTPUT:],
-                usage=usage_of(found),
-            )
+            raise no_answer(found, agent=self.description, output=printed[-_KEPT_OUTPUT:])
         return found.text, usage_of(found)
 
     def _changed(

@@ -14,7 +14,7 @@ from ...agent_programs.command_output import (
     read_claude_output,
     read_codex_output,
 )
-from .port import TokenUsage
+from .port import AgentFailed, TokenUsage
 
 _CLAUDES: Final = '"subtype"'
 """What every result of claude's has, and hardly another program's JSON."""
@@ -57,6 +57,23 @@ def printed_usage(text: str) -> TokenUsage | None:
 def usage_of(output: ProgramOutput) -> TokenUsage | None:
     """Return what a program's answer cost, or None where it does not say it."""
     return _usage(output.input_tokens, output.output_tokens)
+
+
+def no_answer(found: ProgramOutput, *, agent: str, output: str) -> AgentFailed:
+    """Return the error for a program that ended without an answer, with its reason and cost.
+
+    Args:
+        found: What the program reported.
+        agent: The agent's description.
+        output: The end of what it printed.
+    """
+    reason = " ".join((found.problem or "it said nothing").split())[:300]
+    return AgentFailed(
+        f"the agent ({agent}) gave no answer: {reason}",
+        agent=agent,
+        output=output,
+        usage=usage_of(found),
+    )
 
 
 def _usage(sent: int, received: int) -> TokenUsage | None:

@@ -14,9 +14,11 @@ from typing import Final
 
 from ...agent_programs.command_output import COMMANDS, ProgramOutput
 from .command import DEFAULT_TIMEOUT_S, CommandAgent
-from .port import AgentAnswer, AgentCrashed, AgentFailed, AgentRequest, TokenUsage
+from .port import AgentAnswer, AgentCrashed, AgentFailed, AgentRequest
+from .printed_usage import no_answer, usage_of
 
 _FOLDER_PREFIX: Final = "agentforge-agent-"
+_KEPT_OUTPUT: Final = 2_000
 
 
 def is_program(text: str) -> bool:
@@ -84,29 +86,17 @@ class ProgramAgent:
                 found = self._program.read(error.output)
                 if found is None or found.problem is None:
                     raise
-                raise self._failed(found, error.output) from error
+                raise self._no_answer(found, error.output) from error
         found = self._program.read(printed)
         if found is None:
             raise AgentFailed(
                 f"the agent ({self._name}) printed something else than its JSON",
                 agent=self._name,
-                output=printed[-2_000:],
+                output=printed[-_KEPT_OUTPUT:],
             )
         if found.problem is not None or not found.text.strip():
-            raise self._failed(found, printed)
-        return AgentAnswer(text=found.text, usage=_usage(found))
+            raise self._no_answer(found, printed)
+        return AgentAnswer(text=found.text, usage=usage_of(found))
 
-    def _failed(self, found: ProgramOutput, printed: str) -> AgentFailed:
-        reason = " ".join((found.problem or "it said nothing").split())[:300]
-        return AgentFailed(
-            f"the agent ({self._name}) gave no answer: {reason}",
-            agent=self._name,
-            output=printed[-2_000:],
-            usage=_usage(found),
-        )
-
-
-def _usage(found: ProgramOutput) -> TokenUsage | None:
-    if not found.input_tokens and not found.output_tokens:
-        return None
-    return TokenUsage(input_tokens=found.input_tokens, output_tokens=found.output_tokens)
+    def _no_answer(self, found: ProgramOutput, printed: str) -> AgentFailed:
+        return no_answer(found, agent=self._name, output=printed[-_KEPT_OUTPUT:])
