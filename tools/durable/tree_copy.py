@@ -11,12 +11,11 @@ from typing import Final
 
 from attrs import define, frozen
 
-from .filesystem import DIRECTORY_FLAGS, READ_FLAGS, FileSystem, close_reader
+from .filesystem import CREATE_FLAGS, DIRECTORY_FLAGS, READ_FLAGS, FileSystem, close_reader
 from .tree_walk import Entry, walk_tree
 
 _PIECE: Final = 1 << 20
 _NO_COPY: Final = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
-_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @frozen(kw_only=True)
@@ -138,7 +137,7 @@ def _copy(fs: FileSystem, entry: Entry, target_fd: int) -> None:
     elif stat.S_ISREG(entry.status.st_mode):
         source = fs.open(entry.name, READ_FLAGS, dir_fd=entry.directory_fd)
         try:
-            target = fs.open(entry.name, _NEW, 0o600, dir_fd=target_fd)
+            target = fs.open(entry.name, CREATE_FLAGS, 0o600, dir_fd=target_fd)
             try:
                 _copy_content(source, target)
                 os.fchmod(target, mode | 0o400)
