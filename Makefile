@@ -14,6 +14,9 @@ WORKFLOW ?= tools/examples/interval-scheduler/workflow.yaml
 WORKERS ?= 4
 SEED    ?= 20261122
 AGENTS_PREFIX ?= .benchmarks/agents
+# The project that an agent adds a feature to: a source distribution of the index, pinned with its hash.
+PROJECTS ?= .benchmarks/projects
+PROJECT  := $(PROJECTS)/dependency_groups-1.3.2.tar.gz
 # name=package: a program's command, and what npm installs for it. The versions are those that were tried.
 AGENTS  := claude=@anthropic-ai/claude-code@2.1.330 codex=@openai/codex@0.169.0
 PYTEST  := $(BIN)/python -m pytest
@@ -45,10 +48,18 @@ $(VENV)/.dev-ready: pyproject.toml constraints.txt
 	$(PIP) install --constraint constraints.txt --editable '.[dev]'
 	touch $@ $(VENV)/.run-ready
 
-run: $(VENV)/.run-ready  ## do the main job: an agent develops a component, and a feature of a repository; a workflow ends with a chart
+# Fetched once. pip reads its metadata meanwhile, with what build-constraints.txt pins; nothing of it is installed.
+$(PROJECT): examples/repository/requirements.txt | $(VENV)/.run-ready
+	PIP_CONSTRAINT=examples/repository/build-constraints.txt $(PIP) download --no-deps --no-binary dependency-groups \
+		--require-hashes --requirement examples/repository/requirements.txt --dest $(PROJECTS) || { \
+		echo "make: $(notdir $@) was not fetched, and 'make run' works on it; nothing has run yet. See what pip said above," \
+			"then run 'make run' again. Where no index can be reached, put that file into $(PROJECTS)." >&2; exit 1; }
+	touch $@
+
+run: $(VENV)/.run-ready $(PROJECT)  ## do the main job: an agent develops a component, and a feature of a real project; a workflow ends with a chart
 	$(BIN)/agentforge setup
 	$(BIN)/agentforge tdflow $(SPEC) --component $(COMPONENT) --agent '$(AGENT)'
-	$(BIN)/python examples/repository/develop.py
+	$(BIN)/python examples/repository/develop.py $(PROJECT)
 	$(BIN)/agentforge run $(WORKFLOW)
 
 test: $(VENV)/.dev-ready  ## run all tests, the long campaigns with small counts
