@@ -16,11 +16,9 @@ import random
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -35,7 +33,7 @@ from agentforge_sessions.sandbox.session_metadata import SessionMetadata, encode
 from benchmarks._sandbox_peers import PEERS, Unavailable, install
 from benchmarks.measure import Candidate, Row, Timed, compare, row, table
 from benchmarks.references import LibyamlStore, load_with_libyaml
-from benchmarks.sessions import facts, make_session
+from benchmarks.sessions import facts, make_session, place_in
 
 DRY_TARGET = 3.0
 REMOVAL_TARGET = 2.0
@@ -283,18 +281,6 @@ class Unmeasured(Row):
 # ------------------------------------------------------------------------------------------- main
 
 
-@contextmanager
-def _place(parent: Path) -> Iterator[Path]:
-    parent.mkdir(parents=True, exist_ok=True)
-    place = Path(tempfile.mkdtemp(prefix="run-", dir=parent))
-    try:
-        yield place
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-        with suppress(OSError):
-            parent.rmdir()
-
-
 def _peer(peers: Path) -> Path | str:
     (peer,) = (one for one in PEERS if one.kind == "llm")
     try:
@@ -328,7 +314,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     rows: list[Row] = []
-    with _place(given.dir) as place:
+    with place_in(given.dir) as place:
         machine = facts(place)
         peers = given.peers.resolve() if given.peers is not None else place.resolve() / "peers"
         peers.mkdir(parents=True, exist_ok=True)

@@ -313,7 +313,8 @@ def facts(place: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def _place(parent: Path) -> Iterator[Path]:
+def place_in(parent: Path) -> Iterator[Path]:
+    """Have a folder for one run, which is removed after it."""
     parent.mkdir(parents=True, exist_ok=True)
     place = Path(tempfile.mkdtemp(prefix="run-", dir=parent))
     try:
@@ -362,7 +363,7 @@ def main(arguments: list[str] | None = None) -> int:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     began = time.monotonic()
     rows: list[Row] = []
-    with _place(given.dir) as place:
+    with place_in(given.dir) as place:
         machine = facts(place)
         for one in _rows(place, quick=given.quick):
             if not rows or rows[-1].group != one.group or rows[-1].size != one.size:

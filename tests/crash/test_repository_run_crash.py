@@ -32,7 +32,7 @@ from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest, Toke
 from agentforge_sessions.workflows.runner import WorkflowRunner
 from tests.crash._forked_workers import KILLED, Workers, serve
 from tests.support.agents import GREEN, RED, REFACTOR, WRONG, FakeGates, block, tdflow_work
-from tests.support.applying import lay, services_in
+from tests.support.applying import lay, look_at, services_in
 from tests.support.repositories import commit_all, new_checkout, plain_git
 from tests.support.soak import SOAKING
 
@@ -116,14 +116,8 @@ def standing(top: Path) -> dict[str, tuple[object, ...]]:
         if inside == ".git/refs" and "agentforge" in folders:
             folders.remove("agentforge")
         for name in [*folders, *files] if not inside.startswith(".git/") else files:
-            path = Path(folder, name)
-            status = path.lstat()
-            shown: object = None
-            if stat.S_ISLNK(status.st_mode):
-                shown = os.readlink(path)
-            elif stat.S_ISREG(status.st_mode):
-                shown = path.read_bytes()
-            found[os.path.normpath(f"{inside}/{name}")] = (stat.S_IFMT(status.st_mode), shown)
+            mode, shown = look_at(Path(folder, name))
+            found[os.path.normpath(f"{inside}/{name}")] = (stat.S_IFMT(mode), shown)
     return found
 
 

@@ -7,34 +7,25 @@ from pathlib import Path
 from typing import Any
 
 from agentforge_sessions.agent_hooks.handler import handle
-from agentforge_sessions.harness import SessionContext, SessionManager, SessionStore
+from agentforge_sessions.harness import SessionStore
 from tests.support.clock import FakeClock
+from tests.support.sessions import SessionsInUse
 
 
-class Project:
+class Project(SessionsInUse):
     """A project with a data folder, and the sessions in it."""
+
+    clock: FakeClock
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.data_folder = folder / ".agentforge"
         self.data_folder.mkdir(parents=True)
-        self.store = SessionStore(self.data_folder / "sessions")
-        self.clock = FakeClock()
+        super().__init__(SessionStore(self.data_folder / "sessions"), FakeClock())
 
     def begin(self, *, budget: int = 10_000, goal: str | None = "Build it") -> str:
         self.clock.advance()
-        manager = SessionManager(self.store, clock=self.clock)
-        return manager.create(token_budget=budget, goal=goal).session_id
-
-    def open(self, session_id: str) -> SessionManager:
-        manager = SessionManager(SessionStore(self.store.base_path), clock=self.clock)
-        manager.open(session_id)
-        return manager
-
-    def session(self, session_id: str) -> SessionContext:
-        found = SessionStore(self.store.base_path).load(session_id)
-        assert found is not None
-        return found
+        return super().begin(budget=budget, goal=goal)
 
     def actions(self, session_id: str) -> list[str]:
         return [entry.action for entry in self.session(session_id).history]

@@ -36,6 +36,14 @@ def lay(folder: Path, files: Files) -> None:
             path.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
+def look_at(path: Path) -> tuple[int, object]:
+    """The mode of what stands at a path, and its content or what the link says."""
+    mode = path.lstat().st_mode
+    if stat.S_ISLNK(mode):
+        return mode, os.readlink(path)
+    return mode, path.read_bytes() if stat.S_ISREG(mode) else None
+
+
 def seen(top: Path) -> dict[str, tuple[object, ...]]:
     """All that is in a checkout and of its index, HEAD, refs and stash, to the byte."""
     found: dict[str, tuple[object, ...]] = {}
@@ -44,14 +52,8 @@ def seen(top: Path) -> dict[str, tuple[object, ...]]:
             folders.remove(".git")
         for name in [*folders, *files]:
             path = Path(folder) / name
-            status = path.lstat()
-            shown: object = None
-            if stat.S_ISLNK(status.st_mode):
-                shown = os.readlink(path)
-            elif stat.S_ISREG(status.st_mode):
-                shown = path.read_bytes()
-            mode = 0 if stat.S_ISLNK(status.st_mode) else status.st_mode
-            found[str(path.relative_to(top))] = (mode, shown)
+            mode, shown = look_at(path)
+            found[str(path.relative_to(top))] = (0 if stat.S_ISLNK(mode) else mode, shown)
     git_dir = Path(plain_git(top, "rev-parse", "--absolute-git-dir").stdout.decode().strip())
     index = git_dir / "index"
     found["(index)"] = (index.read_bytes() if index.exists() else None,)

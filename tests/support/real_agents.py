@@ -17,8 +17,9 @@ from typing import Any, Final
 
 import pytest
 
-from agentforge_sessions.harness import SessionContext, SessionManager, SessionStore
+from agentforge_sessions.harness import SessionStore
 from tests.support.scripted_model import ScriptedModel
+from tests.support.sessions import SessionsInUse
 
 ROOT: Final = Path(__file__).parents[2]
 PREFIX: Final = Path(os.environ.get("AGENTFORGE_TEST_AGENTS") or ROOT / ".benchmarks" / "agents")
@@ -35,7 +36,7 @@ def program(name: str) -> Path:
     return found
 
 
-class Workplace:
+class Workplace(SessionsInUse):
     """A project folder with a session, and the home of one person."""
 
     def __init__(self, folder: Path, model: ScriptedModel) -> None:
@@ -44,7 +45,7 @@ class Workplace:
         self.project = folder / "project"
         for one in (self.home / ".claude", self.home / ".codex", self.project / ".agentforge"):
             one.mkdir(parents=True)
-        self.store = SessionStore(self.project / ".agentforge" / "sessions")
+        super().__init__(SessionStore(self.project / ".agentforge" / "sessions"))
         (self.home / ".codex" / "config.toml").write_text(
             'model = "scripted"\nmodel_provider = "scripted"\ncheck_for_update_on_startup = false\n'
             "[analytics]\nenabled = false\n"
@@ -52,18 +53,8 @@ class Workplace:
             f'env_key = "SCRIPTED_KEY"\nbase_url = "http://127.0.0.1:{model.port}/v1"\n'
         )
 
-    def begin(self, *, budget: int = 100_000, goal: str = "Build the thing") -> str:
-        return SessionManager(self.store).create(token_budget=budget, goal=goal).session_id
-
-    def open(self, session_id: str) -> SessionManager:
-        manager = SessionManager(SessionStore(self.store.base_path))
-        manager.open(session_id)
-        return manager
-
-    def session(self, session_id: str) -> SessionContext:
-        found = SessionStore(self.store.base_path).load(session_id)
-        assert found is not None
-        return found
+    def begin(self, *, budget: int = 100_000, goal: str | None = "Build the thing") -> str:
+        return super().begin(budget=budget, goal=goal)
 
     def environment(self) -> dict[str, str]:
         return {

@@ -6,12 +6,35 @@ import json
 from datetime import datetime
 from typing import Any
 
-from agentforge_sessions.harness import SessionContext
+from agentforge_sessions.clock import Clock, utc_now
+from agentforge_sessions.harness import SessionContext, SessionManager, SessionStore
 
 
 def session_id(number: int) -> str:
     """Return the id of a session by a number."""
     return f"session_20260301_093000_{number:06d}"
+
+
+class SessionsInUse:
+    """The sessions of a store, for tests of what else leads them."""
+
+    def __init__(self, store: SessionStore, clock: Clock = utc_now) -> None:
+        self.store = store
+        self.clock = clock
+
+    def begin(self, *, budget: int, goal: str | None) -> str:
+        manager = SessionManager(self.store, clock=self.clock)
+        return manager.create(token_budget=budget, goal=goal).session_id
+
+    def open(self, session_id: str) -> SessionManager:
+        manager = SessionManager(SessionStore(self.store.base_path), clock=self.clock)
+        manager.open(session_id)
+        return manager
+
+    def session(self, session_id: str) -> SessionContext:
+        found = SessionStore(self.store.base_path).load(session_id)
+        assert found is not None
+        return found
 
 
 def _moment(moment: datetime | None) -> str | None:

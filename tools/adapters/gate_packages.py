@@ -7,23 +7,26 @@ says what belongs to it, and a package with compiled parts is refused.
 
 from __future__ import annotations
 
-import email
 import hashlib
-import importlib.metadata
 import os
-import re
 import sysconfig
 import tempfile
-import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
-
-from attrs import field, frozen
 
 from ..event_log import get_logger
 from ..workflows.gate_port import GateUnavailable
 from .gate_kit import INSTALL_HINT
+from .pure_package import (
+    MAX_BYTES,
+    MAX_FILES,
+    PackageUnusable,
+    PurePackage,
+    canonical_name,
+    installed_package,
+    wheel_package,
+)
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -31,12 +34,6 @@ if TYPE_CHECKING:
 PACKAGES: Final = "/packages"
 """Where the guest finds the packages."""
 
-_MAX_BYTES: Final = 64 << 20
-_MAX_FILES: Final = 20_000
-_COMPILED: Final = re.compile(r"\.(?:so(?:\.[0-9.]+)?|pyd|dylib|dll|a|o)$")
-_LEFT_OUT: Final = re.compile(r"(?:^|/)__pycache__/|\.pyc$|\.pth$|/(?:INSTALLER|REQUESTED)$")
-_NOT_PURE: Final = re.compile(r"(?im)^root-is-purelib:\s*false\s*$")
-_WHEEL: Final = re.compile(r"(?P<name>[A-Za-z0-9._]+)-(?P<version>[^-]+)(?:-[^-]+)?-[^-]+-none-any")
 _GUEST: Final = {"implementation_name": "cpython", "os_name": "posix", "sys_platform": "wasi"}
 _LISTING: Final = """
 import re, sys, zipfile
@@ -49,30 +46,6 @@ print("python", "%d.%d" % sys.version_info[:2])
 """
 
 _log = get_logger("agentforge.gates")
-
-
-class PackageUnusable(GateUnavailable):
-    """A package can't be put into the sandbox; nothing was begun.
-
-    Attributes:
-        package: As it was named, or the package that one of these needs.
-    """
-
-    def __init__(self, package: str, why: str) -> None:
-        super().__init__(f"the package {package} can't be put into the sandbox: {why}")
-        self.package = package
-
-
-@frozen(kw_only=True)
-class _Package:
-    """A package: what it is, what it needs, and its files."""
-
-    name: str
-    version: str
-    digest: str
-    requires: tuple[str, ...]
-    files: Mapping[str, Callable[[], bytes]] = field(repr=False)
-    problem: str | None = None
 
 
 def installed_folders(working_directory: Path | None = None) -> tuple[Path, ...]:
@@ -147,24 +120,25 @@ def prepare_packages(
 
 def _with_requirements(
     names: tuple[str, ...], folders: Sequence[Path], guest: Callable[[], Mapping[str, str]]
-) -> list[_Package]:
+) -> list[PurePackage]:
     """Return what is named, and all that it needs and the guest has not."""
     there = guest()
-    found: dict[str, _Package] = {}
+    found: dict[str, PurePackage] = {}
     seen: set[tuple[str, frozenset[str]]] = set()
     waiting: list[tuple[str, str | None, frozenset[str]]] = []
     waiting += ((name, None, frozenset()) for name in names)
     while waiting:
         name, needed_by, extras = waiting.pop()
-        key = _canonical(name)
+        key = canonical_name(name)
         if (key, extras) in seen or (needed_by is not None and key in there):
             continue
         seen.add((key, extras))
-        package = _wheel(Path(name)) if name.endswith(".whl") else _installed(name, folders)
+        wheel = name.endswith(".whl")
+        package = wheel_package(Path(name)) if wheel else installed_package(name, folders)
         problem = "it is not installed here" if package is None else package.problem
         if package is None or problem is not None:
             raise _refusal(name, needed_by, problem or "", at_home=key in there)
-        found.setdefault(_canonical(package.name), package)
+        found.setdefault(canonical_name(package.name), package)
         waiting += (
             (one.name, package.name, frozenset(one.extras))
             for one in _needed(package, there, extras)
@@ -185,7 +159,7 @@ def _refusal(name: str, needed_by: str | None, problem: str, *, at_home: bool) -
 
 
 def _needed(
-    package: _Package, there: Mapping[str, str], extras: frozenset[str]
+    package: PurePackage, there: Mapping[str, str], extras: frozenset[str]
 ) -> Iterator[Requirement]:
     """Return what a package needs in the guest."""
     try:
@@ -208,109 +182,8 @@ def _needed(
             yield one
 
 
-def _installed(name: str, folders: Sequence[Path]) -> _Package | None:
-    """Return an installed package, or None."""
-    for folder in folders:
-        for one in importlib.metadata.distributions(path=[str(folder)]):
-            if _canonical(str(one.metadata["Name"] or "")) == _canonical(name):
-                return _of_distribution(one)
-    return None
-
-
-def _of_distribution(one: importlib.metadata.Distribution) -> _Package:
-    listed = [PurePosixPath(str(path)) for path in one.files or ()]
-    inside = [path for path in listed if ".." not in path.parts and not path.is_absolute()]
-    problem = _problem([str(path) for path in inside], one.read_text("WHEEL") or "")
-    if not listed:
-        problem = "it keeps no list of its files"
-    elif '"editable": true' in (one.read_text("direct_url.json") or ""):
-        problem = "it is installed from a folder of sources (pip install -e)"
-    record = one.read_text("RECORD") or "\n".join(map(str, listed))
-    root = Path(str(one.locate_file("")))
-    return _Package(
-        name=str(one.metadata["Name"]),
-        version=one.version,
-        digest=hashlib.sha256(record.encode()).hexdigest(),
-        requires=tuple(one.requires or ()),
-        files={
-            str(path): (root / path).read_bytes
-            for path in inside
-            if not _LEFT_OUT.search(str(path))
-        },
-        problem=problem,
-    )
-
-
-def _wheel(path: Path) -> _Package:
-    """Read a wheel.
-
-    Raises:
-        PackageUnusable: It is none.
-    """
-    named = _WHEEL.fullmatch(path.name.removesuffix(".whl"))
-    if named is None:
-        raise PackageUnusable(path.name, "it is made for one machine (no …-none-any.whl)")
-    try:
-        data = path.read_bytes()
-        with zipfile.ZipFile(path) as archive:
-            content = {
-                one.filename: archive.read(one)
-                for one in _within_limits(path, archive)
-                if not one.is_dir()
-            }
-    except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
-        raise PackageUnusable(path.name, f"it can't be read ({error})") from error
-    outside = [name for name in content if name.startswith("/") or ".." in name.split("/")]
-    about = next((name for name in content if name.endswith(".dist-info/METADATA")), None)
-    if outside or about is None:
-        raise PackageUnusable(path.name, "it is no wheel, or its paths lead out of it")
-    said = email.message_from_bytes(content[about])
-    wheel = content.get(about.replace("/METADATA", "/WHEEL"), b"").decode("utf-8", "replace")
-    pure = {_below_data(name): data for name, data in content.items()}
-    return _Package(
-        name=named["name"],
-        version=named["version"],
-        digest=hashlib.sha256(data).hexdigest(),
-        requires=tuple(map(str, said.get_all("Requires-Dist") or ())),
-        files={
-            name: _constant(data)
-            for name, data in pure.items()
-            if name and not _LEFT_OUT.search(name)
-        },
-        problem=_problem(content, wheel),
-    )
-
-
-def _within_limits(path: Path, archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
-    entries = archive.infolist()
-    if len(entries) > _MAX_FILES or sum(one.file_size for one in entries) > _MAX_BYTES:
-        raise PackageUnusable(path.name, f"it has more than {_MAX_BYTES >> 20} MiB")
-    return entries
-
-
-def _below_data(name: str) -> str:
-    """Return where a wheel's file goes beside its modules; "" for one that goes elsewhere."""
-    first, _, rest = name.partition("/")
-    if not first.endswith(".data"):
-        return name
-    kind, _, below = rest.partition("/")
-    return below if kind in {"purelib", "platlib"} else ""
-
-
-def _constant(data: bytes) -> Callable[[], bytes]:
-    return lambda: data
-
-
-def _problem(names: Iterable[str], wheel: str) -> str | None:
-    """Return why a package is not pure Python, or None."""
-    compiled = next((name for name in names if _COMPILED.search(name)), None)
-    if compiled is not None:
-        return f"it has compiled parts ({compiled})"
-    return "it was built for one kind of machine" if _NOT_PURE.search(wheel) else None
-
-
-def _write(packages: Iterable[_Package], made: Path) -> None:
-    left = _MAX_BYTES
+def _write(packages: Iterable[PurePackage], made: Path) -> None:
+    left = MAX_BYTES
     count = 0
     for package in packages:
         for name, read in package.files.items():
@@ -320,11 +193,11 @@ def _write(packages: Iterable[_Package], made: Path) -> None:
                 continue  # what an environment has lost of a package, it does not import there too
             left -= len(data)
             count += 1
-            if left < 0 or count > _MAX_FILES:
+            if left < 0 or count > MAX_FILES:
                 raise PackageUnusable(
                     package.name,
-                    f"with all others it has more than {_MAX_BYTES >> 20} MiB or "
-                    f"{_MAX_FILES:,} files",
+                    f"with all others it has more than {MAX_BYTES >> 20} MiB or "
+                    f"{MAX_FILES:,} files",
                 )
             target = made / name
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -343,9 +216,5 @@ def _guest_packages() -> dict[str, str]:
     found: dict[str, str] = {}
     for line in result.stdout.splitlines() if result.success else ():
         name, _, version = line.partition(" ")
-        found[_canonical(name)] = version
+        found[canonical_name(name)] = version
     return found
-
-
-def _canonical(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()

@@ -35,6 +35,26 @@ _SESSION_FIELDS: Final = tuple(
 _T = TypeVar("_T")
 
 
+def despite_conflicts(act: Callable[[], _T], *, again: Callable[[], bool], attempts: int) -> _T:
+    """Change a session; where another worker saved it first, once more on what that one saved.
+
+    Args:
+        act: Makes the change and saves it.
+        again: Called after each conflict: makes ready for another attempt, False if none has sense.
+        attempts: How often `act` is called at the most.
+
+    Raises:
+        SessionConflict: Others were first each time, or no other attempt had sense.
+    """
+    for left in reversed(range(attempts)):
+        try:
+            return act()
+        except SessionConflict:
+            if not left or not again():
+                raise
+    raise ValueError(f"attempts: expected 1 or more, got {attempts}")
+
+
 @dataclass(frozen=True, slots=True)
 class _Snapshot:
     """What a change may alter, so that it can be taken back. The lists only ever grow."""
@@ -163,15 +183,12 @@ class SessionChanges:
             WriteError: It could not be saved.
         """
         catching = catch_up if catch_up is not None else self.catch_up
-        left = _ATTEMPTS
-        while True:
-            left -= 1
-            try:
-                with self.changing(session):
-                    return change()
-            except SessionConflict:
-                if not left or not catching(session):
-                    raise
+
+        def changed() -> _T:
+            with self.changing(session):
+                return change()
+
+        return despite_conflicts(changed, again=lambda: catching(session), attempts=_ATTEMPTS)
 
     def catch_up(self, session: SessionContext) -> bool:
         """Take over what another worker saved while a phase ran, if its result still belongs there.

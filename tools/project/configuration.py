@@ -15,14 +15,12 @@ from typing import Final
 from attrs import evolve, field, frozen
 
 from ..durable import FileSystem
+from .choices import AGENT_MODES, ISOLATIONS, REPORTS
 from .configuration_file import ConfigurationFile, read_configuration_file
 from .toml_table import TomlTable
 
 LANGUAGES: Final = ("python", "javascript", "rust", "go", "other")
 PACKAGE_MANAGERS: Final = ("pip", "uv", "poetry", "pdm", "npm", "pnpm", "yarn", "cargo", "go")
-AGENT_MODES: Final = ("answer", "edit")
-ISOLATIONS: Final = ("sandbox", "jail")
-REPORTS: Final = ("junit", "tap", "exit-code")
 DEFAULT_CONTEXT_TOKENS: Final = 20_000
 MAX_CONTEXT_TOKENS: Final = 500_000
 NO_REPOSITORY: Final = Path("none")

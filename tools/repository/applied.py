@@ -6,13 +6,15 @@ import os
 import secrets
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from attrs import frozen
 
 from ..clock import Clock, utc_now
 from ..durable import FileSystem, OsFileSystem
+from .checkout_files import Kind, PlannedPath
 from .git_command import Git
+from .git_records import Difference
 
 _LOCK_TIMEOUT_S: Final = 10.0
 
@@ -28,6 +30,21 @@ class AppliedPath:
 
     path: str
     change: str
+
+    @classmethod
+    def of_planned(cls, one: PlannedPath) -> Self:
+        """Return what becomes of a path of a checkout."""
+        return cls._of(one.path, one.before.kind is Kind.ABSENT, one.after.kind is Kind.ABSENT)
+
+    @classmethod
+    def of_difference(cls, one: Difference) -> Self:
+        """Return what becomes of a path between two trees."""
+        return cls._of(one.path, one.old is None, one.new is None)
+
+    @classmethod
+    def _of(cls, path: bytes, added: bool, deleted: bool) -> Self:
+        change = "added" if added else "deleted" if deleted else "modified"
+        return cls(os.fsdecode(path), change)
 
 
 @frozen(kw_only=True)

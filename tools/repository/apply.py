@@ -35,9 +35,7 @@ from .apply_run import (
     require_finished,
 )
 from .apply_steps import INDEX_LOCK, digest_of, install_pack
-from .checkout_files import Kind, PlannedPath
 from .checkout_state import CheckoutState, read_state, require_no_operation
-from .git_records import Difference
 from .hooked_commit import commit_with_hooks
 from .scratch import Scratch, open_scratch
 
@@ -147,7 +145,7 @@ def _resume(checkout: Path, services: ApplyServices | None, *, forward: bool) ->
             raise ApplyFailed(repository.work_tree, error, undone=False) from error
         return Applied(
             checkout=repository.work_tree,
-            paths=tuple(map(_planned, record.paths)),
+            paths=tuple(map(AppliedPath.of_planned, record.paths)),
             commit=record.ref.new if forward and record.ref is not None else None,
         )
 
@@ -235,7 +233,7 @@ class _Apply:
     def _applied(self, plan: ApplyPlan) -> Applied:
         return Applied(
             checkout=self._repository.work_tree,
-            paths=tuple(map(_planned, plan.paths)),
+            paths=tuple(map(AppliedPath.of_planned, plan.paths)),
             already=tuple(map(os.fsdecode, plan.already)),
             ignored=tuple(map(os.fsdecode, plan.ignored)),
             left_out=tuple(map(os.fsdecode, plan.left_out)),
@@ -313,7 +311,7 @@ class _Apply:
         )
         applied = Applied(
             checkout=self._repository.work_tree,
-            paths=tuple(map(_differing, merged.differences)),
+            paths=tuple(map(AppliedPath.of_difference, merged.differences)),
             ignored=tuple(map(os.fsdecode, change.ignored)),
             left_out=tuple(map(os.fsdecode, change.left_out)),
             branch=branch if merged.differences else None,
@@ -337,16 +335,3 @@ class _Apply:
             *(f"refs/heads/{branch}", commit, "0" * len(commit)),
         )
         return evolve(applied, commit=commit)
-
-
-def _planned(one: PlannedPath) -> AppliedPath:
-    return _changed(one.path, one.before.kind is Kind.ABSENT, one.after.kind is Kind.ABSENT)
-
-
-def _differing(one: Difference) -> AppliedPath:
-    return _changed(one.path, one.old is None, one.new is None)
-
-
-def _changed(path: bytes, added: bool, deleted: bool) -> AppliedPath:
-    change = "added" if added else "deleted" if deleted else "modified"
-    return AppliedPath(os.fsdecode(path), change)

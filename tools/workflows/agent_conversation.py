@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -27,6 +26,7 @@ from .agents.port import (
 from .agents.printed_usage import printed_usage
 from .answers import parse_answer
 from .base_record import base_in_words, kept_base
+from .call_budget import BRIEFING_TOKENS, expected_tokens, missing_tokens, over_budget
 from .errors import BudgetTooSmall
 from .job import Job
 from .job_prompt import job_prompt
@@ -48,7 +48,6 @@ from .workspace_files import WorkspaceFiles
 
 MAX_CALLS: Final = 8
 """How often an agent is asked within one attempt: once, and once after each round of questions."""
-BRIEFING_TOKENS: Final = 2000
 
 
 @frozen(kw_only=True, eq=False)
@@ -132,7 +131,7 @@ class AgentConversation:
             files = shown_files(self.session, self.job, phase, self.files)
             if prompt is None:
                 prompt = self._prompt(phase, progress, files)
-            stop = self._over_budget(phase, progress, prompt)
+            stop = over_budget(self.session.token_budget, phase, progress, prompt)
             if stop is not None:
                 return stop
             if fresh:
@@ -263,42 +262,7 @@ class AgentConversation:
             prompt = self._prompt(
                 phase, progress, shown_files(self.session, self.job, phase, self.files)
             )
-        return estimate_tokens(prompt) + phase.answer_tokens
-
-    def _missing(self, phase: Phase, progress: Progress, expected: int) -> int:
-        """Return by how much the budget has to be extended for a call, with room for the next.
-
-        Enough for the session's budget and for the phase's share of it, in tokens; 0: nothing.
-        """
-        budget = self.session.token_budget
-        wanted = math.ceil((progress.spent + expected) / phase.budget_share)
-        missing = max(expected - budget.tokens_remaining, wanted - budget.total_budget)
-        return _with_room(missing, phase.budget_share) if missing > 0 else 0
-
-    def _over_budget(self, phase: Phase, progress: Progress, prompt: str) -> Stop | None:
-        """Return why the agent may not be asked now, or None."""
-        budget = self.session.token_budget
-        expected = estimate_tokens(prompt) + phase.answer_tokens
-        share = math.floor(phase.budget_share * budget.total_budget)
-        if not budget.can_continue(expected):
-            problem = (
-                f"the next call of phase {phase.name!r} takes about {expected:,} tokens, and of "
-                f"{budget.total_budget:,} {budget.tokens_remaining:,} are left"
-            )
-        elif progress.spent + expected > share:
-            problem = (
-                f"phase {phase.name!r} has spent {progress.spent:,} of its share of {share:,} "
-                f"tokens ({phase.budget_share:.0%} of the budget), and its next call takes about "
-                f"{expected:,}"
-            )
-        else:
-            return None
-        missing = self._missing(phase, progress, expected)
-        return Stop(
-            reason=f"{problem}; extend the budget by {missing:,} or more, then resume",
-            cause=StopCause.BUDGET,
-            missing_tokens=missing,
-        )
+        return expected_tokens(phase, prompt)
 
     def refusal(self, phase: Phase, progress: Progress) -> BudgetTooSmall | None:
         """Return why the budget forbids to resume the session, or None."""
@@ -316,7 +280,7 @@ class AgentConversation:
             phase=phase.name,
             required=expected,
             remaining=budget.tokens_remaining,
-            missing=self._missing(phase, progress, expected),
+            missing=missing_tokens(budget, phase, progress, expected),
         )
 
     def _state_before(self, progress: Progress, call: int) -> str | None:
@@ -345,11 +309,6 @@ class AgentConversation:
                 pieces.append(f"Phase {key.phase}, {progress.label(key)}: {verdict.summary}")
                 pieces += verdict.evidence
         return tuple(pieces)
-
-
-def _with_room(missing: int, share: float) -> int:
-    """Round up what is missing, so that the next prompt, whose briefing tells more, fits too."""
-    return math.ceil((missing + BRIEFING_TOKENS / share) / 1000) * 1000
 
 
 def _estimated_output(answer: AgentAnswer) -> int:

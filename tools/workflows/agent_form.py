@@ -6,10 +6,10 @@ import re
 from typing import Any, Final
 
 from ..harness.session_domain import MAX_COUNT
+from ..project.choices import AGENT_MODES
 from ..yaml_document import Fields, Node, Refused, Scalar, describe
 from .names import NAME_RE, NAME_RULE, path_problem
 from .workflow import (
-    AGENT_MODES,
     CODE,
     DEFAULT_ANSWER_TOKENS,
     DEFAULT_GATE_DEADLINE_S,

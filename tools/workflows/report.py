@@ -6,22 +6,21 @@ escaped; the page's own policy forbids it to load or run anything.
 
 from __future__ import annotations
 
-import html
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from ..durable import OsFileSystem, ReadError
 from ..harness import SessionContext, SessionHistory, SessionStore
 from ..harness.history_events import PhaseFailed, PhaseRetried, PhaseSucceeded
+from .html_page import WIDTH, drawing, escaped, shown_moment, table, whole_page
 from .progress import BEGINNINGS, attempt_label, charges, extension_in, time_spent
 from .step_journal import StepJournal
 
 MAX_TEXT: Final = 200_000
 """The most that is shown of one prompt or answer."""
-_WIDTH: Final = 960
 _ROW: Final = 26
 _CHART: Final = 180
 
@@ -69,8 +68,8 @@ def render_report(
     """Write the page from a session and its steps by name (or why one can't be read)."""
     attempts = _attempts(session)
     parts = [
-        f"<h1>{_text(session.session_id)}</h1>",
-        f"<p class=lead>{_text(session.goal or '')}</p>",
+        f"<h1>{escaped(session.session_id)}</h1>",
+        f"<p class=lead>{escaped(session.goal or '')}</p>",
         _facts(session, attempts),
         "<h2>Timeline</h2>",
         _timeline(attempts),
@@ -79,10 +78,10 @@ def render_report(
         "<h2>Gates</h2>",
         _gates(attempts),
         "<h2>Artifacts</h2>",
-        _table(
+        table(
             ("Path", "Type", "Phase", "Recorded"),
             [
-                (one.path, one.artifact_type, one.phase or "", _moment(one.timestamp))
+                (one.path, one.artifact_type, one.phase or "", shown_moment(one.timestamp))
                 for one in session.artifacts
             ],
         ),
@@ -91,7 +90,7 @@ def render_report(
     ]
     if steps:
         parts += ["<h2>Prompts, answers and verdicts</h2>", *map(_step, steps.items())]
-    return _PAGE.format(title=_text(session.session_id), body="\n".join(parts))
+    return whole_page(title=escaped(session.session_id), body="\n".join(parts))
 
 
 def _attempts(session: SessionContext) -> list[_Attempt]:
@@ -133,8 +132,8 @@ def _facts(session: SessionContext, attempts: Sequence[_Attempt]) -> str:
         ("State", session.state.value),
         ("Workflow", session.workflow_type or ""),
         ("Phase", ", ".join([session.current_phase or "none", *latest])),
-        ("Began", _moment(session.created_at)),
-        ("Last change", f"{_moment(session.updated_at)} (after {str(took).split('.')[0]})"),
+        ("Began", shown_moment(session.created_at)),
+        ("Last change", f"{shown_moment(session.updated_at)} (after {str(took).split('.')[0]})"),
         ("Attempts", str(len(attempts))),
         ("Time", ", ".join(f"{name} {seconds:.1f} s" for name, seconds in parts)),
         (
@@ -144,7 +143,7 @@ def _facts(session: SessionContext, attempts: Sequence[_Attempt]) -> str:
         ),
         ("Revision", str(session.revision)),
     ]
-    cells = "".join(f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in rows)
+    cells = "".join(f"<dt>{escaped(name)}</dt><dd>{escaped(value)}</dd>" for name, value in rows)
     return f"<dl>{cells}</dl>"
 
 
@@ -154,7 +153,7 @@ def _timeline(attempts: Sequence[_Attempt]) -> str:
         return "<p>No phase was begun.</p>"
     first = attempts[0].began
     span = max((attempts[-1].ended - first).total_seconds(), 0.001)
-    label, width = 190, _WIDTH - 190 - 150
+    label, width = 190, WIDTH - 190 - 150
     rows = []
     for index, one in enumerate(attempts):
         y = index * _ROW
@@ -163,12 +162,12 @@ def _timeline(attempts: Sequence[_Attempt]) -> str:
         length = max(3.0, width * seconds / span)
         x = min(x, label + width - length)
         rows.append(
-            f'<text x="0" y="{y + 17}">{_text(one.phase)}, {one.label}</text>'
+            f'<text x="0" y="{y + 17}">{escaped(one.phase)}, {one.label}</text>'
             f'<rect class="{one.outcome}" x="{x:.1f}" y="{y + 4}" width="{length:.1f}" '
-            f'height="{_ROW - 8}" rx="3"><title>{_text(one.details[:300])}</title></rect>'
+            f'height="{_ROW - 8}" rx="3"><title>{escaped(one.details[:300])}</title></rect>'
             f'<text x="{label + width + 8}" y="{y + 17}">{one.outcome}, {seconds:.1f} s</text>'
         )
-    return _svg("".join(rows), len(attempts) * _ROW, "Phases and attempts over time")
+    return drawing("".join(rows), len(attempts) * _ROW, "Phases and attempts over time")
 
 
 def _burn_down(session: SessionContext) -> str:
@@ -196,21 +195,21 @@ def _burn_down(session: SessionContext) -> str:
         return 10 + (_CHART - 20) * (high - rest) / (high - low)
 
     def across(moment: datetime) -> float:
-        return 60 + (_WIDTH - 80) * (moment - first).total_seconds() / span
+        return 60 + (WIDTH - 80) * (moment - first).total_seconds() / span
 
     path = f"M{across(first):.1f},{height(points[0][1]):.1f}" + "".join(
         f"H{across(moment):.1f}V{height(rest):.1f}" for moment, rest in points[1:]
     )
     warning, empty = height(most - most * 80 / 100), height(0)
     body = (
-        f'<line x1="60" x2="{_WIDTH - 20}" y1="{warning:.1f}" y2="{warning:.1f}" class="warning"/>'
+        f'<line x1="60" x2="{WIDTH - 20}" y1="{warning:.1f}" y2="{warning:.1f}" class="warning"/>'
         f'<text x="0" y="{warning + 4:.1f}">80 %</text>'
-        f'<line x1="60" x2="{_WIDTH - 20}" y1="{empty:.1f}" y2="{empty:.1f}" class="empty"/>'
+        f'<line x1="60" x2="{WIDTH - 20}" y1="{empty:.1f}" y2="{empty:.1f}" class="empty"/>'
         f'<text x="0" y="{empty + 4:.1f}">spent</text>'
         f'<text x="0" y="{height(most) + 6:.1f}">{most:,}</text>'
         f'<path d="{path}" class="left"/>'
     )
-    return _svg(body, _CHART, f"Tokens left: {budget.tokens_remaining:,} of {most:,}")
+    return drawing(body, _CHART, f"Tokens left: {budget.tokens_remaining:,} of {most:,}")
 
 
 def _gates(attempts: Sequence[_Attempt]) -> str:
@@ -224,17 +223,17 @@ def _gates(attempts: Sequence[_Attempt]) -> str:
         for one in attempts
         if one.outcome != "open"
     ]
-    return _table(("Attempt", "Verdict", "What the gate said", "Tokens"), rows)
+    return table(("Attempt", "Verdict", "What the gate said", "Tokens"), rows)
 
 
 def _history(history: Sequence[SessionHistory]) -> str:
     items = []
     for entry in history:
         first, rest = _first_line(entry.details or "")
-        more = f"<pre>{_text(rest)}</pre>" if rest.strip() else ""
+        more = f"<pre>{escaped(rest)}</pre>" if rest.strip() else ""
         items.append(
-            f"<li><time>{_moment(entry.timestamp)}</time> <b>{_text(entry.action)}</b> "
-            f"<i>{_text(entry.phase or '')}</i> {_text(first)}{more}</li>"
+            f"<li><time>{shown_moment(entry.timestamp)}</time> <b>{escaped(entry.action)}</b> "
+            f"<i>{escaped(entry.phase or '')}</i> {escaped(first)}{more}</li>"
         )
     return f"<ol>{''.join(items)}</ol>"
 
@@ -242,18 +241,18 @@ def _history(history: Sequence[SessionHistory]) -> str:
 def _step(step: tuple[str, Mapping[str, Any] | str]) -> str:
     name, value = step
     if isinstance(value, str):
-        body = f"<p>It can't be read: {_text(value)}</p>"
+        body = f"<p>It can't be read: {escaped(value)}</p>"
     elif isinstance(value.get("prompt"), str):
-        body = f"<pre>{_text(_cut(value['prompt']))}</pre>"
+        body = f"<pre>{escaped(_cut(value['prompt']))}</pre>"
     elif isinstance(value.get("text"), str):
         edited = value.get("change")
         said = value["text"] or str(value.get("failure"))
-        body = f"<pre>{_text(_cut(said))}</pre>" if value["text"] or not edited else ""
+        body = f"<pre>{escaped(_cut(said))}</pre>" if value["text"] or not edited else ""
         body += _edit(edited) if isinstance(edited, dict) else ""
     else:
         rows = [(key, _value(item)) for key, item in value.items()]
-        body = _table(("Field", "Value"), rows)
-    return f"<details><summary>{_text(name)}</summary>{body}</details>"
+        body = table(("Field", "Value"), rows)
+    return f"<details><summary>{escaped(name)}</summary>{body}</details>"
 
 
 def _edit(change: Mapping[str, Any]) -> str:
@@ -262,7 +261,7 @@ def _edit(change: Mapping[str, Any]) -> str:
     rows += [("deleted", str(path)) for path in change.get("deleted", ())]
     rows += [("put back", f"{path}: {reason}") for path, reason in change.get("refused", ())]
     rows += [("not taken, ignored", str(path)) for path in change.get("dropped", ())]
-    return _table(("Edited in place", "Path"), rows)
+    return table(("Edited in place", "Path"), rows)
 
 
 def _first_line(text: str) -> tuple[str, str]:
@@ -281,73 +280,3 @@ def _value(value: object) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}\n[…]"
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = ["<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in rows]
-    if not lines:
-        return "<p>None.</p>"
-    top = "".join(f"<th>{_text(cell)}</th>" for cell in head)
-    return f"<table><thead><tr>{top}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
-
-
-def _svg(body: str, height: int, label: str) -> str:
-    return (
-        f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{_text(label)}">{body}</svg>'
-        f"<p class=note>{_text(label)}</p>"
-    )
-
-
-def _moment(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M:%S}Z"
-
-
-def _text(text: str) -> str:
-    """Escape, and spell out what is no character of a page."""
-    shown = "".join(
-        one if one.isprintable() or one in "\n\t" else f"\\x{ord(one):02x}" for one in text
-    )
-    return html.escape(shown.encode("utf-8", "backslashreplace").decode(), quote=True)
-
-
-@frozen
-class _Page:
-    template: str
-
-    def format(self, *, title: str, body: str) -> str:
-        return self.template.replace("@TITLE@", title).replace("@BODY@", body)
-
-
-_PAGE: Final = _Page(
-    """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>@TITLE@</title>
-<style>
-:root { color-scheme: light dark; --line: #8884; --good: #1b7f5c; --bad: #b3402a; --open: #8a8a8a; }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.4rem; overflow-wrap: anywhere } h2 { font-size: 1.1rem; margin-top: 2rem }
-.lead { opacity: .8 } .note { font-size: .85rem; opacity: .75; margin: .2rem 0 }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1rem } dt { opacity: .7 }
-dd { margin: 0 }
-table { border-collapse: collapse; width: 100% } th { text-align: left; font-weight: 600 }
-td, th { border-bottom: 1px solid var(--line); padding: .3rem .6rem .3rem 0; vertical-align: top;
-  white-space: pre-wrap; overflow-wrap: break-word }
-svg { width: 100%; height: auto; font-size: 13px } svg text { fill: currentColor }
-.passed { fill: var(--good) } .failed { fill: var(--bad) } .open { fill: var(--open) }
-.left { fill: none; stroke: var(--good); stroke-width: 2 }
-.warning { stroke: var(--bad); stroke-dasharray: 4 4 } .empty { stroke: var(--line) }
-pre { white-space: pre-wrap; overflow-wrap: anywhere; background: #8881; padding: .6rem;
-  border-radius: 4px; max-height: 30rem; overflow: auto; font-size: 13px }
-ol { padding-left: 1.4rem } time { opacity: .6 } summary { cursor: pointer; padding: .2rem 0 }
-</style>
-</head>
-<body>
-@BODY@
-</body>
-</html>
-"""
-)

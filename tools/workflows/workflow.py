@@ -21,6 +21,7 @@ from typing import Final
 from attrs import evolve, field, frozen
 
 from ..harness.session_domain import DEFAULT_TOKEN_BUDGET, MAX_GOAL_CHARS
+from ..project.choices import AGENT_MODES, ISOLATIONS, REPORTS
 from .converters import as_tuple
 from .errors import InvalidWorkflow
 from .names import path_problem
@@ -46,13 +47,7 @@ GATES: Final = {
 """The kinds of gates, and when each is passed."""
 TEST_GATES: Final = frozenset({"tests_fail", "tests_pass", "suite"})
 QUESTIONS: Final = ("allowed", "refused")
-ISOLATIONS: Final = ("sandbox", "jail")
-"""Where scripts run: Python in the WebAssembly sandbox, or any program in a jail."""
 PACKAGE_RE: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
-REPORTS: Final = ("junit", "tap", "exit-code")
-"""What can be read of a command that runs tests."""
-AGENT_MODES: Final = ("answer", "edit")
-"""How an agent gives its files: in its answer's text, or by changing them in place."""
 
 
 @frozen(kw_only=True)

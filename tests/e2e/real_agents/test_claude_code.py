@@ -5,25 +5,19 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from agentforge_sessions.harness import SessionState
 from tests.support.promptness import wait_until
 from tests.support.real_agents import HOOK, Workplace, briefings, program, reported_by_claude
-from tests.support.scripted_model import scripted_model
 
 pytestmark = [pytest.mark.real_agents, pytest.mark.timeout(400)]
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Workplace]:
-    with scripted_model([]) as model:
-        place = Workplace(tmp_path, model)
-        place.hook_claude()
-        yield place
+@pytest.fixture(autouse=True)
+def hook(place: Workplace) -> None:
+    place.hook_claude()
 
 
 def write_tool(place: Workplace, name: str = "made.txt") -> dict[str, object]:

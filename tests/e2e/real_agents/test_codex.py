@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from agentforge_sessions.harness import SessionState
 from tests.support.real_agents import Workplace, briefings
-from tests.support.scripted_model import scripted_model
 
 pytestmark = [pytest.mark.real_agents, pytest.mark.timeout(400)]
 
 
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Workplace]:
-    with scripted_model([]) as model:
-        place = Workplace(tmp_path, model)
-        place.hook_codex()
-        yield place
+@pytest.fixture(autouse=True)
+def hook(place: Workplace) -> None:
+    place.hook_codex()
 
 
 def shell_tool(command: str = "true") -> dict[str, object]:

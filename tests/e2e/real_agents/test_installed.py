@@ -7,22 +7,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.real_agents import Workplace, briefings, program
-from tests.support.scripted_model import scripted_model
 
 pytestmark = [pytest.mark.real_agents, pytest.mark.timeout(400)]
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Workplace]:
-    with scripted_model([]) as model:
-        yield Workplace(tmp_path, model)
 
 
 def agentforge(place: Workplace, *arguments: str) -> str:

@@ -6,24 +6,16 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.real_agents import ROOT, Workplace, program
-from tests.support.scripted_model import scripted_model
 
 pytestmark = [pytest.mark.real_agents, pytest.mark.timeout(600)]
 SPEC = ROOT / "examples" / "specs" / "session-manager.yaml"
 RECORDED = ROOT / "examples" / "recordings" / "session_domain"
 IN_ORDER = ("red-1", "green-1", "green-2", "refactor-1")
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Workplace]:
-    with scripted_model([]) as model:
-        yield Workplace(tmp_path, model)
 
 
 @pytest.mark.parametrize("name", ["claude", "codex"])

@@ -25,6 +25,22 @@ def talk(project: Project) -> Conversation:
     return Conversation(project)
 
 
+@pytest.fixture
+def begun(project: Project, talk: Conversation) -> str:
+    """A session, in which the conversation has begun; its id."""
+    session_id = project.begin()
+    talk.start()
+    return session_id
+
+
+def spent(project: Project, session_id: str) -> int:
+    return project.session(session_id).token_budget.tokens_used
+
+
+def configure(project: Project, text: str) -> None:
+    (project.data_folder / "config.toml").write_text(text)
+
+
 # ----------------------------------------------------------------------------------- the briefing
 
 
@@ -41,10 +57,8 @@ def test_a_new_context_is_given_the_briefing_of_the_only_open_session(
 
 
 def test_what_was_said_and_the_summary_of_a_compaction_are_in_the_next_briefing(
-    project: Project, talk: Conversation
+    project: Project, talk: Conversation, begun: str
 ) -> None:
-    session_id = project.begin()
-    talk.start()
     talk.prompt("Write the parser")
     talk.hook("Stop", last_assistant_message="The parser is written; decided for LL(1).")
     talk.hook("PreCompact", trigger="auto")
@@ -52,7 +66,7 @@ def test_what_was_said_and_the_summary_of_a_compaction_are_in_the_next_briefing(
     briefing = talk.start("compact")
     assert "Parser done. Next: the printer." in briefing
     assert "Write the parser" in briefing
-    assert project.actions(session_id)[-3:] == ["agent_turn_ended", "checkpoint", "agent_compacted"]
+    assert project.actions(begun)[-3:] == ["agent_turn_ended", "checkpoint", "agent_compacted"]
 
 
 def test_a_briefing_keeps_to_its_limits(project: Project, talk: Conversation) -> None:
@@ -69,14 +83,12 @@ def test_a_briefing_keeps_to_its_limits(project: Project, talk: Conversation) ->
 
 
 def test_a_checkpoint_before_a_compaction_is_taken_once(
-    project: Project, talk: Conversation
+    project: Project, talk: Conversation, begun: str
 ) -> None:
-    session_id = project.begin()
-    talk.start()
     talk.prompt()
     for _ in range(3):
         talk.hook("PreCompact", trigger="auto")
-    assert project.actions(session_id).count("checkpoint") == 1
+    assert project.actions(begun).count("checkpoint") == 1
 
 
 # ------------------------------------------------------------------------------------ the binding
@@ -109,7 +121,7 @@ def test_a_conversation_stays_with_its_session_when_others_begin(
     talk.spend(100)
     talk.use_tool()
     assert "Goal: the first" in talk.start("resume")
-    assert project.session(first).token_budget.tokens_used == 100
+    assert spent(project, first) == 100
 
 
 def test_what_was_spent_before_a_session_was_there_is_not_charged_to_it(
@@ -121,13 +133,13 @@ def test_what_was_spent_before_a_session_was_there_is_not_charged_to_it(
     talk.start("resume")
     talk.spend(100)
     talk.use_tool()
-    assert project.session(session_id).token_budget.tokens_used == 100
+    assert spent(project, session_id) == 100
 
 
 def test_a_session_is_created_only_where_the_configuration_says_so(
     project: Project, talk: Conversation
 ) -> None:
-    (project.data_folder / "config.toml").write_text("[agents]\ncreate = true\ntoken_budget = 77\n")
+    configure(project, "[agents]\ncreate = true\ntoken_budget = 77\n")
     talk.start()
     talk.prompt("Make it\nwork")
     (session_id,) = project.store.list_sessions()
@@ -147,17 +159,15 @@ def test_inside_a_runner_of_ours_the_hook_is_silent(project: Project, talk: Conv
     talk.environment = {"AGENTFORGE_SESSION": session_id, "AGENTFORGE_CALL": "1"}
     talk.spend(100)
     assert talk.start() == ""
-    assert project.session(session_id).token_budget.tokens_used == 0
+    assert spent(project, session_id) == 0
 
 
-def test_an_ended_session_is_left_alone(project: Project, talk: Conversation) -> None:
-    session_id = project.begin()
-    talk.start()
-    project.open(session_id).complete()
+def test_an_ended_session_is_left_alone(project: Project, talk: Conversation, begun: str) -> None:
+    project.open(begun).complete()
     talk.spend(100)
     assert talk.use_tool() == ({}, {})
     assert talk.prompt() == {}
-    assert project.actions(session_id)[-1] == "session_completed"
+    assert project.actions(begun)[-1] == "session_completed"
 
 
 def test_what_the_hook_keeps_is_kept_out_of_git(project: Project, talk: Conversation) -> None:
@@ -170,10 +180,8 @@ def test_what_the_hook_keeps_is_kept_out_of_git(project: Project, talk: Conversa
 
 
 def test_each_message_is_charged_once_with_subagents_and_what_the_program_adds(
-    project: Project, talk: Conversation
+    project: Project, talk: Conversation, begun: str
 ) -> None:
-    session_id = project.begin()
-    talk.start()
     talk.spend(1_000, blocks=3)
     talk.use_tool()
     talk.use_tool()
@@ -181,12 +189,12 @@ def test_each_message_is_charged_once_with_subagents_and_what_the_program_adds(
     talk.hook("SubagentStop")
     talk.spend(300)
     talk.hook("Stop", last_assistant_message="done")
-    assert project.session(session_id).token_budget.tokens_used == 2_000
+    assert spent(project, begun) == 2_000
     model = {"inputTokens": 2_100, "outputTokens": 100, "cacheReadInputTokens": 0}
     talk.write({"type": "cost-state", "modelUsage": {"model-a": model}})
     talk.start("resume")
-    assert project.session(session_id).token_budget.tokens_used == 2_200
-    charged = [e.event for e in project.session(session_id).history if e.action == "agent_usage"]
+    assert spent(project, begun) == 2_200
+    charged = [e.event for e in project.session(begun).history if e.action == "agent_usage"]
     assert [(one.tokens, one.total) for one in charged if isinstance(one, AgentUsage)] == [
         (1_000, 1_000),
         (700, 1_700),
@@ -196,62 +204,54 @@ def test_each_message_is_charged_once_with_subagents_and_what_the_program_adds(
 
 
 def test_a_line_that_is_not_whole_yet_is_charged_when_it_is(
-    project: Project, talk: Conversation
+    project: Project, talk: Conversation, begun: str
 ) -> None:
-    session_id = project.begin()
-    talk.start()
     talk.spend(400, blocks=1)
     whole = talk.transcript.read_bytes()
     talk.transcript.write_bytes(whole[: len(whole) // 2])
     talk.use_tool()
-    assert project.session(session_id).token_budget.tokens_used == 0
+    assert spent(project, begun) == 0
     talk.transcript.write_bytes(whole)
     talk.use_tool()
-    assert project.session(session_id).token_budget.tokens_used == 400
+    assert spent(project, begun) == 400
 
 
 def test_a_lost_binding_charges_nothing_twice_and_loses_nothing(
-    project: Project, talk: Conversation
+    project: Project, talk: Conversation, begun: str
 ) -> None:
-    session_id = project.begin()
-    talk.start()
     talk.spend(400)
     talk.use_tool()
     (binding,) = project.data_folder.glob("agents/claude-code/*/binding.json")
     binding.write_bytes(b"\xff\x00{[")
     talk.spend(100)
     talk.prompt()
-    assert project.session(session_id).token_budget.tokens_used == 500
+    assert spent(project, begun) == 500
 
 
-def test_a_call_with_nothing_new_writes_nothing(project: Project, talk: Conversation) -> None:
-    session_id = project.begin()
-    talk.start()
+def test_a_call_with_nothing_new_writes_nothing(
+    project: Project, talk: Conversation, begun: str
+) -> None:
     talk.spend(400)
     talk.use_tool()
     (binding,) = project.data_folder.glob("agents/claude-code/*/binding.json")
-    before = (binding.stat().st_ino, project.session(session_id).revision)
+    before = (binding.stat().st_ino, project.session(begun).revision)
     talk.use_tool()
-    assert (binding.stat().st_ino, project.session(session_id).revision) == before
+    assert (binding.stat().st_ino, project.session(begun).revision) == before
 
 
 def test_a_new_subagent_is_charged_while_it_is_at_work(
-    project: Project, talk: Conversation
+    project: Project, talk: Conversation, begun: str
 ) -> None:
-    session_id = project.begin()
-    talk.start()
     talk.spend(100)
     talk.use_tool()
     talk.spend(300, name="a")
     talk.use_tool()
-    assert project.session(session_id).token_budget.tokens_used == 400
+    assert spent(project, begun) == 400
 
 
 def test_what_a_killed_conversation_spent_is_charged_when_the_next_begins(
-    project: Project, talk: Conversation
+    project: Project, talk: Conversation, begun: str
 ) -> None:
-    session_id = project.begin()
-    talk.start()
     talk.spend(400)
     talk.use_tool()
     talk.spend(250)  # the program is killed before it calls a hook
@@ -260,7 +260,7 @@ def test_what_a_killed_conversation_spent_is_charged_when_the_next_begins(
     assert "9,350 of 10,000 tokens left" in briefing
     other.spend(50)
     other.hook("Stop", last_assistant_message="done")
-    assert project.session(session_id).token_budget.tokens_used == 700
+    assert spent(project, begun) == 700
 
 
 def test_the_total_of_codex_counts_however_often_it_is_repeated(project: Project) -> None:
@@ -314,20 +314,20 @@ def test_at_100_percent_the_agent_is_stopped_and_the_next_prompt_refused_until_e
     assert talk.use_tool() == ({}, {})
 
 
-def test_a_session_that_a_person_paused_stays_paused(project: Project, talk: Conversation) -> None:
-    session_id = project.begin()
-    talk.start()
-    project.open(session_id).pause("a person looks at it")
+def test_a_session_that_a_person_paused_stays_paused(
+    project: Project, talk: Conversation, begun: str
+) -> None:
+    project.open(begun).pause("a person looks at it")
     assert talk.prompt("go on") == {}
-    assert project.session(session_id).state is SessionState.PAUSED
+    assert project.session(begun).state is SessionState.PAUSED
 
 
 # -------------------------------------------------------------------------------------- the files
 
 
-def test_edited_files_are_artifacts_with_their_digest(project: Project, talk: Conversation) -> None:
-    session_id = project.begin()
-    talk.start()
+def test_edited_files_are_artifacts_with_their_digest(
+    project: Project, talk: Conversation, begun: str
+) -> None:
     made, changed = project.folder / "src" / "a.py", project.folder / "b.py"
     made.parent.mkdir()
     made.write_text("a")
@@ -335,7 +335,7 @@ def test_edited_files_are_artifacts_with_their_digest(project: Project, talk: Co
     talk.use_tool("Write", file_path=str(made), response={"type": "create"})
     talk.use_tool("Edit", file_path=str(changed), response={"type": "update"})
     talk.use_tool("Write", file_path="/etc/hostname", response={"type": "update"})
-    session = project.session(session_id)
+    session = project.session(begun)
     assert [(one.path, one.artifact_type) for one in session.artifacts] == [
         ("src/a.py", "created"),
         ("b.py", "modified"),
@@ -362,9 +362,10 @@ def test_files_in_a_patch_of_codex_are_artifacts(project: Project) -> None:
 def test_a_failed_gate_sends_the_agent_on_with_the_evidence_at_most_so_often(
     project: Project, talk: Conversation
 ) -> None:
-    (project.data_folder / "config.toml").write_text(
+    configure(
+        project,
         "[agents]\ngate = true\ngate_rounds = 2\n"
-        "[gate]\ncommand = \"sh -c 'echo no-$PWD; exit 3'\"\n"
+        "[gate]\ncommand = \"sh -c 'echo no-$PWD; exit 3'\"\n",
     )
     session_id = project.begin()
     talk.start()
@@ -378,9 +379,7 @@ def test_a_failed_gate_sends_the_agent_on_with_the_evidence_at_most_so_often(
 
 
 def test_a_gate_that_passes_lets_the_turn_end(project: Project, talk: Conversation) -> None:
-    (project.data_folder / "config.toml").write_text(
-        '[agents]\ngate = true\n[gate]\ncommand = "true"\n'
-    )
+    configure(project, '[agents]\ngate = true\n[gate]\ncommand = "true"\n')
     session_id = project.begin()
     talk.start()
     assert talk.hook("Stop", last_assistant_message="done") == {}
@@ -388,9 +387,7 @@ def test_a_gate_that_passes_lets_the_turn_end(project: Project, talk: Conversati
 
 
 def test_a_gate_that_can_not_be_run_lets_the_turn_end(project: Project, talk: Conversation) -> None:
-    (project.data_folder / "config.toml").write_text(
-        '[agents]\ngate = true\n[gate]\ncommand = "no-such-command-here"\n'
-    )
+    configure(project, '[agents]\ngate = true\n[gate]\ncommand = "no-such-command-here"\n')
     project.begin()
     talk.start()
     assert talk.hook("Stop", last_assistant_message="done") == {}
@@ -423,10 +420,10 @@ def test_an_id_that_leads_elsewhere_is_refused(project: Project, talk: Conversat
     assert not (project.data_folder / "agents").exists()
 
 
-def test_a_corrupted_session_changes_nothing(project: Project, talk: Conversation) -> None:
-    session_id = project.begin()
-    talk.start()
-    file = project.store.session_path(session_id)
+def test_a_corrupted_session_changes_nothing(
+    project: Project, talk: Conversation, begun: str
+) -> None:
+    file = project.store.session_path(begun)
     file.write_bytes(b"\x00broken")
     talk.spend(100)
     with pytest.raises(Exception, match="not a readable session"):
@@ -435,10 +432,8 @@ def test_a_corrupted_session_changes_nothing(project: Project, talk: Conversatio
 
 
 def test_a_transcript_that_is_no_file_or_no_json_costs_nothing(
-    project: Project, talk: Conversation
+    project: Project, talk: Conversation, begun: str
 ) -> None:
-    session_id = project.begin()
-    talk.start()
     talk.transcript.parent.mkdir(parents=True)
     talk.transcript.write_bytes(
         b'{"usage": \n[]\n"usage"\n{"type":"assistant","usage":1}\n\xff"usage"\n'
@@ -447,7 +442,7 @@ def test_a_transcript_that_is_no_file_or_no_json_costs_nothing(
     talk.transcript.unlink()
     talk.transcript.mkdir()
     assert talk.use_tool() == ({}, {})
-    assert project.session(session_id).token_budget.tokens_used == 0
+    assert spent(project, begun) == 0
 
 
 def test_the_answer_is_json_of_plain_characters_whatever_was_said(

@@ -192,7 +192,7 @@ CODES = {
     },
     9: {
         "jail.errors.JailError",
-        "adapters.gate_packages.PackageUnusable",
+        "adapters.pure_package.PackageUnusable",
         "jail.errors.JailNotEnded",
         "jail.errors.JailUnavailable",
         "sandbox.errors.InputFileError",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,17 @@ def another(manager: SessionManager, channel: MemoryChannel, clock: FakeClock) -
     other = lead(manager.store, channel, clock)
     assert other.load(manager.current_session.session_id) is not None
     return other
+
+
+def while_it_waits(channel: MemoryChannel, *acts: Callable[[], object]) -> None:
+    """Do something when an asker waits, once."""
+
+    def before_wait() -> None:
+        channel.before_wait = lambda: None
+        for act in acts:
+            act()
+
+    channel.before_wait = before_wait
 
 
 def test_the_id_is_in_the_history_on_disk_before_the_person_sees_the_question(
@@ -145,13 +157,7 @@ def test_a_session_that_somebody_else_paused_stays_paused(
     operator = another(manager, channel, clock)
     person = threading.Timer(0.1, channel.answer, ["q-1", "red"])
 
-    def meanwhile() -> None:
-        channel.before_wait = lambda: None
-        operator.reload()
-        operator.pause("lunch")
-        person.start()
-
-    channel.before_wait = meanwhile
+    while_it_waits(channel, operator.reload, lambda: operator.pause("lunch"), person.start)
     assert manager.ask([COLOUR]).outcome == "answered"
     person.join()
     assert manager.current_session is not None
@@ -249,13 +255,9 @@ def test_reply_that_another_worker_recorded_first_is_recorded_once(
 ) -> None:
     other = another(manager, channel, clock)
 
-    def meanwhile() -> None:
-        channel.before_wait = lambda: None
-        channel.answer("q-1", "red")
-        other.reload()
-        other.ask([COLOUR])
-
-    channel.before_wait = meanwhile
+    while_it_waits(
+        channel, lambda: channel.answer("q-1", "red"), other.reload, lambda: other.ask([COLOUR])
+    )
     assert manager.ask([COLOUR]).text == "red"
     assert actions(manager) == ["session_created", "question_asked", "question_answered"]
 
@@ -265,13 +267,12 @@ def test_reply_is_kept_for_a_session_that_somebody_led_on_meanwhile_and_this_wor
 ) -> None:
     other = another(manager, channel, clock)
 
-    def meanwhile() -> None:
-        channel.before_wait = lambda: None
-        other.reload()
-        other.advance_phase("draft")
-        channel.answer("q-1", "red")
-
-    channel.before_wait = meanwhile
+    while_it_waits(
+        channel,
+        other.reload,
+        lambda: other.advance_phase("draft"),
+        lambda: channel.answer("q-1", "red"),
+    )
     with pytest.raises(SessionConflict):
         manager.ask([COLOUR])
     with pytest.raises(SessionConflict):
@@ -285,13 +286,9 @@ def test_worker_that_waited_for_a_session_that_ended_meanwhile_stops(
 ) -> None:
     other = another(manager, channel, clock)
 
-    def meanwhile() -> None:
-        channel.before_wait = lambda: None
-        other.reload()
-        other.abort("enough")
-        channel.answer("q-1", "red")
-
-    channel.before_wait = meanwhile
+    while_it_waits(
+        channel, other.reload, lambda: other.abort("enough"), lambda: channel.answer("q-1", "red")
+    )
     with pytest.raises(SessionConflict):
         manager.ask([COLOUR])
     other.reload()
@@ -301,10 +298,8 @@ def test_worker_that_waited_for_a_session_that_ended_meanwhile_stops(
 def test_phase_that_asked_while_somebody_led_the_session_on_is_not_recorded(
     store: SessionStore, channel: MemoryChannel, clock: FakeClock
 ) -> None:
-    def meanwhile() -> None:
-        channel.before_wait = lambda: None
-        other = another(manager, channel, clock)
-        other.advance_phase("draft")
+    def lead_on() -> None:
+        another(manager, channel, clock).advance_phase("draft")
         channel.answer("q-1", "red")
 
     def ask() -> None:
@@ -314,7 +309,7 @@ def test_phase_that_asked_while_somebody_led_the_session_on_is_not_recorded(
     executor = FakeExecutor(during=ask)
     manager = SessionManager(store, executor=executor, channel=channel, clock=clock)
     manager.create("spec", "clarify")
-    channel.before_wait = meanwhile
+    while_it_waits(channel, lead_on)
     with pytest.raises(SessionConflict):
         manager.run_phase("pass")
     manager.reload()

@@ -6,7 +6,7 @@ import errno
 import fcntl
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -92,6 +92,15 @@ def once(when: Callable[[Call], bool], act: Callable[[], object]) -> Callable[[C
 
 def on(operation: str, text: str) -> Callable[[Call], bool]:
     return lambda call: call.operation == operation and text in call.path
+
+
+def run_and_take(site: Site, name: str) -> PruneResult:
+    """Run, and lock a session right after it was decided."""
+    with ExitStack() as held:
+        site.fs.before = once(
+            on("mkdir", ".prune"), lambda: held.enter_context(locked(site.root / name))
+        )
+        return run(site)
 
 
 # ---------------------------------------------------------------- arguments
@@ -254,15 +263,7 @@ def test_what_is_in_a_guards_place_neither_blocks_nor_keeps(site: Site, plant: A
 
 def test_a_session_that_is_taken_after_it_was_decided_is_kept(site: Site) -> None:
     old = site.add(age_hours=60)
-    fds: list[int] = []
-
-    def take() -> None:
-        fds.append(os.open(site.root / old, os.O_RDONLY))
-        fcntl.flock(fds[0], EXCLUSIVE)
-
-    site.fs.before = once(on("mkdir", ".prune"), take)
-    result = run(site)
-    os.close(fds[0])
+    result = run_and_take(site, old)
 
     assert result.deleted_sessions == []
     assert why(result)[old] == (Reason.IN_USE,)
@@ -696,15 +697,7 @@ def test_what_is_needed_is_told_and_counted(site: Site, dry_run: bool) -> None:
 
 def test_what_is_taken_after_it_was_decided_is_told_and_counted(site: Site) -> None:
     old = site.add(age_hours=60)
-    fds: list[int] = []
-
-    def take() -> None:
-        fds.append(os.open(site.root / old, os.O_RDONLY))
-        fcntl.flock(fds[0], EXCLUSIVE)
-
-    site.fs.before = once(on("mkdir", ".prune"), take)
-    result = run(site)
-    os.close(fds[0])
+    result = run_and_take(site, old)
     assert [(one.session_id, str(one.reason)) for one in result.skipped] == [(old, "in_use")]
     assert result.skipped_sessions == [old]
 

@@ -186,19 +186,16 @@ class Cli:
         Raises:
             SessionConflict: Another process changed it first each time.
         """
-        from ...harness import SessionConflict
+        from ...harness.session_recording import despite_conflicts
 
         manager, session = self.load(shortened)
-        for remaining in range(_REPEATS, -1, -1):
-            try:
-                result = act(manager)
-            except SessionConflict:
-                if not remaining:
-                    raise
-                session = manager.reload()
-            else:
-                return manager, session, result
-        raise AssertionError("unreachable")  # pragma: no cover
+
+        def read_anew() -> bool:
+            manager.reload()  # in place: `session` is as it is on disk
+            return True
+
+        result = despite_conflicts(lambda: act(manager), again=read_anew, attempts=_REPEATS + 1)
+        return manager, session, result
 
 
 def cli_of(context: typer.Context, *, json: bool = False) -> Cli:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated, Final, Literal, TypeVar
 
 from attrs import frozen
@@ -18,7 +18,6 @@ from ...clock import utc_now
 from ...harness import (
     Clock,
     PhaseExecutor,
-    SessionConflict,
     SessionContext,
     SessionManager,
     SessionNotFound,
@@ -34,6 +33,7 @@ from ...harness.session_domain import (
     MAX_NAME_CHARS,
     MAX_PATH_CHARS,
 )
+from ...harness.session_recording import despite_conflicts
 from ...harness.snapshot_port import WorkspaceSnapshots
 from ...result import Failure, attempt
 from . import results
@@ -120,23 +120,23 @@ class SessionTools:
             SessionConflict: Other processes were faster each time; nothing was written.
         """
 
+        def once() -> tuple[SessionContext, _Result]:
+            manager, session = self.lead(session_id)
+            return session, act(manager)
+
         def work() -> tuple[SessionContext, _Result]:
-            longest_s = _FIRST_PAUSE_S
-            for remaining in range(_REPEATS, -1, -1):
-                manager, session = self.lead(session_id)
-                try:
-                    result = act(manager)
-                except SessionConflict:
-                    if not remaining:
-                        raise
-                    self.sleep(longest_s * self.chance())
-                    longest_s = min(2 * longest_s, _LONGEST_PAUSE_S)
-                else:
-                    return session, result
-            raise AssertionError("unreachable")  # pragma: no cover
+            return despite_conflicts(once, again=self._pauses().__next__, attempts=_REPEATS + 1)
 
         async with self.workers.turn(call, session_id):
             return await self.workers.quick(work)
+
+    def _pauses(self) -> Iterator[bool]:
+        """Pause at each step, each time longer at the most."""
+        longest_s = _FIRST_PAUSE_S
+        while True:
+            self.sleep(longest_s * self.chance())
+            longest_s = min(2 * longest_s, _LONGEST_PAUSE_S)
+            yield True
 
     async def state_after(
         self, call: Call, session_id: str, act: Callable[[SessionManager], object]

@@ -61,8 +61,8 @@ def run(
     """Run a workflow in a new session."""
     from attrs import evolve
 
+    from ....project.choices import ISOLATIONS
     from ....workflows import load_workflow
-    from ....workflows.workflow import ISOLATIONS
 
     cli = cli_of(context, json=as_json)
     if isolation is not None and isolation not in ISOLATIONS:

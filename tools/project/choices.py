@@ -1,0 +1,12 @@
+"""What a project's configuration and a workflow's file let one choose from, by name; pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+AGENT_MODES: Final = ("answer", "edit")
+"""How an agent gives its files: in its answer's text, or by changing them in place."""
+ISOLATIONS: Final = ("sandbox", "jail")
+"""Where scripts run: Python in the WebAssembly sandbox, or any program in a jail."""
+REPORTS: Final = ("junit", "tap", "exit-code")
+"""What can be read of a command that runs tests."""
