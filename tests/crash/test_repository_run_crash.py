@@ -3,36 +3,56 @@
 A worker has an agent develop in a session of a checkout and then applies the result to it. It is
 killed again and again, alone or with the git that it started. While the agent works, the checkout
 stays as it is to the byte; after a kill of the apply, it is as before or wholly applied once the
-apply was finished or undone. Run as a module, this file forks such workers on request.
+apply was finished or undone. Where a jail can be made, some of the runs are those of a person: an
+agent that edits in place and gates by command, each in a jail. Run as a module, this file forks
+such workers on request.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
 import shutil
 import stat
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from agentforge_sessions.adapters.session_results import SessionResults
 from agentforge_sessions.adapters.session_snapshots import SessionSnapshots
+from agentforge_sessions.bootstrap import build_agent_runner
 from agentforge_sessions.harness import SessionContext, SessionManager, SessionState, SessionStore
 from agentforge_sessions.harness.checkpoints import snapshots_of
 from agentforge_sessions.repository import GitFailed
 from agentforge_sessions.repository.apply import abort_apply, continue_apply
 from agentforge_sessions.repository.apply_plan import ApplyOptions
+from agentforge_sessions.workflows import TDFLOW, AgentChoice, AgentWork
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest, TokenUsage
 from agentforge_sessions.workflows.runner import WorkflowRunner
 from tests.crash._forked_workers import KILLED, Workers, serve
-from tests.support.agents import GREEN, RED, REFACTOR, WRONG, FakeGates, block, tdflow_work
+from tests.support.agents import (
+    BETTER,
+    CODE,
+    GREEN,
+    RED,
+    REFACTOR,
+    SPEC,
+    WRONG,
+    FakeGates,
+    block,
+    tdflow_work,
+)
 from tests.support.applying import lay, look_at, services_in
+from tests.support.jail_starters import PYTHON
+from tests.support.own_project import EDITING_AGENT, require_jail
 from tests.support.repositories import commit_all, new_checkout, plain_git
 from tests.support.soak import SOAKING
 
@@ -46,7 +66,40 @@ SCRIPT = {
     ("green", 2): GREEN,
     ("refactor", 1): REFACTOR,
 }
-_ID = re.compile(r"\b[0-9a-f]{7,64}\b")
+JAILED_KILLS = 200 if SOAKING else 2
+"""How often a run whose agent and gates are commands in jails is killed."""
+PLAN = {
+    "red-1": {
+        "tests/test_adder.py": "def test_ac_01_two_numbers_are_added():\n"
+        "    import adder\n"
+        "    assert adder.add(1, 2) == 3\n"
+    },
+    "green-1": {"adder.py": WRONG},
+    "green-2": {"adder.py": CODE},
+    "refactor-1": {"adder.py": BETTER},
+}
+GATE = f"{PYTHON} -S run_tests.py"
+RUNNER = '''\
+"""Runs the functions called test_… of tests/, and says in a JUnit report how they ended."""
+import os, pathlib, sys, xml.sax.saxutils
+sys.path.insert(0, ".")
+cases, bad = [], 0
+for path in sorted(pathlib.Path("tests").glob("test_*.py")):
+    space = {}
+    exec(compile(path.read_text(), str(path), "exec"), space)
+    for name in [name for name in space if name.startswith("test_")]:
+        fault = ""
+        try:
+            space[name]()
+        except Exception as error:
+            bad += 1
+            fault = f"<failure message={xml.sax.saxutils.quoteattr(repr(error))}/>"
+        cases.append(f'<testcase classname="{path.stem}" name="{name}">{fault}</testcase>')
+report = f"<testsuite>{''.join(cases)}</testsuite>"
+pathlib.Path(os.environ["AGENTFORGE_REPORT"]).write_text(report)
+sys.exit(bool(bad))
+'''
+_ID = re.compile(r"\b[0-9a-f]{7,64}\b|\b[0-9]+\.[0-9]+ s\b")
 _APPLIED = ("adder.py", "tests/test_adder.py")
 
 
@@ -81,6 +134,9 @@ def work(base: Path, log: Path) -> None:
         options = ApplyOptions(commit=(folder / "commit").exists(), message="x")
         SessionResults(snapshots, services_in(folder)).apply(session, options)
         return
+    if (folder / "jailed").exists():
+        work_in_jails(manager, folder, session)
+        return
     runner = WorkflowRunner(manager, FakeGates(), lock_timeout_s=5, monotonic=lambda: 0.0)
     agent = LoggingAgent(log)
     if session is not None:
@@ -90,6 +146,27 @@ def work(base: Path, log: Path) -> None:
         folder / "checkout", "HEAD", with_uncommitted=(folder / "uncommitted").exists()
     )
     runner.start(tdflow_work(), agent, attachments=attachments)
+
+
+def work_in_jails(manager: SessionManager, folder: Path, session: SessionContext | None) -> None:
+    """Do the same with an agent that edits in place and gates by command."""
+    tempfile.tempdir = str(folder / "scratch")
+    runner = build_agent_runner(manager=manager, monotonic=lambda: 0.0)
+    if session is not None:
+        runner.resume(session.session_id)
+        return
+    choice = AgentChoice(kind="command", value=f"{PYTHON} -S {EDITING_AGENT} {folder / 'plan'}")
+    job = AgentWork(
+        workflow=evolve(TDFLOW, agent_mode="edit").with_command(GATE),
+        name="adder",
+        specification=SPEC.encode(),
+        agent=choice,
+    )
+    snapshots = SessionSnapshots(manager.store)
+    begun = snapshots.attachments(
+        folder / "checkout", "HEAD", with_uncommitted=(folder / "uncommitted").exists()
+    )
+    runner.resume(runner.begin(job, attachments=begun))
 
 
 def one_session(store: SessionStore) -> SessionContext | None:
@@ -136,16 +213,29 @@ class Place:
     """A checkout with work of a person's, a session of it, and a log of the agent's calls."""
 
     def __init__(
-        self, template: Path, folder: Path, *, uncommitted: bool = False, commit: bool = False
+        self,
+        template: Path,
+        folder: Path,
+        *,
+        uncommitted: bool = False,
+        commit: bool = False,
+        jailed: bool = False,
     ) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         self.folder = folder
         self.top = folder / "checkout"
         subprocess.run(["cp", "-a", template, self.top], check=True)
-        for name, wanted in {"uncommitted": uncommitted, "commit": commit}.items():
+        wishes = {"uncommitted": uncommitted, "commit": commit, "jailed": jailed}
+        for name, wanted in wishes.items():
             if wanted:
                 (folder / name).touch()
+        (folder / "scratch").mkdir()
+        plan = {
+            turn: [{"write": path, "text": text} for path, text in files.items()]
+            for turn, files in PLAN.items()
+        }
+        (folder / "plan").write_text(json.dumps(plan))
         self.base = folder / "sessions"
         self.log = folder / "log"
         self.store = SessionStore(self.base)
@@ -215,7 +305,17 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkout with everything in it that could be lost."""
     top = tmp_path_factory.mktemp("template") / "checkout"
     files = {f"src/m{number}.py": f"x = {number}\n" for number in range(40)}
-    new_checkout(top, {**files, "README": "r\n", "edited": "1\n", ".gitignore": "*.o\n"})
+    new_checkout(
+        top,
+        {
+            **files,
+            "README": "r\n",
+            "edited": "1\n",
+            ".gitignore": "*.o\n",
+            "run_tests.py": RUNNER,
+            "tests/test_older.py": "def test_older():\n    assert 1 + 1 == 2\n",
+        },
+    )
     lay(top, {"README": "put away\n"})
     plain_git(top, "stash", "push", "-q")
     lay(top, {"edited": "2\n"})
@@ -236,12 +336,28 @@ def killed_after(rng: random.Random, whole_s: float) -> dict[str, Any]:
 def test_killed_runs_end_the_same_and_the_checkout_never_changes(
     workers: Workers, template: Path, tmp_path: Path
 ) -> None:
+    campaign(workers, template, tmp_path, kills=KILLS)
+
+
+def test_killed_runs_with_a_real_agent_and_real_gates_end_the_same(
+    workers: Workers, template: Path, tmp_path: Path
+) -> None:
+    require_jail()
+    campaign(workers, template, tmp_path, kills=JAILED_KILLS, jailed=True)
+
+
+def campaign(
+    workers: Workers, template: Path, tmp_path: Path, *, kills: int, jailed: bool = False
+) -> None:
+    """Kill runs until as many were killed; each of them ends as one that nobody killed."""
     seed = int(os.environ.get("AGENTFORGE_SEED", "20261123"))
     rng = random.Random(seed)
     stories, trees, before = {}, {}, {}
     whole_s = 0.0
-    for uncommitted in (False, True):
-        calm = Place(template, tmp_path / "calm", uncommitted=uncommitted)
+    # A run in jails takes ten times as long: outside of a soak there is one kind of it.
+    kinds = (False, True) if SOAKING or not jailed else (False,)
+    for uncommitted in kinds:
+        calm = Place(template, tmp_path / "calm", uncommitted=uncommitted, jailed=jailed)
         before[uncommitted] = standing(calm.top)
         begun = time.monotonic()
         assert workers.run(calm.base, calm.log) == 0
@@ -251,18 +367,18 @@ def test_killed_runs_end_the_same_and_the_checkout_never_changes(
         stories[uncommitted], trees[uncommitted] = calm.story(), calm.trees()
         assert len(trees[uncommitted]) >= len(SCRIPT)
 
-    kills = sessions = 0
-    while kills < KILLS:
-        uncommitted = sessions % 2 == 1
+    killed = sessions = 0
+    while killed < kills:
+        uncommitted = kinds[sessions % len(kinds)]
         sessions += 1
-        place = Place(template, tmp_path / "killed", uncommitted=uncommitted)
+        place = Place(template, tmp_path / "killed", uncommitted=uncommitted, jailed=jailed)
         patience = 1.0
         while not place.is_complete():
             stood = len(place.trees())
-            end = killed_after(rng, whole_s * patience)
+            end = killed_after(rng, whole_s * patience) if killed < kills else {}
             code = workers.run(place.base, place.log, **end)
             assert code in {0, KILLED}, f"seed {seed}"
-            kills += code == KILLED
+            killed += code == KILLED
             if code != KILLED:  # quicker than it was when it was measured
                 whole_s *= 0.9
             assert standing(place.top) == before[uncommitted], f"seed {seed}"
@@ -272,7 +388,7 @@ def test_killed_runs_end_the_same_and_the_checkout_never_changes(
             # A machine that became slower must not keep us here for ever.
             patience = 1.0 if len(found) > stood else patience * 1.3
         assert place.story() == stories[uncommitted], f"seed {seed}"
-    print(f"{kills} kills over {sessions} sessions, run {whole_s * 1000:.0f} ms")
+    print(f"{killed} kills over {sessions} sessions, run {whole_s * 1000:.0f} ms")
 
 
 @pytest.mark.parametrize("commit", [False, True], ids=["plain", "commit"])

@@ -238,7 +238,10 @@ class JailedAgent:
             )
         answered = bool(result.stdout.strip())
         if result.exit_code == _NOT_FOUND and not answered:
-            raise self._unavailable(" ".join(output.split())[-300:] or "its command was not found")
+            missing = self._jail().missing(result)
+            hint = "" if missing is None else f"; {missing.hint}"
+            said = " ".join(output.split())[-300:] or "its command was not found"
+            raise self._unavailable(f"{said}{hint}")
         if result.exit_code != 0:
             raise AgentCrashed(
                 agent=self.description,

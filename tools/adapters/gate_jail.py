@@ -108,7 +108,13 @@ class JailGates:
         phase = jail_phase_result(result, changes, None)
         if request.report == "tap":
             reports = {"standard output": result.stdout}
-        return CommandExecution(result=phase, reports=reports, sealed=result.sealed)
+        missing = self._jail().missing(result)
+        return CommandExecution(
+            result=phase,
+            reports=reports,
+            sealed=result.sealed,
+            missing=None if missing is None else missing.hint,
+        )
 
     def _variables(self, request: CommandRequest) -> dict[str, str]:
         """Return what a command is told by variables: its report, and where imports begin.

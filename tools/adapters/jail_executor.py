@@ -25,7 +25,8 @@ class JailPhaseExecutor:
     """Runs phase work in a jail, with the session's workspace as the only folder it may write.
 
     Implements `harness.PhaseExecutor`. A script whose first line begins with `#!` is run by the
-    program that it names; any other is Python, run by `python`. Phases in one workspace run one
+    program that it names; any other is Python, run by `python`. The programs that a shell's script
+    starts are shown, too, as far as its text says them plainly. Phases in one workspace run one
     after another. May be used from any thread.
     """
 
@@ -52,7 +53,7 @@ class JailPhaseExecutor:
         self._python = python
         self._programs = tuple(programs)
         self._cancelled = cancelled
-        self._jails: dict[str, Jail] = {}
+        self._jails: dict[tuple[str, ...], Jail] = {}
 
     def check(self) -> None:
         """See that a jail can be made here.
@@ -89,7 +90,7 @@ class JailPhaseExecutor:
             raise InvalidJail(["fuel is counted in the sandbox only; give the phase a deadline_s"])
         workspace = self._workspace(session_id)
         program, command = self._command(code)
-        jail = self._jail(program)
+        jail = self._jail(program, *_started(program, code))
         with claim(workspace, timeout_s=_BUSY_S) as root:
             assert root is not None  # noqa: S101 (the wait is never given up)
             before = take_snapshot(root)
@@ -101,7 +102,11 @@ class JailPhaseExecutor:
                 cancelled=self._cancelled,
             )
             after = take_snapshot(root)
-        return jail_phase_result(result, changes_between(before, after), workspace)
+        done = jail_phase_result(result, changes_between(before, after), workspace)
+        missing = jail.missing(result)
+        if missing is not None:
+            done = evolve(done, stderr=f"{done.stderr}agentforge: {missing.hint}\n")
+        return done
 
     def _workspace(self, session_id: str) -> Path:
         workspace = self._store.workspace_path(session_id)
@@ -124,14 +129,22 @@ class JailPhaseExecutor:
             named = next((word for word in words[1:] if not word.startswith("-")), "")
         return named or self._python, [SCRIPT]
 
-    def _jail(self, program: str) -> Jail:
-        """Return the jail for scripts of a program; its folders are looked for once."""
+    def _jail(self, *programs: str) -> Jail:
+        """Return the jail for scripts of some programs; their folders are looked for once."""
         from ..jail import Jail, JailPolicy
 
-        if program not in self._jails:
+        if programs not in self._jails:
             policy = self._policy if self._policy is not None else JailPolicy()
             private = (*policy.private, Path(os.path.abspath(self._store.base_path)))
-            self._jails[program] = Jail(
-                evolve(policy, private=private), programs=(*self._programs, program)
-            )
-        return self._jails[program]
+            first, *started = programs
+            made = Jail(evolve(policy, private=private), programs=(*self._programs, first))
+            made.show(started)
+            self._jails[programs] = made
+        return self._jails[programs]
+
+
+def _started(program: str, code: str) -> tuple[str, ...]:
+    """Return the programs that a shell's script starts."""
+    from ..jail import is_shell, started_by_text
+
+    return started_by_text(code) if is_shell(program) else ()

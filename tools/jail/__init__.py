@@ -25,8 +25,10 @@ from .errors import (
     Refusal,
 )
 from .jail import Jail
+from .missing_program import MissingProgram
 from .policy import FolderMount, JailLimits, JailPolicy
 from .result import JailResult, JailUsage, Means, Stop
+from .shell_words import is_shell, started_by_text
 
 __all__ = [
     "CommandMissing",
@@ -42,7 +44,10 @@ __all__ = [
     "JailUnavailable",
     "JailUsage",
     "Means",
+    "MissingProgram",
     "MountPointUnusable",
     "Refusal",
     "Stop",
+    "is_shell",
+    "started_by_text",
 ]

@@ -1,8 +1,12 @@
-"""A jail: any command in namespaces of its own, with one folder that it can write."""
+"""A jail: any command in namespaces of its own, with one folder that it can write.
+
+The module is long because it is one class: what a jail shows is found where a command runs.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -26,10 +30,12 @@ from .control_group import ControlGroup, make_group
 from .errors import FolderForbidden, InvalidJail
 from .forbidden_folders import PrivatePlaces, private_places
 from .jailed_process import Channels, JailedProcess
+from .missing_program import MissingProgram, missing_name
 from .mount_points import make_mount_points
 from .policy import JailPolicy
 from .result import JailResult
 from .seccomp import filter_program, in_memory
+from .shell_words import started_by
 from .system_folders import SystemView, system_view
 from .toolchain import Toolchain, find_program, toolchain_of
 from .watch import Watch
@@ -80,6 +86,7 @@ class Jail:
         self._programs = tuple(programs)
         self._search = os.pathsep.join([*self._mounted_path(), os.environ.get("PATH", os.defpath)])
         self._toolchains: dict[tuple[str, ...], Toolchain] = {}
+        self._started: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._read = tuple(self._bind(path, path) for path in self._policy.read)
         self._mounts = tuple(
             self._bind(mount.source, Path(WORKSPACE, mount.target)) for mount in self._policy.mounts
@@ -110,7 +117,35 @@ class Jail:
             CommandMissing: There is no such program on the host.
         """
         _require_command(command)
-        self._toolchain((*self._programs, command[0]))
+        self._toolchain(self._names(command))
+
+    def show(self, programs: Sequence[str]) -> None:
+        """Show further programs that commands may start, as far as they are here and may be shown.
+
+        Args:
+            programs: Their names or absolute paths.
+        """
+        self._programs += tuple(one for one in programs if self._can_show(one))
+
+    def missing(self, result: JailResult) -> MissingProgram | None:
+        """Return the program that a command did not find in its jail, and what would show it.
+
+        Returns:
+            None where the command did not end for want of a program.
+        """
+        name = missing_name(result.exit_code, (result.stderr, result.stdout))
+        if name is None:
+            return None
+        found = shutil.which(name, path=self._search) if name else None
+        if found is None or not os.path.isabs(found):
+            return MissingProgram(name=name or None)
+        toolchain = toolchain_of([Path(found)], self._view, shows=self._shows)
+        return MissingProgram(
+            name=name,
+            found=Path(found),
+            read=toolchain.folders,
+            refused=not all(map(self._shows, toolchain.folders)),
+        )
 
     def run(
         self,
@@ -152,7 +187,7 @@ class Jail:
             limits = evolve(limits, deadline_s=deadline_s)
         where = self._places.require_workspace(workspace)
         own = command[0] in (files or {})
-        toolchain = self._toolchain(self._programs if own else (*self._programs, command[0]))
+        toolchain = self._toolchain(self._programs if own else self._names(command))
         make_mount_points(where, (mount.target for mount in policy.mounts))
         with ExitStack() as held:
             channels = Channels.opened(held)
@@ -211,6 +246,21 @@ class Jail:
             return False
         return True
 
+    def _names(self, command: Sequence[str]) -> tuple[str, ...]:
+        """Return the programs that a command needs: its own, and those that its words start."""
+        started = started_by(command)
+        if started not in self._started:
+            self._started[started] = tuple(one for one in started if self._can_show(one))
+        return (*self._programs, command[0], *self._started[started])
+
+    def _can_show(self, name: str) -> bool:
+        """Return whether a program that a command may start is here, and all that it needs."""
+        found = shutil.which(name, path=self._search)
+        if found is None or not os.path.isabs(found):
+            return False
+        toolchain = toolchain_of([Path(found)], self._view, shows=self._shows)
+        return all(map(self._shows, toolchain.folders))
+
     def _toolchain(self, names: tuple[str, ...]) -> Toolchain:
         found = self._toolchains.get(names)
         if found is None:
@@ -231,11 +281,16 @@ class Jail:
             yield self._bind(mount.source, mount.source)
 
     def _mounted_path(self) -> Iterator[str]:
-        """Return the folders of programs in what is mounted into the workspace."""
+        """Return the folders of programs in what the policy shows, the workspace's mounts first."""
         for mount in self._policy.mounts:
             for name in ("bin", ".bin"):
                 if (mount.source / name).is_dir():
                     yield str(mount.source / name)
+        for path in self._policy.read:
+            if (path / "bin").is_dir():
+                yield str(path / "bin")
+            elif path.is_file() and os.access(path, os.X_OK):
+                yield str(path.parent)
 
     def _pythons_of_mounts(self) -> Iterator[Path]:
         for mount in self._policy.mounts:

@@ -92,12 +92,12 @@ def detect_project(folder: Folder) -> Detected:
 
 def _python(folder: Folder) -> Detected | None:
     because = [name for name in ("pyproject.toml", "setup.cfg", "setup.py") if folder.has(name)]
-    document = _toml(folder.text("pyproject.toml"))
+    document = toml_of(folder.text("pyproject.toml"))
     if not because and not folder.has("requirements.txt"):
         return None
     manager, lock = _manager(folder, "python")
     if manager is None:
-        tools = _table(document, "tool")
+        tools = table_of(document, "tool")
         manager = next((one for one in ("poetry", "pdm", "uv") if one in tools), "pip")
     tests = _present(folder, "tests", "test")
     return Detected(
@@ -114,8 +114,8 @@ def _python(folder: Folder) -> Detected | None:
 
 def _python_source(folder: Folder, document: Mapping[str, Any]) -> str:
     """Return the folder that imports begin in: what the build says, else `src` where it is used."""
-    tools = _table(document, "tool")
-    where = _table(_table(_table(tools, "setuptools"), "packages"), "find").get("where")
+    tools = table_of(document, "tool")
+    where = table_of(table_of(table_of(tools, "setuptools"), "packages"), "find").get("where")
     if isinstance(where, list) and len(where) == 1 and _is_plain(where[0]):
         return str(where[0])
     if folder.is_directory("src") and not any(
@@ -135,7 +135,7 @@ def _python_tests(folder: Folder, document: Mapping[str, Any], tests: tuple[str,
         for one in tests
         for name in folder.names(one)
     )
-    if pytest or "pytest" in _table(document, "tool") or named or not tests:
+    if pytest or "pytest" in table_of(document, "tool") or named or not tests:
         return "pytest -q"
     return f"python -m unittest discover -s {tests[0]}"
 
@@ -144,13 +144,13 @@ def _javascript(folder: Folder) -> Detected | None:
     text = folder.text("package.json")
     if text is None:
         return None
-    document = _json(text)
+    document = json_of(text)
     manager, lock = _manager(folder, "javascript")
     if manager is None:
         named = document.get("packageManager")
         word = named.split("@")[0] if isinstance(named, str) else "npm"
         manager = word if word in {"npm", "pnpm", "yarn"} else "npm"
-    script = _table(document, "scripts").get("test")
+    script = table_of(document, "scripts").get("test")
     has_tests = isinstance(script, str) and script.strip() and _NO_TESTS not in script
     return Detected(
         facts=ProjectFacts(
@@ -204,21 +204,24 @@ def _is_plain(name: object) -> bool:
     return isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*", name) is not None
 
 
-def _table(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def table_of(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return a table of a document, or an empty one."""
     value = document.get(name)
     return value if isinstance(value, dict) else {}
 
 
-def _toml(text: str | None) -> Mapping[str, Any]:
+def toml_of(text: str | None) -> Mapping[str, Any]:
+    """Read a TOML document; an empty one where it is none."""
     try:
         return tomllib.loads(text or "")
     except (ValueError, RecursionError):
         return {}
 
 
-def _json(text: str) -> Mapping[str, Any]:
+def json_of(text: str | None) -> Mapping[str, Any]:
+    """Read a JSON object; an empty one where it is none."""
     try:
-        document = json.loads(text)
+        document = json.loads(text or "")
     except (ValueError, RecursionError):
         return {}
     return document if isinstance(document, dict) else {}

@@ -11,10 +11,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
+from string import Template
 from typing import Final
 
 from attrs import frozen
@@ -31,6 +32,7 @@ from ..durable import (
 )
 from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
 from ..durable.safe_path import Missing, directory_beneath
+from .beginnings import Beginning, beginning_of
 from .configuration_file import FILE_NAME
 from .detection import Detected, detect_project
 from .errors import ScaffoldRefused
@@ -40,6 +42,8 @@ from .scaffold_content import IGNORED, configuration_text, with_ignored
 
 SPECIFICATION: Final = f"{NAME}/specs/greeting.yaml"
 WORKFLOW: Final = f"{NAME}/workflows/hello/workflow.yaml"
+CHECKS: Final = f"{NAME}/workflows/checks/workflow.yaml"
+"""The workflow of a project whose tests no sandbox runs."""
 _TEMPLATES: Final = Path(__file__).resolve().parent / "templates"
 _IGNORE: Final = ".gitignore"
 _MAX_BYTES: Final = 4 << 20
@@ -89,12 +93,16 @@ class Scaffold:
     Attributes:
         folder: The folder, absolute.
         detected: What kind of project it is.
+        beginning: What it begins with.
+        in_repository: Whether it is in a repository.
         files: Its files, in the order in which they are written.
         hides: The data folder above that this one hides for the folder, or None.
     """
 
     folder: Path
     detected: Detected
+    beginning: Beginning
+    in_repository: bool
     files: tuple[PlannedFile, ...]
     hides: Path | None = None
 
@@ -162,22 +170,37 @@ def _held(fs: FileSystem, path: Path, *, locked: bool) -> Iterator[int]:
 
 
 def _plan(fs: FileSystem, fd: int, path: Path, *, force: bool) -> Scaffold:
-    detected = detect_project(OpenFolder(fs, fd, path))
-    script = detected.facts.language == "javascript"
-    template = "specification.javascript.yaml" if script else "specification.yaml"
-    own = {SPECIFICATION: (_TEMPLATES / template).read_bytes()}
-    beside = WORKFLOW.rpartition("/")[0]
-    own |= {f"{beside}/{name}": data for name, data in find_example("hello").files().items()}
-    own[f"{NAME}/{FILE_NAME}"] = configuration_text(detected, workflow=WORKFLOW).encode()
+    opened = OpenFolder(fs, fd, path)
+    detected = detect_project(opened)
+    beginning = beginning_of(opened, detected.facts)
+    shared = _in_repository(path)
+    own = {SPECIFICATION: _filled(beginning.template, beginning.values)}
+    workflow = WORKFLOW
+    if beginning.checks is not None and shared:
+        workflow = CHECKS
+        own[CHECKS] = _filled("checks.yaml", {"command": beginning.checks})
+    else:
+        beside = WORKFLOW.rpartition("/")[0]
+        own |= {f"{beside}/{name}": data for name, data in find_example("hello").files().items()}
+    own[f"{NAME}/{FILE_NAME}"] = configuration_text(
+        detected, beginning, workflow=workflow, in_repository=shared
+    ).encode()
     files = [_planned(fs, fd, path, name, content, force) for name, content in own.items()]
     ignore = _ignore(fs, fd, path)
     above = find_data_folder(path)
     return Scaffold(
         folder=path,
         detected=detected,
+        beginning=beginning,
+        in_repository=shared,
         files=(*([ignore] if ignore is not None else []), *files),
         hides=above if above is not None and above.parent != path else None,
     )
+
+
+def _filled(name: str, values: Mapping[str, str]) -> bytes:
+    """Return a template with its values."""
+    return Template((_TEMPLATES / name).read_text()).substitute(values).encode()
 
 
 def _planned(

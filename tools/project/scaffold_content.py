@@ -6,7 +6,13 @@ import json
 from collections.abc import Iterable
 from typing import Final
 
-from .configuration import DEFAULT_CONTEXT_TOKENS, ContextConfiguration, ProjectFacts
+from .beginnings import Beginning
+from .configuration import (
+    DEFAULT_CONTEXT_TOKENS,
+    ContextConfiguration,
+    GateConfiguration,
+    ProjectFacts,
+)
 from .detection import Detected
 
 IGNORED: Final = ("/.agentforge/sessions/", "/.agentforge/questions/")
@@ -19,12 +25,16 @@ _LANGUAGES: Final = {
 }
 
 
-def configuration_text(detected: Detected, *, workflow: str) -> str:
+def configuration_text(
+    detected: Detected, beginning: Beginning, *, workflow: str, in_repository: bool
+) -> str:
     """Return a commented configuration file.
 
     Args:
         detected: What kind of project it is; what is not known is left as a comment.
+        beginning: What it begins with; what judges another language than Python is no comment.
         workflow: The workflow that `run` takes, relative to the project.
+        in_repository: Whether sessions can begin from a repository.
     """
     facts = detected.facts
     found = f" Found in {', '.join(detected.because)}." if detected.because else ""
@@ -61,22 +71,17 @@ def configuration_text(detected: Detected, *, workflow: str) -> str:
         "",
         "# Sessions work on a copy of a commit of this repository; `agentforge apply` brings the",
         "# result home. Without this, --repo does it for one of them.",
-        "# [repository]",
-        "# use = true",
+        *_repository(in_use=beginning.gate is not None and in_repository),
         '# base = "main" # the commit that is checked out by default',
         "# with_uncommitted = false",
         "",
         "# tdflow runs this command in a jail, instead of pytest or unittest in the sandbox.",
-        "# [gate]",
-        f"# command = {_value(facts.test or '…')}",
-        '# report = "junit" # what it says how the tests ended: junit, tap or exit-code',
-        '# report_path = "reports/**/*.xml" # where, if the command has to be told by itself',
+        *_gate(beginning.gate, facts.test),
         "# timeout_s = 300",
         "",
         "# What commands in a jail see and may use, besides the workspace, the system and their",
         '# own toolchain. isolation = "jail" in [run] runs the scripts of workflows there, too.',
-        "# [jail]",
-        f"# mounts = {_value(_mounts(facts))} # folders of this checkout, read-only",
+        *_jail(beginning.mounts, facts),
         '# read = ["/opt/data"] # further folders, read-only',
         "# network = false",
         '# environment = ["CI"] # names of variables',
@@ -87,9 +92,42 @@ def configuration_text(detected: Detected, *, workflow: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _mounts(facts: ProjectFacts) -> list[str]:
-    """Return the folder that dependencies are usually installed in."""
-    return ["node_modules"] if facts.language == "javascript" else [".venv"]
+def _repository(*, in_use: bool) -> list[str]:
+    mark = "" if in_use else "# "
+    return [f"{mark}[repository]", f"{mark}use = true"]
+
+
+def _gate(gate: GateConfiguration | None, test: str | None) -> list[str]:
+    """Return the command that judges, as a comment where the sandbox does."""
+    kinds = "what it says how the tests ended: junit, tap or exit-code"
+    where = "where, if the command has to be told by itself"
+    if gate is None or gate.command is None:
+        return [
+            "# [gate]",
+            f"# command = {_value(test or '…')}",
+            f'# report = "junit" # {kinds}',
+            f'# report_path = "reports/**/*.xml" # {where}',
+        ]
+    weak = "; exit-code is weak evidence" if gate.report == "exit-code" else ""
+    path = (
+        f'# report_path = "reports/**/*.xml" # {where}'
+        if gate.report_path is None
+        else f"report_path = {_value(gate.report_path)}"
+    )
+    return [
+        "[gate]",
+        f"command = {_value(gate.command)}",
+        f"report = {_value(gate.report)} # {kinds}{weak}",
+        path,
+    ]
+
+
+def _jail(mounts: tuple[str, ...], facts: ProjectFacts) -> list[str]:
+    """Return the section with the folders that dependencies are usually installed in."""
+    if mounts:
+        return ["[jail]", f"mounts = {_value(list(mounts))} # folders of this checkout, read-only"]
+    usual = ["node_modules"] if facts.language == "javascript" else [".venv"]
+    return ["# [jail]", f"# mounts = {_value(usual)} # folders of this checkout, read-only"]
 
 
 def _line(key: str, value: object, hint: str) -> str:

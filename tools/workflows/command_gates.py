@@ -39,7 +39,7 @@ def run_command_gate(gate: Gate, given: GateInput, commands: GateCommands) -> Ve
         before = found
     execution = _run(request, given, commands)
     seconds += execution.result.duration_s
-    if gate.report == "exit-code":
+    if gate.report == "exit-code" and execution.missing is None:
         verdict = judge_exit_code(gate, given, execution)
     else:
         found = read_run(gate, execution, alone=False)
@@ -108,9 +108,9 @@ def read_run(gate: Gate, execution: CommandExecution, *, alone: bool) -> Outcome
     """
     result = execution.result
     output = output_of(result)
-    if result.trapped is not None:
-        limits = ", ".join(result.limit_problems())
-        return failed(gate, f"the tests did not come to their end: {limits}", output)
+    halted = _halted(gate, execution)
+    if halted is not None:
+        return halted
     if gate.report == "exit-code":
         return gathered(())
     if not execution.reports:
@@ -129,6 +129,18 @@ def read_run(gate: Gate, execution: CommandExecution, *, alone: bool) -> Outcome
     except UnreadableReport as error:
         return failed(gate, f"the report {error.problem}", output)
     return outcomes if alone else (_disagreement(gate, execution, outcomes) or outcomes)
+
+
+def _halted(gate: Gate, execution: CommandExecution) -> Verdict | None:
+    """Return the verdict where the tests were ended, or never begun."""
+    result, output = execution.result, output_of(execution.result)
+    if result.trapped is not None:
+        limits = ", ".join(result.limit_problems())
+        return failed(gate, f"the tests did not come to their end: {limits}", output)
+    if execution.missing is not None:
+        summary = f"a program of the command was not found (exit code {result.exit_code})"
+        return failed(gate, summary, [execution.missing, *output])
+    return None
 
 
 _READERS: Final = {"junit": read_junit, "tap": read_tap}

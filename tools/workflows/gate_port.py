@@ -156,11 +156,14 @@ class CommandExecution:
         result: Its end, as of any phase work.
         reports: The reports that this run left, by path; none that was there before.
         sealed: Whether it was cut off from every network.
+        missing: Why a program that it needs was not found there, and what to do; None where it did
+            not end for that.
     """
 
     result: PhaseResult
     reports: Mapping[str, bytes] = field(factory=dict, repr=False)
     sealed: bool = True
+    missing: str | None = None
 
 
 @runtime_checkable

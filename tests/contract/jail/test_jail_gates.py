@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
+from pathlib import Path
 from typing import Final
 
 import pytest
 
 from agentforge_sessions.adapters.gate_jail import JailGates
+from agentforge_sessions.jail import JailPolicy
 from agentforge_sessions.workflows.command_gates import run_command_gate
-from agentforge_sessions.workflows.gate_port import CommandRequest, GateCommands, GateUnavailable
+from agentforge_sessions.workflows.gate_port import (
+    CommandExecution,
+    CommandRequest,
+    GateCommands,
+    GateUnavailable,
+)
 from agentforge_sessions.workflows.specification import Component
 from agentforge_sessions.workflows.verdict import GateInput, Verdict
 from agentforge_sessions.workflows.workflow import Gate
@@ -92,3 +100,49 @@ def test_tap_of_nodes_own_runner_is_read(gates: JailGates) -> None:
     gate = Gate(kind="suite", command="node --test --test-reporter=tap sums.test.js", report="tap")
     verdict = run_command_gate(gate, GateInput(files={"sums.test.js": source}), gates)
     assert verdict.passed, verdict
+
+
+@pytest.fixture
+def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A toolchain of the machine that is outside of the system's folders, and on the path."""
+    folder = tmp_path / "toolchain"
+    (folder / "bin").mkdir(parents=True)
+    (folder / "lib" / "rustlib").mkdir(parents=True)
+    (folder / "lib" / "rustlib" / "part").write_text("whole\n")
+    program = folder / "bin" / "buildtool"
+    program.write_text('#!/bin/sh\ncat "${0%/bin/*}/lib/rustlib/part"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder / 'bin'}:{os.environ['PATH']}")
+    return folder
+
+
+def executed(command: str, policy: JailPolicy | None = None, **files: bytes) -> CommandExecution:
+    gates = JailGates(policy)
+    request = CommandRequest(command=command, report="exit-code")
+    try:
+        gates.prepare([request])
+    except GateUnavailable as error:
+        pytest.skip(str(error))
+    return gates.run(request, files=files)
+
+
+def test_a_shells_words_find_their_toolchains(tool: Path) -> None:
+    done = executed("sh -ec 'buildtool test && env A=b buildtool again'")
+    assert (done.result.exit_code, done.result.stdout) == (0, "whole\nwhole\n"), done
+    assert done.missing is None
+
+
+def test_what_is_not_found_is_no_red_test_and_said_with_what_to_change(tool: Path) -> None:
+    makefile = b"test:\n\tbuildtool test\n"
+    done = executed("make test", Makefile=makefile)
+    assert done.missing is not None
+    assert done.missing.endswith(f'Add to [jail] in the configuration: read = ["{tool}"]')
+    gate = Gate(kind="tests_fail", command="make test", report="exit-code")
+    verdict = run_command_gate(gate, GateInput(files={"Makefile": makefile}), JailGates())
+    assert not verdict.passed
+    assert verdict.summary == "a program of the command was not found (exit code 2)"
+    assert verdict.evidence[0] == done.missing
+
+    followed = executed("make test", JailPolicy(read=[str(tool)]), Makefile=makefile)
+    assert (followed.result.exit_code, followed.missing) == (0, None), followed
+    assert "whole" in followed.result.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -94,5 +95,16 @@ def test_a_javascript_project_is_told_of_a_gate_that_runs_node(
     (tmp_path / "package.json").write_text("{}")
     monkeypatch.chdir(tmp_path)
     assert run(["init"]) == 0
-    last = capsys.readouterr().out.splitlines()[-1]
-    assert '--gate "node --test --test-reporter=tap" --report tap' in last
+    shown = capsys.readouterr().out
+    assert "Judged by `node --test --test-reporter=tap` in a jail; [gate] says so." in shown
+    assert "There is no git repository here" in shown
+    assert 'Then: agentforge tdflow .agentforge/specs/greeting.yaml --agent "claude -p"' in shown
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "Cargo.toml").write_text('[package]\nname = "x"\n')
+    (tmp_path / "package.json").unlink()
+    assert run(["init", "--force", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["gate"]["report"] == "exit-code"
+    assert ".agentforge/workflows/checks/workflow.yaml" in {
+        one["path"] for one in document["files"]
+    }

@@ -16,6 +16,7 @@ from agentforge_sessions.durable import WriteError
 from agentforge_sessions.project.configuration import load_configuration
 from agentforge_sessions.project.errors import ScaffoldRefused
 from agentforge_sessions.project.scaffold import (
+    CHECKS,
     SPECIFICATION,
     WORKFLOW,
     Change,
@@ -262,8 +263,110 @@ def test_a_run_that_fails_anywhere_leaves_whole_files_and_is_finished_by_the_nex
     assert number > 20
 
 
-def test_a_javascript_project_begins_with_a_specification_in_its_language(root: Path) -> None:
-    (root / "package.json").write_text('{"scripts": {"test": "node --test"}}')
+@pytest.mark.parametrize(
+    ("files", "place", "tests", "command", "report", "described"),
+    [
+        (
+            {"package.json": '{"scripts": {"test": "node --test"}}'},
+            *("greeting.js", "test/greeting.test.js"),
+            *("node --test --test-reporter=tap", "tap", "a CommonJS module"),
+        ),
+        (
+            {
+                "package.json": '{"type": "module", "devDependencies": {"mocha": "1"}}',
+                "src/x.js": "",
+                "tests/x": "",
+            },
+            *("src/greeting.js", "tests/greeting.test.js"),
+            *("npx --no mocha --reporter=tap", "tap", "an ES module, tested with mocha"),
+        ),
+        (
+            {"package.json": '{"scripts": {"test": "vitest run"}}', "tsconfig.json": "{}"},
+            *("greeting.ts", "test/greeting.test.ts"),
+            "npx --no vitest run --reporter=junit --outputFile=agentforge-report.xml",
+            *("junit", "vitest"),
+        ),
+        (
+            {"package.json": '{"scripts": {"test": "jest"}, "devDependencies": {"jest": "1"}}'},
+            *("greeting.js", "test/greeting.test.js", "npx --no jest", "exit-code", "jest"),
+        ),
+        (
+            {"package.json": '{"scripts": {"test": "jest"}, "dependencies": {"jest-junit": ""}}'},
+            *("greeting.js", "test/greeting.test.js"),
+            *("npx --no jest --reporters=jest-junit", "junit", "jest"),
+        ),
+        (
+            {"package.json": '{"scripts": {"test": "./check"}}', "yarn.lock": ""},
+            *("greeting.js", "test/greeting.test.js", "yarn test", "exit-code", "`yarn test`"),
+        ),
+        (
+            {"Cargo.toml": '[package]\nname = "my-app"\n', "src/main.rs": ""},
+            *("src/greeting.rs", "tests/greeting.rs", "cargo test --offline", "exit-code"),
+            "my_app::greeting",
+        ),
+        (
+            {
+                "Cargo.toml": '[workspace]\nmembers = ["crates/*"]\n',
+                "crates/a/Cargo.toml": '[package]\nname = "a"\n[lib]\nname = "other"\n',
+            },
+            *("crates/a/src/greeting.rs", "crates/a/tests/greeting.rs", "cargo test --offline"),
+            *("exit-code", "other::greeting"),
+        ),
+        (
+            {"go.mod": "module example.org/x/y\n\ngo 1.22\n"},
+            *("greeting/greeting.go", "greeting/greeting_test.go", "go test ./...", "exit-code"),
+            "example.org/x/y/greeting",
+        ),
+    ],
+    ids=["node", "mocha", "vitest", "jest", "jest-junit", "yarn", "rust", "workspace", "go"],
+)
+def test_another_language_begins_with_what_fits_it(
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    files: dict[str, str],
+    place: str,
+    tests: str,
+    command: str,
+    report: str,
+    described: str,
+) -> None:
+    monkeypatch.delenv("AGENTFORGE_CONFIG", raising=False)
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
     begin_project(root)
     (component,) = load_specification(root / SPECIFICATION).components
-    assert (component.location, component.is_python) == ("greeting.js", False)
+    assert (component.location, component.tests) == (place, (tests,))
+    assert not component.is_python
+    assert described in (component.description or "")
+    monkeypatch.chdir(root)
+    found = load_configuration()
+    assert (found.gate.command, found.gate.report) == (command, report)
+    assert found.repository.use
+    assert found.run.workflow is not None
+    assert load_workflow(found.run.workflow).isolation == "jail"
+    assert "hello" not in {path.name for path in (root / ".agentforge" / "workflows").iterdir()}
+
+
+def test_a_python_project_begins_where_its_layout_says(root: Path) -> None:
+    (root / "pyproject.toml").write_text("")
+    (root / "src" / "books").mkdir(parents=True)
+    (root / "test").mkdir()
+    begin_project(root)
+    (component,) = load_specification(root / SPECIFICATION).components
+    assert (component.location, component.tests) == ("src/greeting.py", ("test/test_greeting.py",))
+
+
+def test_a_name_that_is_none_is_not_written_into_a_specification(root: Path) -> None:
+    (root / "Cargo.toml").write_text('[package]\nname = "a]\\n: {"\n')
+    begin_project(root)
+    (component,) = load_specification(root / SPECIFICATION).components
+    assert "crate::greeting" in (component.description or "")
+
+
+def test_without_a_repository_the_first_workflow_is_one_for_the_sandbox(tmp_path: Path) -> None:
+    (tmp_path / "go.mod").write_text("module x\n")
+    done = begin_project(tmp_path)
+    assert not done.in_repository
+    assert load_workflow(tmp_path / WORKFLOW).isolation != "jail"
+    assert not (tmp_path / CHECKS).exists()

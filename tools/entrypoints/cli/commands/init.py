@@ -63,13 +63,17 @@ def init(
         kept = any(one.change == "kept" for one in done.files)
         hint = " --force replaces what is there." if kept else ""
         cli.output.line(f"Nothing {'would change' if dry_run else 'was changed'}.{hint}")
+    gate = done.beginning.gate
+    if gate is not None:
+        weak = ", of which the exit code alone is read" if gate.report == "exit-code" else ""
+        cli.output.line(f"Judged by `{gate.command}` in a jail{weak}; [gate] says so.")
+        if not done.in_repository:
+            cli.output.line(
+                "There is no git repository here, so the gate sees nothing but what an agent "
+                "writes. Run `git init`, commit, and `agentforge init --force`."
+            )
     cli.output.line(f"Next: {following}")
-    judged = _SCRIPT_GATE if done.detected.facts.language == "javascript" else ""
-    cli.output.line(f'Then: agentforge tdflow {SPECIFICATION}{judged} --agent "claude -p"')
-
-
-_SCRIPT_GATE: Final = ' --gate "node --test --test-reporter=tap" --report tap'
-"""How the specification for JavaScript is judged: the sandbox runs Python."""
+    cli.output.line(f'Then: agentforge tdflow {SPECIFICATION} --agent "claude -p"')
 
 
 def _word(one: PlannedFile, *, dry_run: bool) -> str:
@@ -79,6 +83,7 @@ def _word(one: PlannedFile, *, dry_run: bool) -> str:
 
 def _document(done: Scaffold, following: str, *, dry_run: bool) -> dict[str, Any]:
     facts = done.detected.facts
+    gate = done.beginning.gate
     return {
         "folder": str(done.folder),
         "dry_run": dry_run,
@@ -91,6 +96,9 @@ def _document(done: Scaffold, following: str, *, dry_run: bool) -> dict[str, Any
             "test": facts.test,
             "because": list(done.detected.because),
         },
+        "gate": None
+        if gate is None
+        else {"command": gate.command, "report": gate.report, "report_path": gate.report_path},
         "files": [
             {"path": one.path, "change": str(one.change), "reason": one.reason}
             for one in done.files
