@@ -17,9 +17,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 if TYPE_CHECKING:
     from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
@@ -82,8 +81,7 @@ def bound_fields(**fields: object) -> Iterator[None]:
         _bound.reset(token)
 
 
-@dataclass(frozen=True, slots=True)
-class _Configuration:
+class _Configuration(NamedTuple):
     """How structlog is to be configured once an event is heard."""
 
     configure: Callable[[], None]

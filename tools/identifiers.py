@@ -18,12 +18,10 @@ from .errors import AgentForgeError
 SESSION_ID_PATTERN: Final = r"session_[0-9]{8}_[0-9]{6}_(?:[0-9]{6}|[0-9a-f]{8})"
 """The regular expression of an agent session's id, also as releases before 0.2 made it."""
 
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
-_SESSION_ID: Final = re.compile(SESSION_ID_PATTERN)
-_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_UUID4: Final = re.compile(
-    r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.IGNORECASE
-)
+# Not compiled here: `re` keeps what it compiled, and most processes need none of them.
+_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}"
+_UUID: Final = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_UUID4: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 
 
 class InvalidIdentifier(AgentForgeError, ValueError):
@@ -38,7 +36,7 @@ class InvalidIdentifier(AgentForgeError, ValueError):
 
 def is_session_id(value: object) -> bool:
     """Return whether `value` is an agent session's id, as made now or by releases before 0.2."""
-    return isinstance(value, str) and _SESSION_ID.fullmatch(value) is not None
+    return isinstance(value, str) and re.fullmatch(SESSION_ID_PATTERN, value) is not None
 
 
 def names_no_session(value: object) -> bool:
@@ -70,17 +68,17 @@ def is_workspace_name(value: object) -> bool:
 
     It has 1 to 128 letters, digits, "-" and "_", the first of them a letter or a digit.
     """
-    return isinstance(value, str) and _NAME.fullmatch(value) is not None
+    return isinstance(value, str) and re.fullmatch(_NAME, value) is not None
 
 
 def is_uuid(value: object) -> bool:
     """Return whether `value` is a UUID in lower case with hyphens, of any version."""
-    return isinstance(value, str) and _UUID.fullmatch(value) is not None
+    return isinstance(value, str) and re.fullmatch(_UUID, value) is not None
 
 
 def is_uuid4(value: object) -> bool:
     """Return whether `value` is a UUID of version 4 with hyphens, in upper or lower case."""
-    return isinstance(value, str) and _UUID4.fullmatch(value) is not None
+    return isinstance(value, str) and re.fullmatch(_UUID4, value, re.IGNORECASE) is not None
 
 
 def new_uuid4() -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from attrs import evolve
-
 from agentforge_sessions.sandbox import ExecutionPolicy, RuntimeType, Sandbox
 from agentforge_sessions.sandbox.sandbox_options import checked_settings
 from agentforge_sessions.sandbox.workspace import ensure_workspace
@@ -20,5 +18,5 @@ def sandbox_with(
     return Sandbox(
         ensure_workspace(workspace),
         policy or ExecutionPolicy(),
-        evolve(settings, system_calls=system_calls),
+        settings._replace(system_calls=system_calls),
     )

@@ -8,7 +8,7 @@
     result.exit_code, result.stopped
 
 Native code runs at full speed, with the kernel as the only wall; the sandbox
-(`agentforge_sessions.sandbox`) has a WebAssembly engine before that. It needs Linux and bubblewrap
+(`sandbox`) has a WebAssembly engine before that. It needs Linux and bubblewrap
 (the extra `jail`, or the system's). Nothing falls back to running without a jail.
 """
 

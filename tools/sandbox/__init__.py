@@ -42,10 +42,9 @@ if TYPE_CHECKING:
         prune_sessions,
         restore_session,
     )
-    from .ready_interpreters import PoolStats
     from .request import CancelToken
     from .result import LostWrite, SandboxResult, ToolCallRecord, Trap
-    from .runtime import RuntimeInfo, prepare, runtime_info
+    from .runtime import prepare, runtime_info
     from .sandbox import BaseSandbox, Sandbox, create_sandbox
     from .sandbox_logging import SandboxLogger
     from .sandbox_options import RuntimeType, UnsupportedRuntime
@@ -61,6 +60,7 @@ if TYPE_CHECKING:
     from .session_metadata_file import read_session_metadata
     from .session_repair import RepairResult, repair_session_metadata
     from .sessions import SessionSandbox, create_session_sandbox, get_session_sandbox
+    from .status import PoolStats, RuntimeInfo
     from .workspace import open_workspace_file
     from .workspace_usage import forget_usage
 else:
@@ -76,10 +76,9 @@ else:
             "process_pool": "close_pool configure_pool pool_stats warm_pool",
             "prune_target": "PruneResult RetentionPolicy SandboxTarget archive_sessions "
             "prune_sessions restore_session",
-            "ready_interpreters": "PoolStats",
             "request": "CancelToken",
             "result": "LostWrite SandboxResult ToolCallRecord Trap",
-            "runtime": "RuntimeInfo prepare runtime_info",
+            "runtime": "prepare runtime_info",
             "sandbox": "BaseSandbox Sandbox create_sandbox",
             "sandbox_logging": "SandboxLogger",
             "sandbox_options": "RuntimeType UnsupportedRuntime",
@@ -90,6 +89,7 @@ else:
             "session_metadata_file": "read_session_metadata",
             "session_repair": "RepairResult repair_session_metadata",
             "sessions": "SessionSandbox create_session_sandbox get_session_sandbox",
+            "status": "PoolStats RuntimeInfo",
             "workspace": "open_workspace_file",
             "workspace_usage": "forget_usage",
         },

@@ -6,12 +6,15 @@ it. It is native code that runs as it is found, so it has to be this user's alon
 
 from __future__ import annotations
 
+import contextlib
 import os
+import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ..event_log import get_logger
-from .host.engine import Engine, EngineUnavailable
+from .errors import SandboxUnavailable
+from .host.engine import Engine, EngineUnavailable, the_engine
 from .interpreter_files import InterpreterFiles, compiled_name
 from .private_cache import keep, open_private
 
@@ -21,8 +24,43 @@ if TYPE_CHECKING:
 _log = get_logger("agentforge.sandbox")
 
 
+class _Ahead:
+    """A module that a thread of its own loads, while this one loads Python's."""
+
+    def __init__(self, engine: Engine, files: InterpreterFiles, cache: Path | None) -> None:
+        self._module: Module | None = None
+        self._given = (engine, files, cache)
+        self._thread = threading.Thread(target=self._load, name="sandbox-loading", daemon=True)
+        self._thread.start()
+
+    def _load(self) -> None:
+        self._module = _load(*self._given)
+
+    def module(self) -> Module | None:
+        """The module, once it is loaded."""
+        self._thread.join()
+        return self._module
+
+
+_ahead: Final[dict[tuple[int, Path | None], _Ahead]] = {}
+
+
+def load_ahead(cache: Path | None) -> None:
+    """Begin to load the module from the cache, for the next `load_compiled`.
+
+    Where that is not possible the loading itself says why.
+    """
+    with contextlib.suppress(EngineUnavailable, SandboxUnavailable):
+        _ahead[os.getpid(), cache] = _Ahead(the_engine(), InterpreterFiles.found(), cache)
+
+
 def load_compiled(engine: Engine, files: InterpreterFiles, cache: Path | None) -> Module | None:
     """The module from the cache, or None where there is none that may be used there."""
+    ahead = _ahead.pop((os.getpid(), cache), None)
+    return (None if ahead is None else ahead.module()) or _load(engine, files, cache)
+
+
+def _load(engine: Engine, files: InterpreterFiles, cache: Path | None) -> Module | None:
     name = compiled_name(files.digests)
     fd = None if cache is None or name is None else open_private(cache, name)
     if fd is None:

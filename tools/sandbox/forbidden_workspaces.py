@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 import os
-import sysconfig
-import tempfile
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from .errors import WorkspaceError
-from .interpreter_files import CARRIER, artifact_directory, package_directory
+from .interpreter_files import CARRIER, artifact_directory
+from .releases import package_directory
+from .temporary_directory import temporary_directory
 
 _REMEDY: Final = (
     "choose a directory apart from the temporary directory, the module cache and Python"
@@ -40,10 +41,10 @@ def refuse_forbidden(path: Path, cache: Path | None, *, writable: bool = True) -
     chain = _chain(path)
     if not chain:
         return
-    question = (*chain, cache, tempfile.gettempdir(), writable)
+    question = (*chain, cache, temporary_directory(), writable)
     if question in _allowed:
         return
-    temporary = _chain(Path(tempfile.gettempdir()).resolve())
+    temporary = _chain(Path(temporary_directory()).resolve())
     if chain[0] in temporary:
         raise WorkspaceError(path, "it holds the temporary directory", _REMEDY)
     if writable:
@@ -94,10 +95,24 @@ def _find_code() -> Iterator[tuple[str, Path]]:
     artifacts = artifact_directory()
     if artifacts is not None:
         yield "the interpreter's files", artifacts
-    paths = sysconfig.get_paths()
-    for key in ("stdlib", "platstdlib", "purelib", "platlib", "scripts"):
-        if key in paths:
-            yield "the host's Python", Path(paths[key])
+    for path in _of_python():
+        yield "the host's Python", Path(path)
     if site.ENABLE_USER_SITE:
         yield "the host's Python", Path(site.getusersitepackages())
     yield "this package", Path(__file__).parent
+
+
+def _of_python() -> Iterator[str]:
+    """Where this Python's modules and programs are: the paths of `sysconfig`, which loads slowly.
+
+    Some systems put what is installed below `local` there.
+    """
+    import site
+
+    yield os.path.dirname(os.__file__)
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    for prefix in (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix):
+        yield os.path.join(prefix, sys.platlibdir, version)
+    for prefix in (sys.prefix, os.path.join(sys.prefix, "local")):
+        yield os.path.join(prefix, "bin")
+    yield from site.getsitepackages()

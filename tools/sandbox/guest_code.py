@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from attrs import frozen
-
 GUEST_WORKSPACE: Final = "/app"
 """Where the guest sees the workspace; also its working directory."""
 
@@ -35,6 +33,13 @@ RESERVE_BYTES: Final = 5 << 19
 
 ENTRY: Final = "__agentforge_start__"
 """The name in `__main__` of what runs a script; it is gone once it runs."""
+
+HOME_NAME: Final = ".home"
+"""The guest's home, in `/tmp`; there from the start, and not counted."""
+
+_HOME: Final = f"{TEMPORARY}/{HOME_NAME}"
+HOME_ENVIRONMENT: Final = {"HOME": _HOME, "MPLCONFIGDIR": f"{_HOME}/matplotlib"}
+"""The variables by which a guest finds its home."""
 
 _DESCRIPTORS: Final = 4
 
@@ -311,8 +316,7 @@ class GuestCode(NamedTuple):
         return f"exec(__import__('marshal').loads({self.starter!r}), {settings!a})"
 
 
-@frozen(kw_only=True)
-class Script:
+class Script(NamedTuple):
     """One execution's code and what it is given.
 
     Attributes:

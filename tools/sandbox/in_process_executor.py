@@ -9,27 +9,28 @@ import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from .completed_turn import Completed
 from .errors import InputFileError
 from .executor import Execution, ExecutorSettings, execution_metadata
 from .forbidden_workspaces import refuse_forbidden
 from .guest_files import WorkspaceProvider, place_files
-from .guest_mounts import FileService
 from .guest_streams import StreamProvider
-from .guest_temporary_files import TemporaryFiles
-from .host_functions import CallRecorder
 from .interpreter import GuestServices, Interpreter, class_of, uses_own_host
 from .interpreter_lease import InterpreterLease
-from .quota import Quota
+from .quota import Quota, Room
 from .result import SandboxResult, Trap
 from .workspace import open_workspace
 from .workspace_usage import usage_counter
 
+if TYPE_CHECKING:
+    from .guest_mounts import FileService
+    from .host_functions import CallRecorder
+
 _FAULTS: Final = 10
 
-_MEMORY_ERROR: Final = re.compile(
+_MEMORY_ERROR: Final = (
     rb"(?:MemoryError(?:: Unable to allocate .*)?"
     rb"|[\w.]+\._ArrayMemoryError: Unable to allocate .*)\Z"
 )
@@ -84,7 +85,7 @@ class InProcessExecutor:
                 class_of(policy, execution.cache),
                 GuestServices(
                     files,
-                    TemporaryFiles(files.room),
+                    _temporary(files.room),
                     streams,
                     mounted,
                     self._settings.system_calls,
@@ -167,6 +168,15 @@ class InProcessExecutor:
         )
 
 
+def _temporary(room: Room) -> FileService | None:
+    """What serves `/tmp`; the own host does that itself."""
+    if uses_own_host():
+        return None
+    from .guest_temporary_files import TemporaryFiles
+
+    return TemporaryFiles(room)
+
+
 def _is_at(path: Path, directory: int) -> bool:
     """Return whether an open directory is still the one at a path."""
     try:
@@ -192,6 +202,6 @@ def normalise_trap(done: Completed) -> Trap | None:
     if done.trapped is not None:
         starved = done.trapped.startswith("memory minimum size")
         return _LIMITS.get(done.trapped, "memory" if starved else "crash")
-    if done.exit_code == 1 and _MEMORY_ERROR.match(done.stderr.rstrip().rpartition(b"\n")[2]):
+    if done.exit_code == 1 and re.match(_MEMORY_ERROR, done.stderr.rstrip().rpartition(b"\n")[2]):
         return "memory"
     return None

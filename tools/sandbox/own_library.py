@@ -97,10 +97,13 @@ def served_library(
     directories: dict[str, Directory] = {LIBRARY: tree.root}
     if index:
         fd, begin = data
-        files = MemoryTree(None)
-        for path, at, size in index:
-            content = functools.partial(_read_part, fd, begin + at, size)
-            files.add(path.encode(), ReadOnlyFile(files, size, content))
+
+        def fill(files: MemoryTree) -> None:
+            for path, at, size in index:
+                content = functools.partial(_read_part, fd, begin + at, size)
+                files.add(path.encode(), ReadOnlyFile(files, size, content))
+
+        files = MemoryTree(None, filled=fill)
         directories[f"{LIBRARY}/{archive.name}/{_DATA_PLACE}"] = files.root
     return directories
 

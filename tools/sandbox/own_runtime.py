@@ -81,6 +81,7 @@ class PreparedRuntime(NamedTuple):
         is_intact: Tells whether the library is what it was.
         files: The interpreter's.
         cache: The directory of what is kept, or None.
+        prepared: What the template was made of.
     """
 
     program: Program
@@ -90,10 +91,21 @@ class PreparedRuntime(NamedTuple):
     template: Template
     files: InterpreterFiles
     cache: Path | None
+    prepared: PreparedFile
 
 
 _lock: Final = threading.Lock()
 _made: dict[Path | None, PreparedRuntime] = {}
+_given: Final[list[PreparedFile]] = []
+
+
+def begin_with(prepared: PreparedFile) -> None:
+    """Have the first runtime of this process use what the process that started it prepared.
+
+    Args:
+        prepared: What that is; of a process of the same release, environment and cache.
+    """
+    _given[:] = [prepared]
 
 
 def prepared_runtime(cache: Path | None) -> PreparedRuntime:
@@ -136,7 +148,7 @@ def _make(cache: Path | None) -> PreparedRuntime:
     archive = open_archive(files, cache)
     name = template_name(PLAIN, files.digests) or ""
     module = load_compiled(engine, files, cache)
-    prepared = read_template(cache, name)
+    prepared = _given.pop() if _given else read_template(cache, name)
     if module is None or prepared is None:
         with making(cache) as locked:
             module = module or load_compiled(engine, files, cache)
@@ -157,6 +169,7 @@ def _make(cache: Path | None) -> PreparedRuntime:
         is_intact=archive.is_intact,
         files=files,
         cache=cache,
+        prepared=prepared,
     )
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from .guest_code import COMPILATION, GUEST_WORKSPACE, LIBRARY, TEMPORARY
-from .guest_temporary_files import HOME_ENVIRONMENT
+from .guest_code import COMPILATION, GUEST_WORKSPACE, HOME_ENVIRONMENT, LIBRARY, TEMPORARY
 from .interpreter_files import LIBRARY_ARCHIVE, MODULE
 from .policy import DEFAULT_ENVIRONMENT, ExecutionPolicy
 from .private_cache import is_usable
@@ -67,8 +67,11 @@ def template_name(kind: str, digests: Mapping[str, str], turns: Sequence[str] = 
 def _digest_of_the_host() -> str:
     """A digest of the code that served the interpreters that are kept: a release may be changed."""
     digest = hashlib.sha256()
-    for path in sorted((Path(__file__).parent / "host").glob("*.py")):
-        digest.update(path.read_bytes())
+    place = os.path.join(os.path.dirname(__file__), "host")
+    for name in sorted(os.listdir(place)):
+        if name.endswith(".py"):
+            with open(os.path.join(place, name), "rb", buffering=0) as file:
+                digest.update(file.read())
     return digest.hexdigest()
 
 

@@ -18,13 +18,13 @@ import re
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from ..durable import AtomicFileWriter, DurableError, OsFileSystem
-from ..durable.atomic_file import LEFTOVER_AGE_S
-from ..durable.file_lock import wait_lock
-from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS
+from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS, OsFileSystem
 from ..event_log import get_logger
+
+if TYPE_CHECKING:
+    from ..durable import AtomicFileWriter
 
 Stamp = tuple[int, ...]
 """Device, inode, size, time of modification and of change, in ns: whether a file is the same."""
@@ -108,6 +108,10 @@ def keep(
     Returns:
         Whether it is there.
     """
+    # What is there already is not written, as a rule: what writes is loaded here.
+    from ..durable import AtomicFileWriter, DurableError
+    from ..durable.atomic_file import LEFTOVER_AGE_S
+
     age = 0.0 if locked else LEFTOVER_AGE_S
     try:
         with _opened(directory) as fd:
@@ -159,6 +163,8 @@ def making(directory: Path | None, what: str = "compile") -> Iterator[bool]:
     if directory is None:
         yield False
         return
+    from ..durable.file_lock import wait_lock
+
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -5,22 +5,28 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol
+
+from attrs import evolve
 
 from ..errors import shown
 from ..event_log import get_logger
 from .interpreter import class_of, uses_own_host
-from .interpreter_pool import InterpreterPool
-from .interpreter_stack import InterpreterStack
 from .policy import ExecutionPolicy
-from .ready_interpreters import PoolStats, ReadyInterpreters
+from .ready_interpreters import ReadyInterpreters
 from .runtime import ensure_ready
+
+if TYPE_CHECKING:
+    from .status import PoolStats
 
 POOL_VARIABLE: Final = "AGENTFORGE_SANDBOX_POOL"
 """The environment variable that sets the pool's size before anything else does."""
 
 RESTORE_VARIABLE: Final = "AGENTFORGE_SANDBOX_RESTORE"
 """The environment variable that, set to 0, has every interpreter used once only."""
+
+SPARE_VARIABLE: Final = "AGENTFORGE_SANDBOX_SPARE"
+"""The environment variable that, set to 0, has no worker process kept ready."""
 
 DEFAULT_POOL_SIZE: Final = 2
 MAX_POOL_SIZE: Final = 64
@@ -31,6 +37,30 @@ _pool_lock = threading.Lock()
 _pool: ReadyInterpreters | None = None
 _restore: bool | None = None
 _abandoned: list[ReadyInterpreters] = []
+_beside: KeptBeside | None = None
+
+
+class KeptBeside(Protocol):
+    """What is kept ready beside interpreters, and ends with them."""
+
+    def count(self) -> int:
+        """How many there are."""
+
+    def close(self) -> None:
+        """End them."""
+
+
+def keep_beside(kept: KeptBeside) -> None:
+    """Have the worker process that is kept ready counted and closed with the pool."""
+    global _beside  # noqa: PLW0603 (one for the process)
+    _beside = kept
+
+
+def keeps_spare_worker() -> bool:
+    """Return whether a worker process is kept ready: where anything is, unless it is off."""
+    pool = the_pool()
+    text = os.environ.get(SPARE_VARIABLE, "").strip()
+    return pool.size > 0 and not pool.closed and text in {"", "1"}
 
 
 def _size_from_environment() -> int:
@@ -78,7 +108,8 @@ def configure_pool(size: int = DEFAULT_POOL_SIZE, *, restore: bool | None = None
     """Keep this many interpreters ready; also after `close_pool`.
 
     Args:
-        size: 0 to 64; 0 switches the pool off, and each execution opens its own interpreter.
+        size: 0 to 64; 0 switches the pool off, and each execution opens its own interpreter; no
+            worker process is kept ready then.
         restore: Whether a used interpreter is made what it was and used again, or closed. None
             leaves that as it is: at first as the variable `AGENTFORGE_SANDBOX_RESTORE` says, else
             True.
@@ -99,19 +130,29 @@ def configure_pool(size: int = DEFAULT_POOL_SIZE, *, restore: bool | None = None
         else:
             pool = _pool = _new_pool(checked, restore=restoring)
     pool.resize(checked, restore=restoring)
+    if checked == 0:
+        _close_beside()
 
 
 def pool_stats() -> PoolStats:
     """What the pool of this process did so far."""
-    return the_pool().stats()
+    stats = the_pool().stats()
+    return stats if _beside is None else evolve(stats, spare_workers=_beside.count())
 
 
 def close_pool() -> None:
     """Close the interpreters opened ahead and stop opening more; executions open their own.
 
-    Done by itself when the process ends. `configure_pool` starts again.
+    The worker process that is kept ready is ended, too. Done by itself when the process ends.
+    `configure_pool` starts again.
     """
     the_pool().close()
+    _close_beside()
+
+
+def _close_beside() -> None:
+    if _beside is not None:
+        _beside.close()
 
 
 def warm_pool(timeout_s: float = 10.0, *, policy: ExecutionPolicy | None = None) -> bool:
@@ -138,8 +179,12 @@ def warm_pool(timeout_s: float = 10.0, *, policy: ExecutionPolicy | None = None)
 
 def _new_pool(size: int, *, restore: bool) -> ReadyInterpreters:
     if uses_own_host():
+        from .interpreter_stack import InterpreterStack
+
         _close_at_exit()
         return InterpreterStack(size, restore=restore)
+    from .interpreter_pool import InterpreterPool
+
     return InterpreterPool(size, restore=restore, on_start=_close_at_exit)
 
 
@@ -161,6 +206,8 @@ def _after_fork() -> None:
     _pool_lock = threading.Lock()
     if _pool is not None:
         _abandoned.append(_pool)  # kept, so that nothing of the parent's is closed here
+        from .interpreter_pool import InterpreterPool
+
         _pool = InterpreterPool(0)
 
 

@@ -4,35 +4,12 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-
-from attrs import frozen
+from typing import TYPE_CHECKING
 
 from .interpreter import Interpreter, InterpreterClass
 
-
-@frozen(kw_only=True)
-class PoolStats:
-    """What the pool of this process did so far.
-
-    Attributes:
-        size: How many interpreters it keeps ready; 0 when it is off.
-        ready: How many are ready now.
-        opened: Interpreters opened ahead.
-        used: Interpreters handed to an execution.
-        restored: Used interpreters made what they were when opened, and kept.
-        missed: Executions that found none ready and opened their own.
-        discarded: Interpreters closed without being used.
-        failures: Openings that failed; after three in a row none is tried until it is needed.
-    """
-
-    size: int
-    ready: int
-    opened: int
-    used: int
-    restored: int
-    missed: int
-    discarded: int
-    failures: int
+if TYPE_CHECKING:
+    from .status import PoolStats
 
 
 class ReadyInterpreters(ABC):
@@ -124,8 +101,15 @@ class ReadyInterpreters(ABC):
 
     def stats(self) -> PoolStats:
         """The counts so far."""
+        from .status import PoolStats
+
         with self._lock:
             return PoolStats(size=self._size, ready=len(self._ready), **self._counts)
+
+    @property
+    def size(self) -> int:
+        """How many are kept."""
+        return self._size
 
     @property
     def closed(self) -> bool:

@@ -1,4 +1,4 @@
-"""Which releases of the runner and of the engine are installed; neither is loaded."""
+"""Where the runner and the engine are installed, and which releases; neither is loaded."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import functools
 import os
 import re
 import sys
+from pathlib import Path
 from typing import Final
 
 _NAME: Final = re.compile(r"([A-Za-z0-9_.]+)-([^-]+)\.dist-info")
@@ -49,6 +50,24 @@ def _in_names() -> dict[str, str]:
             if match is not None:
                 found.setdefault(_normalised(match[1]), match[2])
     return found
+
+
+_directories: Final[dict[tuple[str, ...], Path]] = {}
+
+
+def package_directory(name: str) -> Path | None:
+    """The directory of an installed package, which is not imported; None where there is none."""
+    asked = (name, *sys.path)
+    if asked not in _directories:
+        try:
+            found = [finder.find_spec(name, None) for finder in sys.meta_path]
+        except (ImportError, ValueError):
+            return None
+        origin = next((spec.origin for spec in found if spec is not None), None)
+        if origin is None:
+            return None
+        _directories[asked] = Path(origin).resolve().parent
+    return _directories[asked]
 
 
 def _normalised(name: str) -> str:

@@ -7,9 +7,7 @@ import json
 import keyword
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypedDict
-
-from attrs import frozen
+from typing import Any, Final, NamedTuple, TypedDict
 
 from ..errors import shown
 from .errors import InvalidExecution
@@ -84,8 +82,7 @@ class ExecutionOptions(TypedDict, total=False):
     cancel: CancelToken | None
 
 
-@frozen(kw_only=True)
-class Request:
+class Request(NamedTuple):
     """One execution, its arguments checked and its limits decided.
 
     Attributes:

@@ -12,6 +12,7 @@ from .errors import SandboxUnavailable
 from .guest_code import (
     COMPILATION,
     GUEST_WORKSPACE,
+    HOME_ENVIRONMENT,
     LIBRARY,
     STREAM_MOUNT,
     TEMPORARY,
@@ -19,7 +20,7 @@ from .guest_code import (
     Script,
 )
 from .guest_mounts import FileService, ProviderSwitch
-from .guest_temporary_files import HOME_ENVIRONMENT, RootDirectory
+from .guest_temporary_files import RootDirectory
 from .interpreter_class import GuestServices, InterpreterClass, InterpreterEnded
 from .interpreter_restore import PreparedState, memory_held, prepared_state
 from .library import leave_changed_library

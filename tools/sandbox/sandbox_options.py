@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
-
-from attrs import evolve, frozen
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack
 
 from ..errors import shown
 from .errors import InvalidPolicy, SandboxError
 from .executor import DEFAULT_IDLE_S
-from .host_functions import check_tools
 from .policy import seconds_fault
 
 if TYPE_CHECKING:
@@ -48,8 +45,7 @@ class SandboxOptions(TypedDict, total=False):
     isolation: Isolation | None
 
 
-@frozen(kw_only=True)
-class SandboxSettings:
+class SandboxSettings(NamedTuple):
     """The options of a sandbox, each as it was given or as it is by default.
 
     What serves its guests' files is no option of `create_sandbox`.
@@ -88,4 +84,8 @@ def checked_settings(runtime: object, **options: Unpack[SandboxOptions]) -> Sand
         faults.append("tools cannot be called from a process apart; use no isolation")
     if faults:
         raise InvalidPolicy(faults)
-    return evolve(given, tools=check_tools(given.tools, given.gate))
+    if not given.tools and given.gate is None:
+        return given._replace(tools=())
+    from .host_functions import check_tools  # not loaded for a sandbox without any
+
+    return given._replace(tools=check_tools(given.tools, given.gate))

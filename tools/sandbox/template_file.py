@@ -15,12 +15,14 @@ import re
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ..durable import AtomicFileWriter
 from ..event_log import get_logger
 from .host.template import PIECE, TemplateImage
 from .private_cache import is_checked, keep, note_checked, open_private, remove_unused
+
+if TYPE_CHECKING:
+    from ..durable import AtomicFileWriter
 
 _FOOTER: Final = struct.Struct("<8sQ32s")
 _MAGIC: Final = b"AFTEMPL1"
@@ -47,6 +49,12 @@ class PreparedFile(NamedTuple):
     image: TemplateImage
     settings: Mapping[str, Any]
     attached: tuple[int, int]
+
+    def with_descriptors(self, image: int, attached: int) -> PreparedFile:
+        """The same by other descriptors, as another process has them."""
+        return self._replace(
+            image=self.image._replace(fd=image), attached=(attached, self.attached[1])
+        )
 
 
 def write_template(

@@ -21,17 +21,21 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Final
-
-from attrs import evolve
+from typing import TYPE_CHECKING, Any, Final
 
 from ..event_log import configure_when_heard, get_logger
 from .errors import InputFileError, SandboxError, SandboxUnavailable, WorkspaceError
 from .executor import Execution, ExecutorSettings
 from .in_process_executor import InProcessExecutor
+from .interpreter import own_host
+from .policy import ExecutionPolicy
+from .process_pool import warm_pool
 from .request import Request
 from .runtime import ensure_ready
 from .worker_protocol import FrameReader, encode_result, frame
+
+if TYPE_CHECKING:
+    from .template_file import PreparedFile
 
 _GIB: Final = 1 << 30
 _ADDRESS_SPACE: Final = 256 * _GIB  # the engine reserves, and never uses, 13 GiB an interpreter
@@ -61,11 +65,20 @@ class Worker:
         while True:
             self._work.get()()
 
+    def _make_ready(self, template: PreparedFile) -> None:
+        """Load what every sandbox needs, before it is known which one is served.
+
+        What fails here fails again when that begins, and is said then.
+        """
+        _limit_for_all()
+        with contextlib.suppress(SandboxError):
+            own_host().begin_with(template)
+            warm_pool(policy=ExecutionPolicy())
+
     def _begin(self, settings: ExecutorSettings) -> None:
         """Limit this process, load the interpreter, and say that it is ready."""
         policy = settings.policy
-        _limit(resource.RLIMIT_CORE, 0)
-        _limit(resource.RLIMIT_AS, _ADDRESS_SPACE)
+        _limit_for_all()
         # The guest's memory, the files it holds open, one of them on its way to the disk, `/tmp`.
         _limit(resource.RLIMIT_DATA, _OWN_DATA + 4 * policy.memory_bytes)
         _limit(resource.RLIMIT_FSIZE, max(policy.file_bytes, _OWN_FILE_BYTES))
@@ -95,7 +108,7 @@ class Worker:
             try:
                 result = self._executor.execute(
                     Execution(
-                        request=evolve(request, callbacks=callbacks),
+                        request=request._replace(callbacks=callbacks),
                         root=root,
                         stop=self._stop,
                         cache=ensure_ready(),
@@ -129,6 +142,12 @@ class Worker:
 
     def _take(self, message: dict[str, Any], descriptors: list[int]) -> None:
         match message["kind"]:
+            case "make_ready":
+                given = (descriptors.pop(0), descriptors.pop(0))
+                for fd in given:
+                    os.set_inheritable(fd, False)
+                template = message["template"].with_descriptors(*given)
+                self._work.put(functools.partial(self._make_ready, template))
             case "begin":
                 self._work.put(functools.partial(self._begin, message["settings"]))
             case "execute":
@@ -152,6 +171,12 @@ class Worker:
     def _send(self, message: dict[str, Any]) -> None:
         with self._sending:
             self._connection.sendall(frame(json.dumps(message).encode("ascii")))
+
+
+def _limit_for_all() -> None:
+    """Lower the limits that are the same whatever is run."""
+    _limit(resource.RLIMIT_CORE, 0)
+    _limit(resource.RLIMIT_AS, _ADDRESS_SPACE)
 
 
 def _limit(which: int, soft: int) -> None:

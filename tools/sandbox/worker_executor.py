@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from pathlib import Path
 
 from attrs import evolve
 
@@ -13,6 +12,7 @@ from .errors import SandboxClosed, SandboxUnavailable
 from .executor import Execution, ExecutorSettings, result_without_output
 from .guest_streams import StreamProvider
 from .result import SandboxResult
+from .spare_worker import begun_worker, the_spare
 from .worker_process import WorkerEnded, WorkerProcess
 from .workspace_usage import forget_usage
 
@@ -62,10 +62,10 @@ class WorkerExecutor:
         with self._lock:
             if self._closed:
                 raise SandboxClosed(workspace)
-            worker, lost = self._worker_for(execution.cache)
+            worker, lost = self._worker_for(execution)
             try:
                 result = worker.execute(
-                    execution.root, evolve(request, callbacks=streams.relays()), execution.stop
+                    execution.root, request._replace(callbacks=streams.relays()), execution.stop
                 )
             except WorkerEnded as ended:
                 execution.events.warning(
@@ -89,13 +89,16 @@ class WorkerExecutor:
             metadata["state_lost"] = lost
         return evolve(result, metadata=metadata)
 
-    def _worker_for(self, cache: Path) -> tuple[WorkerProcess, str | None]:
+    def _worker_for(self, execution: Execution) -> tuple[WorkerProcess, str | None]:
         """The worker, started if there is none, and why the state of the one before is lost."""
         if self._worker is not None and not self._worker.alive:
             self._drop_worker()
         lost, self._worker_lost = self._worker_lost, None
         if self._worker is None:
-            self._worker = WorkerProcess(self._settings, cache)
+            cache = execution.cache
+            assert cache is not None  # noqa: S101 (looked at when the execution began)
+            self._worker = begun_worker(self._settings, cache)
+            execution.afterwards.callback(the_spare.keep, cache)
             self._worker_end = weakref.finalize(self, self._worker.close)
         return self._worker, lost
 

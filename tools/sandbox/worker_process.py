@@ -1,8 +1,8 @@
 """A worker process from the host's side: a second wall, should the engine itself fail.
 
-The worker is started once for a sandbox and kept. It gets the workspace as a descriptor, is killed
-with all it may have started when it does not answer in time, and of its answers only the protocol's
-fields are read.
+The worker serves one sandbox and is kept for it; before that it may be made ready for any. It gets
+the workspace as a descriptor, is killed with all it may have started when it does not answer in
+time, and of its answers only the protocol's fields are read.
 """
 
 from __future__ import annotations
@@ -15,14 +15,11 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
-
-from attrs import evolve
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ..event_log import get_logger
 from .errors import (
@@ -37,7 +34,11 @@ from .process_pool import POOL_VARIABLE, RESTORE_VARIABLE, the_pool
 from .request import Request
 from .result import SandboxResult
 from .runtime import CACHE_VARIABLE
+from .temporary_directory import temporary_directory
 from .worker_protocol import BadMessage, FrameReader, decode_answer, decode_result, frame
+
+if TYPE_CHECKING:
+    from .template_file import PreparedFile
 
 GRACE_S: Final = 5.0
 """How long after its deadline, or after it was asked to stop, a worker may take to answer."""
@@ -71,39 +72,28 @@ class WorkerEnded(Exception):
 class WorkerProcess:
     """One worker; used by one thread at a time."""
 
-    def __init__(self, settings: ExecutorSettings, cache: Path) -> None:
-        """Start it, and wait until it is ready.
+    def __init__(self, start: WorkerStart) -> None:
+        """Start it; `begin` waits for it.
 
         Args:
-            settings: What its executor is made for.
-            cache: The directory of compiled modules.
+            start: How.
 
         Raises:
             SandboxUnavailable: It does not start.
         """
-        self._settings = settings
-        # All that an honest worker can have to say at once, as JSON, which may take six for one.
-        self._reader = FrameReader(12 * settings.policy.output_bytes + _PATHS_BYTES)
+        self.start: Final = start
+        self._workspace = Path()
+        self._reader = FrameReader(0)
         ours, theirs = socket.socketpair()
         self._connection = ours
-        path = [entry for entry in sys.path if os.path.isabs(entry)]
-        home = str(Path(__file__).resolve().parents[2])
         try:
             self._process = subprocess.Popen(  # noqa: S603 (this interpreter, this package)
-                [
-                    sys.executable,
-                    # Its path is given, so nothing is to be looked for, or run, to find it.
-                    "-I",
-                    "-S",
-                    "-c",
-                    _PROGRAM.format(path=[home, *path]),
-                    str(theirs.fileno()),
-                ],
+                [*start.command, str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
-                env=_environment(cache),
+                env=dict(start.environment),
                 cwd="/",
                 start_new_session=True,
             )
@@ -115,7 +105,6 @@ class WorkerProcess:
             ) from error
         finally:
             theirs.close()
-        self._begin()
 
     @property
     def pid(self) -> int:
@@ -141,7 +130,7 @@ class WorkerProcess:
         """
         try:
             self._send(
-                {"kind": "execute", "request": evolve(request, callbacks={})},
+                {"kind": "execute", "request": request._replace(callbacks={})},
                 time.monotonic() + request.deadline_s + GRACE_S,
                 stop,
                 descriptors=[root],
@@ -191,10 +180,44 @@ class WorkerProcess:
         self._process.wait()
         self._connection.close()
 
-    def _begin(self) -> None:
+    def leave(self) -> None:
+        """Let go of it in a forked child: it is the parent's."""
+        self._connection.close()
+
+    def make_ready(self, template: PreparedFile) -> None:
+        """Have it load what every sandbox on the own host needs; does not wait for that.
+
+        Args:
+            template: What its interpreters begin with; it gets the files as descriptors.
+
+        Raises:
+            WorkerEnded: It takes no message.
+        """
+        self._send(
+            {"kind": "make_ready", "template": template},
+            time.monotonic() + _START_S,
+            threading.Event(),
+            descriptors=[template.image.fd, template.attached[0]],
+        )
+
+    def begin(self, settings: ExecutorSettings, template: PreparedFile | None = None) -> None:
+        """Have it serve a sandbox, and wait until it is ready for that; once.
+
+        Args:
+            settings: What its executor is made for.
+            template: What its interpreters begin with, where it was not made ready before.
+
+        Raises:
+            SandboxUnavailable: It cannot; it has ended.
+        """
+        self._workspace = settings.workspace
+        # All that an honest worker can have to say at once, as JSON, which may take six for one.
+        self._reader = FrameReader(12 * settings.policy.output_bytes + _PATHS_BYTES)
         until = time.monotonic() + _START_S
         try:
-            self._send({"kind": "begin", "settings": self._settings}, until, threading.Event())
+            if template is not None:
+                self.make_ready(template)
+            self._send({"kind": "begin", "settings": settings}, until, threading.Event())
             answer = None
             while answer is None:
                 answer = self._receive(until, threading.Event(), stopping=False)
@@ -292,16 +315,43 @@ class WorkerProcess:
 
     def _result(self, answer: dict[str, Any]) -> SandboxResult:
         try:
-            return decode_result(answer.get("result"), self._settings.workspace)
+            return decode_result(answer.get("result"), self._workspace)
         except BadMessage as error:
             self.kill()
             raise WorkerEnded(str(error), late=False) from error
 
 
+class WorkerStart(NamedTuple):
+    """How a worker is started; one serves where another would be started in the same way.
+
+    Attributes:
+        command: The program and its arguments, the number of its socket excepted.
+        environment: Its whole environment.
+    """
+
+    command: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def now(cls, cache: Path) -> WorkerStart:
+        """How one is started by this process as it is now.
+
+        Args:
+            cache: The directory of compiled modules.
+        """
+        path = [entry for entry in sys.path if os.path.isabs(entry)]
+        home = str(Path(__file__).resolve().parents[2])
+        return cls(
+            # Its path is given, so nothing is to be looked for, or run, to find it.
+            (sys.executable, "-I", "-S", "-c", _PROGRAM.format(path=[home, *path])),
+            tuple(sorted(_environment(cache).items())),
+        )
+
+
 def _environment(cache: Path) -> dict[str, str]:
     found = {
         CACHE_VARIABLE: str(cache),
-        "TMPDIR": tempfile.gettempdir(),
+        "TMPDIR": temporary_directory(),
         "LANG": "C.UTF-8",
         HOST_VARIABLE: OWN_HOST if uses_own_host() else RUNNER,
         POOL_VARIABLE: "1",

@@ -13,8 +13,6 @@ import os
 import threading
 from typing import Final, Literal, NamedTuple
 
-from .workspace_tree import measure_tree
-
 MARK_ATTRIBUTE: Final = "user.agentforge.execution"
 
 Short = Literal["workspace_bytes", "workspace_files"]
@@ -67,6 +65,8 @@ class UsageCounter:
         if not self._marked:
             self._leave_mark(root)
         if self._usage is None:
+            from .workspace_tree import measure_tree  # for what grows only
+
             self.counts += 1
             total, entries = measure_tree(root, max_entries=limit.entries)
             self._usage = Usage(bytes=total, entries=entries)

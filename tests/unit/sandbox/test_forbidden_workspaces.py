@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import sysconfig
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from agentforge_sessions.sandbox import WorkspaceError
-from agentforge_sessions.sandbox.forbidden_workspaces import refuse_forbidden
+from agentforge_sessions.sandbox.forbidden_workspaces import _of_python, refuse_forbidden
 
 
 def test_what_is_trusted_is_refused(tmp_path: Path) -> None:
@@ -32,11 +36,35 @@ def test_what_is_trusted_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_only_read_may_be_any_but_the_temporary_directory(tmp_path: Path) -> None:
-    import tempfile
-
     cache = tmp_path / "cache"
     cache.mkdir()
     refuse_forbidden(cache, cache, writable=False)
     refuse_forbidden(tmp_path, None)
     with pytest.raises(WorkspaceError, match="temporary"):
         refuse_forbidden(Path(tempfile.gettempdir()).resolve(), None, writable=False)
+
+
+def test_the_hosts_python_is_where_its_configuration_says() -> None:
+    paths = sysconfig.get_paths()
+    for key in ("stdlib", "platstdlib", "purelib", "platlib", "scripts"):
+        assert paths[key] in list(_of_python()), key
+
+
+@pytest.mark.parametrize("named", ["", "there", "missing", "a file", "there/."])
+def test_the_temporary_directory_is_that_of_the_standard_library(
+    tmp_path: Path, named: str
+) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "a file").write_text("")
+    program = (
+        "import sys\n"
+        "from agentforge_sessions.sandbox.temporary_directory import temporary_directory\n"
+        "found = temporary_directory()\n"
+        "assert 'tempfile' not in sys.modules\n"
+        "import tempfile\n"
+        "assert found == tempfile.gettempdir() == temporary_directory(), found\n"
+        "tempfile.tempdir = b'/elsewhere'\n"
+        "assert temporary_directory() == '/elsewhere'\n"
+    )
+    environment = {"TMPDIR": str(tmp_path / named)} if named else {}
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment)

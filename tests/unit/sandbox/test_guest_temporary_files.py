@@ -13,13 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentforge_sessions.sandbox.guest_code import HOME_NAME
 from agentforge_sessions.sandbox.guest_files import MAX_DEPTH, WorkspaceProvider
 from agentforge_sessions.sandbox.guest_mounts import FileService
-from agentforge_sessions.sandbox.guest_temporary_files import (
-    HOME_NAME,
-    RootDirectory,
-    TemporaryFiles,
-)
+from agentforge_sessions.sandbox.guest_temporary_files import RootDirectory, TemporaryFiles
 from agentforge_sessions.sandbox.quota import Quota, Room
 from agentforge_sessions.sandbox.workspace_usage import UsageCounter
 

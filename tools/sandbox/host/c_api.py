@@ -8,11 +8,12 @@ only the shared library is used. Whatever is opaque is an address here.
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import os
 import platform
 import sys
 from typing import Any, Final
+
+from ..releases import package_directory
 
 Address = ctypes.c_void_p
 _size = ctypes.c_size_t
@@ -74,15 +75,12 @@ NO_FINALIZER: Final = _Finalizer()
 
 def _library_path() -> str:
     """Where the engine's package has its library for this machine."""
-    found = importlib.util.find_spec("wasmtime")
-    if found is None or found.origin is None:
+    package = package_directory("wasmtime")
+    if package is None:
         raise ImportError("wasmtime is not installed")
     machine = {"AMD64": "x86_64", "arm64": "aarch64"}.get(platform.machine(), platform.machine())
-    place = os.path.join(
-        os.path.dirname(os.path.realpath(found.origin)), f"{sys.platform}-{machine}"
-    )
     name = "_libwasmtime.dylib" if sys.platform == "darwin" else "_libwasmtime.so"
-    return os.path.join(place, name)
+    return os.path.join(package, f"{sys.platform}-{machine}", name)
 
 
 def _loaded() -> ctypes.CDLL:

@@ -14,8 +14,6 @@ from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple, Protocol
 
-from attrs import define
-
 Buffers = Sequence[memoryview]
 Times = Callable[[int, int], tuple[int, int]]
 """Gives the access and modification time, in nanoseconds, from what they were."""
@@ -156,7 +154,6 @@ class WithoutContent:
         raise refusal(errno.EINVAL)
 
 
-@define(eq=False, repr=False)
 class Descriptor:
     """One entry of the table.
 
@@ -171,13 +168,24 @@ class Descriptor:
         listing: Its entries as they were when a listing began.
     """
 
-    node: Node
-    readable: bool = True
-    writable: bool = False
-    position: int = 0
-    flags: int = 0
-    preopened: bytes | None = None
-    listing: list[Entry] | None = None
+    __slots__ = ("flags", "listing", "node", "position", "preopened", "readable", "writable")
+
+    def __init__(
+        self,
+        node: Node,
+        *,
+        readable: bool = True,
+        writable: bool = False,
+        flags: int = 0,
+        preopened: bytes | None = None,
+    ) -> None:
+        self.node = node
+        self.readable = readable
+        self.writable = writable
+        self.position = 0
+        self.flags = flags
+        self.preopened = preopened
+        self.listing: list[Entry] | None = None
 
 
 class Descriptors:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextvars
-import queue
 import threading
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from . import native
 from .engine import HOST_ROOM, WASM_STACK
+
+if TYPE_CHECKING:
+    import queue
 
 _T = TypeVar("_T")
 
@@ -24,6 +26,8 @@ class _GuestThread:
     """A thread with stack enough, doing one thing after another."""
 
     def __init__(self) -> None:
+        import queue  # most processes need no such thread
+
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         with _making:  # the size is the whole process's, so it is set back at once
             before = threading.stack_size(_THREAD_STACK)
@@ -67,7 +71,8 @@ class _GuestThread:
         return results[0]
 
 
-_idle: Final[queue.LifoQueue[_GuestThread]] = queue.LifoQueue(_MOST_KEPT)
+_idle: Final[list[_GuestThread]] = []
+_resting: Final = threading.Lock()
 
 
 def with_room(work: Callable[[], _T], interrupted: Callable[[], object]) -> _T:
@@ -84,14 +89,15 @@ def with_room(work: Callable[[], _T], interrupted: Callable[[], object]) -> _T:
     left = native.stack_left()
     if left is not None and left >= _NEEDED:
         return work()
-    try:
-        thread = _idle.get_nowait()
-    except queue.Empty:
-        thread = _GuestThread()
+    with _resting:
+        thread = _idle.pop() if _idle else None
+    thread = thread or _GuestThread()
     try:
         return thread.do(work, interrupted)
     finally:
-        try:
-            _idle.put_nowait(thread)
-        except queue.Full:
+        with _resting:
+            kept = len(_idle) < _MOST_KEPT
+            if kept:
+                _idle.append(thread)
+        if not kept:
             thread.end()

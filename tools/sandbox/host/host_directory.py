@@ -15,7 +15,6 @@ from typing import Final
 
 from ...durable.filesystem import close_reader
 from ..guest_paths import MAX_DEPTH
-from ..workspace_tree import list_files, take_snapshot
 from .files import (
     MOST_ENTRIES,
     Directory,
@@ -315,6 +314,8 @@ class HostDirectory(WithoutContent):
         """The files in a directory that is to be moved, and whether these are all."""
         if not stat.S_ISDIR(moving.st_mode):
             return [], True
+        from ..workspace_tree import list_files, take_snapshot  # not loaded for anything else
+
         fd = open_as_seen(place, os.O_RDONLY | os.O_DIRECTORY, stat.S_ISDIR)
         try:
             seen = take_snapshot(fd, max_entries=MOST_MOVED)

@@ -28,10 +28,24 @@ class MemoryTree(MemoryTreeState):
         root: Where the guest's paths begin.
     """
 
-    def __init__(self, meter: Meter | None, *, now_ns: Callable[[], int] = time.time_ns) -> None:
-        """Make one that is empty; see `MemoryTreeState`."""
+    def __init__(
+        self,
+        meter: Meter | None,
+        *,
+        now_ns: Callable[[], int] = time.time_ns,
+        filled: Callable[[MemoryTree], None] | None = None,
+    ) -> None:
+        """Make one that is empty; see `MemoryTreeState`.
+
+        Args:
+            meter: What may be filled; None for a tree that cannot be written to.
+            now_ns: Gives the time, in nanoseconds.
+            filled: Puts in place what is given, by `add`, when a name is first looked for.
+        """
         super().__init__(meter, now_ns=now_ns)
-        self.root: Final = MemoryDirectory(self, None, b"")
+        self.root: Final = (
+            MemoryDirectory(self, None, b"") if filled is None else _LateDirectory(self, filled)
+        )
 
     def add(self, path: bytes, node: MemoryFile | MemoryLink | ReadOnlyFile | None) -> None:
         """Put what is given from the start in place, uncounted, its parents made.
@@ -58,7 +72,7 @@ class MemoryDirectory(MemoryNode):
         super().__init__(tree)
         self.above = above
         self.name = name
-        self.names: Final[dict[bytes, MemoryNode]] = {}
+        self.names: dict[bytes, MemoryNode] = {}
 
     def path(self, name: bytes) -> bytes:
         """The path of a name in it, from the root of the tree."""
@@ -319,6 +333,27 @@ class MemoryDirectory(MemoryNode):
             else:
                 raise refusal(errno.ENOTDIR)
         return here, b""
+
+
+class _LateDirectory(MemoryDirectory):
+    """The root of a tree, filled when a name in it is first looked for."""
+
+    def __init__(self, tree: MemoryTree, filled: Callable[[MemoryTree], None]) -> None:
+        super().__init__(tree, None, b"")
+        self._whole = tree
+        self._filled: Callable[[MemoryTree], None] | None = filled
+
+    @property
+    def names(self) -> dict[bytes, MemoryNode]:
+        """What is in it, by name."""
+        filled, self._filled = self._filled, None
+        if filled is not None:
+            filled(self._whole)
+        return self._names
+
+    @names.setter
+    def names(self, names: dict[bytes, MemoryNode]) -> None:
+        self._names = names
 
 
 _MAX_NAME_BYTES: Final = 255

@@ -16,8 +16,6 @@ import stat
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from attrs import define
-
 from ...durable.filesystem import close_reader
 from ..guest_paths import HIDDEN_NAME, MAX_DEPTH, MAX_GUEST_PATH_BYTES, is_hidden
 from . import native
@@ -50,7 +48,6 @@ class LeadsOutError(FileNotFoundError):
         super().__init__(errno.ENOENT, os.strerror(errno.ENOENT))
 
 
-@define(eq=False, repr=False)
 class Place:
     """Where a path leads: a name in a directory, which need not be there.
 
@@ -63,14 +60,34 @@ class Place:
         calls: Looks there.
     """
 
-    directory: int
-    name: bytes
-    path: bytes
-    must_be_directory: bool
-    owned: bool
-    calls: SystemCalls
-    _looked: bool = False
-    _seen: os.stat_result | None = None
+    __slots__ = (
+        "_looked",
+        "_seen",
+        "calls",
+        "directory",
+        "must_be_directory",
+        "name",
+        "owned",
+        "path",
+    )
+
+    def __init__(
+        self,
+        directory: int,
+        name: bytes,
+        path: bytes,
+        must_be_directory: bool,
+        owned: bool,
+        calls: SystemCalls,
+    ) -> None:
+        self.directory = directory
+        self.name = name
+        self.path = path
+        self.must_be_directory = must_be_directory
+        self.owned = owned
+        self.calls = calls
+        self._looked = False
+        self._seen: os.stat_result | None = None
 
     def __enter__(self) -> Place:
         return self

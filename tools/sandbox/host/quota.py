@@ -5,14 +5,11 @@ from __future__ import annotations
 import errno
 from typing import Final, Literal, NamedTuple
 
-from attrs import define
-
 from ..quota import Room
 
 _MOST_LISTED: Final = 1000
 
 
-@define(eq=False, repr=False)
 class Account:
     """One file in use; all its handles share it.
 
@@ -25,12 +22,23 @@ class Account:
         key: Which file of the host it is; None for one in memory.
     """
 
-    size: int
-    names: int
-    path: bytes | None
-    handles: int = 0
-    noted: bytes | None = None
-    key: tuple[int, int] | None = None
+    __slots__ = ("handles", "key", "names", "noted", "path", "size")
+
+    def __init__(
+        self,
+        size: int,
+        names: int,
+        path: bytes | None,
+        handles: int = 0,
+        noted: bytes | None = None,
+        key: tuple[int, int] | None = None,
+    ) -> None:
+        self.size = size
+        self.names = names
+        self.path = path
+        self.handles = handles
+        self.noted = noted
+        self.key = key
 
 
 class Loss(NamedTuple):

@@ -35,6 +35,8 @@ _NEAR_PAGES: Final = re.compile(rb"\x01(?:\x00{0,4}\x01)*")
 """Pages that were written to, with the few between them that were not: for fewer places."""
 
 _WRITTEN_PAGES: Final = re.compile(rb"\x01+")
+_LOOKED_AT: Final = re.compile(rb"\x01{1,64}")
+"""So many pieces at once: others run meanwhile, but not for long without a look at signals."""
 
 PIECE: Final = 1 << 16
 """The memory is looked at in pieces of so many bytes."""
@@ -231,20 +233,25 @@ class Template:
             own = b"\x01" * (self.size // mmap.PAGESIZE)
         # A hole of the file is only looked at where a page was put in its place: looking at others
         # would have the system give them memory.
-        return all(
-            native.are_equal(memory.base + at, self._address + at, min(PIECE, self.size - at))
+        looked_at = bytes(
+            at in self._data or 1 in own[at // mmap.PAGESIZE : (at + PIECE) // mmap.PAGESIZE]
             for at in range(0, self.size, PIECE)
-            if at in self._data or 1 in own[at // mmap.PAGESIZE : (at + PIECE) // mmap.PAGESIZE]
+        )
+        return all(
+            native.are_equal(memory.base + at, self._address + at, min(end, self.size) - at)
+            for at, end in (
+                (found.start() * PIECE, found.end() * PIECE)
+                for found in _LOOKED_AT.finditer(looked_at)
+            )
         )
 
     def restore(self, instance: Instance) -> bool:
         """Give an instance whose turn returned this memory again.
 
-        The first that is restored in a process is compared as a whole; should it differ, none is
-        restored any more.
+        The first that is restored in a process has to be proven before it is used again.
 
         Returns:
-            Whether it has it; if not, close it.
+            Whether it has it, as far as is known; if not, close it.
         """
         instance.memory.refresh()
         if self._restores is False or not self._proven or instance.memory.known != self.size:
@@ -257,12 +264,28 @@ class Template:
         except OSError as error:
             self._restores = False
             _log.warning("template.restoring_off", reason=str(error))
+        return self._restores is not False
+
+    def proves(self, instance: Instance) -> bool:
+        """Return whether an instance that was restored may be used: it has this memory.
+
+        The first in a process is compared as a whole; should it differ, none is restored any more.
+        """
+        if self._restores is None:
+            with self._lock:
+                if self._restores is None:
+                    self._compare(instance)
         return bool(self._restores)
+
+    def _compare(self, instance: Instance) -> None:
+        self._restores = self.is_memory_of(instance)
+        if not self._restores:
+            _log.warning("template.restoring_off", reason="the memory differs")
 
     def _learn_from(self, instance: Instance) -> None:
         """Restore one of the first, and see what its turn wrote to.
 
-        With the first and with the last of them it is seen that they are restored.
+        With the last of them it is seen that they are restored as all others will be.
         """
         base = instance.memory.base
         with self._lock:
@@ -273,10 +296,7 @@ class Template:
             self._lessons -= self._lessons > 0
             if self._lessons == 0:
                 self._plan.apply(base)
-            if self._restores is None or self._lessons == 0:
-                self._restores = self.is_memory_of(instance)
-                if not self._restores:
-                    _log.warning("template.restoring_off", reason="the memory differs")
+                self._compare(instance)
 
     def _copy(self, instance: Instance) -> None:
         for at in range(0, self.size, PIECE):
