@@ -43,6 +43,19 @@ ASKED: Final = {
         }
     ]
 }
+ACCEPT: Final = {"accept": "application/json, text/event-stream"}
+"""The header without which a server answers nothing over HTTP."""
+INITIALIZE: Final[dict[str, Any]] = {
+    "jsonrpc": "2.0",
+    "id": 0,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "raw", "version": "0"},
+    },
+}
+"""The first message of a session of 2025."""
 
 
 def environment() -> dict[str, str]:

@@ -19,14 +19,20 @@ def _run(*command: str) -> subprocess.CompletedProcess[str]:
 @contextmanager
 def mounted_tmpfs(path: Path, *, options: str) -> Iterator[Path]:
     """Mount a tmpfs at `path` for the block; skip the test where that is not permitted."""
-    path.mkdir(parents=True, exist_ok=True)
     if os.geteuid() != 0:
         pytest.skip("mounting a file system takes root")
-    done = _run("mount", "-t", "tmpfs", "-o", options, "agentforge-test", str(path))
-    if done.returncode != 0:
-        pytest.skip(f"a tmpfs can't be mounted here: {done.stderr.strip()}")
-    try:
+    with _mounted(path, "a tmpfs", "-t", "tmpfs", "-o", options, "agentforge-test"):
         yield path
+
+
+@contextmanager
+def _mounted(path: Path, what: str, *words: str) -> Iterator[None]:
+    path.mkdir(parents=True, exist_ok=True)
+    done = _run("mount", *words, str(path))
+    if done.returncode != 0:
+        pytest.skip(f"{what} can't be mounted here: {done.stderr.strip()}")
+    try:
+        yield
     finally:
         unmounted = _run("umount", str(path))
         if unmounted.returncode != 0:
@@ -70,16 +76,8 @@ def mounted_file(
     image: Path, path: Path, kind: str, *, mount_options: str = "loop"
 ) -> Iterator[Path]:
     """Mount the file system in a file; skip the test where that is not permitted."""
-    path.mkdir(parents=True, exist_ok=True)
-    done = _run("mount", "-t", kind, "-o", mount_options, str(image), str(path))
-    if done.returncode != 0:
-        pytest.skip(f"an image of {kind} can't be mounted here: {done.stderr.strip()}")
-    try:
+    with _mounted(path, f"an image of {kind}", "-t", kind, "-o", mount_options, str(image)):
         yield path
-    finally:
-        unmounted = _run("umount", str(path))
-        if unmounted.returncode != 0:
-            _run("umount", "--lazy", str(path))
 
 
 class BoundMount:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
 
-from ..harness import PhaseResult, SessionNotFound, SessionStore
+from ..harness import PhaseResult, SessionStore
 from .jail_results import changes_between, jail_phase_result
+from .session_workspace import session_workspace
 
 if TYPE_CHECKING:
     from ..jail import Jail, JailPolicy
@@ -109,13 +110,7 @@ class JailPhaseExecutor:
         return done
 
     def _workspace(self, session_id: str) -> Path:
-        workspace = self._store.workspace_path(session_id)
-        try:
-            os.mkdir(workspace, 0o700)
-        except FileExistsError:
-            pass
-        except FileNotFoundError:
-            raise SessionNotFound(session_id, path=self._store.base_path) from None
+        workspace = session_workspace(self._store, session_id)
         return workspace.parent.resolve() / workspace.name
 
     def _command(self, code: str) -> tuple[str, list[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
@@ -12,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from attrs import define
 
-from ..harness import PhaseResult, SessionNotFound, SessionStore
+from ..harness import PhaseResult, SessionStore
 from .phase_results import phase_result
+from .session_workspace import session_workspace
 
 if TYPE_CHECKING:
     from ..sandbox import CancelToken, ExecutionPolicy, Sandbox
@@ -114,13 +114,7 @@ class SandboxPhaseExecutor:
             WorkspaceBusy: Others ran in the workspace for too long.
             SandboxUnavailable: This machine or process can't run guests.
         """
-        workspace = self._store.workspace_path(session_id)
-        try:
-            os.mkdir(workspace, 0o700)
-        except FileExistsError:
-            pass
-        except FileNotFoundError:
-            raise SessionNotFound(session_id, path=self._store.base_path) from None
+        workspace = session_workspace(self._store, session_id)
         with self._sandbox(workspace) as sandbox:
             return phase_result(
                 sandbox.execute(code, timeout=deadline_s, fuel=fuel, cancel=self._cancel)

@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from agentforge_sessions.questions import SessionStatus
-from tests.support.mcp_processes import ASKED, HttpProcess, Place, wait_until
+from tests.support.mcp_processes import ACCEPT, ASKED, INITIALIZE, HttpProcess, Place, wait_until
 from tests.support.soak import examples
 
 MODERN = {
@@ -43,21 +43,7 @@ def asking(server: HttpProcess, headers: dict[str, str], number: int, meta: obje
 
 def handshake(server: HttpProcess) -> dict[str, str]:
     """Begin a session of 2025; the headers of its requests."""
-    answer = httpx2.post(
-        server.url,
-        headers={"accept": "application/json, text/event-stream"},
-        json={
-            "jsonrpc": "2.0",
-            "id": 0,
-            "method": "initialize",
-            "params": {
-                "protocolVersion": "2025-06-18",
-                "capabilities": {},
-                "clientInfo": {"name": "raw", "version": "0"},
-            },
-        },
-        timeout=60,
-    )
+    answer = httpx2.post(server.url, headers=ACCEPT, json=INITIALIZE, timeout=60)
     return {"Mcp-Session-Id": answer.headers["mcp-session-id"]}
 
 

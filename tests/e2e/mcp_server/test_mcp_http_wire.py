@@ -10,20 +10,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.support.mcp_processes import COMMAND, HttpProcess, Place, start_http
+from tests.support.mcp_processes import ACCEPT, COMMAND, INITIALIZE, HttpProcess, Place, start_http
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-ACCEPT = {"accept": "application/json, text/event-stream"}
-INITIALIZE = {
-    "jsonrpc": "2.0",
-    "id": 0,
-    "method": "initialize",
-    "params": {
-        "protocolVersion": "2025-06-18",
-        "capabilities": {},
-        "clientInfo": {"name": "raw", "version": "0"},
-    },
-}
 
 
 @pytest.fixture(scope="module")

@@ -21,8 +21,10 @@ from mcp_types import CallToolResult
 
 from agentforge_sessions.questions import SessionStatus
 from tests.support.mcp_processes import (
+    ACCEPT,
     ASKED,
     DEADLINE_S,
+    INITIALIZE,
     HttpProcess,
     Place,
     Way,
@@ -92,17 +94,7 @@ class Wire:
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.process = process
-        self.say(
-            {
-                "id": 0,
-                "method": "initialize",
-                "params": {
-                    "protocolVersion": "2025-06-18",
-                    "capabilities": {},
-                    "clientInfo": {"name": "wire", "version": "0"},
-                },
-            }
-        )
+        self.say(INITIALIZE)
         assert self.hear()["id"] == 0
         self.say({"method": "notifications/initialized"})
 
@@ -315,23 +307,9 @@ def anyio_backend() -> str:
 async def test_ending_the_http_session_abandons_its_questions(
     place: Place, http: HttpProcess
 ) -> None:
-    headers = {"accept": "application/json, text/event-stream"}
     async with httpx2.AsyncClient(base_url=http.url[: -len("/mcp")], timeout=60) as web:
-        begun = await web.post(
-            "/mcp",
-            headers=headers,
-            json={
-                "jsonrpc": "2.0",
-                "id": 0,
-                "method": "initialize",
-                "params": {
-                    "protocolVersion": "2025-06-18",
-                    "capabilities": {},
-                    "clientInfo": {"name": "raw", "version": "0"},
-                },
-            },
-        )
-        headers["mcp-session-id"] = begun.headers["mcp-session-id"]
+        begun = await web.post("/mcp", headers=ACCEPT, json=INITIALIZE)
+        headers = {**ACCEPT, "mcp-session-id": begun.headers["mcp-session-id"]}
         async with anyio.create_task_group() as group:
 
             async def ask() -> None:

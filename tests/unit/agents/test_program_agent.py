@@ -24,7 +24,7 @@ from agentforge_sessions.workflows.agents import (
 from agentforge_sessions.workflows.agents.choice import check_agent, make_agent, parse_agent
 from agentforge_sessions.workflows.agents.program import ProgramAgent
 
-CLAUDE = {
+CLAUDE: dict[str, Any] = {
     "type": "result",
     "subtype": "success",
     "is_error": False,
@@ -96,6 +96,13 @@ def programs(tmp_path: Path) -> Programs:
 
 def lines(events: list[dict[str, Any]]) -> str:
     return "".join(f"{json.dumps(one)}\n" for one in events)
+
+
+def test_more_tokens_than_a_call_can_cost_do_not_cost_the_answer(programs: Programs) -> None:
+    big = {**CLAUDE["modelUsage"]["big"], "inputTokens": 10**9}
+    programs.add("claude", json.dumps({**CLAUDE, "modelUsage": {"big": big}}))
+    answer = programs.agent("claude").answer(agent_request())
+    assert (answer.text, answer.usage) == ("the answer", None)
 
 
 @pytest.mark.parametrize(

@@ -31,21 +31,11 @@ from agentforge_sessions.entrypoints.mcp_server.http_times import (
     protocol_with,
 )
 from agentforge_sessions.entrypoints.mcp_server.server import HarnessServer
+from tests.support.mcp_processes import ACCEPT, INITIALIZE
 
 pytestmark = pytest.mark.anyio
 
 LIMIT_S = 60
-ACCEPT = {"accept": "application/json, text/event-stream"}
-INITIALIZE: dict[str, Any] = {
-    "jsonrpc": "2.0",
-    "id": 0,
-    "method": "initialize",
-    "params": {
-        "protocolVersion": "2025-06-18",
-        "capabilities": {},
-        "clientInfo": {"name": "raw", "version": "0"},
-    },
-}
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
 

@@ -12,7 +12,7 @@ import anyio
 import pytest
 from attrs import frozen
 from mcp import Client
-from mcp_types import CallToolResult, TextContent
+from mcp_types import CallToolResult
 from pydantic import BaseModel
 
 from agentforge_sessions.durable import WriteError
@@ -44,7 +44,7 @@ from agentforge_sessions.questions.wire import question_document
 from agentforge_sessions.sandbox import SandboxUnavailable
 from tests.support.executors import FAILED, TRAPPED, FakeExecutor
 from tests.support.mcp_calls import DirectCall
-from tests.support.mcp_processes import ASKED
+from tests.support.mcp_processes import ASKED, text_of
 from tests.support.questions import ANSWERS, DATABASE
 from tests.support.questions import MISSING as FIRST_ID
 
@@ -90,12 +90,6 @@ async def called(one: Tool, arguments: dict[str, Any] | None = None) -> CallTool
     with anyio.fail_after(60):
         async with Client(HarnessServer([one])) as client:
             return await client.call_tool(one.name, arguments or {})
-
-
-def text_of(result: CallToolResult) -> str:
-    (content,) = result.content
-    assert isinstance(content, TextContent)
-    return content.text
 
 
 # --------------------------------------------------------------------------------------- errors

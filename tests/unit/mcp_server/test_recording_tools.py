@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from mcp import Client
-from mcp_types import CallToolResult, TextContent
 
 from agentforge_sessions.entrypoints.mcp_server.calls import Workers
 from agentforge_sessions.entrypoints.mcp_server.code_tool import CodeTool
@@ -18,6 +17,7 @@ from agentforge_sessions.entrypoints.mcp_server.session_tools import SessionTool
 from agentforge_sessions.entrypoints.mcp_server.tool import tools_of
 from agentforge_sessions.harness import SessionManager, SessionStore
 from tests.support.executors import FakeExecutor
+from tests.support.mcp_processes import text_of, values_of
 
 pytestmark = pytest.mark.anyio
 
@@ -39,18 +39,6 @@ async def client_of(store: SessionStore) -> AsyncIterator[Client]:
 
 def new(store: SessionStore, **options: Any) -> str:
     return SessionManager(store).create(initial_phase="red", **{"goal": "g", **options}).session_id
-
-
-def text_of(result: CallToolResult) -> str:
-    (content,) = result.content
-    assert isinstance(content, TextContent)
-    return content.text
-
-
-def values_of(result: CallToolResult) -> dict[str, Any]:
-    assert not result.is_error, text_of(result)
-    assert isinstance(result.structured_content, dict)
-    return result.structured_content
 
 
 async def test_work_outside_the_sandbox_is_recorded_in_one_save(store: SessionStore) -> None:

@@ -11,7 +11,7 @@ import anyio
 import pytest
 from attrs import define, field
 from mcp import Client
-from mcp_types import CallToolResult, TextContent
+from mcp_types import CallToolResult
 
 from agentforge_sessions.entrypoints.mcp_server.calls import SessionTurns, Workers
 from agentforge_sessions.entrypoints.mcp_server.code_tool import CodeTool
@@ -22,6 +22,7 @@ from agentforge_sessions.harness import PhaseResult, SessionManager, SessionStor
 from tests.support.executors import FakeExecutor
 from tests.support.filesystem import FaultyFileSystem, every_call_from
 from tests.support.mcp_calls import DirectCall
+from tests.support.mcp_processes import text_of
 
 pytestmark = pytest.mark.anyio
 
@@ -80,12 +81,6 @@ def tools_over(
 def server_over(store: SessionStore, executor: FakeExecutor | FileMaker) -> HarnessServer:
     sessions, code = tools_over(store, executor)
     return HarnessServer([*tools_of(sessions), *tools_of(code)])
-
-
-def text_of(result: CallToolResult) -> str:
-    (content,) = result.content
-    assert isinstance(content, TextContent)
-    return content.text
 
 
 async def test_all_calls_that_come_at_once_are_recorded(store: SessionStore) -> None:

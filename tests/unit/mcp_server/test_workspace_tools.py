@@ -6,11 +6,10 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from mcp import Client, MCPError
-from mcp_types import CallToolResult, TextContent
+from mcp_types import CallToolResult
 
 from agentforge_sessions.bootstrap import open_snapshots
 from agentforge_sessions.entrypoints.mcp_server.offer import EVERYTHING, Offer, ToolSet
@@ -18,6 +17,7 @@ from agentforge_sessions.entrypoints.mcp_server.server import HarnessServer
 from agentforge_sessions.entrypoints.mcp_server.serving import Places, Services, all_tools
 from agentforge_sessions.harness import SessionManager, SessionStore
 from agentforge_sessions.project.configuration import RepositoryConfiguration
+from tests.support.mcp_processes import text_of, values_of
 from tests.support.repositories import new_checkout, plain_git, write_files
 
 pytestmark = pytest.mark.anyio
@@ -62,18 +62,6 @@ async def client_of(
     )
     async with Client(HarnessServer(all_tools(Services.at(places), offer))) as client:
         yield client
-
-
-def values_of(result: CallToolResult) -> dict[str, Any]:
-    assert not result.is_error, text_of(result)
-    assert isinstance(result.structured_content, dict)
-    return result.structured_content
-
-
-def text_of(result: CallToolResult) -> str:
-    (content,) = result.content
-    assert isinstance(content, TextContent)
-    return content.text
 
 
 def error_of(result: CallToolResult) -> str:
