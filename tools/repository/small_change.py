@@ -67,7 +67,9 @@ class Change:
 def write_small_change(
     locked: LockedRepository, found: WorkspaceScan, change: Change
 ) -> str | None:
-    """Store what changed, synced, and return the tree; None where git is to do it.
+    """Store what changed, and return the tree; None where git is to do it.
+
+    The caller has to sync the repository's objects.
 
     Raises:
         WriteError: The system refused; nothing refers to what was stored.
@@ -98,9 +100,7 @@ class _Writer:
                 oid = object_id(BLOB, content, self._objects.algorithm)
                 trees[folder][name] = TreeEntry(mode, oid)
         self._store([content for files in contents.values() for _, content in files.values()])
-        top = self._written(trees)
-        self._objects.sync()
-        return top
+        return self._written(trees)
 
     # ------------------------------------------------------------------------------ what is stored
 

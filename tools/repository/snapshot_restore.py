@@ -88,7 +88,7 @@ def _restore_differences(locked: LockedRepository, fd: int, state: WorkspaceStat
         looked = look_at(locked, _NO_LIMITS)
         if looked is None or looked.found.left_out:
             return False
-        found, now = looked.found, write_state(locked, looked)
+        found, now = looked.found, write_state(locked, looked).state
         listed = locked.git(
             *("diff-tree", "-r", "-z", "--name-status", "--no-renames", now.tree, state.tree)
         ).names

@@ -124,11 +124,12 @@ class Snapshots:
             looked = self._look(locked)
             if looked is None:
                 return None
-            state = write_state(locked, looked)
-            latest = self._latest(locked)
-            if latest is not None and latest.state == state:
-                return latest
-            return self._commit(locked, state, label)
+            written = write_state(locked, looked)
+            snapshot = self._latest(locked)
+            if snapshot is None or snapshot.state != written.state:
+                snapshot = self._commit(locked, written.state, label)
+            written.keep()
+            return snapshot
 
     def _look(self, locked: LockedRepository) -> LookedAt | None:
         try:
@@ -260,7 +261,9 @@ class Snapshots:
             looked = self._look(locked)
             if looked is None:
                 return locked.objects.write(TREE, b"")
-            return write_state(locked, looked).tree
+            written = write_state(locked, looked)
+            written.keep()
+            return written.state.tree
 
     def empty_tree(self) -> str:
         """Return the tree that holds nothing, which every repository can have."""

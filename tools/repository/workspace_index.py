@@ -6,7 +6,7 @@ folder `.GIT` stops it, and of a nested repository it keeps no file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -82,7 +82,21 @@ def look_at(locked: LockedRepository, limits: ScanLimits) -> LookedAt | None:
         close_reader(repository.fs, fd)
 
 
-def write_state(locked: LockedRepository, looked: LookedAt) -> WorkspaceState:
+@frozen
+class Written:
+    """A workspace whose tree is written.
+
+    Attributes:
+        state: What it holds.
+        keep: Puts the tree on the disk, whatever happens then, and remembers how the workspace
+            looked. Raises WriteError.
+    """
+
+    state: WorkspaceState
+    keep: Callable[[], None]
+
+
+def write_state(locked: LockedRepository, looked: LookedAt) -> Written:
     """Store what a look found, and return its tree.
 
     Guarantees: the tree has exactly the paths of the look, each with the bytes of its file,
@@ -96,7 +110,8 @@ def write_state(locked: LockedRepository, looked: LookedAt) -> WorkspaceState:
     """
     found, memory = looked.found, looked.memory
     if memory is not None and memory.manifest and found.same:
-        return WorkspaceState(memory.tree, Manifest.decode(memory.manifest))
+        state = WorkspaceState(memory.tree, Manifest.decode(memory.manifest))
+        return Written(state, lambda: None)
     known = _NOTHING if memory is None else memory.looks
     changed, gone = differing(found.looks, known)
     tree = None if memory is None else memory.tree
@@ -105,13 +120,21 @@ def write_state(locked: LockedRepository, looked: LookedAt) -> WorkspaceState:
         if tree is not None or not locked.repository.has_alternates:
             written = write_small_change(locked, found, Change(tree, changed, gone))
         tree = _by_git(locked, found, tree, changed) if written is None else written
-    manifest = found.manifest()
-    remember(locked, found, tree, manifest.encode())
-    return WorkspaceState(tree, manifest)
+    state = WorkspaceState(tree, found.manifest())
+
+    def keep() -> None:
+        locked.objects.sync()
+        remember(locked, found, state.tree, state.manifest.encode(), known)
+
+    return Written(state, keep)
 
 
 def remember(
-    locked: LockedRepository, found: WorkspaceScan, tree: str, manifest: bytes = b""
+    locked: LockedRepository,
+    found: WorkspaceScan,
+    tree: str,
+    manifest: bytes = b"",
+    known: Mapping[bytes, FolderLook] = _NOTHING,
 ) -> None:
     """Keep how a workspace looks of which this is the tree; its manifest is empty if not known."""
     write_memory(
@@ -119,6 +142,7 @@ def remember(
         WorkspaceMemory(tree, manifest, found.looks),
         measures=found.measures(),
         looked_at_ns=found.looked_at_ns,
+        known=known,
     )
 
 

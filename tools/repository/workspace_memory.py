@@ -13,12 +13,13 @@ import zlib
 from array import array
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from itertools import repeat
 from pathlib import Path
 from typing import Final
 
 from attrs import evolve, frozen
 
+from ..durable import OsFileSystem
+from ..durable.regular_file import write_all
 from .folder_look import FIELDS, NANOSECONDS, NEVER, SECONDS, FolderLook, Mark
 
 FILE: Final = "workspace.memory"
@@ -62,7 +63,7 @@ def read_memory(path: Path, limits: Sequence[int]) -> WorkspaceMemory | None:
     except OSError:
         return None
     whole = memoryview(data)  # of which nothing is copied twice
-    if whole[:_MARK_BYTES] != _mark(whole[_MARK_BYTES:]):
+    if whole[:_MARK_BYTES] != b"%08x" % zlib.crc32(whole[_MARK_BYTES:]):
         return None
     end = data.find(b"\n", _MARK_BYTES)
     body = whole[end + 1 :]
@@ -73,11 +74,6 @@ def read_memory(path: Path, limits: Sequence[int]) -> WorkspaceMemory | None:
         return _decoded(head["tree"], head["manifest"], head["folders"], head["numbers"], body)
     except (ValueError, TypeError, KeyError, RecursionError, struct.error):
         return None
-
-
-def _mark(content: bytes | memoryview) -> bytes:
-    """Return what stands before the rest, so that a damaged memory is not believed."""
-    return b"%08x" % zlib.crc32(content)
 
 
 def _exceed(measures: Sequence[int], limits: Sequence[int]) -> bool:
@@ -121,6 +117,7 @@ def write_memory(
     *,
     measures: Sequence[int],
     looked_at_ns: int,
+    known: Mapping[bytes, FolderLook] | None = None,
 ) -> None:
     """Keep how a workspace looked; not durably, and nothing where that can't be done.
 
@@ -131,32 +128,42 @@ def write_memory(
         memory: How it looked.
         measures: How much it held, for `read_memory` to compare with limits.
         looked_at_ns: When the look began, in nanoseconds since 1970.
+        known: What `read_memory` returned before: of the same looks it is not asked again how old
+            they are.
     """
-    with suppress(OSError, OverflowError, struct.error):
-        path.write_bytes(_document(memory, measures, looked_at_ns))
+    with suppress(OSError, OverflowError, struct.error), path.open("wb", buffering=0) as file:
+        parts = _parts_of(memory, measures, looked_at_ns, known or {})
+        mark = 0
+        for part in parts:
+            mark = zlib.crc32(part, mark)
+        write_all(OsFileSystem(), file.fileno(), [b"%08x" % mark, *parts])
 
 
-def _document(memory: WorkspaceMemory, measures: Sequence[int], looked_at_ns: int) -> bytes:
-    folders, numbers = [], array("Q")
+def _parts_of(
+    memory: WorkspaceMemory,
+    measures: Sequence[int],
+    looked_at_ns: int,
+    known: Mapping[bytes, FolderLook],
+) -> Sequence[bytes]:
+    folders, numbers = [], []
     texts: list[bytes] = []
-    for look in map(_as_kept, memory.looks.values(), repeat(looked_at_ns)):
+    for path, found in memory.looks.items():
+        look = found if known.get(path) is found else _as_kept(found, looked_at_ns)
         four = (look.path, look.names, b"\0".join(look.below), b"\0".join(look.left_out))
-        folders.append(
-            _FOLDER.pack(*look.mark, look.mode, look.count, look.longest, *map(len, four))
-        )
-        numbers.extend(look.numbers)
+        lengths = (look.count, look.longest, *map(len, four))
+        folders.append(_FOLDER.pack(*look.mark, look.mode, *lengths))
+        numbers.append(look.numbers)
         texts += four
-    body = b"".join([memory.manifest, *folders, numbers.tobytes(), *texts])
     head = {
         "version": _VERSION,
         "measures": list(measures),
         "tree": memory.tree,
         "manifest": len(memory.manifest),
         "folders": len(folders),
-        "numbers": len(numbers),
+        "numbers": sum(map(len, numbers)),
     }
-    rest = json.dumps(head).encode() + b"\n" + body
-    return _mark(rest) + rest
+    body = b"".join([memory.manifest, *folders, *numbers, *texts])
+    return json.dumps(head).encode() + b"\n", body
 
 
 def _as_kept(look: FolderLook, looked_at_ns: int) -> FolderLook:

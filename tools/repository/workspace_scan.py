@@ -119,7 +119,7 @@ class WorkspaceScan:
         largest = attributes = depth = longest = 0
         for path, look in self.looks.items():
             sizes = look.column(SIZE)
-            largest = max(largest, *sizes, 0)
+            largest = max(largest, max(sizes, default=0))
             if _ATTRIBUTES in look.names and _ATTRIBUTES in look.file_names():
                 attributes = max(attributes, sizes[look.file_names().index(_ATTRIBUTES)])
             depth = max(depth, path.count(b"/") + bool(path))
