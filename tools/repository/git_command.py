@@ -67,6 +67,11 @@ CONFIGURATION: Final = {
 _VERSION: Final = re.compile(rb"git version (\d+)\.(\d+)")
 
 
+_Look = tuple[str, int, int, int, int]
+_GOOD_ENOUGH: Final[set[_Look]] = set()
+"""The programs that this process has asked for their version."""
+
+
 def find_git(path: str | None = None) -> str | None:
     """Return where git is, by the absolute folders of PATH; None if it is in none of them."""
     searched = os.environ.get("PATH", os.defpath) if path is None else path
@@ -131,6 +136,9 @@ class Git:
         program = self._given if self._given is not None else self._find()
         if program is None:
             raise GitUnavailable("there is no git on this machine", required=required)
+        look = self._look(program)
+        if look is not None and look in _GOOD_ENOUGH:
+            return program
         run = Run([program, "version"], {**_ENVIRONMENT, "PATH": _path(program)})
         try:
             ended = self._runner(run)
@@ -146,7 +154,19 @@ class Git:
             said = printable(ended.stdout, 80)
             problem = f"{program} is too old ({said})"
             raise GitUnavailable(problem, required=required, found=program, version=said)
+        if look is not None:
+            _GOOD_ENOUGH.add(look)
         return program
+
+    def _look(self, program: str) -> _Look | None:
+        """Return what changes with the program; None where another runner answers for it."""
+        if self._runner is not run_program:
+            return None
+        try:
+            status = os.stat(program)
+        except OSError:
+            return None
+        return program, status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns
 
     def run(
         self,

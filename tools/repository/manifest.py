@@ -30,6 +30,19 @@ def kind_of_file(mode: int) -> str:
     return "executable" if mode & _OWNER_EXECUTES else "file"
 
 
+def common_modes(files: Mapping[int, int], folders: Mapping[int, int]) -> dict[str, int]:
+    """Return the mode of most files, executables and folders, of how many have each mode."""
+    counts: dict[str, Counter[int]] = {kind: Counter() for kind in _MODES}
+    for mode, count in files.items():
+        counts[kind_of_file(mode)][mode & MODE_BITS] += count
+    for mode, count in folders.items():
+        counts["folder"][mode & MODE_BITS] += count
+    return {
+        kind: max(found, key=lambda mode: (found[mode], mode)) if found else _USUAL[kind]
+        for kind, found in counts.items()
+    }
+
+
 @frozen
 class Manifest:
     """The modes and the empty folders of a workspace.
@@ -56,29 +69,31 @@ class Manifest:
         folders: Mapping[bytes, int],
         empty: Iterable[bytes],
         left_out: Iterable[bytes],
+        *,
+        common: Mapping[str, int] | None = None,
     ) -> Manifest:
-        """Make a manifest of regular files and folders with their modes."""
-        counts: dict[str, Counter[int]] = {kind: Counter() for kind in _MODES}
-        for mode, count in Counter(files.values()).items():
-            counts[kind_of_file(mode)][mode & MODE_BITS] += count
-        for mode, count in Counter(folders.values()).items():
-            counts["folder"][mode & MODE_BITS] += count
-        common = {
-            kind: max(found, key=lambda mode: (found[mode], mode)) if found else _USUAL[kind]
-            for kind, found in counts.items()
+        """Make a manifest of regular files and folders with their modes.
+
+        Args:
+            files: The modes of the files; of those that have another than the common ones, where
+                these are given.
+            folders: The modes of the folders.
+            empty: The folders that hold nothing.
+            left_out: What is not kept.
+            common: What `common_modes` returned for all of them; found if None.
+        """
+        if common is None:
+            common = common_modes(Counter(files.values()), Counter(folders.values()))
+        modes = {
+            path: mode & MODE_BITS
+            for path, mode in files.items()
+            if mode & MODE_BITS != common[kind_of_file(mode)]
         }
-        modes: dict[bytes, int] = {}
-        if any(len(found) > 1 for found in counts.values()):
-            modes |= {
-                path: mode & MODE_BITS
-                for path, mode in files.items()
-                if mode & MODE_BITS != common[kind_of_file(mode)]
-            }
-            modes |= {
-                path: mode & MODE_BITS
-                for path, mode in folders.items()
-                if mode & MODE_BITS != common["folder"]
-            }
+        modes |= {
+            path: mode & MODE_BITS
+            for path, mode in folders.items()
+            if mode & MODE_BITS != common["folder"]
+        }
         left = sorted(left_out)
         return cls(common, modes, tuple(sorted(empty)), tuple(left[:_NAMED]), len(left))
 

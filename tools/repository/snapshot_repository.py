@@ -7,8 +7,7 @@
         refs/base               what the work began from, where it did
         refs/latest             the newest snapshot
         refs/snapshots/ID       every snapshot
-        index                   the workspace as it was last looked at
-    index.memory            how its files looked then, so that unchanged ones are passed over
+        workspace.memory        how its files looked, so that unchanged ones are passed over
 
 It appears whole. Whoever works in it holds its lock; git holds it too, so that a git that outlives
 its killed caller is waited for.
@@ -18,7 +17,6 @@ from __future__ import annotations
 
 import errno
 import os
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -36,12 +34,13 @@ from ..durable.tree_walk import walk_tree
 from ..errors import ErrorKind
 from .errors import RepositoryError
 from .git_command import Git, GitOutput
+from .git_objects import ObjectFiles
 from .git_repositories import OwnRepository
 
 BASE_REF: Final = "refs/base"
 LATEST_REF: Final = "refs/latest"
 SNAPSHOT_REFS: Final = "refs/snapshots/"
-INDEX: Final = "index"
+_INDEX: Final = "index.aside"
 TIMEOUT_S: Final = 900.0
 """How long one step of a snapshot may take, in seconds; a full workspace has gigabytes."""
 _ATTRIBUTES: Final = (
@@ -49,7 +48,7 @@ _ATTRIBUTES: Final = (
     b" !export-ignore !export-subst\n"
 )
 _CONFIGURATION: Final = {
-    # What is referred to is on the disk first; an index that a power failure spoils is made anew.
+    # What is referred to is on the disk first; an index is of one call alone.
     "core.fsync": "loose-object,pack,pack-metadata,reference",
     "core.fsyncMethod": "batch",
     "core.compression": "1",
@@ -197,7 +196,7 @@ class SnapshotRepository:
             raise NoSnapshots(self.directory) from error
         try:
             self._remove_stale_locks(lock.fd)
-            yield LockedRepository(self, lock.fd)
+            yield LockedRepository(self, lock.fd, self.objects())
         finally:
             lock.release()
 
@@ -224,14 +223,16 @@ class SnapshotRepository:
         except FileNotFoundError:
             return 0
 
-    def loose_commit(self, commit: str) -> bytes | None:
-        """Return the content of a commit that is a file of its own; None for any other."""
-        try:
-            stored = (self.directory / "objects" / commit[:2] / commit[2:]).read_bytes()
-            head, _, data = zlib.decompress(stored).partition(b"\0")
-        except (OSError, zlib.error):
-            return None
-        return data if head == b"commit %d" % len(data) else None
+    @property
+    def has_alternates(self) -> bool:
+        """Whether a person's objects are read, too."""
+        return (self.directory / "objects" / "info" / "alternates").is_file()
+
+    def objects(self) -> ObjectFiles:
+        """Return the objects that are files of their own."""
+        configuration = (self.directory / "config").read_bytes()
+        algorithm = "sha256" if configuration == _FORMATS["sha256"] else "sha1"
+        return ObjectFiles(self.directory / "objects", self.fs, algorithm, self.token)
 
     def disk_bytes(self) -> int:
         """Return what the repository takes up on the disk, in bytes; 0 where it is not made."""
@@ -270,16 +271,17 @@ class LockedRepository:
     Attributes:
         repository: Which.
         lock_fd: The lock, which each git holds, too.
+        objects: Its objects that are files of their own.
     """
 
     repository: SnapshotRepository
     lock_fd: int
+    objects: ObjectFiles
 
     def git(
         self,
         *arguments: str | bytes,
         work_tree: Path | None = None,
-        index: str = INDEX,
         configuration: dict[str, str] | None = None,
         **options: Any,
     ) -> GitOutput:
@@ -288,7 +290,6 @@ class LockedRepository:
         Args:
             arguments: The command and its arguments.
             work_tree: Another work tree than the workspace.
-            index: The name of the index.
             configuration: More configuration.
             options: More for `OwnRepository.run`.
         """
@@ -296,7 +297,7 @@ class LockedRepository:
         directory = Path(os.path.abspath(repository.directory))
         tree = repository.workspace if work_tree is None else work_tree
         own = OwnRepository(
-            directory, Path(os.path.abspath(tree)), directory / index, git=repository.git
+            directory, Path(os.path.abspath(tree)), directory / _INDEX, git=repository.git
         )
         return own.run(
             *arguments,
@@ -306,17 +307,6 @@ class LockedRepository:
             **options,
         )
 
-    def index_count(self, index: str = INDEX) -> int | None:
-        """Return how many paths an index holds, by its header; None if there is no index."""
-        try:
-            with (self.repository.directory / index).open("rb") as file:
-                head = file.read(12)
-        except FileNotFoundError:
-            return None
-        if len(head) < 12 or head[:4] != b"DIRC":
-            return 0
-        return int.from_bytes(head[8:12], "big")
-
-    def forget_index(self, index: str = INDEX) -> None:
-        """Remove an index, so that the next look begins anew."""
-        (self.repository.directory / index).unlink(missing_ok=True)
+    def forget_index(self) -> None:
+        """Remove the index, so that the next command begins without one."""
+        (self.repository.directory / _INDEX).unlink(missing_ok=True)

@@ -19,11 +19,10 @@ from ..errors import ErrorKind
 from ..event_log import get_logger
 from .errors import GitFailed, RepositoryError, printable
 from .manifest import MODE_BITS, Manifest, kind_of_file
-from .snapshot_repository import INDEX, LockedRepository
-from .workspace_index import WorkspaceState, remember, write_state
+from .snapshot_repository import LockedRepository
+from .workspace_index import WorkspaceState, look_at, remember, write_state
 from .workspace_scan import ScanLimits, SnapshotRefused, WorkspaceScan, scan_workspace
 
-_ASIDE: Final = "restore.aside"
 _LITTLE: Final = 4
 """No more than one file in so many differs."""
 _HOLDS_MORE: Final = frozenset({errno.ENOTEMPTY, errno.EEXIST})
@@ -75,8 +74,9 @@ def restore_in_place(locked: LockedRepository, state: WorkspaceState) -> None:
         if left:
             named = printable(os.fsencode(left[0].name), 200)
             raise RestoreFailed(workspace, f"{named} can't be deleted ({left[0].cause.strerror})")
-        _fill(locked, workspace, fd, state, index=INDEX)
+        _fill(locked, workspace, fd, state)
     finally:
+        locked.forget_index()
         close_reader(fs, fd)
 
 
@@ -85,20 +85,21 @@ def _restore_differences(locked: LockedRepository, fd: int, state: WorkspaceStat
     repository = locked.repository
     fs, workspace = repository.fs, repository.workspace
     try:
-        found = scan_workspace(fs, fd, workspace=workspace, limits=_NO_LIMITS)
-        if found.left_out:
+        looked = look_at(locked, _NO_LIMITS)
+        if looked is None or looked.found.left_out:
             return False
-        now = write_state(locked, found)
+        found, now = looked.found, write_state(locked, looked).state
         listed = locked.git(
             *("diff-tree", "-r", "-z", "--name-status", "--no-renames", now.tree, state.tree)
         ).names
         changes = dict(zip(listed[1::2], listed[::2], strict=True))
-        if len(changes) * _LITTLE > len(found.looks):
+        if len(changes) * _LITTLE > found.count:
             return False
         _clear(fs, fd, [path for path, kind in changes.items() if kind != b"A"], found.empty)
-        locked.git("read-tree", "-m", state.tree)
         wanted = [path for path, kind in changes.items() if kind != b"D"]
-        _fill(locked, workspace, fd, state, index=INDEX, names=wanted)
+        if wanted:
+            locked.git("read-tree", state.tree)
+        _fill(locked, workspace, fd, state, names=wanted)
     except (OSError, SnapshotRefused, GitFailed, RestoreFailed) as error:
         _log.info("snapshot.restored_anew", workspace=str(workspace), error=str(error))
         return False
@@ -136,7 +137,7 @@ def restore_to(
 ) -> None:
     """Make a new folder of a snapshot; it appears whole.
 
-    Where it is the workspace that was missing, the index then knows its files.
+    Where it is the workspace that was missing, the next snapshot knows its files.
 
     Args:
         locked: The repository.
@@ -150,7 +151,6 @@ def restore_to(
     """
     repository = locked.repository
     fs = repository.fs
-    index = INDEX if folder == repository.workspace else _ASIDE
     parent = folder.parent
     try:
         parent_fd = fs.open(os.fspath(parent), DIRECTORY_FLAGS & ~os.O_NOFOLLOW)
@@ -160,10 +160,10 @@ def restore_to(
     new = NewDirectory(fs, parent_fd, hidden)
     try:
         _require_free(fs, parent_fd, folder)
-        locked.forget_index(index)
-        locked.git("read-tree", state.tree, index=index)
+        locked.forget_index()
+        locked.git("read-tree", state.tree)
         with new:
-            _fill(locked, parent / hidden, new.fd, state, index=index)
+            _fill(locked, parent / hidden, new.fd, state, known=folder == repository.workspace)
             complete(new.fd)
             new.appear(folder.name)
     except OSError as error:
@@ -172,7 +172,7 @@ def restore_to(
         )
     finally:
         close_reader(fs, parent_fd)
-        locked.forget_index(_ASIDE)
+        locked.forget_index()
 
 
 def _require_free(fs: FileSystem, parent_fd: int, folder: Path) -> None:
@@ -189,46 +189,51 @@ def _fill(
     fd: int,
     state: WorkspaceState,
     *,
-    index: str,
+    known: bool = True,
     names: Sequence[bytes] | None = None,
 ) -> None:
-    """Write an index's files into a folder, all or these, then give all of them their modes."""
+    """Write the index's files into a folder, all or these, then give all of them their modes.
+
+    Args:
+        locked: The repository.
+        folder: The folder.
+        fd: It, open.
+        state: What it is to hold.
+        known: Whether it is the workspace, and is remembered.
+        names: Which files are written; all if None.
+    """
     fs, manifest = locked.repository.fs, state.manifest
     which = ("--all",) if names is None else ("-z", "--stdin")
-    locked.git(
-        *("checkout-index", *which, "--index", "--force", "--quiet"),
-        stdin=b"".join(name + b"\0" for name in names or ()),
-        work_tree=folder,
-        index=index,
-        umask=MODE_BITS & ~manifest.common["folder"],
-    )
+    if names is None or names:
+        locked.git(
+            *("checkout-index", *which, "--force", "--quiet"),
+            stdin=b"".join(name + b"\0" for name in names or ()),
+            work_tree=folder,
+            umask=MODE_BITS & ~manifest.common["folder"],
+        )
     try:
         for path in manifest.empty:
             with directory_beneath(fs, fd, _parts(path), missing=Missing.MADE):
                 pass
         found = scan_workspace(fs, fd, workspace=folder, limits=_NO_LIMITS)
-        changed = _give_modes(fs, fd, found, manifest)
+        _give_modes(fs, fd, found, manifest)
     except OSError as error:
         raise RestoreFailed(folder, f"its modes can't be set ({error.strerror})") from error
-    if changed:  # the index knows the files by times that a new mode changes
-        locked.git("update-index", "-q", "--refresh", work_tree=folder, index=index, accept=(0, 1))
-    if index == INDEX:
+    if known:
         remember(locked, found, state.tree)
 
 
-def _give_modes(fs: FileSystem, fd: int, found: WorkspaceScan, manifest: Manifest) -> bool:
-    """Set the modes that are not as they were; return whether one of a file was set."""
-    changed = False
-    for path, mode in found.files.items():
+def _give_modes(fs: FileSystem, fd: int, found: WorkspaceScan, manifest: Manifest) -> None:
+    """Set the modes that are not as they were."""
+    for path, mode in found.files():
         wanted = manifest.mode_of(path, kind_of_file(mode))
         if mode & MODE_BITS != wanted:
             _change_mode(fs, fd, path, wanted, READ_FLAGS)
-            changed = True
-    for path in sorted(found.folders, reverse=True):  # what is below first: it may be closed then
+    folders = found.folders
+    for path in sorted(folders, reverse=True):  # what is below first: it may be closed then
         wanted = manifest.mode_of(path, "folder")
-        if found.folders[path] & MODE_BITS != wanted:
+        if folders[path] & MODE_BITS != wanted:
             _change_mode(fs, fd, path, wanted, DIRECTORY_FLAGS)
-    return changed
 
 
 def _change_mode(fs: FileSystem, root_fd: int, path: bytes, mode: int, flags: int) -> None:

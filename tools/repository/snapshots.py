@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +24,7 @@ from attrs import evolve, field, frozen
 from ..clock import Clock, utc_now
 from ..errors import ErrorKind
 from .errors import GitFailed, RepositoryError
+from .git_objects import COMMIT, TREE, write_refs
 from .manifest import Manifest
 from .snapshot_repository import (
     BASE_REF,
@@ -36,12 +36,11 @@ from .snapshot_repository import (
 )
 from .snapshot_restore import restore_in_place, restore_to
 from .tree_changes import TreeChanges, changes_between
-from .workspace_index import WorkspaceState, scan, write_state
-from .workspace_scan import ScanLimits, WorkspaceScan
+from .workspace_index import LookedAt, WorkspaceState, forget, look_at, write_state
+from .workspace_scan import ScanLimits
 
 _OBJECT_ID: Final = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _SUBJECT_CHARS: Final = 120
-_NOW_INDEX: Final = "now.aside"
 _MANY_LOOSE: Final = 4_000
 """How many files of objects are many: each takes a block of the disk."""
 
@@ -122,18 +121,19 @@ class Snapshots:
             GitFailed: It could not be stored.
         """
         with self.repository.locked() as locked:
-            found = self._scan(locked)
-            if found is None:
+            looked = self._look(locked)
+            if looked is None:
                 return None
-            state = write_state(locked, found)
-            latest = self._latest(locked)
-            if latest is not None and latest.state == state:
-                return latest
-            return self._commit(locked, state, label)
+            written = write_state(locked, looked)
+            snapshot = self._latest(locked)
+            if snapshot is None or snapshot.state != written.state:
+                snapshot = self._commit(locked, written.state, label)
+            written.keep()
+            return snapshot
 
-    def _scan(self, locked: LockedRepository) -> WorkspaceScan | None:
+    def _look(self, locked: LockedRepository) -> LookedAt | None:
         try:
-            return scan(locked, self.limits)
+            return look_at(locked, self.limits)
         except OSError as error:
             raise RepositoryError(
                 f"the workspace {self.repository.workspace} can't be read: {error.strerror}"
@@ -145,26 +145,22 @@ class Snapshots:
         except (OSError, ValueError):
             return None
         try:
-            data = self.repository.loose_commit(commit)  # no git is run where nothing changed
-            if data is not None:
-                return self._parsed(commit, data)
-            return self._read(locked, [LATEST_REF])[0]
+            return self._read(locked, [_checked(commit)])[0]
         except RepositoryError:
             return None  # it is not needed to take the next one
 
     def _commit(self, locked: LockedRepository, state: WorkspaceState, label: str) -> Snapshot:
         moment = self.clock().replace(microsecond=0)
-        when = f"{int(moment.timestamp())} +0000"
         subject = " ".join(label.encode("ascii", "replace").decode().split())[:_SUBJECT_CHARS]
-        parent = ("-p", BASE_REF) if self.repository.has_base else ()
-        commit = locked.git(
-            *("commit-tree", *parent, "-F", "-", state.tree),
-            stdin=subject.encode() + b"\n\n" + state.manifest.encode() + b"\n",
-            environment={"GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when},
-        ).line
-        refs = f"update {SNAPSHOT_REFS}{commit} {commit}\nupdate {LATEST_REF} {commit}\n"
-        locked.git("update-ref", "--stdin", stdin=refs.encode())
-        parents = (self.repository.base_commit(),) if parent else ()
+        parents = (self.repository.base_commit(),) if self.repository.has_base else ()
+        who = f"agentforge <agentforge@localhost> {int(moment.timestamp())} +0000"
+        head = [f"tree {state.tree}", *(f"parent {one}" for one in parents)]
+        head += [f"author {who}", f"committer {who}", "", subject, ""]
+        content = "\n".join(head).encode() + b"\n" + state.manifest.encode() + b"\n"
+        commit = locked.objects.write(COMMIT, content)
+        locked.objects.sync()
+        refs = [(SNAPSHOT_REFS + commit, commit), (LATEST_REF, commit)]
+        write_refs(self.repository.fs, self.repository.directory, refs)
         return Snapshot(
             commit, state.tree, parents, moment.astimezone(UTC), subject, state.manifest
         )
@@ -177,9 +173,8 @@ class Snapshots:
             GitFailed: It could not be stored.
         """
         with self.repository.locked() as locked:
-            return self._commit(
-                locked, WorkspaceState(locked.git("mktree").line, Manifest()), label
-            )
+            empty = locked.objects.write(TREE, b"")
+            return self._commit(locked, WorkspaceState(empty, Manifest()), label)
 
     def begin(self, commit: str) -> None:
         """Make a commit what the work began from: the parent of every snapshot.
@@ -207,20 +202,26 @@ class Snapshots:
         if not self.repository.exists:
             return []
         with self.repository.locked() as locked:
-            found = self._read(locked, self._ids(locked))
+            found = self._read(locked, self._ids())
         return sorted(found, key=lambda one: (one.taken_at, one.id))
 
-    def _ids(self, locked: LockedRepository) -> Sequence[str]:
-        output = locked.git("for-each-ref", "--format=%(objectname)", SNAPSHOT_REFS)
-        return output.stdout.decode().split()
+    def _ids(self) -> Sequence[str]:
+        """Return all snapshots: each has a ref of its id, which nothing here packs."""
+        names = os.listdir(self.repository.directory / SNAPSHOT_REFS)
+        return sorted(name for name in names if _OBJECT_ID.fullmatch(name))
 
     def _read(self, locked: LockedRepository, names: Sequence[str]) -> Sequence[Snapshot]:
         if not names:
             return []
-        asked = "".join(f"{name}\n" for name in names).encode()
-        rest = locked.git("cat-file", "--batch", stdin=asked).stdout
+        loose = {name: locked.objects.read(name, COMMIT) for name in names}
+        asked = "".join(f"{name}\n" for name in names if loose[name] is None).encode()
+        rest = locked.git("cat-file", "--batch", stdin=asked).stdout if asked else b""
         found = []
         for name in names:
+            content = loose[name]
+            if content is not None:
+                found.append(self._parsed(name, content))
+                continue
             head, _, rest = rest.partition(b"\n")
             parts = head.split()
             if len(parts) != 3 or parts[1] != b"commit":
@@ -257,20 +258,17 @@ class Snapshots:
             NoSnapshots: The repository was not made.
         """
         with self.repository.locked() as locked:
-            found = self._scan(locked)
-            directory = self.repository.directory
-            try:
-                if (directory / "index").is_file():
-                    # With its time: what changed in the same second is looked at because of it.
-                    shutil.copy2(directory / "index", directory / _NOW_INDEX)
-                return write_state(locked, found or WorkspaceScan(), index=_NOW_INDEX).tree
-            finally:
-                locked.forget_index(_NOW_INDEX)
+            looked = self._look(locked)
+            if looked is None:
+                return locked.objects.write(TREE, b"")
+            written = write_state(locked, looked)
+            written.keep()
+            return written.state.tree
 
     def empty_tree(self) -> str:
         """Return the tree that holds nothing, which every repository can have."""
         with self.repository.locked() as locked:
-            return locked.git("mktree").line
+            return locked.objects.write(TREE, b"")
 
     def changes(
         self, before: str, after: str, *, patch: bool = False, paths: Sequence[str] = ()
@@ -332,7 +330,7 @@ class Snapshots:
             older_than_s: The age below which one stays in any case, in seconds.
         """
         with self.repository.locked() as locked:
-            left = [one for one in self._ids(locked) if one not in wanted]
+            left = [one for one in self._ids() if one not in wanted]
             if not left:
                 return []
             latest = self._latest(locked)
@@ -359,7 +357,7 @@ class Snapshots:
     def remove(self, snapshots: Collection[str]) -> Sequence[str]:
         """Remove snapshots and what only they hold; return those that were there."""
         with self.repository.locked() as locked:
-            there = [one for one in self._ids(locked) if one in snapshots]
+            there = [one for one in self._ids() if one in snapshots]
             return self._remove(locked, there)
 
     def _remove(
@@ -373,8 +371,8 @@ class Snapshots:
             lines.append(f"delete {LATEST_REF}\n")
         locked.git("update-ref", "--stdin", stdin="".join(lines).encode())
         until = f"{int(older_than_s)}.seconds.ago" if older_than_s else "now"
+        forget(locked)  # its tree may be among what goes
         locked.git("prune", f"--expire={until}")
-        locked.forget_index()  # what it took may be among what went
         return ids
 
     def copy_to(self, other: Snapshots, snapshot: str, more: Collection[str] = ()) -> None:
@@ -392,7 +390,7 @@ class Snapshots:
         target = other.repository
         with self.repository.locked() as locked:
             found = self._read(locked, [_checked(snapshot)])[0]
-            copied = [one for one in self._ids(locked) if one in more or one == found.id]
+            copied = [one for one in self._ids() if one in more or one == found.id]
             shared = [f"^{one}" for one in self._shared(locked)]
             wanted = "".join(f"{one}\n" for one in [*copied, *shared]).encode()
             pack = target.directory / f"copy-{target.token()}.aside"

@@ -1,12 +1,12 @@
-"""A workspace as a git tree: own walk, `update-index`, and proof that nothing of it is missing.
+"""A workspace as a git tree: own walk, what changed, and proof that nothing of it is missing.
 
-`git add` is not used: a folder `.GIT` stops it, and of a nested repository it keeps no file.
+Little is written without git (`small_change`), much by `update-index`. `git add` is not used: a
+folder `.GIT` stops it, and of a nested repository it keeps no file.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,24 +14,23 @@ from attrs import frozen
 
 from ..durable.filesystem import close_reader
 from .errors import GitFailed, printable
-from .index_memory import FILE as MEMORY
-from .index_memory import checksum_of, read_memory, write_memory
+from .folder_look import FolderLook, differing
 from .manifest import Manifest
-from .snapshot_repository import INDEX, LockedRepository
+from .small_change import Change, write_small_change
+from .snapshot_repository import LockedRepository
+from .workspace_memory import FILE as MEMORY
+from .workspace_memory import WorkspaceMemory, read_memory, write_memory
 from .workspace_scan import ScanLimits, SnapshotRefused, WorkspaceScan, scan_workspace
 
 _MANY: Final = 500
-"""From how many new files on they are put into one pack, instead of a file each."""
-_FEW: Final = 100
-_FEW_BYTES: Final = 60_000
-"""How many files an index is told of by arguments, and how long these are in bytes."""
-_DAMAGED_INDEX: Final = re.compile(r"index file|bad (?:index|signature)|cache entry")
+"""From how many files on they are put into one pack, instead of a file each."""
 _PACKED: Final = {
     "core.bigFileThreshold": "1",
     "core.fsyncMethod": "fsync",  # with "batch", git 2.39 loses a pack beside loose objects
 }
 _GITLINK: Final = b"160000"
 _NAMED: Final = 10
+_NOTHING: Final[Mapping[bytes, FolderLook]] = {}
 
 
 @frozen
@@ -47,114 +46,161 @@ class WorkspaceState:
     manifest: Manifest
 
 
-def scan(locked: LockedRepository, limits: ScanLimits) -> WorkspaceScan | None:
+@frozen
+class LookedAt:
+    """A look at a workspace.
+
+    Attributes:
+        found: What it holds.
+        memory: How it looked when its tree was last written; None where that is not known.
+    """
+
+    found: WorkspaceScan
+    memory: WorkspaceMemory | None
+
+
+def look_at(locked: LockedRepository, limits: ScanLimits) -> LookedAt | None:
     """Look at what the workspace holds; None where there is none.
 
     Raises:
         SnapshotRefused: It holds what can't be kept.
-        RepositoryError: It is no folder, or can't be read.
+        RepositoryError: It is no folder.
+        OSError: It can't be read.
     """
     repository = locked.repository
     fd = repository.workspace_fd()
     if fd is None:
         return None
     try:
-        return scan_workspace(repository.fs, fd, workspace=repository.workspace, limits=limits)
+        memory = read_memory(repository.directory / MEMORY, limits.in_order())
+        known = _NOTHING if memory is None else memory.looks
+        found = scan_workspace(
+            repository.fs, fd, workspace=repository.workspace, limits=limits, known=known
+        )
+        return LookedAt(found, memory)
     finally:
         close_reader(repository.fs, fd)
 
 
-def write_state(
-    locked: LockedRepository, found: WorkspaceScan, *, index: str = INDEX
-) -> WorkspaceState:
-    """Store what a scan found, and return its tree.
+@frozen
+class Written:
+    """A workspace whose tree is written.
 
-    Guarantees: the tree has exactly the paths of the scan, each with the bytes of its file,
-    whatever `.gitattributes` say, and the submodules' entries that it had before.
+    Attributes:
+        state: What it holds.
+        keep: Puts the tree on the disk, whatever happens then, and remembers how the workspace
+            looked. Raises WriteError.
+    """
+
+    state: WorkspaceState
+    keep: Callable[[], None]
+
+
+def write_state(locked: LockedRepository, looked: LookedAt) -> Written:
+    """Store what a look found, and return its tree.
+
+    Guarantees: the tree has exactly the paths of the look, each with the bytes of its file,
+    whatever `.gitattributes` say, and the submodules' entries that it had before. Where the
+    workspace is as it was, nothing is done.
 
     Raises:
         SnapshotRefused: Git takes one of the paths under no circumstances.
         GitFailed: It could not be stored.
+        WriteError: The same.
     """
-    try:
-        return _write(locked, found, index)
-    except GitFailed as error:
-        if not _DAMAGED_INDEX.search(error.output):
-            raise
-    locked.forget_index(index)  # a power failure may have cut it off; it is only a memory
-    return _write(locked, found, index)
+    found, memory = looked.found, looked.memory
+    if memory is not None and memory.manifest and found.same:
+        state = WorkspaceState(memory.tree, Manifest.decode(memory.manifest))
+        return Written(state, lambda: None)
+    known = _NOTHING if memory is None else memory.looks
+    changed, gone = differing(found.looks, known)
+    tree = None if memory is None else memory.tree
+    if tree is None or changed or gone:
+        written = None
+        if tree is not None or not locked.repository.has_alternates:
+            written = write_small_change(locked, found, Change(tree, changed, gone))
+        tree = _by_git(locked, found, tree, changed) if written is None else written
+    state = WorkspaceState(tree, found.manifest())
+
+    def keep() -> None:
+        locked.objects.sync()
+        remember(locked, found, state.tree, state.manifest.encode(), known)
+
+    return Written(state, keep)
 
 
-def _write(locked: LockedRepository, found: WorkspaceScan, index: str) -> WorkspaceState:
-    directory, looks = locked.repository.directory, found.looks
-    memory = read_memory(directory / MEMORY, checksum_of(directory / index))
-    if memory is not None and memory.is_all(looks):
-        return WorkspaceState(memory.tree, found.manifest())
-    if memory is None:
-        locked.forget_index(index)  # git compares whole seconds; a file may have changed since
-    known = {} if memory is None else memory.looks
-    changed = [path for path, look in looks.items() if known.get(path) != look]
-    if changed:
-        _give(locked, changed, [path for path in changed if path in known], index)
-    # All of the names are in the index, if git took them: as many as it holds, and no other is,
-    # unless it held one before that is not there any more.
-    if not known.keys() <= looks.keys() or (locked.index_count(index) or 0) != len(looks):
-        _remove_others(locked, found, index)
-    tree = locked.git("write-tree", index=index).line
-    if index == INDEX:
-        remember(locked, found, tree)
-    return WorkspaceState(tree, found.manifest())
-
-
-def remember(locked: LockedRepository, found: WorkspaceScan, tree: str) -> None:
-    """Keep how the files looked that the index has just taken, of which this is the tree."""
-    directory = locked.repository.directory
-    write_memory(
-        directory / MEMORY,
-        checksum=checksum_of(directory / INDEX),
-        tree=tree,
-        looks=found.looks,
-        looked_at_ns=found.looked_at_ns,
-    )
-
-
-def _give(
-    locked: LockedRepository, changed: Sequence[bytes], known: Sequence[bytes], index: str
+def remember(
+    locked: LockedRepository,
+    found: WorkspaceScan,
+    tree: str,
+    manifest: bytes = b"",
+    known: Mapping[bytes, FolderLook] = _NOTHING,
 ) -> None:
-    """Have an index take files, and read those anew that it has in an earlier form."""
-    forget: list[bytes] = []
-    if len(known) <= _FEW and sum(map(len, known)) <= _FEW_BYTES:
-        forget = [b"--force-remove", *(b"./" + path for path in known), b"--no-force-remove"]
-    else:
-        _forget(locked, known, index)
-    locked.git(
-        *("update-index", "-z", "--add", "--remove", "--replace"),
-        *forget,
-        "--stdin",
-        stdin=_joined(changed),
-        index=index,
-        configuration=_PACKED if len(changed) - len(known) > _MANY else {},
+    """Keep how a workspace looks of which this is the tree; its manifest is empty if not known."""
+    write_memory(
+        locked.repository.directory / MEMORY,
+        WorkspaceMemory(tree, manifest, found.looks),
+        measures=found.measures(),
+        looked_at_ns=found.looked_at_ns,
+        known=known,
     )
 
 
-def _forget(locked: LockedRepository, paths: Iterable[bytes], index: str) -> None:
-    given = _joined(paths)
-    locked.git("update-index", "-z", "--force-remove", "--stdin", stdin=given, index=index)
+def forget(locked: LockedRepository) -> None:
+    """Forget how the workspace looked: the next look stores all of it anew."""
+    (locked.repository.directory / MEMORY).unlink(missing_ok=True)
 
 
-def _remove_others(locked: LockedRepository, found: WorkspaceScan, index: str) -> None:
-    listed = locked.git("ls-files", "--stage", "-z", index=index).names
-    wanted = set(found.names)
+def _by_git(
+    locked: LockedRepository,
+    found: WorkspaceScan,
+    tree: str | None,
+    changed: Mapping[bytes, Sequence[bytes]],
+) -> str:
+    """Have git write the tree, by an index that begins with the last tree, if that can be read."""
+    try:
+        if tree is not None:
+            names = [_path(folder, name) for folder, some in changed.items() for name in some]
+            try:
+                locked.git("read-tree", tree)
+                return _indexed(locked, found, names)
+            except GitFailed:
+                locked.forget_index()
+        return _indexed(locked, found, list(found.names()))
+    finally:
+        locked.forget_index()
+
+
+def _indexed(locked: LockedRepository, found: WorkspaceScan, names: Sequence[bytes]) -> str:
+    if names:
+        locked.git(
+            *("update-index", "-z", "--add", "--remove", "--replace", "--stdin"),
+            stdin=_joined(names),
+            configuration=_PACKED if len(names) > _MANY else {},
+        )
+    _remove_others(locked, found)
+    return locked.git("write-tree").line
+
+
+def _path(folder: bytes, name: bytes) -> bytes:
+    return folder + b"/" + name if folder else name
+
+
+def _remove_others(locked: LockedRepository, found: WorkspaceScan) -> None:
+    """See that the index has all that was found, and remove what was not."""
+    listed = locked.git("ls-files", "--stage", "-z").names
+    wanted = set(found.names())
+    folders = found.folders
     held: set[bytes] = set()
     others: list[bytes] = []
     for line in listed:
         about, path = line.split(b"\t", 1)
         held.add(path)
-        submodule = about.startswith(_GITLINK) and path in found.folders
+        submodule = about.startswith(_GITLINK) and path in folders
         if path not in wanted and not submodule:
             others.append(path)
     if others:
-        _forget(locked, others, index)
+        locked.git("update-index", "-z", "--force-remove", "--stdin", stdin=_joined(others))
     missing = sorted(wanted - held)
     if missing:
         workspace: Path = locked.repository.workspace

@@ -5,27 +5,38 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Collection, Sequence
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from stat import ST_INO, ST_MODE, ST_SIZE  # faster than by attribute
 from typing import Final
 
-from attrs import Factory, define, frozen
+from attrs import Factory, astuple, define, evolve, frozen
 
 from ..clock import utc_now
 from ..durable import FileSystem
 from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
 from ..errors import ErrorKind
 from .errors import RepositoryError, printable
-from .index_memory import Look
-from .manifest import Manifest
+from .folder_look import (
+    FIELDS,
+    MODE,
+    MODE_SHIFT,
+    SIZE,
+    FolderLook,
+    Mark,
+    is_file,
+    looks_of,
+    mark_of,
+)
+from .manifest import MODE_BITS, Manifest, common_modes, kind_of_file
 
 _FAULTS_NAMED: Final = 20
 _MOVED: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+_ATTRIBUTES: Final = b".gitattributes"
 _TYPE: Final = 0o170000
-_FILE: Final = stat.S_IFREG
-_DOT: Final = ord(".")
+_KEPT: Final = frozenset({stat.S_IFREG, stat.S_IFLNK})
 _SPECIAL: Final = {
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",
@@ -54,6 +65,10 @@ class ScanLimits:
     max_depth: int = 100
     max_path_bytes: int = 3_800
 
+    def in_order(self) -> tuple[int, ...]:
+        """Return the limits in the order of `WorkspaceScan.measures`."""
+        return astuple(self)
+
 
 class SnapshotRefused(RepositoryError):
     """A workspace holds what no snapshot can keep; nothing was stored.
@@ -79,31 +94,81 @@ class WorkspaceScan:
     """What a workspace holds.
 
     Attributes:
-        looks: The regular files and links that git is given, by path, as they looked.
-        files: The modes of the regular files, by path.
-        folders: The modes of the folders, by path.
+        looks: Its folders, the workspace itself first, with the files of each.
         empty: The folders that hold nothing that is kept.
-        left_out: What git does not take.
+        entries: How many files, links and folders there are, with what is left out.
         size_bytes: How much the files hold.
         looked_at_ns: When the look began, in nanoseconds since 1970.
+        same: Whether all is as it was at the look that was given.
     """
 
-    looks: dict[bytes, Look] = Factory(dict)
-    files: dict[bytes, int] = Factory(dict)
-    folders: dict[bytes, int] = Factory(dict)
+    looks: dict[bytes, FolderLook] = Factory(dict)
     empty: list[bytes] = Factory(list)
-    left_out: list[bytes] = Factory(list)
+    entries: int = 0
     size_bytes: int = 0
     looked_at_ns: int = 0
+    same: bool = False
 
     @property
-    def names(self) -> Collection[bytes]:
-        """The paths that git is given."""
-        return self.looks.keys()
+    def count(self) -> int:
+        """How many files and links git is given."""
+        return sum(look.count for look in self.looks.values())
+
+    def measures(self) -> tuple[int, ...]:
+        """Return what each limit would have to allow."""
+        largest = attributes = depth = longest = 0
+        for path, look in self.looks.items():
+            sizes = look.column(SIZE)
+            largest = max(largest, max(sizes, default=0))
+            if _ATTRIBUTES in look.names and _ATTRIBUTES in look.file_names():
+                attributes = max(attributes, sizes[look.file_names().index(_ATTRIBUTES)])
+            depth = max(depth, path.count(b"/") + bool(path))
+            longest = max(longest, len(path), len(look.prefix) + look.longest)
+        return (self.entries, self.size_bytes, largest, attributes, depth, longest)
+
+    def names(self) -> Iterator[bytes]:
+        """Return the paths that git is given."""
+        for look in self.looks.values():
+            prefix = look.prefix
+            for name in look.file_names():
+                yield prefix + name
+
+    def files(self) -> Iterator[tuple[bytes, int]]:
+        """Return the paths and the modes of the regular files."""
+        for look in self.looks.values():
+            yield from _files_of(look)
+
+    @property
+    def folders(self) -> dict[bytes, int]:
+        """The modes of the folders, by path."""
+        return {path: look.mode for path, look in self.looks.items() if path}
+
+    @property
+    def left_out(self) -> list[bytes]:
+        """What git does not take."""
+        return [look.prefix + name for look in self.looks.values() for name in look.left_out]
 
     def manifest(self) -> Manifest:
         """Return what a git tree does not hold of it."""
-        return Manifest.of(self.files, self.folders, self.empty, self.left_out)
+        counted = {path: look.mode_counts() for path, look in self.looks.items()}
+        counts: Counter[int] = Counter()
+        for modes in counted.values():
+            for mode, count in modes.items():
+                counts[mode] += count if is_file(mode) else 0
+        folders = self.folders
+        common = common_modes(counts, Counter(folders.values()))
+        unusual = {mode for mode in counts if mode & MODE_BITS != common[kind_of_file(mode)]}
+        files = {
+            path: mode
+            for at, look in self.looks.items()
+            if not unusual.isdisjoint(counted[at])
+            for path, mode in _files_of(look)
+        }
+        return Manifest.of(files, folders, self.empty, self.left_out, common=common)
+
+
+def _files_of(look: FolderLook) -> Iterator[tuple[bytes, int]]:
+    return ((path, mode) for path, mode in look.modes() if is_file(mode))
 
 
 def is_left_out(name: bytes, mode: int) -> bool:
@@ -113,7 +178,12 @@ def is_left_out(name: bytes, mode: int) -> bool:
 
 
 def scan_workspace(
-    fs: FileSystem, root_fd: int, *, workspace: Path, limits: ScanLimits | None = None
+    fs: FileSystem,
+    root_fd: int,
+    *,
+    workspace: Path,
+    limits: ScanLimits | None = None,
+    known: Mapping[bytes, FolderLook] | None = None,
 ) -> WorkspaceScan:
     """Look at all that a workspace holds; no link is followed, nothing is opened but folders.
 
@@ -124,16 +194,19 @@ def scan_workspace(
         root_fd: The workspace, open.
         workspace: Its path, for messages.
         limits: How much it may hold.
+        known: How it looked before, within the same limits: a folder that has not changed since is
+            not listed again.
 
     Raises:
         SnapshotRefused: It holds a pipe, a socket or a device, or more than is allowed.
         OSError: It can't be read.
     """
-    scanner = _Scanner(fs, limits if limits is not None else ScanLimits())
+    scanner = _Scanner(fs, limits if limits is not None else ScanLimits(), known or {})
     with suppress(_Enough):
         scanner.look(root_fd, b"", 0)
     if scanner.faults:
         raise SnapshotRefused(workspace, scanner.faults[:_FAULTS_NAMED])
+    scanner.found.same = scanner.others == 0 and len(scanner.found.looks) == len(known or ())
     return scanner.found
 
 
@@ -142,96 +215,121 @@ class _Enough(Exception):
 
 
 class _Scanner:
-    """Looks through one workspace. Its loop is written for ten thousand files a snapshot."""
+    """Looks through one workspace, a folder at a time."""
 
-    def __init__(self, fs: FileSystem, limits: ScanLimits) -> None:
+    def __init__(
+        self, fs: FileSystem, limits: ScanLimits, known: Mapping[bytes, FolderLook]
+    ) -> None:
         self._fs = fs
         self._limits = limits
-        self._entries = 0
+        self._known = known
         self.found = WorkspaceScan(looked_at_ns=int(utc_now().timestamp() * 1e9))
+        self.others = 0
+        """How many folders are not as they are known."""
         self.faults: list[str] = []
 
-    def look(self, fd: int, prefix: bytes, depth: int) -> bool:
+    def look(self, fd: int, path: bytes, depth: int) -> bool:
         """Look at what a folder holds; return whether anything of it is kept."""
-        look_at, files, looks = self._fs.stat, self.found.files, self.found.looks
-        largest, size_bytes = self._limits.max_file_bytes, 0
-        folders: list[tuple[str, bytes, int]] = []
-        entries = self._fs.listdir(fd)
-        self._count(len(entries))
-        names = os.fsencode("\0".join(entries)).split(b"\0")
-        long = len(prefix) + max(map(len, names)) > self._limits.max_path_bytes
-        kept = False
-        for entry, name in zip(entries, names, strict=bool(entries)):
-            try:
-                status = look_at(entry, dir_fd=fd)
-            except FileNotFoundError:
-                continue
-            mode = status[ST_MODE]
-            path = prefix + name
-            if mode & _TYPE == _FILE and name[0] != _DOT and not long:
-                size = status[ST_SIZE]
-                size_bytes += size
-                if size > largest:
-                    self._check_size(path, name, size)
-                files[path] = mode
-                looks[path] = (status[ST_INO], size, status.st_ctime_ns)
-                kept = True
-            elif self._look_closer(path, name, status):
-                kept = True
-                if mode & _TYPE == stat.S_IFDIR:
-                    folders.append((entry, path, mode))
-        self.found.size_bytes += size_bytes
+        status = self._fs.fstat(fd)
+        mark = mark_of(status)  # before its names: what changes them meanwhile changes it, too
+        known = self._known.get(path)
+        look = None
+        if known is not None and known.mark == mark and known.mode == status.st_mode:
+            look = self._again(fd, known)
+        if look is None:
+            look = self._listed(fd, path, mark, status.st_mode)
+        if look is not known:
+            self.others += 1
+        self.found.looks[path] = look
+        self.found.size_bytes += sum(look.column(SIZE))
         if self.found.size_bytes > self._limits.max_bytes:
             self._stop(f"its files hold more than {self._limits.max_bytes:,} bytes")
-        for entry, path, mode in folders:
-            self._enter(fd, entry, path, mode, depth + 1)
-        return kept
+        for name in look.below:
+            self._enter(fd, name, look.prefix + name, depth + 1)
+        return bool(look.numbers or look.below)
 
-    def _look_closer(self, path: bytes, name: bytes, status: os.stat_result) -> bool:
-        """Look at what is no usual file; return whether it is kept, or looked into."""
-        found, limits = self.found, self._limits
-        mode, size = status.st_mode, status.st_size
-        if is_left_out(name, mode):
-            found.left_out.append(path)
-            return False
+    def _again(self, fd: int, known: FolderLook) -> FolderLook | None:
+        """Look at the files of a folder that has the names that it had; None if it has not."""
+        names = known.file_names()
+        numbers = looks_of(self._fs, fd, names)
+        if numbers == known.numbers:
+            self._count(known.count + len(known.below) + len(known.left_out))
+            return known
+        look = evolve(known, numbers=numbers)
+        if not all(number >> MODE_SHIFT & _TYPE in _KEPT for number in look.column(MODE)):
+            return None
+        self._count(known.count + len(known.below) + len(known.left_out))
+        for name, size in zip(names, look.column(SIZE), strict=True):
+            self._check_size(known.prefix + name, name, size)
+        return look
+
+    def _listed(self, fd: int, path: bytes, mark: Mark, mode: int) -> FolderLook:
+        """Look at a folder from the beginning."""
+        entries = self._fs.listdir(fd)
+        self._count(len(entries))
+        names = os.fsencode("\0".join(entries)).split(b"\0") if entries else []
+        numbers = looks_of(self._fs, fd, names)
+        count = len(names)
+        modes = [number >> MODE_SHIFT for number in numbers[MODE * count :]]
+        prefix = path + b"/" if path else b""
+        kept, below, left_out = [], [], []
+        for at, (name, file_mode) in enumerate(zip(names, modes, strict=True)):
+            if not file_mode:
+                continue  # it has disappeared
+            size = numbers[SIZE * count + at]
+            if is_left_out(name, file_mode):
+                left_out.append(name)
+            elif self._may_be_kept(prefix + name, name, file_mode, size):
+                if stat.S_ISDIR(file_mode):
+                    below.append(name)
+                else:
+                    kept.append(at)
+        if len(kept) != count:
+            names = [names[at] for at in kept]
+            numbers = array(
+                "Q", [numbers[field * count + at] for field in range(FIELDS) for at in kept]
+            )
+        longest = max(map(len, names), default=0)
+        rest = (longest, tuple(below), tuple(left_out))
+        return FolderLook(path, mode, mark, b"\0".join(names), numbers, *rest)
+
+    def _may_be_kept(self, path: bytes, name: bytes, mode: int, size: int) -> bool:
+        """Return whether something is kept, or looked into; if it must not be, that is a fault."""
+        limits = self._limits
         if len(path) > limits.max_path_bytes:
             self._fault(path, f"its path has more than {limits.max_path_bytes:,} bytes")
             return False
         kind = mode & _TYPE
-        if kind == _FILE:
-            found.size_bytes += size
+        if kind == stat.S_IFREG:
             self._check_size(path, name, size)
-            found.files[path] = mode
         elif kind not in {stat.S_IFDIR, stat.S_IFLNK}:
             self._fault(path, f"it is {_SPECIAL.get(kind, 'no file, link or folder')}")
-        if kind in {_FILE, stat.S_IFLNK}:
-            found.looks[path] = (status.st_ino, size, status.st_ctime_ns)
+            return False
         return True
 
-    def _enter(self, parent_fd: int, entry: str, path: bytes, mode: int, depth: int) -> None:
+    def _enter(self, parent_fd: int, name: bytes, path: bytes, depth: int) -> None:
         if depth > self._limits.max_depth:
             self._stop(f"folders are nested deeper than {self._limits.max_depth}")
         try:
-            fd = self._fs.open(entry, DIRECTORY_FLAGS, dir_fd=parent_fd)
+            fd = self._fs.open(os.fsdecode(name), DIRECTORY_FLAGS, dir_fd=parent_fd)
         except OSError as error:
             if error.errno not in _MOVED:
                 self._fault(path, f"it can't be read ({error.strerror})")
             return
         try:
-            self.found.folders[path] = mode
-            if not self.look(fd, path + b"/", depth):
+            if not self.look(fd, path, depth):
                 self.found.empty.append(path)
         finally:
             close_reader(self._fs, fd)
 
     def _count(self, more: int) -> None:
-        self._entries += more
-        if self._entries > self._limits.max_entries:
+        self.found.entries += more
+        if self.found.entries > self._limits.max_entries:
             self._stop(f"it holds more than {self._limits.max_entries:,} files and folders")
 
     def _check_size(self, path: bytes, name: bytes, size: int) -> None:
         limits = self._limits
-        most = limits.max_attributes_bytes if name == b".gitattributes" else limits.max_file_bytes
+        most = limits.max_attributes_bytes if name == _ATTRIBUTES else limits.max_file_bytes
         if size > most:
             self._fault(path, f"it has {size:,} bytes, {most:,} are allowed")
 

@@ -73,6 +73,23 @@ def test_a_git_that_can_not_be_started_is_unavailable(tmp_path: Path) -> None:
         _ = Git(str(tmp_path / "none")).program
 
 
+def test_a_program_is_asked_for_its_version_once_in_a_process_until_it_changes(
+    tmp_path: Path,
+) -> None:
+    asked = tmp_path / "asked"
+    text = f"echo x >> {asked}; echo git version 2.40.0"
+    for _ in range(2):
+        assert Git(program(tmp_path, text)).program
+    assert Git(str(tmp_path / "git")).program
+    times = asked.read_text().count("x")
+    assert times <= 2
+    (tmp_path / "git").unlink()
+    assert Git(program(tmp_path, f"{text} ")).program
+    assert asked.read_text().count("x") == times + 1
+    with pytest.raises(GitUnavailable, match="too old"):
+        _ = Git(program(tmp_path, "echo git version 2.0.0")).program
+
+
 def test_the_version_is_asked_for_once(tmp_path: Path) -> None:
     asked = []
 

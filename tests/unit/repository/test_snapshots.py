@@ -18,6 +18,7 @@ from agentforge_sessions.repository.snapshot_repository import (
 from agentforge_sessions.repository.snapshot_restore import RestoreFailed
 from agentforge_sessions.repository.snapshots import SnapshotMissing, Snapshots
 from agentforge_sessions.repository.tree_changes import FileChange
+from agentforge_sessions.repository.workspace_memory import FILE
 from agentforge_sessions.repository.workspace_scan import ScanLimits, SnapshotRefused
 from tests.support.promptness import wait_until
 from tests.support.repositories import commit_all, new_checkout, plain_git, write_files
@@ -382,14 +383,14 @@ def test_locks_that_a_killed_git_left_are_removed(snapshots: Snapshots, workspac
 
 
 @pytest.mark.parametrize("damage", [b"", b"DIRC", b"x" * 100, None])
-def test_a_damaged_index_is_made_anew(
+def test_a_damaged_memory_is_made_anew(
     snapshots: Snapshots, workspace: Path, damage: bytes | None
 ) -> None:
     write_files(workspace, {"a": "1", "b": "1"})
     taken(snapshots)
-    index = snapshots.repository.directory / "index"
-    content = index.read_bytes()
-    index.write_bytes(content[:-7] + b"1234567" if damage is None else damage)
+    memory = snapshots.repository.directory / FILE
+    content = memory.read_bytes()
+    memory.write_bytes(content[:-7] + b"1234567" if damage is None else damage)
     (workspace / "b").unlink()
     snapshot = taken(snapshots)
     snapshots.export(snapshot, workspace.parent / "out")

@@ -5,16 +5,21 @@ from __future__ import annotations
 import os
 import random
 import shutil
+from array import array
 from pathlib import Path
 
 import pytest
 
-from agentforge_sessions.harness.session_layout import SNAPSHOTS
-from agentforge_sessions.repository.index_memory import FILE, read_memory, write_memory
-from agentforge_sessions.repository.snapshot_repository import SnapshotRepository
+from agentforge_sessions.repository.folder_look import FolderLook
 from agentforge_sessions.repository.snapshots import Snapshots
+from agentforge_sessions.repository.workspace_memory import (
+    FILE,
+    WorkspaceMemory,
+    read_memory,
+    write_memory,
+)
 from agentforge_sessions.repository.workspace_scan import SnapshotRefused
-from tests.support.repositories import write_files
+from tests.support.repositories import plain_git, write_files
 from tests.support.trees import tree_of
 
 
@@ -26,12 +31,13 @@ def tree_after(snapshots: Snapshots) -> str:
 
 
 def tree_anew(workspace: Path, place: Path) -> str:
-    """The tree of a workspace as a repository without any memory takes it."""
+    """The tree of a workspace as git itself writes it."""
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
-    repository = SnapshotRepository(place / SNAPSHOTS, workspace)
-    repository.make()
-    return tree_after(Snapshots(repository))
+    plain_git(place, "init", "-q")
+    there = (f"--git-dir={place}/.git", f"--work-tree={workspace}")
+    plain_git(workspace, *there, "add", "-A", "-f", ".")
+    return plain_git(place, "write-tree").stdout.decode().strip()
 
 
 def remove(path: Path) -> None:
@@ -139,60 +145,87 @@ def test_a_file_that_changes_at_once_after_it_was_restored_is_in_the_next_snapsh
     assert tree_after(snapshots) != first.tree
 
 
-def test_what_is_damaged_missing_or_of_another_index_is_not_believed(
+def test_a_memory_that_is_damaged_missing_or_old_misleads_nobody(
     snapshots: Snapshots, workspace: Path, tmp_path: Path
 ) -> None:
     write_files(workspace, {"a": "1", "b": "1"})
     place = snapshots.repository.directory / FILE
     first = tree_after(snapshots)
-    sound = place.read_bytes()
+    old = place.read_bytes()
     write_files(workspace, {"a": "2"})
     second = tree_after(snapshots)
     assert second != first
     newer = place.read_bytes()
-    miscounted = newer.replace(b" 2 ", b" 3 ")
-    for wrong in (b"", b"x", sound, sound[:-1], newer[:-1], newer[:40], miscounted):
+    others = newer.replace(second.encode(), first.encode())
+    assert others != newer
+    for wrong in (b"", b"x", b"{}\n", others, old, old[:-1], newer[:-1], newer[:40], newer + b"x"):
         place.write_bytes(wrong)
         assert tree_after(snapshots) == second
     place.unlink()
-    assert tree_after(snapshots) == second
-    (snapshots.repository.directory / "index").unlink()
     assert tree_after(snapshots) == second
     shutil.rmtree(tmp_path / "session" / "workspace")
     workspace.mkdir()
     assert tree_after(snapshots) == tree_anew(workspace, tmp_path / "anew")
 
 
+SECOND = 1_000_000_000
+NOW = 1_700_000_000 * SECOND + 7
+
+
+def looking(path: bytes, times: dict[bytes, int], changed_ns: int) -> FolderLook:
+    """Return a look at a folder whose files changed at these times."""
+    split = [divmod(moment, SECOND) for moment in times.values()]
+    columns = [
+        [3] * len(split),
+        [5] * len(split),
+        *([one[at] for one in split] for at in (0, 1)),
+        [0o100644 << 32] * len(split),
+    ]
+    numbers = array("Q", [number for column in columns for number in column])
+    mark = (1, 2, 3, *divmod(changed_ns, SECOND))
+    return FolderLook(path, 0o40755, mark, b"\0".join(times), numbers, 7, (b"below", b"more"))
+
+
 def test_a_memory_is_of_what_was_looked_at_long_enough_after_its_change(tmp_path: Path) -> None:
-    second = 1_000_000_000
-    now = 1_700_000_000 * second + 7
+    times = {
+        b"old": NOW - SECOND,
+        b"just now": NOW - 1_000_000,
+        b"in the future": NOW + SECOND,
+        b"old, of whole seconds": NOW - 7 - 60 * SECOND,
+        b"of whole seconds": NOW - 7 - SECOND,
+    }
     looks = {
-        b"old": (1, 2, now - second),
-        b"just now": (1, 2, now - 1_000_000),
-        b"in the future": (1, 2, now + second),
-        b"old, of whole seconds": (1, 2, now - 7 - 60 * second),
-        b"of whole seconds": (1, 2, now - 7 - second),
+        b"": looking(b"", times, NOW - SECOND),
+        b"new": looking(b"new", {}, NOW - 5),
+        b"old": looking(b"old", {b"x\n\xff": NOW - SECOND}, NOW - 7 - 60 * SECOND),
     }
     path = tmp_path / "memory"
-    mark = b"\1" * 20
-    write_memory(path, checksum=mark, tree="t", looks=looks, looked_at_ns=now)
-    found = read_memory(path, mark)
+    memory = WorkspaceMemory("t", b"manifest", looks)
+    measures = (6, 1, 1, 1, 1, 1)
+    write_memory(path, memory, measures=measures, looked_at_ns=NOW)
+    found = read_memory(path, measures)
     assert found is not None
-    assert found.tree == "t"
-    kept = {name for name, look in looks.items() if found.looks[name] == look}
+    assert (found.tree, found.manifest, list(found.looks)) == ("t", b"manifest", list(looks))
+    then = found.looks[b""].by_name()
+    kept = {name for name, look in looks[b""].by_name().items() if then[name] == look}
     assert kept == {b"old", b"old, of whole seconds"}
-    assert read_memory(path, b"\2" * 20) is None
-    assert read_memory(path, b"") is None
-    write_memory(path, checksum=mark, tree="t", looks={}, looked_at_ns=now)
-    empty = read_memory(path, mark)
-    assert empty is not None
-    assert empty.looks == {}
-    write_memory(tmp_path / "no" / "folder", checksum=mark, tree="", looks={}, looked_at_ns=now)
-    write_memory(path, checksum=mark, tree="t", looks={b"x": (-1, 0, 0)}, looked_at_ns=now)
-    assert not empty.is_all({b"x": (-1, 0, 0)})
-    still = read_memory(path, mark)
-    assert still is not None
-    assert still.is_all({})
+    marks = [found.looks[one].mark == looks[one].mark for one in looks]
+    assert marks == [True, False, True]
+    assert found.looks[b"old"].holds_the_same(looks[b"old"])
+    assert found.looks[b"old"].below == (b"below", b"more")
+    assert read_memory(path, (6, 1, 1, 1, 1, 0)) is None
+    write_memory(tmp_path / "no" / "folder", memory, measures=measures, looked_at_ns=NOW)
+
+
+@pytest.mark.parametrize("at", [0, 9, 60, 200, -1])
+def test_a_memory_of_which_a_byte_is_another_is_not_believed(tmp_path: Path, at: int) -> None:
+    path = tmp_path / "memory"
+    looks = {b"": looking(b"", {b"a": NOW - SECOND}, NOW - SECOND)}
+    write_memory(path, WorkspaceMemory("t", b"m", looks), measures=(1,) * 6, looked_at_ns=NOW)
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+    assert read_memory(path, (1,) * 6) is None
 
 
 def test_after_all_snapshots_are_removed_the_next_one_is_whole(
@@ -215,16 +248,16 @@ def test_an_unchanged_workspace_is_no_new_snapshot_however_the_last_one_is_kept(
     taken = snapshots.take("x")
     assert taken is not None
     assert snapshots.take("y") == taken
-    objects = snapshots.repository.directory / "objects"
-    loose = objects / taken.id[:2] / taken.id[2:]
-    assert snapshots.repository.loose_commit(taken.id) is not None
+    loose = snapshots.repository.directory / "objects" / taken.id[:2] / taken.id[2:]
+    assert loose.exists()
     assert snapshots.pack(many=-1)
     assert not loose.exists()
-    assert snapshots.repository.loose_commit(taken.id) is None
     assert snapshots.take("y") == taken
     loose.parent.mkdir(exist_ok=True)
     loose.write_bytes(b"damaged")
-    assert snapshots.repository.loose_commit(taken.id) is None
+    again = snapshots.take("y")
+    assert again is not None
+    assert again.state == taken.state
 
 
 def test_what_is_refused_is_refused_again(snapshots: Snapshots, workspace: Path) -> None:
