@@ -100,15 +100,45 @@ class Conversation:
 
 
 class CodexConversation(Conversation):
-    """A conversation of Codex: its rollout, and the calls of its hooks."""
+    """A conversation of Codex: its rollouts, one for each subagent too, and the calls of its hooks.
+
+    `subagent` names the one in which the next hooks are called.
+    """
 
     program = "codex"
-    _total = 0
+    subagent: str | None = None
+
+    def __init__(self, project: Project, name: str = "conversation-1") -> None:
+        super().__init__(project, name)
+        self._folder = project.folder.parent / "codex" / "sessions" / "2026" / "11" / "23"
+        self.transcript = self._rollout(name)
+        self._totals: dict[str, int] = {}
+
+    def _rollout(self, thread: str) -> Path:
+        return self._folder / f"rollout-2026-11-23T0{min(len(thread), 9)}-00-00-{thread}.jsonl"
+
+    def payload(self, event: str, **fields: Any) -> dict[str, Any]:
+        payload = super().payload(event, **fields)
+        if self.subagent is not None:
+            payload["agent_id"] = self.subagent
+            payload["transcript_path"] = str(self._rollout(f"{self.name}-{self.subagent}"))
+        return payload
 
     def spend(self, tokens: int, *, name: str | None = None, blocks: int = 2) -> None:
-        """Write the program's own total, as often as it is repeated."""
-        self._total += tokens
-        usage = {"total_tokens": self._total}
-        record = {"type": "token_usage_record", "payload": {"thread_token_usage": usage}}
+        """Write the program's own total of a thread, as often as it is repeated."""
+        thread = self.name if name is None else f"{self.name}-{name}"
+        self._totals[thread] = self._totals.get(thread, 0) + tokens
+        usage = {"total_tokens": self._totals[thread]}
+        used = {"thread_id": thread, "session_id": self.name, "thread_token_usage": usage}
         count = {"type": "token_count", "info": {"total_token_usage": usage}}
+        record = {"type": "token_usage_record", "payload": used}
         self.write(record, *[{"type": "event_msg", "payload": count}] * blocks, name=name)
+
+    def write(self, *entries: dict[str, Any], name: str | None = None) -> None:
+        path = self.transcript if name is None else self._rollout(f"{self.name}-{name}")
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            meta = {"account_scoped": True, "session_id": self.name, "id": name or self.name}
+            path.write_text(f"{json.dumps({'type': 'session_meta', 'payload': meta})}\n")
+        with path.open("a") as file:
+            file.writelines(f"{json.dumps(entry)}\n" for entry in entries)

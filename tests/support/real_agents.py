@@ -80,11 +80,11 @@ class Workplace(SessionsInUse):
         folder.mkdir(exist_ok=True)
         (folder / "settings.json").write_text(_hooks(EVENTS, hook or f"{HOOK} claude-code"))
 
-    def hook_codex(self) -> None:
+    def hook_codex(self, hook: str | None = None) -> None:
         """Name the hook in the home of Codex."""
         from agentforge_sessions.agent_programs.codex import EVENTS
 
-        (self.home / ".codex" / "hooks.json").write_text(_hooks(EVENTS, f"{HOOK} codex"))
+        (self.home / ".codex" / "hooks.json").write_text(_hooks(EVENTS, hook or f"{HOOK} codex"))
 
     def start(self, command: Sequence[str | Path], **more: str) -> subprocess.Popen[str]:
         return subprocess.Popen(

@@ -37,6 +37,7 @@ class Script:
         self._replies = list(replies)
         self._when = {word: list(given) for word, given in (when or {}).items()}
         self._lock = threading.Lock()
+        self.given: list[Reply] = []
 
     def add(self, *replies: Reply) -> None:
         with self._lock:
@@ -48,10 +49,18 @@ class Script:
             self._when.setdefault(word, []).extend(replies)
 
     def clear(self) -> None:
+        """Forget all replies that were not given."""
         with self._lock:
             self._replies.clear()
+            self._when.clear()
 
     def reply(self, request: dict[str, Any]) -> Reply:
+        """Return the reply to a request, and keep it in `given`."""
+        reply = self._choose(request)
+        self.given.append(reply)
+        return reply
+
+    def _choose(self, request: dict[str, Any]) -> Reply:
         text = json.dumps(request, ensure_ascii=False)
         with self._lock:
             for word, given in self._when.items():
@@ -179,6 +188,19 @@ def openai_events(reply: Reply, model: str) -> tuple[dict[str, Any], list[tuple[
         (name, {"type": name, "sequence_number": number, **data})
         for number, (name, data) in numbered
     ]
+
+
+def reported(replies: list[Reply], *, cached_is_part: bool) -> int:
+    """Return how many tokens the model has told that it took and made.
+
+    Args:
+        replies: Its replies.
+        cached_is_part: Whether the protocol counts cached tokens among the input, as OpenAI's does.
+    """
+    return sum(
+        fresh + output + (0 if cached_is_part else cached)
+        for fresh, output, cached in map(_counts, replies)
+    )
 
 
 class ScriptedModel:

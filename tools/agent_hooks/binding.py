@@ -16,9 +16,10 @@ import os
 from pathlib import Path
 from typing import Any, Final
 
-from ..agent_programs.hook_event import HookEvent
+from ..agent_programs.hook_event import HookEvent, Moment
+from ..agent_programs.meter import Meter
 from ..agent_programs.spent import Spent
-from ..agent_programs.transcript import READERS, Meter, has_read_all
+from ..agent_programs.transcript import has_read_all, read_files
 from ..durable import (
     DirectoryLock,
     FileSystem,
@@ -36,6 +37,16 @@ FOLDER: Final = "agents"
 FILE: Final = "binding.json"
 LOCK_TIMEOUT_S: Final = 20.0
 _MAX_BYTES: Final = 1024 * 1024
+_THOROUGH: Final = frozenset(
+    {
+        Moment.STARTED,
+        Moment.COMPACTED,
+        Moment.SUBAGENT_ENDED,
+        Moment.TURN_ENDED,
+        Moment.ENDED,
+    }
+)
+"""When all that a program keeps of a conversation is compared with what is charged of it."""
 
 
 class Binding:
@@ -92,10 +103,17 @@ class Binding:
 
     def read_usage(self, event: HookEvent) -> None:
         """Take what the program wrote, and what an event reports, of the conversation's cost."""
-        self.transcript = event.transcript or self.transcript
-        read = READERS.get(event.program)
-        if read is not None and self.transcript:
-            read(self.transcript, self.meter)
+        if self.transcript is None or not event.by_subagent:
+            self.transcript = event.transcript or self.transcript
+        if self.transcript is not None:
+            read_files(
+                event.program,
+                self.transcript,
+                self.meter,
+                conversation=event.agent_session,
+                also=[event.transcript] if event.transcript else [],
+                thoroughly=event.moment in _THOROUGH,
+            )
         for one in event.usage:
             self.meter.report(one.key, one.tokens, one.model)
 

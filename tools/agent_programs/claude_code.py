@@ -51,6 +51,7 @@ def event_of(payload: Mapping[str, Any], program: str = NAME) -> HookEvent | Non
     if moment is None or not session:
         return None
     text = text_of(payload, _TEXTS[moment]) if moment in _TEXTS else ""
+    by_subagent = bool(text_of(payload, "agent_id")) and moment is not Moment.SUBAGENT_ENDED
     return HookEvent(
         program=program,
         name=name,
@@ -60,7 +61,8 @@ def event_of(payload: Mapping[str, Any], program: str = NAME) -> HookEvent | Non
         transcript=text_of(payload, "transcript_path") or None,
         source=text_of(payload, "source", "trigger"),
         text=text,
-        by_person=not text.lstrip().startswith(_NOTICE),
+        by_subagent=by_subagent,
+        by_person=not by_subagent and not text.lstrip().startswith(_NOTICE),
         edited=_edited(payload) if moment is Moment.AFTER_TOOL else (),
     )
 

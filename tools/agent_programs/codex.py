@@ -22,6 +22,7 @@ EVENTS: Final = (
     "PostToolUse",
     "PreCompact",
     "PostCompact",
+    "SubagentStop",
     "Stop",
     "SessionEnd",
 )

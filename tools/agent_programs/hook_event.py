@@ -56,6 +56,7 @@ class HookEvent(NamedTuple):
         transcript: The file in which the program keeps the conversation, or None.
         source: How a context began, or what a compaction was caused by.
         text: The prompt, the last message, or the summary.
+        by_subagent: Whether a subagent of the conversation does it; `transcript` may be its own.
         by_person: Whether a prompt is a person's, and not the program's own notice.
         edited: The files that a tool wrote, each with whether it made them.
         usage: What the event itself reports.
@@ -69,6 +70,7 @@ class HookEvent(NamedTuple):
     transcript: str | None = None
     source: str = ""
     text: str = ""
+    by_subagent: bool = False
     by_person: bool = True
     edited: tuple[tuple[str, bool], ...] = ()
     usage: tuple[ReportedUsage, ...] = ()

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from agentforge_sessions.harness import SessionState
-from tests.support.real_agents import Workplace, briefings
+from tests.support.real_agents import HOOK, Workplace, briefings
+from tests.support.scripted_model import reported
 
 pytestmark = [pytest.mark.real_agents, pytest.mark.timeout(400)]
 
@@ -43,6 +44,67 @@ def test_a_conversation_with_a_compaction_is_briefed_recorded_and_charged_as_rep
     asked = len(place.model.requests)
     place.codex("Go on", "resume", "--last")
     assert asked < len(place.model.requests)
+
+
+def subagent_tool(name: str, **given: object) -> dict[str, object]:
+    return {"name": name, "namespace": "multi_agent_v1", "input": given}
+
+
+def charged(place: Workplace, session_id: str) -> tuple[int, int]:
+    """Return what was charged, and what the model told that it cost."""
+    used = place.session(session_id).token_budget.tokens_used
+    return used, reported(place.model.script.given, cached_is_part=True)
+
+
+def delegate(place: Workplace) -> None:
+    """Have the model start a subagent, use tools while it works, and end after it."""
+    usages = ({"input": 900 + number, "output": 7, "cached": 100} for number in range(100))
+    end = {"text": "all done", "usage": next(usages)}
+    begin = {
+        "text": "a part for another",
+        "tools": [subagent_tool("spawn_agent", message="SUBTASK")],
+        "usage": next(usages),
+    }
+    wait = [{"tools": [shell_tool("sleep 1")], "usage": next(usages)} for _ in range(60)]
+    two = [shell_tool(), shell_tool("true && true")]
+    place.model.script.when(r"\"completed\":", end)
+    place.model.script.when("Delegate", begin, *wait)
+    place.model.script.add(
+        {"text": "my part", "tools": two, "usage": {"input": 700, "output": 30}},
+        {"text": "my part is done", "usage": {"input": 300, "output": 40}},
+    )
+
+
+def test_subagents_and_parallel_tools_are_charged_as_the_model_reported(place: Workplace) -> None:
+    session_id = place.begin(budget=1_000_000)
+    delegate(place)
+    place.codex("Delegate")
+    assert "my part is done" in str(place.model.script.given)
+    assert len(set(charged(place, session_id))) == 1
+    prompts = [e.details for e in place.session(session_id).history if e.action == "agent_prompted"]
+    assert prompts == ["Delegate"]
+
+
+def test_hooks_that_are_killed_in_the_middle_charge_nothing_twice_and_lose_nothing(
+    place: Workplace,
+) -> None:
+    """A compaction and a subagent among what they would have charged."""
+    session_id = place.begin(budget=1_000_000)
+    place.model.script.add({"text": "begun", "usage": {"input": 200, "output": 20}})
+    place.codex("Begin")
+    place.hook_codex(f"timeout --signal KILL 0.3 {HOOK} codex")
+    delegate(place)
+    place.codex("Delegate", "resume", "--last")
+    two = [shell_tool(), shell_tool("true && true")]
+    place.model.script.clear()
+    place.model.script.add(
+        {"text": "a", "tools": two, "usage": {"input": 60_000, "output": 20}},
+        {"text": "b", "tools": two, "usage": {"input": 800, "output": 20}},
+    )
+    place.codex("Work", "resume", "--last", "-c", "model_auto_compact_token_limit=50000")
+    place.hook_codex()
+    place.codex("Go on", "resume", "--last")
+    assert len(set(charged(place, session_id))) == 1
 
 
 def test_a_spent_budget_denies_tools_and_refuses_the_next_prompt_until_extended(

@@ -281,6 +281,64 @@ def test_the_total_of_codex_counts_however_often_it_is_repeated(project: Project
     assert usage.models == {"model-c": 300}
 
 
+def test_each_thread_of_codex_is_charged_by_its_own_total(project: Project) -> None:
+    session_id = project.begin(budget=100_000)
+    talk = CodexConversation(project)
+    talk.start()
+    talk.spend(1_000)
+    talk.subagent = "a"
+    talk.prompt("do your part")
+    talk.spend(300, name="a")
+    talk.use_tool()
+    talk.subagent = None
+    talk.use_tool()
+    talk.spend(50)
+    talk.spend(2_000, name="a")
+    talk.hook("SubagentStop")
+    talk.hook("Stop", last_assistant_message="done")
+    session = project.session(session_id)
+    assert session.token_budget.tokens_used == 3_350
+    assert "agent_prompted" not in [entry.action for entry in session.history]
+
+
+def test_a_subagent_of_codex_whose_hooks_were_killed_is_charged_at_the_end_of_the_turn(
+    project: Project,
+) -> None:
+    session_id = project.begin(budget=100_000)
+    talk = CodexConversation(project)
+    talk.start()
+    talk.spend(1_000)
+    talk.spend(700, name="a")
+    other = CodexConversation(project, "conversation-other")
+    other.spend(5_000)
+    copied = {"thread_id": other.name, "thread_token_usage": {"total_tokens": 9_000}}
+    talk.write({"type": "token_usage_record", "payload": copied})
+    talk.use_tool()
+    assert project.session(session_id).token_budget.tokens_used == 1_000
+    talk.hook("Stop", last_assistant_message="done")
+    assert project.session(session_id).token_budget.tokens_used == 1_700
+
+
+def test_each_model_of_codex_has_its_own_count(project: Project) -> None:
+    session_id = project.begin(budget=100_000)
+    talk = CodexConversation(project)
+    talk.start()
+    talk.write({"type": "turn_context", "payload": {"model": "large"}})
+    talk.write({"type": "turn_context", "payload": {"model": "small"}}, name="a")
+    talk.spend(1_000)
+    talk.spend(10, name="a")
+    talk.hook("Stop", last_assistant_message="begun")
+    talk.spend(2_000)
+    talk.spend(20, name="a")
+    talk.hook("Stop", last_assistant_message="done")
+    found: dict[str, int] = {}
+    for entry in project.session(session_id).history:
+        if isinstance(event := entry.event, AgentUsage):
+            for name, tokens in event.models.items():
+                found[name] = found.get(name, 0) + tokens
+    assert found == {"large": 3_000, "small": 30}
+
+
 # ------------------------------------------------------------------------------------- the budget
 
 

@@ -1,0 +1,154 @@
+"""What a conversation cost so far, as a function of the files in which a program keeps it.
+
+The files only grow, so each is read from where the last reading ended, line by line; a line that is
+not whole yet is left for the next time. What was read is a `Meter`, which a caller keeps as JSON: a
+pure function of the files, so that a lost one is made again by reading them anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from typing import Any, Final
+
+KEYS_KEPT: Final = 256
+"""How many of the last messages of a conversation are remembered by their ids."""
+_PIECE_BYTES: Final = 4 * 1024 * 1024
+_MAX_LINE_BYTES: Final = 64 * 1024 * 1024
+
+
+class Meter:
+    """What is known of the usage of one conversation.
+
+    Attributes:
+        total: All tokens that were reported.
+        models: The same by model.
+        offsets: How far each file is read, in bytes.
+        keys: What the last messages cost, by their ids, oldest first.
+        threads: What each thread cost in all, where the program counts so, by its file's name.
+        named: The model that was named last in each of these files.
+        summary: The summary of the last compaction, where only the file has it.
+    """
+
+    __slots__ = ("keys", "models", "named", "offsets", "summary", "threads", "total")
+
+    def __init__(self, kept: object = None) -> None:
+        """Take up what was kept; whatever is no meter is as nothing."""
+        given = kept if isinstance(kept, dict) and kept.keys() >= set(self.__slots__) else {}
+        self.total = count_of(given.get("total"))
+        self.models = _counts(given.get("models"))
+        self.offsets = _counts(given.get("offsets"))
+        self.keys = _counts(given.get("keys"))
+        self.threads = _counts(given.get("threads"))
+        self.named = _texts(given.get("named"))
+        self.summary = text_of(given.get("summary"))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what is to be kept."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def report(self, key: str, tokens: int, model: str = "") -> None:
+        """Take what a message cost; where it is reported again, the largest figure counts."""
+        known = self.keys.pop(key, 0)
+        self.keys[key] = max(known, tokens)
+        if tokens > known:
+            self._add(tokens - known, model)
+        while len(self.keys) > KEYS_KEPT:
+            del self.keys[next(iter(self.keys))]
+
+    def reach(self, total: int, model: str = "") -> None:
+        """Take what a program says that the conversation has cost in all, if that is more."""
+        if total > self.total:
+            self._add(total - self.total, model)
+
+    def reach_of(self, thread: str, total: int) -> None:
+        """Take what a thread of the conversation has cost in all, if that is more."""
+        known = self.threads.get(thread, 0)
+        if total > known:
+            self.threads[thread] = total
+            self._add(total - known, self.named.get(thread, ""))
+
+    def _add(self, tokens: int, model: str) -> None:
+        self.total += tokens
+        name = model or "unknown"
+        self.models[name] = self.models.get(name, 0) + tokens
+
+
+def read_new_lines(path: str, meter: Meter, wanted: tuple[bytes, ...]) -> Iterator[dict[str, Any]]:
+    """Yield the new entries of a file that have one of some words; the meter keeps how far it went.
+
+    What can't be opened, and what is no regular file, has none. A file that is shorter than it was
+    is read anew.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            return
+        offset = meter.offsets.get(path, 0)
+        if offset > status.st_size:
+            offset = 0
+        for line, end in _lines(fd, offset):
+            if any(word in line for word in wanted):
+                entry = _object(line)
+                if entry is not None:
+                    yield entry
+            meter.offsets[path] = end
+    finally:
+        os.close(fd)
+
+
+def _lines(fd: int, offset: int) -> Iterator[tuple[bytes, int]]:
+    """Yield each whole line with the offset after it."""
+    rest = b""
+    position = offset
+    while piece := os.pread(fd, _PIECE_BYTES, position + len(rest)):
+        *whole, rest = (rest + piece).split(b"\n")
+        for line in whole:
+            position += len(line) + 1
+            yield line, position
+        if len(rest) > _MAX_LINE_BYTES:
+            return
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def names_in(folder: str) -> list[str]:
+    """Return what a folder holds, sorted; nothing where it can't be read."""
+    try:
+        return sorted(os.listdir(folder))
+    except (OSError, ValueError):
+        return []
+
+
+def count_of(value: object) -> int:
+    """Return a value that is a count of tokens or bytes, else 0."""
+    return value if type(value) is int and 0 <= value < 10**15 else 0
+
+
+def text_of(value: object) -> str:
+    """Return a value that is a text, else an empty one."""
+    return value if isinstance(value, str) else ""
+
+
+def _counts(value: object) -> dict[str, int]:
+    if not isinstance(value, dict):
+        return {}
+    return {name: count_of(one) for name, one in value.items() if isinstance(name, str)}
+
+
+def _texts(value: object) -> dict[str, str]:
+    if not isinstance(value, dict):
+        return {}
+    return {name: text_of(one) for name, one in value.items() if isinstance(name, str)}
