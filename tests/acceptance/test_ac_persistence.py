@@ -89,7 +89,7 @@ def test_ac_007_a_reader_never_sees_a_part_of_a_file(base: Path, clock: FakeCloc
     for thread in threads:
         thread.start()
     saves = 0
-    while saves < 150 or not (wrong or len(seen) > 1):
+    while saves < 60 or not (wrong or len(seen) > 1):
         writer.add_history("step", f"number {saves}")
         saves += 1
     done.set()

@@ -26,7 +26,7 @@ from tests.support.soak import SOAKING
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
 
-KILLS = 300 if SOAKING else 15
+KILLS = 300 if SOAKING else 8
 LEAST_HIT = 5 if SOAKING else 2
 ASK = "```agentforge:questions\n- {prompt: 'How wide?', title: Width, options: [a, b]}\n```\n"
 SCRIPT = {

@@ -21,8 +21,8 @@ from tests.support.filesystem import Call, FaultyFileSystem
 from tests.support.repositories import commit_all
 from tests.support.soak import SOAKING
 
-KILLS = 200 if SOAKING else 4
-POINTS = None if SOAKING else 10
+KILLS = 200 if SOAKING else 2
+POINTS = None if SOAKING else 6
 """At how many of the calls that change something it is killed; None: at each."""
 _CHANGING = {"writev", "fsync", "rename", "link", "unlink", "mkdir", "rmdir"}
 
@@ -188,7 +188,7 @@ def test_a_kill_while_an_abort_runs_is_aborted_again(
     template: Site, ends: tuple[Any, ...], tmp_path: Path
 ) -> None:
     options, before, after, fs = ends
-    for point in range(0, 24, 1 if SOAKING else 8):
+    for point in range(0, 24, 1 if SOAKING else 13):
         folder = tmp_path / str(point)
         folder.mkdir()
         site = copied(template, folder, fs=MortalFileSystem(fs.last_step))

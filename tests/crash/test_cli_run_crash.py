@@ -16,7 +16,7 @@ import pytest
 from agentforge_sessions.harness import SessionStore
 from tests.support.soak import SOAKING
 
-KILLS = 200 if SOAKING else 2
+KILLS = 200 if SOAKING else 1
 SEED = 20261121
 PHASES = ("first", "second", "third", "fourth")
 

@@ -23,7 +23,7 @@ def soon() -> float:
 def test_artifacts_that_eight_workers_add_to_one_session_are_all_there_once(
     nursery: Nursery, tmp_path: Path
 ) -> None:
-    workers, count = 8, 200 if SOAKING else 20
+    workers, count = 8, 200 if SOAKING else 10
     base = tmp_path / "sessions"
     session = _story.begin(_story.SHARED)
     SessionStore(base).save(session)
@@ -100,7 +100,7 @@ def test_of_workers_that_create_the_same_session_exactly_one_is_the_first(
 def test_a_deletion_at_a_revision_loses_no_save_and_nobody_sees_half_a_session(
     nursery: Nursery, tmp_path: Path
 ) -> None:
-    workers, count = 4, 80 if SOAKING else 15  # what they report has to fit a line
+    workers, count = 4, 80 if SOAKING else 10  # what they report has to fit a line
     base = tmp_path / "sessions"
     stop = tmp_path / "stop"
 

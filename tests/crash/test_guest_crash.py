@@ -32,10 +32,10 @@ from tests.support.soak import SOAKING
 pytestmark = pytest.mark.timeout(3600)
 
 KILLED: Final = -signal.SIGKILL
-STEP: Final = 1 if SOAKING else 40
+STEP: Final = 1 if SOAKING else 70
 """Of the places to be killed at, one in so many."""
 
-KILLS: Final = 60 if SOAKING else 2
+KILLS: Final = 60 if SOAKING else 1
 LIMIT: Final = Usage(bytes=4 << 20, entries=200)
 
 OLD, NEW, OUTSIDE = "old " * 2000, "new " * 5000, "elsewhere " * 2000

@@ -23,12 +23,12 @@ from tests.crash._nursery import Nursery
 from tests.support.soak import SOAKING
 
 KILLS = 200 if SOAKING else 12
-SESSIONS = 40 if SOAKING else 20
+SESSIONS = 40 if SOAKING else 12
 KILLED = -9
 MODES = ("removed", "trashed", "archived")
 SHARES = {"removed": 1, "trashed": 3, "archived": 4}
 """The kills of a mode are the whole count by this."""
-STEPS = dict.fromkeys(MODES, 1) if SOAKING else {"removed": 11, "trashed": 11, "archived": 51}
+STEPS = dict.fromkeys(MODES, 1) if SOAKING else {"removed": 23, "trashed": 23, "archived": 101}
 """At every so many of the system calls it is killed, and at the last."""
 FILE_CLOCK_NS = {"removed": 10**19, "trashed": 0, "archived": 10**19}
 """By these clocks all metadata changed long ago, or a moment ago: else the calls would differ."""
@@ -295,7 +295,7 @@ def test_a_prune_killed_at_any_system_call_is_completed_by_the_next(
 def test_what_a_killed_prune_put_away_can_be_brought_back(nursery: Nursery, tmp_path: Path) -> None:
     for mode in ("trashed", "archived"):
         rng = random.Random(mode)
-        for last in range(30, 400, 60):
+        for last in range(30, 400, 60 if SOAKING else 120):
             one = Place(tmp_path / f"{mode}-{last}", mode)
             one.fill(ids(rng, 3))
             pid = nursery.start("prune_root", last=last, **one.request())

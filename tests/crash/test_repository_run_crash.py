@@ -58,7 +58,7 @@ from tests.support.soak import SOAKING
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600 if SOAKING else 600)]
 
-KILLS = 200 if SOAKING else 6
+KILLS = 200 if SOAKING else 4
 """How often a run is killed, and how often an apply is."""
 SCRIPT = {
     ("red", 1): RED,

@@ -17,8 +17,8 @@ from tests.support.promptness import wait_until
 from tests.support.repositories import plain_git, write_files
 from tests.support.soak import SOAKING
 
-KILLS = 60 if SOAKING else 4
-LONGEST_LIFE_S = 1.5
+KILLS = 60 if SOAKING else 2
+LONGEST_LIFE_S = 1.5 if SOAKING else 0.8
 
 WORKER = """
 import pathlib, sys

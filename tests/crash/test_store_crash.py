@@ -17,8 +17,8 @@ from tests.crash import _story
 from tests.crash._nursery import Nursery
 from tests.support.soak import SOAKING
 
-KILLS = 300 if SOAKING else 12
-STEP = 1 if SOAKING else 5
+KILLS = 300 if SOAKING else 8
+STEP = 1 if SOAKING else 9
 """At every so many of the places it is killed; always at the first, the last, and in a write."""
 LONGEST_LIFE_S = 0.08
 IDS = [_story.id_of(number) for number in range(4)]

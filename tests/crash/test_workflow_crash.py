@@ -22,7 +22,7 @@ from tests.support.soak import SOAKING
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
 
-KILLS = 240 if SOAKING else 15
+KILLS = 240 if SOAKING else 8
 LEAST_HIT = 4 if SOAKING else 2
 PHASES = ["red", "green", "refactor", "report"]
 TOKENS = 10

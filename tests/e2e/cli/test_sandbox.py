@@ -113,17 +113,17 @@ def test_exec_ends_with_124_when_a_limit_ended_the_code(
     assert "longer than its deadline" in done.err
 
 
-def test_exec_in_json_is_one_document_with_everything(cold: Installed) -> None:
+def test_exec_in_json_is_one_document_with_everything(agentforge: Installed) -> None:
     code = "import sys; print('out'); print('err', file=sys.stderr); open('f', 'w').write('1')"
-    done = cold("sandbox", "exec", "-c", code, "--json")
+    done = agentforge("sandbox", "exec", "-c", code, "--json")
     assert (done.code, done.err) == (0, "")
     document = done.document
     assert document["stdout"] == "out\n"
     assert document["stderr"] == "err\n"
     assert document["files_created"] == ["f"]
-    assert files_of(cold, document["session_id"]).is_dir()
+    assert files_of(agentforge, document["session_id"]).is_dir()
     assert (
-        cold("sandbox", "list", "--json").document["sessions"][0]["session_id"]
+        agentforge("sandbox", "list", "--json").document["sessions"][0]["session_id"]
         == (document["session_id"])
     )
 
@@ -144,17 +144,17 @@ def test_exec_is_ended_by_ctrl_c_and_the_files_are_kept(
     assert f"interrupted; the files of session {session} are kept" in err
 
 
-def test_exec_runs_in_the_workspace_of_an_agents_session(cold: Installed) -> None:
-    session_id = cold.new()
-    done = cold(
+def test_exec_runs_in_the_workspace_of_an_agents_session(agentforge: Installed) -> None:
+    session_id = agentforge.new()
+    done = agentforge(
         *("sandbox", "exec", "-c", "open('made', 'w').write('x')"),
         *("--agent-session", session_id[-6:]),
     )
     assert (done.code, done.err) == (0, "")
-    assert (cold.store.workspace_path(session_id) / "made").read_text() == "x"
-    listed = cold("sandbox", "ls", "--agent-session", session_id, "--json")
+    assert (agentforge.store.workspace_path(session_id) / "made").read_text() == "x"
+    listed = agentforge("sandbox", "ls", "--agent-session", session_id, "--json")
     assert listed.document["files"] == ["made"]
-    assert not (cold.directory / "workspace").exists()
+    assert not (agentforge.directory / "workspace").exists()
 
 
 LATE = """
@@ -290,12 +290,12 @@ def test_a_reader_that_goes_away_ends_the_output_and_not_the_work(
     assert (files_of(agentforge, session) / "done").exists()
 
 
-def test_a_file_goes_in_and_comes_out_to_the_byte(cold: Installed, session: str) -> None:
-    (cold.directory / "data.bin").write_text("a\r\n\x1b[31m\x00", newline="")
-    assert cold("sandbox", "put", session, "data.bin", "in/data.bin").code == 0
-    sandbox = get_session_sandbox(session, workspace_root=cold.directory / "workspace")
+def test_a_file_goes_in_and_comes_out_to_the_byte(agentforge: Installed, session: str) -> None:
+    (agentforge.directory / "data.bin").write_text("a\r\n\x1b[31m\x00", newline="")
+    assert agentforge("sandbox", "put", session, "data.bin", "in/data.bin").code == 0
+    sandbox = get_session_sandbox(session, workspace_root=agentforge.directory / "workspace")
     assert sandbox.workspace.joinpath("in", "data.bin").read_bytes() == b"a\r\n\x1b[31m\x00"
-    assert cold("sandbox", "cat", session, "in/data.bin").out == "a\n\x1b[31m\x00"
+    assert agentforge("sandbox", "cat", session, "in/data.bin").out == "a\n\x1b[31m\x00"
 
 
 def test_a_hostile_file_does_nothing_to_a_terminal(agentforge: Installed, session: str) -> None:

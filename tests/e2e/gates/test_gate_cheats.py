@@ -67,10 +67,11 @@ def told(verdict: Verdict) -> str:
 @pytest.mark.parametrize(
     ("framework", "code", "words"),
     [
-        (
+        pytest.param(
             "pytest",
             "import _pytest.python\n_pytest.python.Function.runtest = lambda self: None\n",
             "_pytest.python.Function.runtest was replaced while the tests ran",
+            marks=full,
         ),
         (
             "pytest",
@@ -109,7 +110,7 @@ def told(verdict: Verdict) -> str:
             "It skips itself, whole",
         ),
         ("unittest", "import unittest\nraise unittest.SkipTest('later')\n", "SkipTest"),
-        ("pytest", "import os\nos._exit(0)\n", "ended the interpreter"),
+        ("unittest", "import os\nos._exit(0)\n", "ended the interpreter"),
     ],
     ids=[
         "pytest replaced",

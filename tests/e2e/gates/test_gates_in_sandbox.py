@@ -78,6 +78,8 @@ def add(a, b):
     return a + b
 """
 TEXTS = {"pytest": PYTEST, "unittest": UNITTEST}
+QUICKER = ["unittest", "pytest"] if SOAKING else ["unittest"]
+"""The framework that starts sooner, for what depends on neither; `make soak` tries both."""
 
 
 @pytest.fixture(scope="module")
@@ -113,11 +115,13 @@ def test_red_green_and_verify(gates: SandboxGates, framework: str) -> None:
     assert red.duration_s > 0
     done = {**tests, "adder.py": CODE}
     # The two run alike; what they differ in is judged here, whatever the framework.
-    kinds = ("tests_pass", "suite") if framework == "pytest" or SOAKING else ("tests_pass",)
+    kinds = ("tests_pass", "suite") if framework == "unittest" or SOAKING else ("tests_pass",)
     for kind in kinds:
         verdict = judge(gates, kind, done, framework)
         assert verdict.passed, verdict.evidence
         assert "2 of 2 acceptance criteria covered" in verdict.summary
+    if framework == "pytest" and not SOAKING:
+        return
     wrong = judge(gates, "tests_pass", {**done, "adder.py": CODE.replace("+", "-")}, framework)
     assert not wrong.passed
     assert any("AssertionError" in piece for piece in wrong.evidence)
@@ -139,7 +143,7 @@ SPOILT: dict[str, tuple[Callable[[str], str], str]] = {
 }
 # What ends the process or never ends does so under either framework, what can't be imported is told
 # alike, and criteria are counted from the names alone: unittest, which starts sooner, shows these.
-UNDER_PYTEST = SPOILT if SOAKING else ("syntax", "use", "sysexit", "name")
+UNDER_PYTEST = SPOILT if SOAKING else ("syntax", "sysexit")
 
 
 @pytest.mark.parametrize(
@@ -253,22 +257,35 @@ def test_constant_that_is_compared_by_the_framework_reaches_the_component(
     assert verdict.passed, verdict.evidence
 
 
+DEEP = {
+    "pytest": (
+        "from deep.er import adder\nimport deep.er.adder as again\n\n"
+        "def test_it_adds():\n    assert adder.LIMIT == 3\n\n"
+        "def test_it_adds_again():\n    assert again.add(1, 2) == 3\n"
+    ),
+    "unittest": (
+        "import unittest\nfrom deep.er import adder\nimport deep.er.adder as again\n\n"
+        "class AdderTest(unittest.TestCase):\n"
+        "    def test_it_adds(self):\n        self.assertEqual(adder.LIMIT, 3)\n\n"
+        "    def test_it_adds_again(self):\n        self.assertEqual(again.add(1, 2), 3)\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("framework", QUICKER)
 def test_component_in_a_package_that_is_not_there_yet_can_be_imported(
-    gates: SandboxGates,
+    gates: SandboxGates, framework: str
 ) -> None:
     component = Component(
         component_id="adder", location="deep/er/adder.py", tests=("tests/unit/test_adder.py",)
     )
-    text = (
-        "from deep.er import adder\nimport deep.er.adder as again\n\n"
-        "def test_it_adds():\n    assert adder.LIMIT == 3\n\n"
-        "def test_it_adds_again():\n    assert again.add(1, 2) == 3\n"
-    )
-    files = {"tests/unit/test_adder.py": text.encode()}
-    red = run_gate(Gate(kind="tests_fail"), GateInput(files=files, component=component), gates)
+    files = {"tests/unit/test_adder.py": DEEP[framework].encode()}
+    gate = Gate(kind="tests_fail", framework=framework)
+    red = run_gate(gate, GateInput(files=files, component=component), gates)
     assert red.passed, red.evidence
     files["deep/er/adder.py"] = b"LIMIT = 3\n\ndef add(a, b):\n    return a + b\n"
-    green = run_gate(Gate(kind="tests_pass"), GateInput(files=files, component=component), gates)
+    gate = Gate(kind="tests_pass", framework=framework)
+    green = run_gate(gate, GateInput(files=files, component=component), gates)
     assert green.passed, green.evidence
 
 
@@ -285,9 +302,11 @@ def test_test_of_half_an_implementation_has_to_reach_it_too(gates: SandboxGates)
     assert "test_idle: fails without having used adder" in verdict.evidence[0]
 
 
-def test_half_an_implementation_is_a_right_reason(gates: SandboxGates) -> None:
+@pytest.mark.parametrize("framework", QUICKER)
+def test_half_an_implementation_is_a_right_reason(gates: SandboxGates, framework: str) -> None:
     half = "class NotANumber(TypeError):\n    pass\n\ndef add(a, b):\n    raise KeyError(a)\n"
-    verdict = judge(gates, "tests_fail", {"tests/test_adder.py": PYTEST, "adder.py": half})
+    files = {"tests/test_adder.py": TEXTS[framework], "adder.py": half}
+    verdict = judge(gates, "tests_fail", files, framework)
     assert verdict.passed, verdict.evidence
 
 
@@ -450,6 +469,8 @@ def test_sandbox_of_another_make_needs_no_fixed_paths(tmp_path: Path, framework:
         idle = {"tests/test_adder.py": PYTEST + "\ndef test_idle():\n    assert 1 == 2\n"}
     red = judge_in(own, "tests_fail", tests, framework)
     assert red.passed, red.evidence
+    if framework == "pytest" and not SOAKING:
+        return  # a run of it takes six times as long
     assert not judge_in(own, "tests_fail", idle, framework).passed
     half = {"adder.py": CODE.replace("return a + b", "return 0").replace("raise", "return")}
     again = judge_in(own, "tests_fail", {**tests, **half}, framework)

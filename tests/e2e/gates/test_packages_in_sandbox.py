@@ -6,6 +6,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 from agentforge_sessions.adapters.gate_sandbox import SandboxGates
 from agentforge_sessions.workflows.gate_port import PackagedSandbox
@@ -13,6 +14,7 @@ from agentforge_sessions.workflows.gates import run_gate
 from agentforge_sessions.workflows.specification import Component, Criterion
 from agentforge_sessions.workflows.verdict import GateInput
 from agentforge_sessions.workflows.workflow import Gate
+from tests.support.soak import SOAKING
 
 # The first run on a machine compiles the guest, which takes minutes.
 pytestmark = pytest.mark.timeout(900)
@@ -23,13 +25,22 @@ COMPONENT = Component(
     tests=("tests/test_one.py",),
     criteria=[Criterion(criterion_id="AC-01", text="It adds.")],
 )
-TESTS = b"""\
+TESTS = {
+    "pytest": b"""\
 from adders.one import add
 
 def test_ac_01_it_adds():
     assert add(1, 2) == 3
-"""
-BASE = {"src/adders/__init__.py": b"from helper import total\n", "tests/test_one.py": TESTS}
+""",
+    "unittest": b"""\
+import unittest
+from adders.one import add
+
+class OneTest(unittest.TestCase):
+    def test_ac_01_it_adds(self):
+        self.assertEqual(add(1, 2), 3)
+""",
+}
 CODE = {"src/adders/one.py": b"from . import total\n\ndef add(a, b):\n    return total([a, b])\n"}
 
 
@@ -42,19 +53,23 @@ def helper(tmp_path: Path) -> Path:
     return made
 
 
+# The framework that starts sooner; `make soak` tries both.
+@pytest.mark.parametrize("framework", TESTS if SOAKING else ["unittest"])
 def test_a_component_of_a_src_layout_imports_its_package_and_a_wheel(
-    helper: Path, tmp_path: Path
+    helper: Path, tmp_path: Path, framework: str
 ) -> None:
+    base = {"src/adders/__init__.py": b"from helper import total\n"}
+    base["tests/test_one.py"] = TESTS[framework]
     gates = SandboxGates()
     assert isinstance(gates, PackagedSandbox)
     packages = (str(helper),)
-    red = Gate(kind="tests_fail", covers_criteria=True, packages=packages)
-    verdict = run_gate(red, GateInput(files=BASE, component=COMPONENT), gates)
+    red = Gate(kind="tests_fail", framework=framework, covers_criteria=True, packages=packages)
+    verdict = run_gate(red, GateInput(files=base, component=COMPONENT), gates)
     assert verdict.passed, verdict
-    green = Gate(kind="tests_pass", covers_criteria=True, packages=packages)
-    verdict = run_gate(green, GateInput(files={**BASE, **CODE}, component=COMPONENT), gates)
+    green = evolve(red, kind="tests_pass")
+    verdict = run_gate(green, GateInput(files={**base, **CODE}, component=COMPONENT), gates)
     assert verdict.passed, verdict
-    without = Gate(kind="tests_pass", covers_criteria=True)
-    verdict = run_gate(without, GateInput(files={**BASE, **CODE}, component=COMPONENT), gates)
+    without = evolve(green, packages=())
+    verdict = run_gate(without, GateInput(files={**base, **CODE}, component=COMPONENT), gates)
     assert not verdict.passed
     assert "No module named 'helper'" in "\n".join(verdict.evidence)

@@ -280,8 +280,8 @@ def test_what_is_no_message_is_refused_and_the_server_goes_on(place: Place, wire
     assert wire.hear() == {"jsonrpc": "2.0", "id": 9, "result": {}}
 
 
-def test_standard_output_holds_protocol_alone_also_when_all_is_told(cold: Place) -> None:
-    process = cold.started("--verbose", "mcp")
+def test_standard_output_holds_protocol_alone_also_when_all_is_told(place: Place) -> None:
+    process = place.started("--verbose", "mcp")
     with ended_anyhow(process):
         wire = Wire(process)
         wire.call(1, "session_create", {"goal": "g", "initial_phase": "red"})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -10,7 +12,8 @@ from typing import Final
 from attrs import frozen
 
 from tests.support.applying import lay
-from tests.support.repositories import commit_all, new_checkout, plain_git
+from tests.support.repositories import commit_all, know_files, new_checkout, plain_git
+from tests.support.trees import Tree, lay_out, tree_of
 
 BEGIN: Final[Mapping[str, str]] = {
     "a.txt": "1\n2\n3\n4\n5\n6\n7\n",
@@ -97,11 +100,19 @@ def plain(folder: Path) -> Made:
     """Make a checkout with one commit."""
     home = folder / "home"
     home.mkdir()
-    top = new_checkout(folder / "checkout")
-    lay(top, BEGIN)
-    made = Made(top, home)
-    commit_all(top, "begin")
-    return made
+    top = folder / "checkout"
+    lay_out(_begun(), top)
+    know_files(top)
+    return Made(top, home)
+
+
+@functools.cache
+def _begun() -> Tree:
+    with tempfile.TemporaryDirectory() as folder:
+        top = new_checkout(Path(folder) / "checkout")
+        lay(top, BEGIN)
+        commit_all(top, "begin")
+        return tree_of(top)
 
 
 # -------------------------------------------------------------------------- work not committed yet
