@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import gc
+import itertools
+import re
 import signal
 import sys
 import tempfile
@@ -75,7 +77,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """Look no more through what imports and collection made: it lives as long as the process."""
-    gc.collect()
     gc.freeze()
 
 
@@ -97,6 +98,21 @@ def _log_configuration() -> Iterator[None]:
     before = structlog.get_config()
     yield
     structlog.configure(**before)
+
+
+_places = itertools.count()
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory of the test's own, where pytest would make it.
+
+    Without the link to the latest one, and without resolving the path, for thousands of tests.
+    """
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    path = tmp_path_factory.getbasetemp() / f"{name}{next(_places)}"
+    path.mkdir(mode=0o700)
+    return path
 
 
 @pytest.fixture

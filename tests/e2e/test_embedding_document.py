@@ -13,12 +13,14 @@ import pytest
 from agentforge_sessions.harness import SessionState, SessionStore
 from agentforge_sessions.questions import QuestionSessions, UserAnswer
 from agentforge_sessions.sandbox import prepare
-from examples.embedding.rehearsal import rehearsal
+from tests.support.late import LateModule
 from tests.support.repositories import new_checkout, plain_git
 from tests.support.soak import SOAKING
 
 # The first run on a machine compiles the guest, which takes minutes.
 pytestmark = pytest.mark.timeout(900)
+
+rehearsing = LateModule("examples.embedding.rehearsal")
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "embedding.md").read_text(encoding="utf-8")
@@ -150,7 +152,7 @@ def test_openai_agents(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = "".join(OPENAI_AGENTS)
-    run(code, monkeypatch, base=tmp_path / "sessions", model=rehearsal())
+    run(code, monkeypatch, base=tmp_path / "sessions", model=rehearsing.rehearsal())
     assert "Does an underscore in a title separate words?" in capsys.readouterr().out
     (session_id,) = SessionStore(tmp_path / "sessions").list_sessions()
     session = SessionStore(tmp_path / "sessions").load(session_id)

@@ -9,16 +9,10 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from attrs import define, evolve, field
-from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.checkpoint.sqlite import SqliteSaver
-from langgraph.graph.state import CompiledStateGraph
-from langgraph.types import Command
 
 from agentforge_sessions.adapters.question_channel import QuestionSessionChannel
 from agentforge_sessions.bootstrap import build_agent_runner
@@ -28,8 +22,22 @@ from agentforge_sessions.sandbox import prepare
 from agentforge_sessions.workflows import SPEC, TDFLOW, AgentWork, AlreadyRunning, PhaseAgent
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest
 from agentforge_sessions.workflows.job import WORKFLOW_NAME
-from examples.embedding.langgraph_node import session_graph
 from tests.support.embedding import ROOT, CountingAgent, SilentAgent, WorkerDied
+from tests.support.late import LateModule
+
+if TYPE_CHECKING:
+    from langchain_core.runnables import RunnableConfig
+    from langgraph import types as graph_types
+    from langgraph.checkpoint import memory, sqlite
+    from langgraph.checkpoint.base import BaseCheckpointSaver
+    from langgraph.graph.state import CompiledStateGraph
+
+    from examples.embedding import langgraph_node
+else:
+    graph_types = LateModule("langgraph.types")
+    memory = LateModule("langgraph.checkpoint.memory")
+    sqlite = LateModule("langgraph.checkpoint.sqlite")
+    langgraph_node = LateModule("examples.embedding.langgraph_node")
 
 # The first run on a machine compiles the guest, which takes minutes.
 pytestmark = pytest.mark.timeout(900)
@@ -68,7 +76,7 @@ class Channel:
     work: AgentWork = WORK
 
     def graph(self) -> CompiledStateGraph[Any, Any, Any, Any]:
-        graph = session_graph(self.work, self.agent, self.base)
+        graph = langgraph_node.session_graph(self.work, self.agent, self.base)
         return graph.compile(checkpointer=self.checkpoints)
 
     def invoke(self, step: Any) -> dict[str, Any]:
@@ -92,7 +100,7 @@ class Channel:
 
 @pytest.fixture
 def channel(tmp_path: Path) -> Iterator[Channel]:
-    with SqliteSaver.from_conn_string(str(tmp_path / "graph.sqlite")) as checkpoints:
+    with sqlite.SqliteSaver.from_conn_string(str(tmp_path / "graph.sqlite")) as checkpoints:
         yield Channel(tmp_path / "sessions", checkpoints)
 
 
@@ -102,10 +110,10 @@ def test_questions_interrupt_the_graph_and_the_answers_complete_the_session(
     state = channel.invoke({})
     (prompt, _) = channel.asked(state)
     assert prompt == "How long may a slug be at most?"
-    state = channel.invoke(Command(resume=ANSWERS))
+    state = channel.invoke(graph_types.Command(resume=ANSWERS))
     (approval,) = channel.asked(state)
     assert "Is it approved?" in approval
-    state = channel.invoke(Command(resume=["Approve"]))
+    state = channel.invoke(graph_types.Command(resume=["Approve"]))
     assert state["outcome"]["state"] == "completed"
     assert state["outcome"]["session_id"] == state["session_id"] == channel.session_id
     assert isinstance(channel.agent, CountingAgent)
@@ -121,7 +129,11 @@ def test_worker_that_dies_in_a_node_is_followed_by_one_that_repeats_nothing(
     channel: Channel, dies_at: str, again: dict[str, Any] | None
 ) -> None:
     agent = channel.agent = CountingAgent(dies_at)
-    steps: list[Any] = [{}, Command(resume=ANSWERS), Command(resume=["Approve"])]
+    steps: list[Any] = [
+        {},
+        graph_types.Command(resume=ANSWERS),
+        graph_types.Command(resume=["Approve"]),
+    ]
     state: dict[str, Any] = {}
     for step in steps:
         try:
@@ -139,7 +151,9 @@ def test_questions_that_wait_interrupt_again_when_the_graph_is_begun_again(
     channel: Channel,
 ) -> None:
     assert channel.asked(channel.invoke({})) == channel.asked(channel.invoke({}))
-    assert "Is it approved?" in channel.asked(channel.invoke(Command(resume=ANSWERS)))[0]
+    assert (
+        "Is it approved?" in channel.asked(channel.invoke(graph_types.Command(resume=ANSWERS)))[0]
+    )
     assert channel.session_id
 
 
@@ -160,9 +174,9 @@ def test_answers_that_can_not_be_taken_interrupt_again_with_the_problem(
     channel: Channel, given: object
 ) -> None:
     channel.invoke({})
-    state = channel.invoke(Command(resume=given))
+    state = channel.invoke(graph_types.Command(resume=given))
     assert state["__interrupt__"][0].value["problem"].startswith("answers")
-    state = channel.invoke(Command(resume=ANSWERS))
+    state = channel.invoke(graph_types.Command(resume=ANSWERS))
     assert "Is it approved?" in channel.asked(state)[0]
 
 
@@ -229,7 +243,7 @@ def test_component_that_is_developed_asks_through_the_graph_just_so(channel: Cha
     channel.work = AgentWork(workflow=TDFLOW, name="slugs", specification=specification)
     assert channel.asked(channel.invoke({})) == ["Does an underscore in a title separate words?"]
     with pytest.raises(WorkerDied):
-        channel.invoke(Command(resume=["It separates"]))
+        channel.invoke(graph_types.Command(resume=["It separates"]))
     outcome = build_agent_runner(channel.base).outcome(channel.session_id)
     assert outcome.phases_done == ("red",)
     assert agent.calls == ["red-1", "red-1-2"]
@@ -242,9 +256,9 @@ def anyio_backend() -> str:
 
 @pytest.mark.anyio
 async def test_graph_is_invoked_from_a_running_loop_just_so(tmp_path: Path) -> None:
-    channel = Channel(tmp_path / "sessions", InMemorySaver())
+    channel = Channel(tmp_path / "sessions", memory.InMemorySaver())
     await channel.graph().ainvoke({}, THREAD)
-    state = await channel.graph().ainvoke(Command(resume=ANSWERS), THREAD)
+    state = await channel.graph().ainvoke(graph_types.Command(resume=ANSWERS), THREAD)
     assert "Is it approved?" in channel.asked(state)[0]
 
 

@@ -10,12 +10,9 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from agents import Agent, RunConfig, Runner, RunResult, SQLiteSession
-from agents.exceptions import UserError
-from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
 from attrs import define
 
 from agentforge_sessions.bootstrap import build_agent_runner
@@ -25,14 +22,19 @@ from agentforge_sessions.sandbox import prepare
 from agentforge_sessions.workflows import PhaseAgent
 from agentforge_sessions.workflows.agents import AgentAnswer, AgentRequest
 from agentforge_sessions.workflows.job import WORKFLOW_NAME
-from examples.embedding.openai_agents_tool import (
-    Channel,
-    answer_questions,
-    begin_component,
-    run_session,
-)
-from examples.embedding.rehearsal import rehearsal
 from tests.support.embedding import ROOT, CountingAgent, SilentAgent, WorkerDied
+from tests.support.late import LateModule
+
+if TYPE_CHECKING:
+    import agents as sdk
+    from agents import testing as scripted
+
+    from examples.embedding import openai_agents_tool as tools
+    from examples.embedding import rehearsal as rehearsing
+else:
+    sdk, scripted = LateModule("agents"), LateModule("agents.testing")
+    tools = LateModule("examples.embedding.openai_agents_tool")
+    rehearsing = LateModule("examples.embedding.rehearsal")
 
 # The first run on a machine compiles the guest, which takes minutes.
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(900)]
@@ -52,30 +54,33 @@ class Chat:
     """A conversation on disk, and workers that come and go on it."""
 
     place: Path
-    conversation: SQLiteSession
+    conversation: sdk.SQLiteSession
 
     @property
     def base(self) -> Path:
         return self.place / "sessions"
 
     async def say(
-        self, words: Any, agent: PhaseAgent | None = None, model: ScriptedModel | None = None
-    ) -> RunResult:
+        self,
+        words: Any,
+        agent: PhaseAgent | None = None,
+        model: scripted.ScriptedModel | None = None,
+    ) -> sdk.RunResult:
         """A new process, as far as session and conversation can tell."""
-        foreman = Agent[Channel](
+        foreman = sdk.Agent[tools.Channel](
             name="foreman",
-            tools=[begin_component, run_session, answer_questions],
-            model=model or rehearsal(),
+            tools=[tools.begin_component, tools.run_session, tools.answer_questions],
+            model=model or rehearsing.rehearsal(),
         )
-        channel = Channel(
+        channel = tools.Channel(
             base=self.base, specification=SPECIFICATION, agent=agent or CountingAgent()
         )
-        config = RunConfig(tracing_disabled=True)
-        return await Runner.run(
+        config = sdk.RunConfig(tracing_disabled=True)
+        return await sdk.Runner.run(
             foreman, words, context=channel, session=self.conversation, run_config=config
         )
 
-    async def answer(self, words: str, agent: PhaseAgent | None = None) -> RunResult:
+    async def answer(self, words: str, agent: PhaseAgent | None = None) -> sdk.RunResult:
         """Say something and approve what the model makes of it."""
         result = await self.say(words, agent)
         (call,) = result.interruptions
@@ -99,19 +104,22 @@ class Chat:
 
 @pytest.fixture
 def chat(tmp_path: Path) -> Iterator[Chat]:
-    conversation = SQLiteSession("one", tmp_path / "conversations.sqlite")
+    conversation = sdk.SQLiteSession("one", tmp_path / "conversations.sqlite")
     yield Chat(tmp_path, conversation)
     conversation.close()
 
 
-def called(name: str, **arguments: object) -> ScriptedModel:
+def called(name: str, **arguments: object) -> scripted.ScriptedModel:
     """A model that calls one tool and then says what the tool gave back."""
 
     def repeat(call: Any) -> Any:
-        return [assistant_message(call.input[-1]["output"])]
+        return [scripted.assistant_message(call.input[-1]["output"])]
 
-    return ScriptedModel(
-        [[function_call(name, arguments, call_id="call-1")], ModelStep.respond(repeat)]
+    return scripted.ScriptedModel(
+        [
+            [scripted.function_call(name, arguments, call_id="call-1")],
+            scripted.ModelStep.respond(repeat),
+        ]
     )
 
 
@@ -142,7 +150,7 @@ async def test_answer_that_the_user_does_not_approve_is_not_given(chat: Chat) ->
     assert "not approved" in (await chat.say(state)).final_output
     outcome = build_agent_runner(chat.base).outcome(chat.session_id)
     assert outcome.waiting_for is not None
-    assert Channel(base=chat.base, specification=b"", agent=SilentAgent()).person.waiting(
+    assert tools.Channel(base=chat.base, specification=b"", agent=SilentAgent()).person.waiting(
         outcome.waiting_for
     )
 
@@ -212,7 +220,7 @@ async def test_answers_are_given_once(chat: Chat) -> None:
     await chat.say("Please develop slugs")
     asked = build_agent_runner(chat.base).outcome(chat.session_id).waiting_for
     assert asked is not None
-    channel = Channel(base=chat.base, specification=b"", agent=SilentAgent())
+    channel = tools.Channel(base=chat.base, specification=b"", agent=SilentAgent())
     for words, told in (
         (["It separates", "and more"], "answers: expected 1, one for each question; got 2"),
         (["It separates"], "given"),
@@ -231,7 +239,7 @@ async def test_answers_are_given_once(chat: Chat) -> None:
 
 async def test_disk_that_can_not_be_written_ends_the_run(chat: Chat) -> None:
     chat.base.write_text("no directory")
-    with pytest.raises(UserError, match="could not write"):
+    with pytest.raises(sdk.UserError, match="could not write"):
         await chat.say("Please develop slugs")
 
 

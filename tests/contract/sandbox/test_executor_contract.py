@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -77,11 +78,30 @@ def _prepared() -> Iterator[None]:
     configure_pool(size)
 
 
+@pytest.fixture(scope="module")
+def with_a_worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setup]:
+    """One as it is made where nothing is said; its worker may have served other tests."""
+    workspace = tmp_path_factory.mktemp("shared") / "workspace"
+    workspace.mkdir()
+    root = open_workspace(workspace)
+    settings = ExecutorSettings(workspace=workspace, policy=ExecutionPolicy())
+    executor = WorkerExecutor(settings)
+    yield Setup(settings, executor, root)
+    executor.close()
+    os.close(root)
+
+
 @pytest.fixture(params=EXECUTORS)
-def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Setup]]:
+def make(
+    request: pytest.FixtureRequest, tmp_path: Path, with_a_worker: Setup
+) -> Iterator[Callable[..., Setup]]:
     with contextlib.ExitStack() as opened:
 
         def made(**settings: Any) -> Setup:
+            if request.param == "worker" and not settings:
+                for left in with_a_worker.settings.workspace.iterdir():
+                    shutil.rmtree(left) if left.is_dir() else left.unlink()
+                return Setup(with_a_worker.settings, with_a_worker.executor, with_a_worker.root)
             workspace = tmp_path / "workspace"
             workspace.mkdir()
             root = open_workspace(workspace)

@@ -165,7 +165,32 @@ HARMLESS = {
 }
 
 
-@pytest.mark.parametrize("name", HARMLESS)
+BY_DEFAULT = [
+    "a_traceback",
+    "modules_broken",
+    "modules_imported",
+    "another_directory",
+    "exit_handlers",
+    "deep_recursion",
+    "a_generator_left_suspended",
+    "cycles_with_finalizers",
+    "memory_used_and_freed",
+    "a_few_private_files_at_a_time",
+    "a_temporary_directory",
+    "home_moved",
+    "files_of_the_workspace",
+    "hooks",
+    "streams_replaced",
+]
+"""One of those that leave the same behind; a soak has all."""
+
+
+def test_what_is_tried_by_default_is_there() -> None:
+    assert set(BY_DEFAULT) < set(HARMLESS)
+    assert set(LASTING_BY_DEFAULT) < set(LASTING)
+
+
+@pytest.mark.parametrize("name", HARMLESS if SOAKING else BY_DEFAULT)
 def test_an_interpreter_is_byte_for_byte_what_it_was(again: OpenInterpreter, name: str) -> None:
     seat = again
     seat.remember()
@@ -217,7 +242,21 @@ LASTING = {
 }
 
 
-@pytest.mark.parametrize("name", LASTING)
+LASTING_BY_DEFAULT = [
+    "a_descriptor_in_the_workspace",
+    "the_directory_of_the_library_held",
+    "the_top_held",
+    "a_file_never_closed",
+    "more_descriptors_than_ever",
+    "memory_grown",
+    "descriptor_1_closed",
+    "descriptor_3_closed",
+    "descriptor_7_closed",
+    "descriptor_3_replaced_and_closed",
+]
+
+
+@pytest.mark.parametrize("name", LASTING if SOAKING else LASTING_BY_DEFAULT)
 def test_what_cannot_be_undone_ends_the_interpreter(seat: OpenInterpreter, name: str) -> None:
     done = seat.run(LASTING[name])
     assert done.trapped is None

@@ -1,7 +1,8 @@
 """What an execution promises holds with no interpreter opened ahead, too.
 
 Here are those promises that reach what differs: an interpreter that is opened for an execution and
-closed after it. A soak runs all of both suites without a pool.
+closed after it. What every executor does without a pool stands in `test_executor_contract.py`, and
+a soak runs all of both suites without one.
 """
 
 from __future__ import annotations
@@ -10,39 +11,24 @@ import pytest
 
 from agentforge_sessions.sandbox import Sandbox
 from tests.contract.sandbox.test_execution import (  # noqa: F401 (run here under this fixture)
-    test_a_deadline_of_the_call_ends_a_busy_guest_in_time,
     test_a_fall_of_the_interpreter_is_a_crash,
     test_a_file_left_open_is_written,
     test_a_guest_that_dies_of_its_memory_is_told_so,
-    test_a_guest_that_wrecks_its_interpreter_still_has_a_result,
-    test_a_guest_without_fuel_left_is_ended,
-    test_a_module_written_by_one_execution_is_imported_by_the_next,
     test_a_runner_that_cannot_run_is_unavailable,
-    test_a_traceback_has_the_lines_of_the_script_and_no_other,
     test_changes_are_told_exactly,
-    test_code_runs_as_the_main_script_in_the_workspace,
     test_every_execution_has_an_interpreter_of_its_own,
-    test_executions_of_one_sandbox_wait_for_each_other,
     test_exit_handlers_run,
     test_files_outside_the_workspace_are_gone_afterwards,
     test_nothing_is_left_open_and_nothing_warned,
-    test_only_the_environment_of_the_policy_is_handed_on,
-    test_output_past_the_limit_is_dropped_and_told,
     test_sandboxes_run_at_the_same_time,
     test_the_least_number_of_open_files_is_enough_for_the_interpreter,
     test_the_standard_input_is_a_descriptor_like_any_other,
-    test_what_a_guest_did_before_its_deadline_is_told,
     test_what_is_left_is_ended,
 )
 from tests.contract.sandbox.test_features import (  # noqa: F401 (as above)
     test_a_token_stops_a_guest_at_once,
-    test_a_workspace_cannot_be_filled_past_its_quota,
     test_file_calls_are_limited,
-    test_files_are_there_and_are_no_change,
-    test_lines_are_handed_on_while_the_guest_runs,
     test_the_most_memory_that_a_guest_held_is_told,
-    test_two_sandboxes_on_one_workspace_wait_for_each_other,
-    test_variables_are_there_as_json_carries_them,
 )
 
 # The first test of a machine compiles the interpreter, which takes minutes.
