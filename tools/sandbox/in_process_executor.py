@@ -15,14 +15,14 @@ from .completed_turn import Completed
 from .errors import InputFileError
 from .executor import Execution, ExecutorSettings, execution_metadata
 from .forbidden_workspaces import refuse_forbidden
-from .guest_files import WorkspaceProvider, place_files
 from .guest_streams import StreamProvider
 from .interpreter import GuestServices, Interpreter, class_of, uses_own_host
 from .interpreter_lease import InterpreterLease
 from .quota import Quota, Room
 from .result import SandboxResult, Trap
+from .served_directory import ServedDirectory
 from .workspace import open_workspace
-from .workspace_usage import usage_counter
+from .workspace_usage import UsageCounter, usage_counter
 
 if TYPE_CHECKING:
     from .guest_mounts import FileService
@@ -76,9 +76,7 @@ class InProcessExecutor:
         usage.begin(root)
         with contextlib.ExitStack() as held:
             held.callback(usage.end, root)
-            files = WorkspaceProvider(root, self._quota, usage)
-            if request.files:
-                _place(files, request.files)
+            files = _served(root, self._quota, usage, request.files)
             streams = StreamProvider(request.callbacks, policy.output_bytes)
             mounted = self._mount(held, execution.cache) if policy.mounts else {}
             return self._interpreters.run(
@@ -98,6 +96,8 @@ class InProcessExecutor:
     def _mount(self, held: contextlib.ExitStack, cache: Path | None) -> dict[str, FileService]:
         """The services of the policy's mounts, by guest path; `held` closes their directories."""
         services: dict[str, FileService] = {}
+        from .guest_files import WorkspaceProvider
+
         for mount in self._settings.policy.mounts:
             directory = open_workspace(mount.source)
             held.callback(os.close, directory)
@@ -108,7 +108,7 @@ class InProcessExecutor:
     def _run(
         self,
         execution: Execution,
-        files: WorkspaceProvider,
+        files: ServedDirectory,
         streams: StreamProvider,
         interpreter: Interpreter,
         source: str,
@@ -186,7 +186,15 @@ def _is_at(path: Path, directory: int) -> bool:
     return os.path.samestat(now, os.fstat(directory))
 
 
-def _place(provider: WorkspaceProvider, files: Mapping[str, bytes]) -> None:
+def _served(
+    root: int, quota: Quota, usage: UsageCounter, files: Mapping[str, bytes]
+) -> ServedDirectory:
+    """The workspace for one execution, with files put into it."""
+    if uses_own_host() and not files:
+        return ServedDirectory(root, quota, usage)
+    from .guest_files import WorkspaceProvider, place_files
+
+    provider = WorkspaceProvider(root, quota, usage)
     try:
         place_files(provider, files)
     except OSError as error:
@@ -195,6 +203,7 @@ def _place(provider: WorkspaceProvider, files: Mapping[str, bytes]) -> None:
         raise InputFileError(
             failed, error.strerror or "it cannot be written", names[: names.index(failed)]
         ) from error
+    return provider
 
 
 def normalise_trap(done: Completed) -> Trap | None:

@@ -16,6 +16,7 @@ from .result import LostWrite
 if TYPE_CHECKING:
     from .guest_mounts import FileService
     from .host.system_calls import SystemCalls
+    from .served_directory import ServedDirectory
 
 
 class InterpreterClass(NamedTuple):
@@ -63,14 +64,14 @@ class GuestServices(NamedTuple):
     """What one execution's guest may use.
 
     Attributes:
-        files: Serves its workspace.
+        files: Serves its workspace; on the own host, which does that itself, what it is.
         temporary: Serves its `/tmp`; None on the own host, which does that itself.
         streams: Takes its output as it comes, where that is wanted.
         mounted: Serve the policy's mounts, by guest path.
         system_calls: What the own host serves files with; the system's if None.
     """
 
-    files: FileService
+    files: FileService | ServedDirectory
     temporary: FileService | None
     streams: FileService
     mounted: Mapping[str, FileService]

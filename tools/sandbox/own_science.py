@@ -20,12 +20,9 @@ from .host.engine import EngineUnavailable, Trapped
 from .host.machine import TurnLimits
 from .host.template import Template, TemplateImage
 from .own_runtime import PreparedRuntime, new_machine, prepare_machine
-from .prepared_guest import SCIENCE, template_name
+from .prepared_guest import SCIENCE, is_science_wanted, template_name
 from .private_cache import making
 from .template_file import read_template, write_template
-
-SCIENCE_VARIABLE: Final = "AGENTFORGE_SANDBOX_SCIENCE"
-"""The environment variable that, set to 1, has this process make and use such a template."""
 
 _WANTED: Final = (
     r"(?:^|;)[ \t]*(?:from[ \t]+|import[ \t]+(?:[\w.]+(?:[ \t]+as[ \t]+\w+)?[ \t]*,[ \t]*)*)"
@@ -85,11 +82,6 @@ _TURNS: Final = (_IMPORTS, _REHEARSED, _SEEDED)
 _log = get_logger("agentforge.sandbox")
 
 
-def is_wanted() -> bool:
-    """Return whether this process makes and uses such a template."""
-    return os.environ.get(SCIENCE_VARIABLE) == "1"
-
-
 class ScienceTemplate:
     """The template of one process, or none until it is made.
 
@@ -111,7 +103,7 @@ class ScienceTemplate:
         The first script that does begins with what another process kept, or has it made and runs
         without it.
         """
-        if not is_wanted() or not re.search(_WANTED, source, re.MULTILINE):
+        if not is_science_wanted() or not re.search(_WANTED, source, re.MULTILINE):
             return None
         return self._template or self._kept() or self._begin_making()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from . import process_exit
 from .errors import SandboxUnavailable
@@ -91,7 +91,8 @@ class RunnerInterpreter:
 
         The policy's mounts are not among it: an interpreter is opened with them.
         """
-        self.files.target = services.files
+        # Here it is always served, whatever the own host is content with.
+        self.files.target = cast("FileService", services.files)
         self.temporary.target = services.temporary
         self.streams.target = services.streams
         try:

@@ -12,9 +12,7 @@ import stat
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from ..durable import OsFileSystem
-from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS
-from ..durable.safe_path import directory_beneath
+from ..durable.filesystem import DIRECTORY_FLAGS, READ_FLAGS, OsFileSystem
 from .errors import WorkspaceError
 
 
@@ -150,6 +148,8 @@ def open_workspace_file(workspace: Path, relative: str) -> BinaryIO:
         raise WorkspaceError(
             named, "the name is empty, absolute or climbs", "name a path inside the workspace"
         )
+    from ..durable.safe_path import directory_beneath  # executions don't need it
+
     here = open_workspace(workspace)
     try:
         try:

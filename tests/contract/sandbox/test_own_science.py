@@ -18,6 +18,7 @@ from agentforge_sessions.sandbox import (
     create_sandbox,
     prepare,
 )
+from agentforge_sessions.sandbox.prepared_guest import SCIENCE_VARIABLE
 from tests.support.sandbox_hosts import of_the_own_host
 
 # The first test of a machine compiles the interpreter, which takes minutes.
@@ -29,16 +30,15 @@ LOADED = "import sys\nprint('pandas' in sys.modules)"
 
 @pytest.fixture(scope="module", autouse=True)
 def _made() -> Iterator[None]:
-    from agentforge_sessions.sandbox import own_science
 
-    before = os.environ.get(own_science.SCIENCE_VARIABLE)
-    os.environ[own_science.SCIENCE_VARIABLE] = "1"
+    before = os.environ.get(SCIENCE_VARIABLE)
+    os.environ[SCIENCE_VARIABLE] = "1"
     prepare()
     yield
     if before is None:
-        del os.environ[own_science.SCIENCE_VARIABLE]
+        del os.environ[SCIENCE_VARIABLE]
     else:
-        os.environ[own_science.SCIENCE_VARIABLE] = before
+        os.environ[SCIENCE_VARIABLE] = before
 
 
 @pytest.fixture
