@@ -176,10 +176,11 @@ class Jail:
             words = "\0".join([*bubblewrap_arguments(plan), ""])
             arguments = memory.file("arguments", os.fsencode(words))
             argv = [str(self._bubblewrap), "--args", str(arguments), "--", *command]
-            group = self._group(held, limits.memory_bytes, limits.processes)
             with JailedProcess(
                 argv, channels, memory.fds, limits=limits, stdin=stdin, cancelled=cancelled
             ) as process:
+                # Bubblewrap makes namespaces meanwhile.
+                group = self._group(held, limits.memory_bytes, limits.processes)
                 taken = process.make_ready(group)
                 watch = Watch(limits, where, group if taken else None)
                 result = process.run(watch)
