@@ -62,6 +62,58 @@ def test_session_and_snapshots_agree_after_a_kill_at_any_instant(tmp_path: Path)
     plain_git(workspace.with_name("snapshots.git"), "fsck", "--strict")
 
 
+AT_EACH_CALL = """
+import os, pathlib, subprocess, sys
+from attrs import evolve
+from agentforge_sessions.repository.snapshot_repository import SNAPSHOTS, SnapshotRepository
+from agentforge_sessions.repository.snapshots import Snapshots
+from tests.support.filesystem import FaultyFileSystem
+from tests.support.repositories import plain_git
+
+folder, step = pathlib.Path(sys.argv[1]), int(sys.argv[2])
+workspace = folder / "workspace"
+repository = SnapshotRepository(folder / SNAPSHOTS, workspace)
+repository.make()
+snapshots = Snapshots(repository)
+(workspace / "below").mkdir(parents=True)
+snapshots.take("first")
+known, call, died = set(), 0, True
+while died:
+    for name in ("file", "below/file"):
+        (workspace / name).write_text(f"{call}")
+    child = os.fork()
+    if not child:
+        left = iter(range(call, -1, -1))
+        fs = FaultyFileSystem(before=lambda _: next(left) or os._exit(9))
+        Snapshots(evolve(repository, fs=fs)).take("killed")
+        os._exit(0)
+    died = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    taken = snapshots.take("next")
+    known.add(taken.id)
+    assert known <= {one.id for one in snapshots.list()}
+    shown = plain_git(repository.directory, "cat-file", "blob", f"{taken.tree}:below/file").stdout
+    assert shown == f"{call}".encode(), shown
+    latest = plain_git(repository.directory, "rev-parse", "refs/latest").stdout.decode().strip()
+    assert latest == taken.id
+    call += step
+assert not list(repository.directory.rglob("*.lock"))
+checked = plain_git(repository.directory, "fsck", "--strict", "--no-dangling")
+print(call // step, checked.stdout)
+"""
+
+
+def test_a_kill_before_any_call_of_a_snapshot_leaves_the_others_and_the_next_one_whole(
+    tmp_path: Path,
+) -> None:
+    step = 1 if SOAKING else 20
+    words = [sys.executable, "-c", AT_EACH_CALL, tmp_path, str(step)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr
+    kills, fsck = done.stdout.split(" ", 1)
+    assert int(kills) * step > 80
+    assert fsck.strip() == "b''"
+
+
 def judge(store: SessionStore, session_id: str) -> None:
     manager = SessionManager(store, snapshots=SessionSnapshots(store))
     manager.open(session_id)

@@ -84,12 +84,14 @@ class PrivatePlaces:
         Raises:
             FolderForbidden: It is or holds a home, or holds a private place.
         """
-        resolved = Path(os.path.realpath(path))
-        for home in self.homes:
-            if home.is_relative_to(resolved):
+        text = os.path.realpath(path)
+        inside = text if text.endswith("/") else f"{text}/"
+        resolved = Path(text)
+        for home in self.homes:  # by their texts: this stands before every command
+            if str(home) == text or str(home).startswith(inside):
                 raise FolderForbidden(path, resolved, f"it is or holds the home {home}")
         for what, place in self.places:
-            if place != resolved and place.is_relative_to(resolved):
+            if str(place) != text and str(place).startswith(inside):
                 raise FolderForbidden(path, resolved, f"it holds {what}")
         return resolved
 

@@ -179,9 +179,9 @@ class Jail:
             JailNotEnded: It was killed and the kernel holds it.
         """
         _require_command(command)
-        policy = evolve(
-            self._policy, environment={**self._policy.environment, **(environment or {})}
-        )
+        policy = self._policy
+        if environment:
+            policy = evolve(policy, environment={**policy.environment, **environment})
         limits = policy.limits
         if deadline_s is not None:
             limits = evolve(limits, deadline_s=deadline_s)
@@ -208,13 +208,14 @@ class Jail:
                 status_fd=channels.status[1],
                 block_fd=channels.block[0],
             )
-            options = b"".join(os.fsencode(word) + b"\0" for word in bubblewrap_arguments(plan))
-            arguments = memory.file("arguments", options)
+            words = "\0".join([*bubblewrap_arguments(plan), ""])
+            arguments = memory.file("arguments", os.fsencode(words))
             argv = [str(self._bubblewrap), "--args", str(arguments), "--", *command]
-            group = self._group(held, limits.memory_bytes, limits.processes)
             with JailedProcess(
                 argv, channels, memory.fds, limits=limits, stdin=stdin, cancelled=cancelled
             ) as process:
+                # Bubblewrap makes namespaces meanwhile.
+                group = self._group(held, limits.memory_bytes, limits.processes)
                 taken = process.make_ready(group)
                 watch = Watch(limits, where, group if taken else None)
                 result = process.run(watch)
@@ -314,12 +315,15 @@ class _Memory:
     """Files in memory for one command; their descriptors are closed with what holds them."""
 
     def __init__(self, held: ExitStack) -> None:
-        self._held = held
         self.fds: list[int] = []
+        held.callback(self._close)
+
+    def _close(self) -> None:
+        for fd in self.fds:
+            os.close(fd)
 
     def file(self, name: str, content: bytes) -> int:
         fd = in_memory(name, content)
-        self._held.callback(os.close, fd)
         self.fds.append(fd)
         return fd
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import select
 import selectors
 import signal
 import subprocess
@@ -139,16 +140,14 @@ class JailedProcess:
             JailUnavailable: It could not be made.
         """
         until = self._monotonic() + _START_S
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._channels.status[0], selectors.EVENT_READ)
-            while self._report.child is None:
-                left = until - self._monotonic()
-                piece = b""
-                if left > 0 and selector.select(left):
-                    piece = os.read(self._channels.status[0], _PIECE)
-                if not piece:
-                    raise self._refused()
-                self._report.feed(piece)
+        while self._report.child is None:
+            left = until - self._monotonic()
+            piece = b""
+            if left > 0 and _readable(self._channels.status[0], left):
+                piece = os.read(self._channels.status[0], _PIECE)
+            if not piece:
+                raise self._refused()
+            self._report.feed(piece)
         child = self._report.child
         with suppress(ProcessLookupError):
             self._child_fd = os.pidfd_open(child)
@@ -211,7 +210,7 @@ class JailedProcess:
         assert process.stdout is not None and process.stderr is not None  # noqa: S101, PT018
         deadline = self._monotonic() + self._limits.deadline_s
         ended: float | None = None
-        with selectors.DefaultSelector() as selector:
+        with selectors.PollSelector() as selector:  # few descriptors, and no call for each
             selector.register(self._process_fd, selectors.EVENT_READ, "ended")
             selector.register(self._channels.status[0], selectors.EVENT_READ, "status")
             for name, stream in (("stdout", process.stdout), ("stderr", process.stderr)):
@@ -297,14 +296,19 @@ class JailedProcess:
         if self._child_fd is not None:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._child_fd, signal.SIGKILL)
-            with selectors.DefaultSelector() as selector:
-                selector.register(self._child_fd, selectors.EVENT_READ)
-                if not selector.select(_END_S):
-                    raise JailNotEnded(self._report.child or 0, _END_S)
+            if not _readable(self._child_fd, _END_S):
+                raise JailNotEnded(self._report.child or 0, _END_S)
         try:
             self._process.wait(_END_S)
         except subprocess.TimeoutExpired:
             raise JailNotEnded(self._process.pid, _END_S) from None
+
+
+def _readable(fd: int, timeout_s: float) -> bool:
+    """Return whether a descriptor can be read within a time; a process's, whether it has ended."""
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(timeout_s * 1000))
 
 
 def _process_limits(limits: JailLimits) -> tuple[tuple[int, int], ...]:

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -164,6 +165,20 @@ def _rust_toolchain(program: Path, variables: Mapping[str, str]) -> Path | None:
 
 def _libraries(real: Path) -> tuple[Path, ...]:
     """Return the shared libraries that a program loads, as the loader finds them."""
+    return _libraries_of(real, _look(str(real)), _look("/etc/ld.so.cache"))
+
+
+def _look(path: str) -> tuple[int, ...]:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return ()
+    return (status.st_dev, status.st_ino, status.st_size, status.st_ctime_ns)
+
+
+@lru_cache(maxsize=64)
+def _libraries_of(real: Path, *_: tuple[int, ...]) -> tuple[Path, ...]:
+    """Ask the loader, once as long as neither the program nor what the loader knows changes."""
     loader = shutil.which("ldd", path="/usr/bin:/bin")
     if loader is None:
         return ()

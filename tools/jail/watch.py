@@ -16,6 +16,8 @@ from .policy import JailLimits
 from .process_tree import TreeLook, divided, look_at
 from .result import JailUsage, Means, Stop
 
+_FIRST_S: Final = 0.005
+"""What ends at once is not looked at."""
 _TREE_S: Final = 0.03
 _TREE_OF_GROUP_S: Final = 0.25
 _DISK_S: Final = 0.2
@@ -50,9 +52,9 @@ class Watch:
         self._monotonic = monotonic
         self._began = monotonic()
         self._memory = 0
-        self._processes = 0
+        self._processes = 1
         self._disk: DiskUsage | None = None
-        self._next_tree = self._began
+        self._next_tree = self._began + _FIRST_S
         self._next_disk = self._began + _DISK_S
 
     def next_look_s(self) -> float:

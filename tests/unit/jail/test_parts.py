@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -119,6 +120,20 @@ def test_a_toolchain_whose_folder_is_private_gives_its_program_alone(tmp_path: P
     assert toolchain_of([tool], EMPTY, shows=always).folders == (tmp_path / "local",)
     alone = toolchain_of([tool], EMPTY, shows=lambda path: path != tmp_path / "local")
     assert alone.folders == (tool,)
+
+
+def test_the_libraries_of_a_program_that_is_replaced_are_those_of_the_new_one(
+    tmp_path: Path,
+) -> None:
+    tool = tmp_path / "tool"
+    shutil.copy2("/bin/true", tool)
+    for _ in range(2):
+        found = toolchain_of([tool], EMPTY, shows=always).folders
+        assert any("libc" in path.name for path in found)
+    tool.unlink()
+    tool.write_text("#!/bin/sh\n")
+    tool.chmod(0o755)
+    assert toolchain_of([tool], EMPTY, shows=always).folders == (tool,)
 
 
 def test_links_on_the_way_to_a_program_are_needed_too(tmp_path: Path) -> None:

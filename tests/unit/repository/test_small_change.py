@@ -196,6 +196,7 @@ def test_submodules_stay_as_long_as_their_folders(tmp_path: Path) -> None:
     runner.asked.clear()
     write_files(workspace, {"kept/b": "2", "kept/two/now": "files"})
     (workspace / "kept" / "three").rmdir()
+    (workspace / "kept" / "one").chmod(0o700)
     after = listed(snapshots, tree_of_taken(snapshots))
     assert [line.split(" ", 3)[3] for line in after if line.startswith("160000")] == [
         *("alone/four", "kept/one"),

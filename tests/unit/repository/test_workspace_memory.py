@@ -235,6 +235,7 @@ def test_after_all_snapshots_are_removed_the_next_one_is_whole(
     taken = snapshots.take("x")
     assert taken is not None
     assert snapshots.remove([taken.id]) == [taken.id]
+    assert not (snapshots.repository.directory / FILE).exists()
     again = snapshots.take("y")
     assert again is not None
     snapshots.restore(again.id)
