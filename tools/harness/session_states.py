@@ -102,6 +102,8 @@ class InvalidStateTransition(HarnessError):
     ) -> None:
         allowed = ", ".join(a for (s, a) in TRANSITIONS if s is state)
         hint = f"from here it can only: {allowed}" if allowed else "it has ended for good"
+        if not allowed and operation in {"rewind", "retry"}:
+            hint = f"{hint}, and a fork goes on from one of its checkpoints"
         what = _REFUSED.get(operation, f"{operation.replace('_', ' ')} session {{}}")
         super().__init__(
             f"cannot {what.format(session_id)}: it is {state.value}; {hint}. Nothing was changed.",

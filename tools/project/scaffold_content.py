@@ -23,6 +23,7 @@ _LANGUAGES: Final = {
     "rust": "a Rust project",
     "go": "a Go project",
 }
+_ENDINGS: Final = {"javascript": "js", "rust": "rs", "go": "go"}
 
 
 def configuration_text(
@@ -65,9 +66,9 @@ def configuration_text(
         f"max_tokens = {DEFAULT_CONTEXT_TOKENS}",
         "tree = true # the names of files",
         f"guides = {_value(list(guides))}",
-        '# files = ["src/**/*.py"] # shown whole, with the signatures of the modules they import',
+        _shown_files(facts),
         '# rules = "docs/rules.md"',
-        '# role = "You are a careful engineer who writes plain Python."',
+        f'# role = "You are a careful engineer who writes plain {_named(facts)}."',
         "",
         "# Sessions work on a copy of a commit of this repository; `agentforge apply` brings the",
         "# result home. Without this, --repo does it for one of them.",
@@ -90,6 +91,17 @@ def configuration_text(
         "# processes = 512",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _shown_files(facts: ProjectFacts) -> str:
+    ending = _ENDINGS.get(facts.language or "", "py")
+    imports = ", with the signatures of the modules they import" if ending == "py" else ""
+    return f'# files = ["src/**/*.{ending}"] # shown whole{imports}'
+
+
+def _named(facts: ProjectFacts) -> str:
+    """Name the language that the project's components are written in."""
+    return _LANGUAGES.get(facts.language or "", _LANGUAGES["python"]).split()[1]
 
 
 def _repository(*, in_use: bool) -> list[str]:

@@ -270,6 +270,7 @@ def _decided(
     top = look.repository.work_tree
     there = [one.path for one in merged.differences if standing[one.path].kind is not Kind.ABSENT]
     ignored = ignored_by(look.scratch, merged.ours, there, look.state.settings, look.state.excludes)
+    outside = _outside(look, merged)
     actions: dict[bytes, Action] = {}
     blocked: list[BlockedPath] = []
     for one in merged.differences:
@@ -281,6 +282,7 @@ def _decided(
             standing=standing[one.path],
             content=contents.get(one.path),
             ignored=one.path in ignored,
+            outside=one.path in outside,
         )
         decision = decide(facts, committing=look.options.commits)
         if isinstance(decision, Action):
@@ -327,6 +329,14 @@ def _decided(
         before=look.scratch.folder / "before",
         after=look.scratch.folder / "after",
     )
+
+
+def _outside(look: _Look, merged: Merged) -> set[bytes]:
+    """Return the new paths that a sparse checkout leaves out."""
+    sparse, new = look.state.sparse, [one.path for one in merged.differences if one.old is None]
+    if sparse is None or not new:
+        return set()
+    return look.scratch.outside(new, sparse, cone=look.state.settings.sparse is True)
 
 
 def _no_folder(standing: Standing) -> Standing:

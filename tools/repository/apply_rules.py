@@ -38,6 +38,7 @@ class PathFacts:
         standing: What stands there.
         content: What stands there as git would store it; None if it is neither file nor link.
         ignored: Whether the repository's rules ignore it.
+        outside: Whether it is new, and a sparse checkout leaves it out.
     """
 
     head: Leaf | None
@@ -47,6 +48,7 @@ class PathFacts:
     standing: Standing
     content: Leaf | None
     ignored: bool = False
+    outside: bool = False
 
 
 class Action(Enum):
@@ -78,7 +80,7 @@ def decide(facts: PathFacts, *, committing: bool) -> Action | Obstacle:
 def _by_kind(facts: PathFacts) -> Obstacle | None:
     if any(one is not None and one.is_submodule for one in (facts.ours, facts.merged)):
         return Obstacle.SUBMODULE
-    if facts.index is not None and facts.index.skipped:
+    if facts.outside or (facts.index is not None and facts.index.skipped):
         return Obstacle.SPARSE
     return _KINDS.get(facts.standing.kind)
 

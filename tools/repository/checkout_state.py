@@ -42,6 +42,7 @@ class CheckoutState:
         settings: The configuration.
         attributes: The repository's own attributes, `info/attributes`.
         excludes: The repository's own ignore rules, `info/exclude`.
+        sparse: What a sparse checkout has, `info/sparse-checkout`; None where it is none.
     """
 
     head: str | None
@@ -52,6 +53,7 @@ class CheckoutState:
     settings: GitSettings
     attributes: bytes
     excludes: bytes
+    sparse: bytes | None = None
 
 
 def read_state(
@@ -84,15 +86,19 @@ def read_state(
             else:
                 index[path] = entry
     info = repository.common_dir / "info"
+    settings = read_settings(repository, environment)
     return CheckoutState(
         head,
         branch,
         content,
         index,
         tuple(dict.fromkeys(unmerged)),
-        read_settings(repository, environment),
+        settings,
         _small(fs, info / "attributes"),
         _small(fs, info / "exclude"),
+        None
+        if settings.sparse is None
+        else _small(fs, repository.git_dir / "info" / "sparse-checkout"),
     )
 
 

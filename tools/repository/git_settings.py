@@ -59,6 +59,16 @@ class GitSettings:
         return self.values.get("core.filemode", "true").lower() in _TRUE
 
     @property
+    def sparse(self) -> bool | None:
+        """Whether a sparse checkout is of folders, or of patterns; None where all is checked out.
+
+        Folders are the default, as git's is since 2.37.
+        """
+        if self.values.get("core.sparsecheckout", "false").lower() not in _TRUE:
+            return None
+        return self.values.get("core.sparsecheckoutcone", "true").lower() in _TRUE
+
+    @property
     def identity(self) -> tuple[str, str] | None:
         """The name and the address that commits are made with, or None where one is missing."""
         name, address = self.values.get("user.name", ""), self.values.get("user.email", "")

@@ -75,6 +75,29 @@ class Scratch:
             )
         return index.run("write-tree").line
 
+    def outside(self, paths: Sequence[bytes], patterns: bytes, *, cone: bool) -> set[bytes]:
+        """Return which new paths a sparse checkout leaves out, as git itself finds it.
+
+        Args:
+            paths: The paths.
+            patterns: What the checkout's `info/sparse-checkout` holds.
+            cone: Whether these are folders, as git writes them, or patterns of any kind.
+        """
+        blob = self.git.run("hash-object", "-w", "--stdin").line
+        leaves: dict[bytes, Leaf | None] = {path: Leaf("100644", blob) for path in paths}
+        tree = self.changed_tree(self.empty_tree(), leaves, "index.new-paths")
+        self.info("sparse-checkout", patterns)
+        index = self.index("index.sparse", "sparse")
+        index.run(
+            *("read-tree", "-m", "-u", tree),
+            configuration={
+                "core.sparseCheckout": "true",
+                "core.sparseCheckoutCone": "true" if cone else "false",
+            },
+        )
+        listed = index.run("ls-files", "-s", "-v", "-z").stdout
+        return {path for path, entry in parse_index(listed) if entry.skipped}
+
     def commit(self, tree: str, parent: str | None = None) -> str:
         """Return a commit of a tree, for a merge."""
         parents = () if parent is None else ("-p", parent)

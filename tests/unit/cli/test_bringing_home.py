@@ -44,6 +44,33 @@ def test_a_result_is_shown_applied_and_said_to_be_there(
     assert document["already"] == ["a.txt", "new.txt"]
 
 
+def test_a_glob_that_no_change_matches_is_refused_with_what_there_is(
+    agentforge: CommandLine, session_id: str, tmp_path: Path
+) -> None:
+    before = seen(tmp_path / "checkout")
+    refused = agentforge("apply", session_id, "--files", "src/*")
+    assert refused.code == 2
+    assert "no changed path matches, so nothing was done. Changed: a.txt, new.txt" in refused.err
+    assert seen(tmp_path / "checkout") == before
+    assert agentforge("apply", session_id, "--files", "new*").code == 0
+    assert agentforge("apply", session_id, "--files", "new*").code == 0
+
+
+def test_a_session_that_changed_nothing_has_nothing_to_apply(
+    agentforge: CommandLine, tmp_path: Path
+) -> None:
+    top = new_checkout(tmp_path / "checkout", {"a.txt": "1\n"})
+    store = SessionStore(agentforge.base)
+    keeper = SessionSnapshots(store)
+    begun = keeper.attachments(top, "HEAD", with_uncommitted=False)
+    session = SessionManager(store, snapshots=keeper).create("work", "one", attachments=begun)
+    shown = agentforge("apply", session.session_id)
+    assert (shown.code, shown.out) == (
+        0,
+        f"There is nothing to apply: {top} has all that the session changed.\n",
+    )
+
+
 def test_what_is_in_the_way_is_named_and_stays(
     agentforge: CommandLine, session_id: str, tmp_path: Path
 ) -> None:

@@ -82,6 +82,14 @@ def test_an_unknown_checkpoint_changes_nothing(agentforge: CommandLine, session_
     assert agentforge("fork", session_id, "--at", "x", "--json").code == 6
 
 
+def test_what_has_ended_is_gone_on_with_by_a_fork(agentforge: CommandLine, session_id: str) -> None:
+    assert agentforge("abort", session_id, "--yes").code == 0
+    refused = agentforge("rewind", session_id, "--to", "1", "--yes")
+    assert refused.code == 6
+    assert "and a fork goes on from one of its checkpoints" in refused.err
+    assert agentforge("fork", session_id, "--at", "1").code == 0
+
+
 def test_a_fork_begins_at_a_checkpoint(agentforge: CommandLine, session_id: str) -> None:
     document = agentforge("fork", session_id, "--at", "1", "--budget", "5", "--json").document
     assert document["parent_id"] == session_id

@@ -239,6 +239,29 @@ def test_what_a_sparse_checkout_leaves_out_is_refused(tmp_path: Path) -> None:
     assert not (site.top / "out").exists()
 
 
+@pytest.mark.parametrize("kind", ["--cone", "--no-cone"])
+def test_a_new_file_outside_a_sparse_checkout_is_refused(tmp_path: Path, kind: str) -> None:
+    begin = {"in/x": "x\n", "out/y": "y\n", "top": "t\n"}
+    new = {"in/new": "n\n", "in/deep/new": "n\n", "out/new": "n\n", "other/new": "n\n"}
+    site = new_site(tmp_path, begin, {**begin, **new})
+    site.git("sparse-checkout", "set", kind, "in")
+    before = seen(site.top)
+    with pytest.raises(ApplyRefused) as caught:
+        site.apply()
+    assert [(one.path, one.obstacle) for one in caught.value.blocked] == [
+        ("other/new", Obstacle.SPARSE),
+        ("out/new", Obstacle.SPARSE),
+    ]
+    assert seen(site.top) == before
+
+    site.apply(files=["in"])
+
+    assert site.status() == ["A  in/deep/new", "A  in/new"]
+    site.git("sparse-checkout", "disable")
+    site.apply()
+    assert site.status() == [f"A  {path}" for path in sorted(new)]
+
+
 def test_a_repository_that_names_another_folder_as_its_checkout_is_refused(tmp_path: Path) -> None:
     site = new_site(tmp_path, BEGIN, CHANGE)
     for elsewhere in (str(tmp_path), "/"):

@@ -142,6 +142,26 @@ def test_without_a_word_of_its_cost_it_is_estimated_from_what_was_written(
     assert stored["usage"]["output_tokens"] == -(-len(CODE) // 3)
 
 
+def test_what_was_put_back_is_played_again(ground: AgentGround, tmp_path: Path) -> None:
+    ground.agent.script = {
+        **GOOD,
+        "green": [
+            edit(("adder.py", CODE), refused=[("tests/test_adder.py", "it is fixed")]),
+            *GOOD["green"],
+        ],
+    }
+    ground.worker().start(work(), Recorder(ground.agent, tmp_path / "kept"))
+    other = AgentGround(tmp_path / "other", agent=RecordedAgent(tmp_path / "kept"))  # type: ignore[arg-type]
+    assert other.start(work()).state is SessionState.COMPLETED
+    assert put_back(ground) == put_back(other) != []
+
+
+def put_back(ground: AgentGround) -> list[str]:
+    """What the history says was put back, without what it cost."""
+    details = [entry.details or "" for entry in ground.session.history]
+    return [one.partition("\n")[2] for one in details if "put back" in one]
+
+
 def test_recordings_are_played_in_either_mode(ground: AgentGround, tmp_path: Path) -> None:
     recorder = Recorder(ground.agent, tmp_path / "kept")
     outcome = ground.worker().start(work(), recorder)

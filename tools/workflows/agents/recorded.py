@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from ...durable import (
     DirectoryLock,
@@ -16,13 +19,16 @@ from ...durable import (
     read_regular_file,
     replace_file,
 )
+from ..fenced_blocks import fenced_blocks
 from .port import (
     AgentAnswer,
     AgentFailed,
     AgentRequest,
     AgentUnavailable,
+    EditedFile,
     PhaseAgent,
     TokenUsage,
+    WorkspaceChange,
 )
 
 MAX_RECORDING_BYTES: Final = 16 << 20
@@ -34,6 +40,9 @@ _FILE_MARK: Final = re.compile(
 _USAGE_RE: Final = re.compile(
     r"\A<!-- usage: input=(\d{1,15}) output=(\d{1,15})( estimated)? -->\r?\n"
 )
+_EDIT_RE: Final = re.compile(r"\A<!-- edit: (\{[^\n]*\}) -->\r?\n")
+_OWN: Final = "agentforge"
+_LANGUAGE: Final = re.compile(r"[A-Za-z0-9_+#.-]{0,40}")
 
 
 def recording_name(request: AgentRequest) -> str:
@@ -49,7 +58,8 @@ class RecordedAgent:
     """Answers from files: the same request gets the same answer on every machine.
 
     A file may begin with a line `<!-- usage: input=1200 output=800 -->`: what the answer cost
-    when it was recorded. Without it, the usage is estimated.
+    when it was recorded. Without it, the usage is estimated. A line `<!-- edit: {…} -->` after it
+    makes an edit in place of the files in the text, with what they don't say: see `Recorder`.
     """
 
     def __init__(self, directory: Path | str, *, fs: FileSystem | None = None) -> None:
@@ -116,13 +126,23 @@ class RecordedAgent:
             raise AgentUnavailable(
                 agent=self.description, problem=f"{path.name} is no UTF-8 (byte {error.start})"
             ) from error
+        usage = None
         found = _USAGE_RE.match(text)
-        if found is None:
-            return AgentAnswer(text=text)
-        usage = TokenUsage(
-            input_tokens=int(found[1]), output_tokens=int(found[2]), estimated=bool(found[3])
-        )
-        return AgentAnswer(text=text[found.end() :], usage=usage)
+        if found is not None:
+            usage = TokenUsage(
+                input_tokens=int(found[1]), output_tokens=int(found[2]), estimated=bool(found[3])
+            )
+            text = text[found.end() :]
+        edit = _EDIT_RE.match(text)
+        if edit is None:
+            return AgentAnswer(text=text, usage=usage)
+        try:
+            change, text = _played(json.loads(edit[1]), text[edit.end() :])
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise AgentUnavailable(
+                agent=self.description, problem=f"the edit in {path.name} can't be read ({error})"
+            ) from error
+        return AgentAnswer(text=text, usage=usage, change=change)
 
 
 class Recorder:
@@ -150,12 +170,14 @@ class Recorder:
     def answer(self, request: AgentRequest) -> AgentAnswer:
         """Ask the wrapped agent and write its answer down before it is passed on.
 
-        What it edited in place is written down as an answer with these files, in text: without what
-        was refused, and with a newline at the end of each file.
+        What it edited in place is written down as an answer with these files in text, which a
+        person can read and change, and a line before it with the rest: which of them can be run,
+        what was put back and why, what was not taken, and the exact bytes of a file that text
+        doesn't hold.
 
         Raises:
-            AgentFailed: It gave none, or asks questions that are not in its text, or edited a file
-                that no text can hold.
+            AgentFailed: It gave none, or asks questions that are not in its text, or edited more
+                than a recording may hold.
             WriteError: The recording could not be written.
         """
         make_durable_directory(self._fs, self.directory)  # before an answer is paid for
@@ -173,34 +195,89 @@ class Recorder:
                 f"<!-- usage: input={answer.usage.input_tokens} "
                 f"output={answer.usage.output_tokens}{estimated} -->\n"
             )
-        with DirectoryLock(self._fs, self.directory, follow=True) as lock:
-            replace_file(
-                self._fs,
-                lock.fd,
-                name,
-                [f"{usage}{self._as_text(answer)}".encode()],
-                path=self.directory / name,
+        content = f"{usage}{_as_text(answer)}".encode()
+        if len(content) > MAX_RECORDING_BYTES:
+            raise AgentFailed(
+                f"an edit of more than {MAX_RECORDING_BYTES >> 20} MiB can't be recorded",
+                agent=self.description,
             )
+        with DirectoryLock(self._fs, self.directory, follow=True) as lock:
+            replace_file(self._fs, lock.fd, name, [content], path=self.directory / name)
         return answer
 
-    def _as_text(self, answer: AgentAnswer) -> str:
-        """Return an answer as text that gives the same files."""
-        change = answer.change
-        if change is None:
-            return answer.text
-        parts = [_FILE_MARK.sub(r"\1 \2", answer.text).rstrip()]
-        for one in change.written:
-            try:
-                text = one.content.decode()
-            except UnicodeDecodeError as error:
-                raise AgentFailed(
-                    f"an edit of {one.path}, which is no text, can't be recorded",
-                    agent=self.description,
-                ) from error
-            parts.append(_block(f"text:{one.path}", text))
-        if change.deleted:
-            parts.append(_block("agentforge:delete", "\n".join(change.deleted)))
-        return "\n\n".join(part for part in parts if part) + "\n"
+
+def _as_text(answer: AgentAnswer) -> str:
+    """Return an answer as text that gives the same files."""
+    change = answer.change
+    if change is None:
+        return answer.text
+    parts = [_FILE_MARK.sub(r"\1 \2", answer.text).rstrip()]
+    for one in change.written:
+        try:
+            parts.append(_block(f"text:{one.path}", one.content.decode()))
+        except UnicodeDecodeError:
+            continue  # it is among the exact ones
+    if change.deleted:
+        parts.append(_block(f"{_OWN}:delete", "\n".join(change.deleted)))
+    text = "\n\n".join(part for part in parts if part) + "\n"
+    return f"{_note(change, text)}{text}"
+
+
+def _note(change: WorkspaceChange, text: str) -> str:
+    """Return the line with what the files in the text don't say of a change."""
+    said, _, _ = _files_in(text)
+    note = {
+        "executable": [one.path for one in change.written if one.executable],
+        "refused": [list(one) for one in change.refused],
+        "dropped": list(change.dropped),
+        "sealed": change.sealed,
+        "exact": {
+            one.path: base64.b64encode(one.content).decode()
+            for one in change.written
+            if said.get(one.path) != one.content
+        },
+    }
+    return f"<!-- edit: {json.dumps(note).replace('>', chr(92) + 'u003e')} -->\n"
+
+
+def _played(note: Mapping[str, Any], text: str) -> tuple[WorkspaceChange, str]:
+    """Return the change that a recording's line and its text say together, and the words."""
+    files, deleted, words = _files_in(text)
+    for path, data in note.get("exact", {}).items():
+        files[path] = base64.b64decode(data, validate=True)
+    executable = set(note.get("executable", ()))
+    change = WorkspaceChange(
+        written=[
+            EditedFile(path=path, content=content, executable=path in executable)
+            for path, content in files.items()
+        ],
+        deleted=deleted,
+        refused=[(str(path), str(reason)) for path, reason in note.get("refused", ())],
+        dropped=[str(one) for one in note.get("dropped", ())],
+        sealed=note.get("sealed", True) is True,
+    )
+    return change, words
+
+
+def _files_in(text: str) -> tuple[dict[str, bytes], list[str], str]:
+    """Return the files in a recorder's text, the paths that it says were removed, and the rest."""
+    files: dict[str, bytes] = {}
+    deleted: list[str] = []
+    lines = text.splitlines()
+    words: list[str] = []
+    begun = 0
+    for block in fenced_blocks(lines, 1):
+        mark, colon, path = block.info.partition(":")
+        if colon and mark != _OWN and _LANGUAGE.fullmatch(mark):
+            files[path] = "".join(f"{line}\n" for line in block.lines).encode()
+        elif colon and path == "delete":
+            deleted += block.lines
+        else:
+            continue
+        words += lines[begun : block.line - 1]
+        begun = block.line + len(block.lines) + block.closed
+    words += lines[begun:]
+    return files, deleted, "\n".join(words).rstrip()
 
 
 def _block(mark: str, text: str) -> str:

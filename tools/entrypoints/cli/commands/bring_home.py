@@ -23,6 +23,7 @@ _At = Annotated[
     option("--at CHECKPOINT", "The result at this checkpoint; the workspace's last by default."),
 ]
 _SHOWN = 50
+_NAMED = 10
 
 
 def add_to(app: typer.Typer) -> None:
@@ -103,6 +104,13 @@ def apply(
 
     results = session_results(cli.store())
     applied = results.apply(session, options, at=at, checkout=repo, dry_run=dry_run)
+    if applied.left_out and not (applied.paths or applied.already or applied.ignored):
+        shown = ", ".join(applied.left_out[:_NAMED])
+        more = f" and {len(applied.left_out) - _NAMED} more" if applied.left_out[_NAMED:] else ""
+        raise typer.BadParameter(
+            f"no changed path matches, so nothing was done. Changed: {shown}{more}",
+            param_hint="--files",
+        )
     _show(cli, applied, session.session_id)
 
 
@@ -135,7 +143,9 @@ def _show(cli: Cli, applied: Applied, session_id: str) -> None:
     if applied.left_out:
         line(f"{counted_of(len(applied.left_out), 'changed path')} stayed out by --files.")
     count = counted_of(len(applied.paths), "path")
-    if applied.nothing_to_do:
+    if applied.nothing_to_do and not applied.already:
+        line(f"There is nothing to apply: {applied.checkout} has all that the session changed.")
+    elif applied.nothing_to_do:
         line(f"Applied already: {applied.checkout} has all of it.")
     elif applied.dry_run:
         line(f"Nothing was done; {count} would change in {applied.branch or applied.checkout}.")
