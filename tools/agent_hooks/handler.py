@@ -102,7 +102,7 @@ class _Call:
     def reply(self) -> HookReply:
         """Return what the agent is told."""
         event = self._event
-        if event.moment in _IN_TOOL_USE and not event.edited and not event.usage:
+        if event.moment in _IN_TOOL_USE and not (event.edited or event.usage or event.question):
             binding = self._file.read()
             if binding.session_id is None and not self._environment.get(SESSION_VARIABLE):
                 return NOTHING

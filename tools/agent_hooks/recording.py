@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from ..agent_programs.hook_event import HookEvent, Moment
+from ..agent_programs.hook_event import AskedQuestion, HookEvent, Moment
 from ..agent_programs.spent import Spent
 from ..harness.history_events import (
+    BUDGET_CAUSE,
+    QUESTION_ENDINGS,
     AgentCompacted,
     AgentEdited,
     AgentGateJudged,
@@ -17,6 +19,7 @@ from ..harness.history_events import (
     AgentTurnEnded,
     AgentUsage,
     CheckpointTaken,
+    QuestionAsked,
     SessionPaused,
 )
 from ..harness.session_checks import MAX_GOAL_CHARS, MAX_PATH_CHARS, storable
@@ -24,7 +27,8 @@ from ..harness.session_domain import SessionContext, SessionState
 
 MAX_TEXT_CHARS: Final = 8_000
 """How much of a prompt, a last message or a summary is kept, its beginning and its end."""
-CAUSE: Final = "budget"
+_OUTCOMES: Final = {"completed": "answered"}
+"""How an outcome is called where it is not called as the question's status."""
 _NOTHING_NEW: Final = frozenset({"checkpoint", "agent_usage", "agent_started"})
 
 
@@ -156,7 +160,7 @@ def stop_if_spent(session: SessionContext, now: datetime) -> None:
             "pause",
             details=f"the budget is spent: {budget.tokens_used:,} of "
             f"{budget.total_budget:,} tokens",
-            cause=CAUSE,
+            cause=BUDGET_CAUSE,
             missing_tokens=1 - budget.tokens_remaining,
             now=now,
         )
@@ -167,7 +171,7 @@ def _go_on_if_extended(session: SessionContext, now: datetime) -> None:
     if session.state is SessionState.PAUSED and not session.token_budget.is_exhausted:
         for entry in reversed(session.history):
             if isinstance(event := entry.event, SessionPaused):
-                if event.cause == CAUSE:
+                if event.cause == BUDGET_CAUSE:
                     session.apply("resume", now=now)
                 return
 
@@ -201,6 +205,8 @@ def _record_moment(
             )
         case Moment.BEFORE_COMPACTION:
             _checkpoint(session, now)
+    if event.question is not None:
+        _record_question(session, event.question, now)
     for file in edited:
         name = storable(file.path)
         if len(name) <= MAX_PATH_CHARS:
@@ -208,6 +214,19 @@ def _record_moment(
             session.add_event(
                 AgentEdited(**who, path=name, change=file.change, sha256=file.sha256), now=now
             )
+
+
+def _record_question(session: SessionContext, question: AskedQuestion, now: datetime) -> None:
+    """Record that a question was asked, and how it ended, each once."""
+    from ..harness.question_entries import find_reply, questions_asked
+
+    asked = storable(question.question_id)
+    if asked not in questions_asked(session):
+        prompts = tuple(kept_text(one) for one in question.prompts)
+        session.add_event(QuestionAsked(question_id=asked, prompts=prompts), now=now)
+    ended = QUESTION_ENDINGS.get(_OUTCOMES.get(question.status, question.status))
+    if ended is not None and find_reply(session, asked) is None:
+        session.add_event(ended(question_id=asked, text=kept_text(question.text)), now=now)
 
 
 def _checkpoint(session: SessionContext, now: datetime) -> None:

@@ -44,6 +44,22 @@ class ReportedUsage(NamedTuple):
     model: str = ""
 
 
+class AskedQuestion(NamedTuple):
+    """A question to a person that the agent asked, or looked after, by our MCP server.
+
+    Attributes:
+        question_id: Its id.
+        status: "pending", "completed", "rejected", "timed_out" or "abandoned".
+        prompts: What was asked; empty where that is not said.
+        text: The answers as the model reads them.
+    """
+
+    question_id: str
+    status: str
+    prompts: tuple[str, ...]
+    text: str
+
+
 class HookEvent(NamedTuple):
     """One call of a hook, whichever program made it.
 
@@ -60,6 +76,7 @@ class HookEvent(NamedTuple):
         by_person: Whether a prompt is a person's, and not the program's own notice.
         edited: The files that a tool wrote, each with whether it made them.
         usage: What the event itself reports.
+        question: The question to a person that the event is about, or None.
     """
 
     program: str
@@ -74,6 +91,7 @@ class HookEvent(NamedTuple):
     by_person: bool = True
     edited: tuple[tuple[str, bool], ...] = ()
     usage: tuple[ReportedUsage, ...] = ()
+    question: AskedQuestion | None = None
 
 
 class HookReply(NamedTuple):

@@ -17,6 +17,10 @@ BEGIN: Final = "# >>> agentforge: put here by `agentforge install codex`; `unins
 END: Final = "# <<< agentforge"
 _STOP_TIMEOUT_S: Final = 900
 _TIMEOUT_S: Final = 60
+_START_TIMEOUT_S: Final = 120
+"""How long the server may take to start: some seconds, or more where the machine is busy."""
+_ANSWER_TIMEOUT_S: Final = 3600
+"""How long a person may take to answer; Codex gives up a tool after a minute by itself."""
 _STATIC: Final = frozenset({".md"})
 
 
@@ -126,7 +130,12 @@ def _codex_block(commands: Commands) -> str:
         lines += [f"command = {hook}", f"timeout = {_timeout(event)}"]
     lines += ["[mcp_servers.agentforge]"]
     lines += [f"command = {json.dumps(str(commands.agentforge), ensure_ascii=False)}"]
-    lines += ['args = ["mcp", "--tools", "sessions,questions"]', END]
+    lines += ['args = ["mcp", "--tools", "sessions,questions"]']
+    lines += [
+        f"startup_timeout_sec = {_START_TIMEOUT_S}",
+        f"tool_timeout_sec = {_ANSWER_TIMEOUT_S}",
+    ]
+    lines += [END]
     return "\n".join(lines) + "\n"
 
 

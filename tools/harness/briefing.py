@@ -15,12 +15,13 @@ from .history_events import (
     PhaseAdvanced,
     PhaseFailed,
     PhaseSucceeded,
+    QuestionAsked,
     SessionAborted,
     SessionCompleted,
     SessionPaused,
     SessionResumed,
 )
-from .question_entries import open_question
+from .question_entries import open_questions
 from .session_domain import SessionContext, SessionHistory, SessionState
 
 if TYPE_CHECKING:
@@ -137,9 +138,9 @@ def _lines(session: SessionContext) -> list[str]:
     if problems:
         lines += ["## Open problems", *map(_entry_line, problems)]
     shown = set(map(id, problems))
-    waiting = open_question(session)
-    if waiting is not None:
-        lines += ["## Waiting for a person's answer", f"- question {waiting}"]
+    waiting = open_questions(session)
+    if waiting:
+        lines += ["## Waiting for a person's answer", *map(_question_line, waiting)]
     said = _said(session)
     if said:
         lines += ["## Done and decided, in the agent's own words, newest first"]
@@ -200,6 +201,11 @@ def _said(session: SessionContext) -> list[SessionHistory]:
             if entry.event_type is AgentCompacted or len(found) == _TURNS_SHOWN:
                 break
     return found
+
+
+def _question_line(asked: QuestionAsked) -> str:
+    prompts = _one_line("; ".join(asked.prompts))
+    return f"- question {asked.question_id}{f': {prompts}' if prompts else ''}"
 
 
 def _limit_of(entry: SessionHistory) -> int:

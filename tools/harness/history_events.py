@@ -22,6 +22,8 @@ _QUIET: Final = {"logged": False}
 """Marks a field that is too long, or too private, for a log."""
 _WHERE_GIVEN: Final = {"omitted": True}
 """Marks a field that an entry's data has only where it is not None."""
+BUDGET_CAUSE: Final = "budget"
+"""Why a session was paused whose budget is spent: the `cause` of its pause."""
 _events: Final[dict[str, type[HistoryEvent]]] = {}
 
 

@@ -107,9 +107,18 @@ def find_reply(session: SessionContext, question_id: str) -> QuestionEnded | Non
     return None
 
 
-def open_question(session: SessionContext) -> str | None:
-    """Return the id of the question that a session waits for, or None."""
-    return waiting_question(_question_events(session))
+def open_questions(session: SessionContext) -> list[QuestionAsked]:
+    """Return the questions that wait for an answer, the last one first."""
+    ended, found = set(), []
+    for event in _question_events(session):
+        if isinstance(event, QuestionEnded):
+            ended.add(event.question_id)
+        elif isinstance(event, QuestionNotAsked):
+            break
+        elif isinstance(event, QuestionAsked) and event.question_id not in {"", *ended}:
+            found.append(event)
+            ended.add(event.question_id)
+    return found
 
 
 def _question_events(session: SessionContext) -> Iterator[HistoryEvent]:

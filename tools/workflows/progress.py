@@ -17,6 +17,7 @@ from ..harness import SessionContext, SessionHistory, SessionState
 from ..harness.checkpoints import in_force
 from ..harness.history_events import (
     AgentAnswered,
+    AgentUsage,
     BackAtCheckpoint,
     BudgetExtended,
     HistoryEvent,
@@ -235,7 +236,8 @@ def cost_of_attempt(session: SessionContext) -> int:
 def charges(history: Iterable[SessionHistory]) -> Iterator[tuple[SessionHistory, int]]:
     """Go through a history with what each entry charged, in tokens.
 
-    What an agent's answer cost stands at the answer; what a script's phase cost at its result. The
+    What an agent program's conversation cost stands where the hook charged it, what an agent's
+    answer cost at the answer; what a script's phase cost at its result. The
     result of an agent's attempt names what its answers cost, and charges nothing itself.
     """
     answered = False
@@ -247,7 +249,7 @@ def charges(history: Iterable[SessionHistory]) -> Iterator[tuple[SessionHistory,
         elif isinstance(event, AgentAnswered):
             answered = True
             cost = event.tokens
-        elif isinstance(event, PhaseEnded) and not answered:
+        elif (isinstance(event, PhaseEnded) and not answered) or isinstance(event, AgentUsage):
             cost = event.tokens
         yield entry, cost
 

@@ -14,6 +14,7 @@ from attrs import define, field
 
 from ..durable import OsFileSystem, ReadError
 from ..harness import SessionContext, SessionHistory, SessionStore
+from ..harness.conversations import budget_stops, conversations
 from ..harness.history_events import PhaseFailed, PhaseRetried, PhaseSucceeded
 from .html_page import WIDTH, drawing, escaped, shown_moment, table, whole_page
 from .progress import BEGINNINGS, attempt_label, charges, extension_in, time_spent
@@ -23,6 +24,7 @@ MAX_TEXT: Final = 200_000
 """The most that is shown of one prompt or answer."""
 _ROW: Final = 26
 _CHART: Final = 180
+_FILES: Final = 50
 
 
 @define
@@ -77,6 +79,7 @@ def render_report(
         _burn_down(session),
         "<h2>Gates</h2>",
         _gates(attempts),
+        *_conversations(session),
         "<h2>Artifacts</h2>",
         table(
             ("Path", "Type", "Phase", "Recorded"),
@@ -224,6 +227,33 @@ def _gates(attempts: Sequence[_Attempt]) -> str:
         if one.outcome != "open"
     ]
     return table(("Attempt", "Verdict", "What the gate said", "Tokens"), rows)
+
+
+def _conversations(session: SessionContext) -> list[str]:
+    """Tell what agent programs did, and when the budget stopped them; nothing without any."""
+    found = conversations(session.history)
+    if not found:
+        return []
+    rows = [
+        (
+            f"{one.program}\n{one.agent_session}",
+            f"{shown_moment(one.first)}\n{shown_moment(one.last)}",
+            f"{one.prompts}, {one.turns}",
+            str(one.compactions),
+            "\n".join(one.files[:_FILES]) + ("\n…" if len(one.files) > _FILES else ""),
+            f"{one.tokens:,}",
+            "\n".join(f"{name or 'unknown'}: {n:,}" for name, n in sorted(one.models.items())),
+        )
+        for one in found
+    ]
+    head = ("Conversation", "First and last", "Prompts, turns", "Compactions", "Files")
+    parts = ["<h2>Conversations</h2>", table((*head, "Tokens", "By model"), rows)]
+    stops = [
+        (shown_moment(one.timestamp), one.details or "") for one in budget_stops(session.history)
+    ]
+    if stops:
+        parts += ["<h3>Stopped because of the budget</h3>", table(("When", "Why"), stops)]
+    return parts
 
 
 def _history(history: Sequence[SessionHistory]) -> str:

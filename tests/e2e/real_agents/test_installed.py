@@ -17,6 +17,29 @@ from tests.support.real_agents import Workplace, briefings, program
 pytestmark = [pytest.mark.real_agents, pytest.mark.timeout(400)]
 
 
+OPTIONS = [{"label": one, "description": one} for one in ("SQLite", "PostgreSQL")]
+QUESTION = {
+    "questions": [{"prompt": "Which database?", "title": "Database", "options": OPTIONS}],
+}
+IN_CLAUDE = "mcp__plugin_agentforge_agentforge__"
+OFFERED_TO_CODEX = '"name": "mcp__agentforge"'
+"""What a request has once the server is up."""
+WAIT = {"name": "exec_command", "input": {"cmd": "sleep 1", "yield_time_ms": 3000}}
+WAIT_IN_CODEX = {"tools": [WAIT]}
+APPROVED = ("-c", 'mcp_servers.agentforge.default_tools_approval_mode="approve"')
+
+
+def in_codex(name: str, given: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "namespace": "mcp__agentforge", "input": given}
+
+
+def codex_command(*words: str) -> list[str | Path]:
+    """Return the command line of a run in which no person has to approve a tool of ours."""
+    options = ("--json", "--skip-git-repo-check", "-s", "workspace-write")
+    trust = "--dangerously-bypass-hook-trust"
+    return [program("codex"), "exec", *options, trust, *APPROVED, *words]
+
+
 def agentforge(place: Workplace, *arguments: str) -> str:
     done = subprocess.run(
         [Path(sys.executable).with_name("agentforge"), *arguments],
@@ -69,11 +92,10 @@ def test_tools_of_the_server_are_called_from_inside_codex(place: Workplace) -> N
     session_id = place.begin(goal="Count")
     agentforge(place, "install", "codex")
     decided = {"session_id": session_id, "action": "decided", "details": "Bytes, not words."}
-    tool = {"name": "session_record", "namespace": "mcp__agentforge", "input": decided}
-    place.model.script.when('"name": "mcp__agentforge"', {"tools": [tool]}, {"text": "done"})
-    wait = {"name": "exec_command", "input": {"cmd": "sleep 1", "yield_time_ms": 3000}}
-    place.model.script.add(*[{"tools": [wait]}] * 60)
-    place.codex("Decide", "-c", 'mcp_servers.agentforge.default_tools_approval_mode="approve"')
+    tool = in_codex("session_record", decided)
+    place.model.script.when(OFFERED_TO_CODEX, {"tools": [tool]}, {"text": "done"})
+    place.model.script.add(*[WAIT_IN_CODEX] * 300)
+    place.run(codex_command("Decide"))
     recorded = [e.details for e in place.session(session_id).history if e.action == "decided"]
     assert recorded == ["Bytes, not words."]
 
@@ -84,31 +106,84 @@ def test_a_question_from_inside_claude_code_is_answered_by_another_process(
     """The answer is in the next request of the same turn."""
     place.begin(goal="Count")
     agentforge(place, "install", "claude-code")
-    name = "mcp__plugin_agentforge_agentforge__ask_user_questions"
-    options = [{"label": one, "description": one} for one in ("SQLite", "PostgreSQL")]
-    question = {"prompt": "Which database?", "title": "Database", "options": options}
-    asked = {"questions": [question]}
+    name = f"{IN_CLAUDE}ask_user_questions"
     place.model.script.when(
-        f'"name": "{name}"', {"tools": [{"name": name, "input": asked}]}, {"text": "noted"}
+        f'"name": "{name}"', {"tools": [{"name": name, "input": QUESTION}]}, {"text": "noted"}
     )
     wait = {"name": "Bash", "input": {"command": "sleep 1"}}
     place.model.script.add(*[{"tools": [wait]}] * 300)
     command = [program("claude"), "-p", "Ask", "--allowedTools", f"{name},Bash"]
-    process = place.start(command, ENABLE_TOOL_SEARCH="false")
-    try:
-        answered = False
-        while not answered and process.poll() is None:
-            answered = _answer(place, "SQLite")
-        out, _ = process.communicate(timeout=100)
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-    assert answered
+    out = _answered(place, place.start(command, ENABLE_TOOL_SEARCH="false"))
     assert out.strip() == "noted", place.model.requests[-1]["messages"][-2:]
     result = _tool_results(place.model.requests[-1])[-1]
     assert not result.get("is_error")
     assert "SQLite" in json.dumps(result)
+
+
+def test_a_question_from_inside_codex_is_answered_by_another_process(place: Workplace) -> None:
+    """The answer is in the next request of the same turn."""
+    session_id = place.begin(goal="Count")
+    agentforge(place, "install", "codex")
+    place.model.script.when(
+        OFFERED_TO_CODEX, {"tools": [in_codex("ask_user_questions", QUESTION)]}, {"text": "noted"}
+    )
+    place.model.script.add(*[WAIT_IN_CODEX] * 300)
+    _answered(place, place.start(codex_command("Ask")))
+    assert "SQLite" in json.dumps(place.model.requests[-1]["input"][-1])
+    actions = [entry.action for entry in place.session(session_id).history]
+    assert "question_answered" in actions
+
+
+def test_a_question_from_inside_codex_outlives_a_compaction(place: Workplace) -> None:
+    """Its id is in the briefing that follows; another process answers, the answer is fetched."""
+    place.begin(goal="Count", budget=1_000_000)
+    agentforge(place, "install", "codex")
+    ask = in_codex("ask_user_questions", {**QUESTION, "non_blocking": True})
+    asked = {"tools": [ask], "usage": {"input": 60_000, "output": 20}}
+    place.model.script.when(OFFERED_TO_CODEX, asked, *[{"text": "asked"}] * 3)
+    place.model.script.add(*[WAIT_IN_CODEX] * 300)
+    place.run(codex_command("-c", "model_auto_compact_token_limit=50000", "Ask"))
+    question_id = _question(place)
+    last = place.model.requests[-1]
+    assert f"question {question_id}: Which database?" in json.dumps(last)
+    assert ask["name"] not in json.dumps(last["input"]), "the context was compacted"
+
+    agentforge(place, "answer", question_id, "--select", "SQLite")
+    fetch = in_codex("get_answered_questions", {"session_id": question_id})
+    place.model.script.clear()
+    place.model.script.when(OFFERED_TO_CODEX, {"tools": [fetch]}, {"text": "noted"})
+    place.model.script.add(*[WAIT_IN_CODEX] * 300)
+    place.run(codex_command("resume", "--last", "Go on"))
+    assert "SQLite" in json.dumps(place.model.requests[-1]["input"][-1])
+
+
+def test_a_question_from_inside_claude_code_outlives_a_compaction(place: Workplace) -> None:
+    session_id = place.begin(goal="Count")
+    agentforge(place, "install", "claude-code")
+    ask = f"{IN_CLAUDE}ask_user_questions"
+    call = {"name": ask, "input": {**QUESTION, "non_blocking": True}}
+    place.model.script.when(f'"name": "{ask}"', {"tools": [call]}, {"text": "asked"})
+    wait = {"name": "Bash", "input": {"command": "sleep 1"}}
+    place.model.script.add(*[{"tools": [wait]}] * 300)
+    allowed = ("--allowedTools", f"{IN_CLAUDE}*,{ask},Bash")
+    first = place.claude("Ask", *allowed, ENABLE_TOOL_SEARCH="false")
+    place.claude("/compact", "--resume", first["session_id"])
+    agentforge(place, "answer", _question(place), "--select", "SQLite")
+
+    fetch = f"{IN_CLAUDE}get_answered_questions"
+    call = {"name": fetch, "input": {"session_id": _question(place)}}
+    place.model.script.clear()
+    place.model.script.when(f'"name": "{fetch}"', {"tools": [call]}, {"text": "noted"})
+    place.model.script.add(*[{"tools": [wait]}] * 300)
+    asked = len(place.model.requests)
+    options = ("--resume", first["session_id"], "--allowedTools", f"{fetch},Bash")
+    place.claude("Go on", *options, ENABLE_TOOL_SEARCH="false")
+    briefed = json.dumps(place.model.requests[asked])
+    assert f"question {_question(place)}: Which database?" in briefed
+    assert "SQLite" in json.dumps(_tool_results(place.model.requests[-1])[-1])
+    actions = [entry.action for entry in place.session(session_id).history]
+    assert actions.index("question_asked") < actions.index("agent_compacted")
+    assert actions.index("agent_compacted") < actions.index("question_answered")
 
 
 def _tool_results(request: dict[str, Any]) -> list[dict[str, Any]]:
@@ -121,10 +196,25 @@ def _tool_results(request: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def _answer(place: Workplace, label: str) -> bool:
-    """Answer the question that waits, if one does."""
+def _answered(place: Workplace, process: subprocess.Popen[str]) -> str:
+    """Answer the question as soon as the program has asked it, and return what it prints."""
+    try:
+        while process.poll() is None and not _questions(place):
+            continue
+        agentforge(place, "answer", _question(place), "--select", "SQLite")
+        out, _ = process.communicate(timeout=200)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    return out
+
+
+def _questions(place: Workplace) -> list[str]:
     listed = json.loads(agentforge(place, "history", "--json"))
-    for one in listed["sessions"]:
-        agentforge(place, "answer", one["session_id"], "--select", label)
-        return True
-    return False
+    return [one["session_id"] for one in listed["sessions"]]
+
+
+def _question(place: Workplace) -> str:
+    (found,) = _questions(place)
+    return found

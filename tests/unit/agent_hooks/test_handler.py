@@ -414,6 +414,62 @@ def test_files_in_a_patch_of_codex_are_artifacts(project: Project) -> None:
     assert [one.path for one in project.session(session_id).artifacts] == ["new.py"]
 
 
+# ---------------------------------------------------------------------------------- the questions
+
+QUESTION = "3d29115a-671d-419e-921d-853ff24da2de"
+
+
+def ask(
+    talk: Conversation, status: str, *, text: str = "", tool: str = "ask_user_questions"
+) -> Any:
+    answer = {"session_id": QUESTION, "status": status, "text": text}
+    inside = {"content": [], "structuredContent": answer}
+    return talk.use_tool(
+        f"mcp__agentforge__{tool}",
+        questions=[{"prompt": "Which database?", "title": "Database", "options": []}],
+        response=json.dumps(answer) if talk.program == "claude-code" else inside,
+    )
+
+
+@pytest.mark.parametrize("kind", [Conversation, CodexConversation])
+def test_a_question_that_waits_is_in_the_briefing_until_it_is_answered(
+    project: Project, kind: type[Conversation]
+) -> None:
+    session_id = project.begin()
+    talk = kind(project)
+    talk.start()
+    ask(talk, "pending")
+    for _ in range(2):
+        briefing = talk.start("compact")
+        assert f"## Waiting for a person's answer\n- question {QUESTION}: Which da" in briefing
+        ask(talk, "pending", tool="get_answered_questions")
+    for _ in range(2):
+        ask(talk, "completed", text="Database: SQLite", tool="get_answered_questions")
+    briefing = talk.start("compact")
+    assert "Waiting for" not in briefing
+    assert "Database: SQLite" in briefing
+    actions = project.actions(session_id)
+    assert (actions.count("question_asked"), actions.count("question_answered")) == (1, 1)
+
+
+def test_a_question_that_is_answered_at_once_is_recorded_with_its_answer(
+    project: Project, talk: Conversation
+) -> None:
+    session_id = project.begin()
+    talk.start()
+    ask(talk, "completed", text="Database: SQLite")
+    assert project.actions(session_id)[-2:] == ["question_asked", "question_answered"]
+
+
+def test_what_is_no_question_of_ours_is_not_recorded(project: Project, talk: Conversation) -> None:
+    session_id = project.begin()
+    talk.start()
+    for response in ("no json", ["x"], {"session_id": 3, "status": "pending"}, "{}"):
+        talk.use_tool("mcp__agentforge__ask_user_questions", response=response)
+    talk.use_tool("mcp__other__questions", response={"session_id": QUESTION, "status": "pending"})
+    assert project.actions(session_id) == ["session_created", "agent_started"]
+
+
 # --------------------------------------------------------------------------------------- the gate
 
 

@@ -70,9 +70,40 @@ def session_document(
         "path": store.session_path(session.session_id),
         "workspace": store.workspace_path(session.session_id),
         "time_s": _time_document(session),
+        **_conversations_document(session),
         "artifacts": [artifact_document(one) for one in session.artifacts],
         "history": [entry_document(index, one) for index, one in enumerate(session.history)],
     }
+
+
+def _conversations_document(session: SessionContext) -> dict[str, Any]:
+    """Describe what agent programs did, and where the budget stopped them; nothing without any."""
+    from ...harness.conversations import budget_stops, conversations
+
+    found = conversations(session.history)
+    if not found:
+        return {}
+    talks = [
+        {
+            "program": one.program,
+            "conversation": one.agent_session,
+            "first": one.first,
+            "last": one.last,
+            "prompts": one.prompts,
+            "turns": one.turns,
+            "compactions": one.compactions,
+            "gates": one.gates,
+            "files": one.files,
+            "tokens": one.tokens,
+            "models": one.models,
+        }
+        for one in found
+    ]
+    stops = [
+        {"timestamp": one.timestamp, "details": one.details}
+        for one in budget_stops(session.history)
+    ]
+    return {"conversations": talks, "budget_stops": stops}
 
 
 def _time_document(session: SessionContext) -> dict[str, float] | None:

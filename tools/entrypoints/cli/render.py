@@ -19,6 +19,7 @@ from ...harness import (
     TokenBudget,
     UnreadableSession,
 )
+from ...harness.conversations import Conversation, budget_stops, conversations
 from ...harness.history_events import (
     AgentAnswered,
     PhaseAdvanced,
@@ -218,6 +219,10 @@ def session_view(
     rows = phase_rows(session)
     if rows:
         parts += [Text(), phase_table(rows)]
+    talks = conversations(session.history)
+    if talks:
+        parts += [_title("Conversations", len(talks), len(talks)), conversation_table(talks)]
+        parts += [entry_line(one) for one in budget_stops(session.history)]
     if session.artifacts:
         kept = session.artifacts[-_LAST_ARTIFACTS:]
         parts += [_title("Artifacts", len(kept), len(session.artifacts)), artifact_table(kept)]
@@ -281,6 +286,23 @@ def _entry_head(entry: SessionHistory) -> Text:
     if entry.phase:
         line.append(f"  [{safe(entry.phase)}]", "cyan")
     return line
+
+
+def conversation_table(found: Iterable[Conversation]) -> Table:
+    """Lay out what agent programs did, a row for each conversation."""
+    counts = ("PROMPTS", "TURNS", "FILES", "COMPACTIONS", "TOKENS")
+    made = table("PROGRAM", "CONVERSATION", *counts, "BY MODEL", "LAST", right=counts)
+    for one in found:
+        models = ", ".join(f"{name or 'unknown'} {n:,}" for name, n in sorted(one.models.items()))
+        made.add_row(
+            words(one.program),
+            words(one.agent_session[:8]),
+            *map(str, (one.prompts, one.turns, len(one.files), one.compactions)),
+            f"{one.tokens:,}",
+            words(models),
+            moment_text(one.last),
+        )
+    return made
 
 
 def artifact_table(artifacts: Iterable[SessionArtifact]) -> Table:

@@ -1,0 +1,63 @@
+"""What an agent's call of our own question tools says: which question, where it stands; pure.
+
+The tools are those of our MCP server (`ask_user_questions`, `get_answered_questions`), under
+whatever prefix a program puts before their names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from .hook_event import AskedQuestion
+
+_ASKS: Final = "ask_user_questions"
+_FETCHES: Final = "get_answered_questions"
+_STRUCTURED: Final = ("structuredContent", "structured_content")
+
+
+def question_of(payload: Mapping[str, Any]) -> AskedQuestion | None:
+    """Return what the event after a tool says of a question to a person, or None.
+
+    Args:
+        payload: The event: `tool_name`, `tool_input` and `tool_response`.
+    """
+    name = payload.get("tool_name")
+    if not isinstance(name, str) or not name.endswith((_ASKS, _FETCHES)):
+        return None
+    found = _structured(payload.get("tool_response"))
+    question_id, status = found.get("session_id"), found.get("status")
+    if not (isinstance(question_id, str) and isinstance(status, str)):
+        return None
+    text = found.get("text")
+    return AskedQuestion(
+        question_id=question_id,
+        status=status,
+        prompts=_prompts(payload.get("tool_input")),
+        text=text if isinstance(text, str) else "",
+    )
+
+
+def _structured(response: object) -> Mapping[str, Any]:
+    """Return the result's fields: as they are, as JSON, or inside the protocol's own result."""
+    if isinstance(response, str):
+        try:
+            response = json.loads(response)
+        except (ValueError, RecursionError):
+            return {}
+    if not isinstance(response, Mapping):
+        return {}
+    for name in _STRUCTURED:
+        inner = response.get(name)
+        if isinstance(inner, Mapping):
+            return inner
+    return response
+
+
+def _prompts(given: object) -> tuple[str, ...]:
+    asked = given.get("questions") if isinstance(given, Mapping) else None
+    if not isinstance(asked, list):
+        return ()
+    prompts = [one.get("prompt") for one in asked if isinstance(one, Mapping)]
+    return tuple(one for one in prompts if isinstance(one, str))
