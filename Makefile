@@ -64,7 +64,7 @@ run: $(VENV)/.run-ready $(PROJECT)  ## do the main job: an agent develops a comp
 
 test: $(VENV)/.dev-ready  ## run all tests, the long campaigns with small counts
 	$(BIN)/agentforge setup
-	$(RUN_TESTS)
+	$(RUN_TESTS) -m 'not real_agents'
 
 test-own-host: $(VENV)/.dev-ready  ## run what the sandbox promises again, on its own host
 	$(BIN)/agentforge setup
@@ -88,11 +88,16 @@ coverage: $(VENV)/.dev-ready  ## run all tests, and tell the lines and branches 
 
 agents:  ## install the pinned agent programs from npm into .benchmarks/agents, for test-agents
 	@for pinned in $(AGENTS); do \
-		name=$${pinned%%=*}; \
-		npm install --no-audit --no-fund --loglevel error --prefix "$(AGENTS_PREFIX)/$$name" "$${pinned#*=}" || exit; \
+		folder="$(AGENTS_PREFIX)/$${pinned%%=*}"; \
+		[ "$$(cat "$$folder/.installed" 2>/dev/null)" = "$$pinned" ] && continue; \
+		rm -rf "$$folder/node_modules"; \
+		npm install --no-audit --no-fund --loglevel error --fetch-retries 5 --prefix "$$folder" "$${pinned#*=}" \
+			&& echo "$$pinned" > "$$folder/.installed" \
+			|| { rm -rf "$$folder/node_modules"; echo "$$pinned could not be installed" >&2; exit 1; }; \
 	done
 
 test-agents: $(VENV)/.dev-ready  ## run the real agent programs against a scripted model on this machine
+	$(BIN)/agentforge setup
 	$(PYTEST) -m real_agents tests/e2e/real_agents
 
 questions-bench: $(VENV)/.dev-ready  ## measure how soon a waiter is awake after an answer
