@@ -25,6 +25,8 @@ ROOT: Final = Path(__file__).parents[2]
 PREFIX: Final = Path(os.environ.get("AGENTFORGE_TEST_AGENTS") or ROOT / ".benchmarks" / "agents")
 """Where `make agents` puts the programs."""
 HOOK: Final = Path(sys.executable).with_name("agentforge-hook")
+FULL_DISK: Final = "sh -c 'ulimit -f 0; exec \"$@\"' sh"
+"""What comes before a command that can write to no file."""
 _TIMEOUT_S: Final = 280
 
 

@@ -10,7 +10,14 @@ import pytest
 
 from agentforge_sessions.harness import SessionState
 from tests.support.promptness import wait_until
-from tests.support.real_agents import HOOK, Workplace, briefings, program, reported_by_claude
+from tests.support.real_agents import (
+    FULL_DISK,
+    HOOK,
+    Workplace,
+    briefings,
+    program,
+    reported_by_claude,
+)
 
 pytestmark = [pytest.mark.real_agents, pytest.mark.timeout(400)]
 
@@ -153,6 +160,30 @@ def test_a_hook_that_is_missing_broken_or_slow_leaves_the_turn_alone(
     place.hook_claude(hook)
     place.model.script.add({"tools": [shell_tool()]}, {"text": "All is well"})
     assert place.claude("Work")["result"] == "All is well"
+
+
+@pytest.mark.parametrize("broken", [FULL_DISK, "corrupted session"])
+def test_what_a_full_disk_or_a_corrupted_session_kept_out_is_charged_later(
+    place: Workplace, broken: str
+) -> None:
+    """The turn goes on meanwhile, and what it cost is not lost."""
+    session_id = place.begin()
+    first = place.claude("Begin")
+    file = place.store.session_path(session_id)
+    sound = file.read_bytes()
+    if broken == FULL_DISK:
+        place.hook_claude(f"{FULL_DISK} {HOOK} claude-code")
+    else:
+        file.write_bytes(b"\x00")
+    place.model.script.add(
+        {"tools": [shell_tool()], "usage": {"input": 700, "output": 10}}, {"text": "All is well"}
+    )
+    assert place.claude("Work", "--resume", first["session_id"])["result"] == "All is well"
+    assert file.read_bytes() == (sound if broken == FULL_DISK else b"\x00")
+    file.write_bytes(sound)
+    place.hook_claude()
+    last = place.claude("Go on", "--resume", first["session_id"])
+    assert place.session(session_id).token_budget.tokens_used == reported_by_claude(last)
 
 
 def test_a_killed_program_is_followed_by_another_and_both_are_charged(place: Workplace) -> None:

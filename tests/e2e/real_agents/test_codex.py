@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from agentforge_sessions.harness import SessionState
-from tests.support.real_agents import HOOK, Workplace, briefings
+from tests.support.real_agents import FULL_DISK, HOOK, Workplace, briefings
 from tests.support.scripted_model import reported
 
 pytestmark = [pytest.mark.real_agents, pytest.mark.timeout(400)]
@@ -105,6 +106,66 @@ def test_hooks_that_are_killed_in_the_middle_charge_nothing_twice_and_lose_nothi
     place.hook_codex()
     place.codex("Go on", "resume", "--last")
     assert len(set(charged(place, session_id))) == 1
+
+
+@pytest.mark.parametrize(
+    "hook", ["/no/such/agentforge-hook codex", "sh -c 'echo no json; exit 1'", "sleep 3"]
+)
+def test_a_hook_that_is_missing_broken_or_slow_leaves_the_turn_alone(
+    place: Workplace, hook: str
+) -> None:
+    place.hook_codex(hook)
+    place.model.script.add({"tools": [shell_tool()]}, {"text": "All is well"})
+    assert said(place.codex("Work")) == "All is well"
+
+
+@pytest.mark.parametrize("broken", [FULL_DISK, "corrupted session"])
+def test_what_a_full_disk_or_a_corrupted_session_kept_out_is_charged_later(
+    place: Workplace, broken: str
+) -> None:
+    """The turn goes on meanwhile, and what it cost is not lost."""
+    session_id = place.begin()
+    place.codex("Begin")
+    file = place.store.session_path(session_id)
+    sound = file.read_bytes()
+    if broken == FULL_DISK:
+        place.hook_codex(f"{FULL_DISK} {HOOK} codex")
+    else:
+        file.write_bytes(b"\x00")
+    place.model.script.add(
+        {"tools": [shell_tool()], "usage": {"input": 700, "output": 10}}, {"text": "All is well"}
+    )
+    assert said(place.codex("Work", "resume", "--last")) == "All is well"
+    assert file.read_bytes() == (sound if broken == FULL_DISK else b"\x00")
+    file.write_bytes(sound)
+    place.hook_codex()
+    place.codex("Go on", "resume", "--last")
+    assert len(set(charged(place, session_id))) == 1
+
+
+def test_an_edited_file_is_an_artifact_and_a_failed_gate_sends_the_agent_on(
+    place: Workplace,
+) -> None:
+    (place.project / ".agentforge" / "config.toml").write_text(
+        "[agents]\ngate = true\n[gate]\n"
+        "command = \"sh -c 'test -f fixed || { echo IT-IS-RED; exit 1; }'\"\n"
+    )
+    session_id = place.begin()
+    patch = "*** Begin Patch\n*** Add File: fixed\n+done\n*** End Patch\n"
+    command = f"apply_patch <<'EOF'\n{patch}EOF\n"
+    place.model.script.add({"text": "I am done"}, {"tools": [shell_tool(command)]})
+    place.codex("Fix it")
+    assert any("IT-IS-RED" in json.dumps(one) for one in place.model.requests)
+    session = place.session(session_id)
+    judged = [entry for entry in session.history if entry.action == "agent_gate"]
+    assert [entry.data["passed"] for entry in judged] == [False, True]
+    assert [one.path for one in session.artifacts] == ["fixed"]
+
+
+def said(events: list[dict[str, Any]]) -> str:
+    """Return what the agent said last."""
+    items = [one["item"] for one in events if one["type"] == "item.completed"]
+    return str([one["text"] for one in items if one["type"] == "agent_message"][-1])
 
 
 def test_a_spent_budget_denies_tools_and_refuses_the_next_prompt_until_extended(

@@ -168,12 +168,12 @@ def test_a_question_from_inside_claude_code_outlives_a_compaction(place: Workpla
     place.model.script.add(*[{"tools": [wait]}] * 300)
     allowed = ("--allowedTools", f"{IN_CLAUDE}*,{ask},Bash")
     first = place.claude("Ask", *allowed, ENABLE_TOOL_SEARCH="false")
+    place.model.script.clear()
     place.claude("/compact", "--resume", first["session_id"])
     agentforge(place, "answer", _question(place), "--select", "SQLite")
 
     fetch = f"{IN_CLAUDE}get_answered_questions"
     call = {"name": fetch, "input": {"session_id": _question(place)}}
-    place.model.script.clear()
     place.model.script.when(f'"name": "{fetch}"', {"tools": [call]}, {"text": "noted"})
     place.model.script.add(*[{"tools": [wait]}] * 300)
     asked = len(place.model.requests)

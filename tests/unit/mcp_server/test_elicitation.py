@@ -11,7 +11,13 @@ import anyio.to_thread
 import pytest
 from mcp import Client
 from mcp.client import ClientRequestContext
-from mcp_types import CallToolResult, ElicitRequestFormParams, ElicitRequestParams, ElicitResult
+from mcp_types import (
+    CallToolResult,
+    ElicitRequestFormParams,
+    ElicitRequestParams,
+    ElicitResult,
+    Implementation,
+)
 
 from agentforge_sessions.entrypoints.mcp_server.calls import Workers
 from agentforge_sessions.entrypoints.mcp_server.question_tools import QuestionTools
@@ -43,7 +49,11 @@ Person = Callable[[ElicitRequestFormParams], Awaitable[ElicitResult]]
 
 
 async def asked(
-    sessions: QuestionSessions, person: Person, given: dict[str, Any] | None = None
+    sessions: QuestionSessions,
+    person: Person,
+    given: dict[str, Any] | None = None,
+    *,
+    name: str = "client",
 ) -> CallToolResult:
     async def show(_: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
         assert isinstance(params, ElicitRequestFormParams)
@@ -51,7 +61,10 @@ async def asked(
 
     server = HarnessServer(QuestionTools(sessions=sessions, workers=Workers()).tools())
     with anyio.fail_after(60):
-        async with Client(server, mode="legacy", elicitation_callback=show) as client:
+        who = Implementation(name=name, version="1")
+        async with Client(
+            server, mode="legacy", elicitation_callback=show, client_info=who
+        ) as client:
             return await client.call_tool("ask_user_questions", given or ASKED)
 
 
@@ -97,6 +110,23 @@ async def test_a_form_that_is_declined_rejects_the_questions(sessions: QuestionS
 
     result = await asked(sessions, decline)
     assert result.structured_content["status"] == "rejected"
+
+
+async def test_a_client_that_declines_without_asking_anybody_rejects_nothing(
+    sessions: QuestionSessions,
+) -> None:
+    async def decline(_: ElicitRequestFormParams) -> ElicitResult:
+        group.start_soon(answer_elsewhere)
+        return ElicitResult(action="decline")
+
+    async def answer_elsewhere() -> None:
+        answers = [UserAnswer(question_index=0, selected_option="PostgreSQL")]
+        await anyio.to_thread.run_sync(sessions.save_session_answers, only(sessions), answers)
+
+    async with anyio.create_task_group() as group:
+        given = {"questions": [DATABASE]}
+        result = await asked(sessions, decline, given, name="codex-mcp-client")
+    assert result.structured_content["answers"][0]["selected_option"] == "PostgreSQL"
 
 
 @pytest.mark.parametrize(

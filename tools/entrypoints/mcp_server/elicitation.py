@@ -21,6 +21,10 @@ from .calls import Call
 _SINCE_LISTS: Final = "2025-11-25"
 """The first version of the protocol in whose forms several labels may be chosen."""
 
+_DECLINES_UNASKED: Final = frozenset({"codex-mcp-client"})
+"""Clients that decline a form by themselves where they are to ask nobody: Codex 0.169 does in `codex
+exec`, and wherever its approval policy is "never"."""
+
 _log = get_logger("agentforge.mcp")
 
 
@@ -40,10 +44,19 @@ async def shown(call: Call, questions: Sequence[Question]) -> ElicitResult | Non
         return None
     try:
         session: ServerSession = call.session
-        return await session.elicit_form(message(questions), form(questions), call.request_id)
+        result = await session.elicit_form(message(questions), form(questions), call.request_id)
     except (MCPError, ValidationError) as error:
         _log.info("mcp.form_not_shown", error=str(error))
         return None
+    if result.action == "decline" and _name_of_client(session) in _DECLINES_UNASKED:
+        _log.info("mcp.form_not_shown", error="the client declined it, perhaps by itself")
+        return None
+    return result
+
+
+def _name_of_client(session: ServerSession) -> str | None:
+    params = session.client_params
+    return None if params is None else params.client_info.name
 
 
 def message(questions: Sequence[Question]) -> str:
