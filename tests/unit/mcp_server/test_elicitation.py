@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 import pytest
 from mcp import Client
@@ -120,6 +121,8 @@ async def test_a_client_that_declines_without_asking_anybody_rejects_nothing(
         return ElicitResult(action="decline")
 
     async def answer_elsewhere() -> None:
+        for _ in range(200):  # as many turns of the loop as what follows a decline may take
+            await anyio.lowlevel.checkpoint()
         answers = [UserAnswer(question_index=0, selected_option="PostgreSQL")]
         await anyio.to_thread.run_sync(sessions.save_session_answers, only(sessions), answers)
 

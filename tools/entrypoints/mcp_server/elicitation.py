@@ -22,8 +22,8 @@ _SINCE_LISTS: Final = "2025-11-25"
 """The first version of the protocol in whose forms several labels may be chosen."""
 
 _DECLINES_UNASKED: Final = frozenset({"codex-mcp-client"})
-"""Clients that decline a form by themselves where they are to ask nobody: Codex 0.169 does in `codex
-exec`, and wherever its approval policy is "never"."""
+"""Clients that decline a form by themselves where they are to ask nobody: Codex 0.169 does so in
+`codex exec`, and wherever its approval policy is "never"."""
 
 _log = get_logger("agentforge.mcp")
 
