@@ -18,6 +18,7 @@ KEYS_KEPT: Final = 256
 _PIECE_BYTES: Final = 4 * 1024 * 1024
 _MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 _MAX_FILES: Final = 1000
+_SHORT_ID: Final = 8
 
 
 class Meter:
@@ -142,11 +143,15 @@ def claude_files(path: str) -> list[str]:
 
 def _subagents(path: str) -> list[str]:
     folder = os.path.join(path.removesuffix(".jsonl"), "subagents")
+    names = [one for one in _names(folder) if one.endswith(".jsonl")]
+    return [os.path.join(folder, one) for one in names][:_MAX_FILES]
+
+
+def _names(folder: str) -> list[str]:
     try:
-        names = sorted(os.listdir(folder))
+        return sorted(os.listdir(folder))
     except (OSError, ValueError):
         return []
-    return [os.path.join(folder, one) for one in names if one.endswith(".jsonl")][:_MAX_FILES]
 
 
 def _claude_tokens(usage: dict[str, Any]) -> int:
@@ -187,6 +192,33 @@ def read_codex(path: str, meter: Meter) -> None:
                 meter.reach(_codex_tokens(total), meter.model)
 
 
+def read_gemini(path: str, meter: Meter) -> None:
+    """Take what Gemini CLI wrote since the last time: the conversation and its subagents.
+
+    A message is written again when its tools have run, with the same id.
+    """
+    for name in gemini_files(path):
+        for entry in read_new_lines(name, meter, (b'"tokens"',)):
+            tokens, key = entry.get("tokens"), entry.get("id")
+            if entry.get("type") == "gemini" and isinstance(tokens, dict) and isinstance(key, str):
+                meter.report(key, _count(tokens.get("total")), _text(entry.get("model")))
+
+
+def gemini_files(path: str) -> list[str]:
+    """Return the files of a conversation of Gemini CLI: its subagents' first, then its own.
+
+    Its own is named by the beginning of its id, the folder of its subagents by all of that.
+    """
+    chats, name = os.path.split(path)
+    short = name.removesuffix(".jsonl").rpartition("-")[2]
+    found = []
+    for folder in _names(chats) if len(short) == _SHORT_ID else []:
+        if folder.startswith(short):
+            inside = os.path.join(chats, folder)
+            found += [os.path.join(inside, one) for one in _names(inside) if one.endswith(".jsonl")]
+    return [*found[:_MAX_FILES], path]
+
+
 def _codex_tokens(usage: object) -> int:
     return _count(usage.get("total_tokens")) if isinstance(usage, dict) else 0
 
@@ -200,15 +232,19 @@ def _codex_summary(message: str) -> str:
 READERS: Final[dict[str, Callable[[str, Meter], None]]] = {
     "claude-code": read_claude,
     "codex": read_codex,
+    "gemini": read_gemini,
 }
 """How each program's files are read; others report their usage with their events."""
+
+
+_FILES: Final = {"claude-code": claude_files, "gemini": gemini_files}
 
 
 def has_read_all(program: str, path: str | None, meter: Meter) -> bool:
     """Return whether a conversation's files are as long as they were when they were read last."""
     if path is None or program not in READERS:
         return True
-    files = claude_files(path) if program == "claude-code" else [path]
+    files = _FILES.get(program, lambda one: [one])(path)
     return all(_size(one) == meter.offsets.get(one, -1) for one in files)
 
 

@@ -1,4 +1,4 @@
-"""`--agent claude` and `--agent codex`: the real programs develop a component, by a script."""
+"""`--agent claude` and the like: the real programs develop a component, by a script."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def place(tmp_path: Path) -> Iterator[Workplace]:
         yield Workplace(tmp_path, model)
 
 
-@pytest.mark.parametrize("name", ["claude", "codex"])
+@pytest.mark.parametrize("name", ["claude", "codex", "gemini:gemini-2.5-flash", "opencode"])
 def test_a_component_is_developed_and_the_folder_around_stays_as_it_is(
     place: Workplace, name: str
 ) -> None:
@@ -34,9 +34,13 @@ def test_a_component_is_developed_and_the_folder_around_stays_as_it_is(
         text = (RECORDED / f"{recorded}.md").read_text()
         usage = {"input": 1_000 * number, "output": 10}
         place.model.script.when("acceptance criteria", {"text": text, "usage": usage})
+    if name == "opencode":
+        place.configure_opencode()
+    elif name.startswith("gemini"):
+        place.configure_gemini()
     mine = place.project / "mine.txt"
     mine.write_text("mine")
-    folder = program(name).parent
+    folder = program(name.partition(":")[0]).parent
     done = subprocess.run(
         [
             *place.model.network.prefix,
@@ -59,7 +63,7 @@ def test_a_component_is_developed_and_the_folder_around_stays_as_it_is(
     ]
     assert not any(one["estimated"] for one in answered)
     assert sorted(one.name for one in place.project.iterdir()) == [".agentforge", "mine.txt"]
-    if name == "claude":
+    if name != "codex":
         assert all(not one.get("tools") for one in place.model.requests)
 
 
