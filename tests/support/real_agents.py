@@ -27,6 +27,8 @@ PREFIX: Final = Path(os.environ.get("AGENTFORGE_TEST_AGENTS") or ROOT / ".benchm
 """Where `make agents` puts the programs."""
 HOOK: Final = Path(sys.executable).with_name("agentforge-hook")
 _TIMEOUT_S: Final = 280
+PATIENCE_S: Final = 280
+"""How long a program may take to reach a point, on a machine that has much else to do."""
 
 
 def program(name: str, inside: str = "") -> Path:

@@ -11,7 +11,6 @@ files, so a binding that was lost or not saved costs time and no token.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from pathlib import Path
@@ -158,6 +157,8 @@ class Binding:
 
 def digest_of(text: str) -> str:
     """Return what identifies a text."""
+    import hashlib  # only a compacted request needs it
+
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

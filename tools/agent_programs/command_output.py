@@ -135,6 +135,8 @@ def read_gemini_output(text: str) -> ProgramOutput | None:
     answer, error = found.get("response"), found.get("error")
     message = error.get("message") if isinstance(error, dict) else error
     problem = None if not error else str(message or "error")
+    if not answer and problem is None and found.get("warnings"):
+        problem = json.dumps(found["warnings"])[:1_000]
     return ProgramOutput(answer if isinstance(answer, str) else "", given, made, problem)
 
 
@@ -143,6 +145,7 @@ _GEMINI_SETTINGS: Final = {
     "tools": {"core": []},
     "hooksConfig": {"enabled": False},
     "skills": {"enabled": False},
+    "model": {"disableLoopDetection": True},  # lines that code repeats are a loop to it
     "experimental": {"enableAgents": False},
     "context": {"fileName": "none.md"},
 }

@@ -108,7 +108,7 @@ def pieces_of_gemini(places: Places, scope: Scope, commands: Commands) -> Pieces
             command = Path(name).with_suffix(".toml").name
             files[root / "commands" / "agentforge" / command] = _gemini_command(content)
     extension = plugin_files(commands, "gemini")["gemini-extension.json"]
-    hooks = gemini_hooks(f"{_quoted(commands.hook)} {gemini.NAME}")
+    hooks = _gemini_hooks(_quoted(commands.hook))
     run = (commands.hook, commands.agentforge)
     if is_project:
         members = {"mcpServers": json.loads(extension)["mcpServers"], "hooks": hooks}
@@ -125,8 +125,12 @@ _GEMINI_TRUST: Final = (
 )
 
 
-def gemini_hooks(command: str) -> dict[str, list[object]]:
-    """Return the hooks as Gemini CLI has them; its time limits are in milliseconds."""
+def _gemini_hooks(hook: str) -> dict[str, list[object]]:
+    """Return the hooks as Gemini CLI has them; its time limits are in milliseconds.
+
+    To it any exit code but 0 and 1 blocks the turn, that of a command that is not there, too.
+    """
+    command = f"test -x {hook} && {hook} {gemini.NAME} || true"
     return {
         event: [{"hooks": [{"type": "command", "command": command, "timeout": timeout * 1_000}]}]
         for event in gemini.EVENTS

@@ -12,7 +12,14 @@ import pytest
 
 from agentforge_sessions.harness import SessionState
 from tests.support.promptness import wait_until
-from tests.support.real_agents import HOOK, Workplace, briefings, program, reported_by_claude
+from tests.support.real_agents import (
+    HOOK,
+    PATIENCE_S,
+    Workplace,
+    briefings,
+    program,
+    reported_by_claude,
+)
 from tests.support.scripted_model import scripted_model
 
 pytestmark = [pytest.mark.real_agents, pytest.mark.timeout(400)]
@@ -173,7 +180,7 @@ def test_a_killed_program_is_followed_by_another_and_both_are_charged(place: Wor
     options = ("-p", "Begin", "--output-format", "json", "--allowedTools", "Bash,Write")
     process = place.start([program("claude"), *options])
     try:
-        wait_until((place.project / "reached").exists)
+        wait_until((place.project / "reached").exists, patience_s=PATIENCE_S)
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()

@@ -13,7 +13,7 @@ import pytest
 
 from agentforge_sessions.harness import SessionState
 from tests.support.promptness import wait_until
-from tests.support.real_agents import HOOK, Workplace, briefings, program
+from tests.support.real_agents import HOOK, PATIENCE_S, Workplace, briefings, program
 from tests.support.scripted_model import scripted_model
 
 pytestmark = [pytest.mark.real_agents, pytest.mark.timeout(600)]
@@ -204,7 +204,7 @@ def test_a_killed_program_is_followed_by_another_run_and_both_are_charged(
     command = [program("gemini"), "-p", "Begin", "-o", "json", "--approval-mode", "yolo"]
     process = place.start([*command, "-m", "gemini-2.5-flash"])
     try:
-        wait_until((place.project / "reached").exists)
+        wait_until((place.project / "reached").exists, patience_s=PATIENCE_S)
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.promptness import wait_until
-from tests.support.real_agents import Workplace, briefings, program
+from tests.support.real_agents import PATIENCE_S, Workplace, briefings, program
 from tests.support.scripted_model import scripted_model
 
 pytestmark = [pytest.mark.real_agents, pytest.mark.timeout(400)]
@@ -142,7 +142,7 @@ def test_tools_skill_and_commands_are_loaded_a_question_is_answered_and_all_goes
     process = place.start([program(name), *_COMMANDS[name]])
     try:
         questions = place.project / ".agentforge" / "questions"
-        wait_until(lambda: process.poll() is not None or _asked(questions))
+        wait_until(lambda: process.poll() is not None or _asked(questions), patience_s=PATIENCE_S)
         agentforge(place, "answer", *_asked(questions), "--select", "SQLite")
         out, _ = process.communicate(timeout=200)
     finally:
@@ -172,7 +172,7 @@ _COMMANDS = {
 
 
 def _asked(questions: Path) -> list[str]:
-    return [one.parent.name for one in questions.glob("*-*/request.json")]
+    return [one.parent.name for one in questions.glob("[!.]*/request.json")]
 
 
 def _files(folder: Path) -> set[str]:

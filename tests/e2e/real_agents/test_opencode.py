@@ -16,7 +16,7 @@ import pytest
 
 from agentforge_sessions.harness import SessionState
 from tests.support.promptness import wait_until
-from tests.support.real_agents import HOOK, Workplace, briefings, program
+from tests.support.real_agents import HOOK, PATIENCE_S, Workplace, briefings, program
 from tests.support.scripted_model import scripted_model
 
 pytestmark = [pytest.mark.real_agents, pytest.mark.timeout(600)]
@@ -193,7 +193,7 @@ def test_a_killed_program_is_followed_by_another_run_and_both_are_charged(
     )
     process = place.start([program("opencode"), "run", "--format", "json", "--auto", "Begin"])
     try:
-        wait_until((place.project / "reached").exists)
+        wait_until((place.project / "reached").exists, patience_s=PATIENCE_S)
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
@@ -257,7 +257,7 @@ class Server:
 def server(place: Workplace) -> Iterator[Server]:
     server = Server(place)
     try:
-        wait_until(server.is_ready)
+        wait_until(server.is_ready, patience_s=PATIENCE_S)
         yield server
     finally:
         server.stop()
@@ -284,7 +284,7 @@ def test_a_failed_gate_sends_the_agent_on_and_a_manual_compaction_is_recorded(
         history = place.session(session_id).history
         return [one.data["passed"] for one in history if one.action == "agent_gate"]
 
-    wait_until(lambda: judged() == [False, True])
+    wait_until(lambda: judged() == [False, True], patience_s=PATIENCE_S)
     assert any("IT-IS-RED" in json.dumps(one) for one in place.model.requests)
     assert [one.action for one in place.session(session_id).history].count("agent_prompted") == 1
 
@@ -295,6 +295,6 @@ def test_a_failed_gate_sends_the_agent_on_and_a_manual_compaction_is_recorded(
         history = place.session(session_id).history
         return [one.details for one in history if one.action == "agent_compacted"]
 
-    wait_until(lambda: compacted() == ["SUMMARY by hand"])
+    wait_until(lambda: compacted() == ["SUMMARY by hand"], patience_s=PATIENCE_S)
     server.post(f"/session/{talk}/message", text_of_a_person("Go on"))
     assert "SUMMARY by hand" in json.dumps(place.model.requests[-1]["system"])

@@ -208,6 +208,9 @@ def test_the_reason_of_an_end_and_its_cost_are_in_the_error(programs: Programs) 
     programs.add("gemini", json.dumps({**GEMINI, "response": "", "error": {"message": "too long"}}))
     with pytest.raises(AgentFailed, match="gave no answer: too long"):
         programs.agent("gemini").answer(agent_request())
+    programs.add("gemini", json.dumps({**GEMINI, "response": "", "warnings": ["Loop detected"]}))
+    with pytest.raises(AgentFailed, match=r"gave no answer: .*Loop detected"):
+        programs.agent("gemini").answer(agent_request())
 
 
 def test_a_crash_without_a_word_is_a_crash(programs: Programs) -> None:

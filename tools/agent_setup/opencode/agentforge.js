@@ -7,7 +7,6 @@ const HOOK = "@HOOK@"
 const SERVER = ["@AGENTFORGE@", "mcp", "--tools", "sessions,questions"]
 const TIMEOUT_MS = 60_000
 const GATE_TIMEOUT_MS = 900_000 // the end of a turn may run the project's own check
-const ANSWER_MS = 3_600_000 // how long a person may take to answer a question
 const MESSAGES_READ = 200 // of a conversation that goes on: less than what the hook remembers by id
 
 // Run the hook once; the answer is {} where it says nothing, fails or takes too long.
@@ -205,7 +204,7 @@ export const AgentForge = async ({ client, directory }) => {
   return {
     config: async (config) => {
       config.mcp ??= {}
-      config.mcp.agentforge ??= { type: "local", command: SERVER, timeout: ANSWER_MS }
+      config.mcp.agentforge ??= { type: "local", command: SERVER }
     },
     event: async ({ event }) => {
       try {
