@@ -128,8 +128,10 @@ def test_tools_skill_and_commands_are_loaded_a_question_is_answered_and_all_goes
     is_gemini = name == "gemini"
     (place.configure_gemini if is_gemini else place.configure_opencode)()
     before = _files(place.home)
-    session_id = place.begin(goal="Count")
     agentforge(place, "install", name)
+    if is_gemini:  # in `-p` no command is seen behind a briefing
+        place.gemini("/agentforge:budget")
+    session_id = place.begin(goal="Count")
     prefix = "mcp_agentforge_" if is_gemini else "agentforge_"
     options = [{"label": one, "description": one} for one in ("SQLite", "PostgreSQL")]
     question = {"prompt": "Which database?", "title": "Database", "options": options}
@@ -164,7 +166,7 @@ def test_tools_skill_and_commands_are_loaded_a_question_is_answered_and_all_goes
 
 _COMMANDS = {
     "gemini": (
-        *("-p", "/agentforge:budget", "-o", "json", "--approval-mode", "yolo"),
+        *("-p", "Ask", "-o", "json", "--approval-mode", "yolo"),
         *("-m", "gemini-2.5-flash"),
     ),
     "opencode": ("run", "--format", "json", "--auto", "--command", "agentforge/budget"),
