@@ -207,16 +207,19 @@ def read_gemini(path: str, meter: Meter) -> None:
 def gemini_files(path: str) -> list[str]:
     """Return the files of a conversation of Gemini CLI: its subagents' first, then its own.
 
-    Its own is named by the beginning of its id, the folder of its subagents by all of that.
+    Its own are named by the beginning of its id, the folder of its subagents by all of that. When
+    it goes on, the program names a new file first and writes to the old one then.
     """
     chats, name = os.path.split(path)
     short = name.removesuffix(".jsonl").rpartition("-")[2]
-    found = []
-    for folder in _names(chats) if len(short) == _SHORT_ID else []:
-        if folder.startswith(short):
-            inside = os.path.join(chats, folder)
-            found += [os.path.join(inside, one) for one in _names(inside) if one.endswith(".jsonl")]
-    return [*found[:_MAX_FILES], path]
+    inside, own = [], [path]
+    for one in _names(chats) if len(short) == _SHORT_ID else []:
+        if one.startswith(short):
+            folder = os.path.join(chats, one)
+            inside += [os.path.join(folder, file) for file in _names(folder)]
+        elif one.endswith(f"-{short}.jsonl") and one != name:
+            own.append(os.path.join(chats, one))
+    return [*[one for one in inside if one.endswith(".jsonl")][:_MAX_FILES], *own[:_MAX_FILES]]
 
 
 def _codex_tokens(usage: object) -> int:

@@ -164,6 +164,30 @@ def test_tools_skill_and_commands_are_loaded_a_question_is_answered_and_all_goes
     assert left == set()
 
 
+@pytest.mark.parametrize("name", ["gemini", "opencode"])
+def test_a_projects_own_files_are_loaded_and_are_as_before_when_taken_away(
+    place: Workplace, name: str
+) -> None:
+    (place.configure_gemini if name == "gemini" else place.configure_opencode)()
+    settings = place.project / ".gemini" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text('{\n  // mine\n  "ui": {"hideTips": true}, /* and this */\n}\n')
+    if name == "opencode":
+        types = place.home / ".config" / "opencode"
+        (place.project / ".opencode").mkdir()
+        for one in ("node_modules", "package.json", "package-lock.json"):
+            (place.project / ".opencode" / one).symlink_to(types / one)
+    place.begin(goal="Count")
+    before = {one: (place.project / one).read_bytes() for one in _files(place.project)}
+    agentforge(place, "install", name, "--scope", "project")
+    (place.gemini if name == "gemini" else place.opencode)("Go")
+    assert max(map(briefings, place.model.requests)) == 1
+    agentforge(place, "uninstall", name, "--scope", "project")
+    assert settings.read_bytes() == before[".gemini/settings.json"]
+    left = {one for one in _files(place.project) - before.keys() if "agentforge" in one}
+    assert all(one.startswith(".agentforge/") for one in left)
+
+
 _COMMANDS = {
     "gemini": (
         *("-p", "Ask", "-o", "json", "--approval-mode", "yolo"),

@@ -122,6 +122,21 @@ def test_gemini_is_briefed_and_charged_from_its_chat_with_subagents(
     assert project.session(session_id).revision == before, "nothing new is written"
 
 
+def test_what_gemini_spent_before_a_session_was_there_is_not_charged_to_it(
+    project: Project, gemini: GeminiConversation
+) -> None:
+    """When it goes on, the program names another file first than it writes to then."""
+    gemini.spend(4_000)
+    old = gemini.transcript
+    session_id = project.begin()
+    gemini.transcript = old.with_name(old.name.replace("09-30", "11-00"))
+    gemini.start("resume")
+    gemini.transcript = old
+    gemini.spend(100)
+    gemini.ask_model("x")
+    assert project.session(session_id).token_budget.tokens_used == 100
+
+
 def test_gemini_is_stopped_before_the_next_request_and_refused_until_extended(
     project: Project, gemini: GeminiConversation
 ) -> None:
