@@ -171,7 +171,7 @@ def test_a_projects_own_files_are_loaded_and_are_as_before_when_taken_away(
     (place.configure_gemini if name == "gemini" else place.configure_opencode)()
     settings = place.project / ".gemini" / "settings.json"
     settings.parent.mkdir()
-    settings.write_text('{\n  // mine\n  "ui": {"hideTips": true}, /* and this */\n}\n')
+    settings.write_text('{\n  // mine\n  "ui": {"hideTips": true} /* and this */\n}\n')
     if name == "opencode":
         types = place.home / ".config" / "opencode"
         (place.project / ".opencode").mkdir()
