@@ -18,7 +18,8 @@ AGENTS_PREFIX ?= .benchmarks/agents
 PROJECTS ?= .benchmarks/projects
 PROJECT  := $(PROJECTS)/dependency_groups-1.3.2.tar.gz
 # name=package: a program's command, and what npm installs for it. The versions are those that were tried.
-AGENTS  := claude=@anthropic-ai/claude-code@2.1.330 codex=@openai/codex@0.169.0
+AGENTS  := claude=@anthropic-ai/claude-code@2.1.330 codex=@openai/codex@0.169.0 \
+	opencode=opencode-ai@1.18.33 opencode-plugin=@opencode-ai/plugin@1.18.33 gemini=@google/gemini-cli@0.61.0
 PYTEST  := $(BIN)/python -m pytest
 RUN_TESTS := $(PYTEST) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --randomly-seed=$(SEED)
 

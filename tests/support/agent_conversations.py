@@ -142,3 +142,57 @@ class CodexConversation(Conversation):
             path.write_text(f"{json.dumps({'type': 'session_meta', 'payload': meta})}\n")
         with path.open("a") as file:
             file.writelines(f"{json.dumps(entry)}\n" for entry in entries)
+
+
+class OpencodeConversation(Conversation):
+    """A conversation of opencode, as our plugin tells it."""
+
+    program = "opencode"
+
+    def start(self, source: str = "startup") -> str:
+        return self.hook("session.started", source=source).get("context", "")
+
+    def prompt(self, text: str = "do it") -> dict[str, Any]:
+        return self.hook("chat.message", text=text)
+
+    def used(self, *usage: tuple[str, int]) -> dict[str, Any]:
+        """Report messages with what they cost, and return the answer."""
+        reports = [{"id": key, "model": "model-o", "tokens": tokens} for key, tokens in usage]
+        return self.hook("message.updated", usage=reports)
+
+
+class GeminiConversation(Conversation):
+    """A conversation of Gemini CLI: its chat file, and the calls of its hooks."""
+
+    program = "gemini"
+
+    def __init__(
+        self, project: Project, name: str = "0a1b2c3d-0000-4000-8000-000000000000"
+    ) -> None:
+        super().__init__(project, name)
+        chats = project.folder.parent / "chats"
+        self.transcript = chats / f"session-2026-03-01T09-30-{name[:8]}.jsonl"
+
+    def spend(self, tokens: int, *, name: str | None = None, blocks: int = 2) -> None:
+        """Write a message, and again once its tools have run; `name` is a subagent's."""
+        self._messages += 1
+        message = {
+            "id": f"{name}-{self._messages}",
+            "type": "gemini",
+            "model": "model-g",
+            "tokens": {"input": tokens - 10, "output": 10, "total": tokens},
+        }
+        own = self.transcript
+        if name is not None:
+            self.transcript = own.parent / self.name / f"{name}.jsonl"
+        self.write(*[message] * blocks)
+        self.transcript = own
+
+    def prompt(self, text: str = "do it") -> dict[str, Any]:
+        return self.hook("BeforeAgent", prompt=text)
+
+    def ask_model(self, *texts: str) -> dict[str, Any]:
+        """Call the hook before a request with messages, a person's and the model's in turn."""
+        roles = ("user", "model")
+        messages = [{"role": roles[n % 2], "content": text} for n, text in enumerate(texts)]
+        return self.hook("BeforeModel", llm_request={"model": "m", "messages": messages})

@@ -48,11 +48,14 @@ def given_time(
     return result
 
 
-def wait_until(holds: Callable[[], object]) -> None:
-    """Wait until something holds, or for a minute; what did not happen by then fails."""
-    until = time.monotonic() + PATIENCE_S
+def wait_until(holds: Callable[[], object], *, patience_s: float = PATIENCE_S) -> None:
+    """Wait until something holds, or for a minute; what did not happen by then fails.
+
+    A program that is not ours, and starts slowly, may be given more patience.
+    """
+    until = time.monotonic() + patience_s
     while not holds():
-        assert time.monotonic() < until, "it did not happen within a minute"
+        assert time.monotonic() < until, f"it did not happen within {patience_s:.0f} s"
         time.sleep(0.005)
 
 

@@ -17,6 +17,8 @@ from typing import Any, Final
 
 import pytest
 
+from agentforge_sessions.agent_setup.pieces import PIECES, Commands
+from agentforge_sessions.agent_setup.places import Places, Scope
 from agentforge_sessions.harness import SessionStore
 from tests.support.scripted_model import ScriptedModel
 from tests.support.sessions import SessionsInUse
@@ -28,11 +30,13 @@ HOOK: Final = Path(sys.executable).with_name("agentforge-hook")
 FULL_DISK: Final = "sh -c 'ulimit -f 0; exec \"$@\"' sh"
 """What comes before a command that can write to no file."""
 _TIMEOUT_S: Final = 280
+PATIENCE_S: Final = 280
+"""How long a program may take to reach a point, on a machine that has much else to do."""
 
 
-def program(name: str) -> Path:
-    """Return a program, or skip the test with the reason."""
-    found = PREFIX / name / "node_modules" / ".bin" / name
+def program(name: str, inside: str = "") -> Path:
+    """Return a program, or what else is in its prefix, or skip the test with the reason."""
+    found = PREFIX / name / (inside or f"node_modules/.bin/{name}")
     if not found.exists():
         pytest.skip(f"there is no {found}; `make agents` installs the pinned programs from npm")
     return found
@@ -55,6 +59,45 @@ class Workplace(SessionsInUse):
             f'env_key = "SCRIPTED_KEY"\nbase_url = "http://127.0.0.1:{model.port}/v1"\n'
         )
 
+    def install(self, name: str, hook: Path = HOOK) -> None:
+        """Put our pieces into a program's folders in this home, with a server that is none."""
+        places = Places(self.home, self.project, {})
+        commands = Commands(hook, Path("/bin/false"), "1.0")
+        for path, content in PIECES[name](places, Scope.USER, commands).files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+
+    def configure_opencode(self, *, context: int = 200_000) -> None:
+        """Name the model in the home of opencode, beside what its plugins are typed by."""
+        folder = self.home / ".config" / "opencode"
+        folder.mkdir(parents=True, exist_ok=True)
+        model = {"limit": {"context": context, "output": 8_000}, "tool_call": True}
+        provider = {
+            "npm": "@ai-sdk/anthropic",
+            "options": {"baseURL": f"http://127.0.0.1:{self.model.port}/v1", "apiKey": "none"},
+            "models": {"m": model},
+        }
+        named = {"model": "scripted/m", "small_model": "scripted/m"}
+        off = dict.fromkeys(("autoupdate", "snapshot", "lsp", "formatter"), False)
+        settings = {**named, **off, "provider": {"scripted": provider}}
+        (folder / "opencode.json").write_text(json.dumps(settings))
+        types = program("opencode-plugin", "node_modules")
+        if not (folder / "node_modules").exists():  # without them it waits for a network
+            (folder / "node_modules").symlink_to(types)
+            for name in ("package.json", "package-lock.json"):
+                (folder / name).write_bytes((types.parent / name).read_bytes())
+
+    def configure_gemini(self) -> None:
+        """Name the way to the model in the home of Gemini CLI, and nothing that leaves it."""
+        folder = self.home / ".gemini"
+        folder.mkdir(exist_ok=True)
+        settings = {
+            "security": {"auth": {"selectedType": "gemini-api-key"}},
+            "privacy": {"usageStatisticsEnabled": False},
+            "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
+        }
+        (folder / "settings.json").write_text(json.dumps(settings))
+
     def begin(self, *, budget: int = 100_000, goal: str | None = "Build the thing") -> str:
         return super().begin(budget=budget, goal=goal)
 
@@ -71,6 +114,13 @@ class Workplace(SessionsInUse):
             "DISABLE_TELEMETRY": "1",
             "DISABLE_AUTOUPDATER": "1",
             "DISABLE_ERROR_REPORTING": "1",
+            "GOOGLE_GEMINI_BASE_URL": f"http://127.0.0.1:{self.model.port}",
+            "GEMINI_API_KEY": "none",
+            "GEMINI_CLI_TRUST_WORKSPACE": "true",
+            "TMPDIR": str(self.home),
+            "OPENCODE_DISABLE_AUTOUPDATE": "1",
+            "OPENCODE_DISABLE_MODELS_FETCH": "1",
+            "OPENCODE_DISABLE_SHARE": "1",
             "MCP_TIMEOUT": "120000",  # a server of ours starts slowly on a busy machine
         }
 
@@ -100,7 +150,7 @@ class Workplace(SessionsInUse):
             start_new_session=True,
         )
 
-    def run(self, command: Sequence[str | Path], **more: str) -> str:
+    def run(self, command: Sequence[str | Path], *, expected: int = 0, **more: str) -> str:
         process = self.start(command, **more)
         try:
             out, err = process.communicate(timeout=_TIMEOUT_S)
@@ -108,7 +158,7 @@ class Workplace(SessionsInUse):
             if process.poll() is None:
                 os.killpg(process.pid, 9)
                 process.wait()
-        assert process.returncode == 0, (out[-2000:], err[-2000:])
+        assert process.returncode == expected, (out[-2000:], err[-2000:])
         return out
 
     def claude(self, prompt: str, *options: str, **more: str) -> dict[str, Any]:
@@ -124,6 +174,19 @@ class Workplace(SessionsInUse):
         command += ["-s", "workspace-write", "--dangerously-bypass-hook-trust"]
         out = self.run([*command, *options, prompt])
         return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+
+    def opencode(self, prompt: str, *options: str, fails: bool = False) -> list[dict[str, Any]]:
+        """Run one prompt of opencode, and return its events."""
+        command = [program("opencode"), "run", "--format", "json", "--auto", *options, prompt]
+        out = self.run(command, expected=1 if fails else 0)
+        return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+
+    def gemini(self, prompt: str, *options: str, fails: bool = False) -> dict[str, Any]:
+        """Run one prompt of Gemini CLI, and return what it reports; empty where it fails."""
+        command = [program("gemini"), "-p", prompt, "-o", "json", "--approval-mode", "yolo"]
+        out = self.run([*command, "-m", "gemini-2.5-flash", *options], expected=1 if fails else 0)
+        found: dict[str, Any] = json.loads(out) if out else {}
+        return found
 
 
 def reported_by_claude(result: dict[str, Any]) -> int:

@@ -1,8 +1,8 @@
 """A model that answers by a script, for the real agent programs in tests.
 
-It speaks the two protocols that the tested programs use, streamed and whole: Anthropic's Messages
-and OpenAI's Responses. It listens on 127.0.0.1, keeps every request, and runs as a process of its
-own where a test gives the programs a network namespace:
+It speaks the protocols that the tested programs use, streamed and whole: Anthropic's Messages,
+OpenAI's Responses and Gemini's generateContent. It listens on 127.0.0.1, keeps every request, and
+runs as a process of its own where a test gives the programs a network namespace:
 
     python -m tests.support.scripted_model SCRIPT.json REQUESTS.jsonl PORT_FILE
 
@@ -203,6 +203,25 @@ def reported(replies: list[Reply], *, cached_is_part: bool) -> int:
     )
 
 
+def gemini_events(reply: Reply, model: str) -> tuple[dict[str, Any], list[tuple[str, Any]]]:
+    """Return what generateContent answers, and the one event by which it is streamed."""
+    fresh, output, cached = _counts(reply)
+    parts: list[dict[str, Any]] = [{"text": reply["text"]}] if reply.get("text") else []
+    parts += [
+        {"functionCall": {"name": tool["name"], "args": tool["input"]}}
+        for tool in reply.get("tools", [])
+    ]
+    candidate = {"content": {"role": "model", "parts": parts}, "finishReason": "STOP", "index": 0}
+    usage = {
+        "promptTokenCount": fresh,
+        "cachedContentTokenCount": cached,
+        "candidatesTokenCount": output,
+        "totalTokenCount": fresh + output,
+    }
+    whole = {"candidates": [candidate], "usageMetadata": usage, "modelVersion": model}
+    return whole, [("", whole)]
+
+
 class ScriptedModel:
     """The server; `requests` has what each main request held, in order."""
 
@@ -250,24 +269,28 @@ class ScriptedModel:
                 length = int(self.headers.get("Content-Length") or 0)
                 data = self.rfile.read(length)
                 path = self.path.partition("?")[0]
-                if path.endswith("count_tokens"):
-                    counted = json.dumps({"input_tokens": max(1, len(data) // 4)})
+                if path.endswith(("count_tokens", ":countTokens")):
+                    count = max(1, len(data) // 4)
+                    counted = json.dumps({"input_tokens": count, "totalTokens": count})
                     self._send(200, "application/json", counted.encode())
                     return
-                speak = {"messages": anthropic_events, "responses": openai_events}.get(
-                    path.rpartition("/")[2]
-                )
+                named, _, method = path.rpartition("/")[2].partition(":")
+                speak = {
+                    "messages": anthropic_events,
+                    "responses": openai_events,
+                }.get(named, gemini_events if "enerateContent" in method else None)
                 if speak is None:
                     self._send(404, "application/json", b'{"error":{"type":"not_found_error"}}')
                     return
                 request = json.loads(data or b"{}")
                 model.keep(request)
                 whole, events = speak(model.script.reply(request), request.get("model", "m"))
-                if not request.get("stream"):
+                if not (request.get("stream") or method.startswith("stream")):
                     self._send(200, "application/json", json.dumps(whole).encode())
                     return
                 stream = "".join(
-                    f"event: {name}\ndata: {json.dumps(event)}\n\n" for name, event in events
+                    (f"event: {name}\n" if name else "") + f"data: {json.dumps(event)}\n\n"
+                    for name, event in events
                 )
                 self._send(200, "text/event-stream", stream.encode())
 

@@ -55,6 +55,7 @@ class Binding:
     Attributes:
         session_id: The session that it works on, or None before it is known.
         base: The directory of that session's base.
+        briefing: What stands in for a briefing that a compaction took out of the context, or None.
         baseline: What the program had reported of the conversation when it was bound; charged to
             this session is what it reports beyond that.
         meter: What the program has reported by now.
@@ -62,13 +63,15 @@ class Binding:
         notice: A line that the agent is to be given with the next answer that takes one, or None.
         stop: Why the agent had to stop when the session was looked at last, or None.
         looked_at: What identifies the session's file as it was then; empty if it was not.
-        summary: The last summary that was recorded, where only the program's file has it.
+        summary: The last summary that was recorded, where only the program's file or its requests
+            have it: itself, or its digest.
         transcript: The program's file of the conversation, or None.
     """
 
     __slots__ = (
         "base",
         "baseline",
+        "briefing",
         "charged",
         "looked_at",
         "meter",
@@ -91,6 +94,7 @@ class Binding:
         self.charged = _count(given.get("charged"))
         self.meter = Meter(given.get("meter"))
         self.notice = _text(given.get("notice"))
+        self.briefing = _text(given.get("briefing"))
         self.stop = _text(given.get("stop"))
         self.looked_at = [one for one in given.get("looked_at", ()) if type(one) is int]
         self.summary = _text(given.get("summary")) or ""
@@ -137,15 +141,21 @@ class Binding:
         self.baseline = 0 if known and self.session_id is None else self.meter.total
         self.session_id, self.base = session_id, str(base)
         self.looked_at = []
-        self.stop = self.notice = None
+        self.stop = self.notice = self.briefing = None
 
     def is_current(self, event: HookEvent) -> bool:
         """Return whether nothing changed since the last look: session nor program's files."""
         return (
             bool(self.looked_at)
+            and not self.finds_compaction(event)
             and self.looked_at == self._look()
             and has_read_all(event.program, event.transcript or self.transcript, self.meter)
         )
+
+    def finds_compaction(self, event: HookEvent) -> bool:
+        """Return whether a request to the model has a summary that was not recorded yet."""
+        is_request = event.moment is Moment.BEFORE_MODEL and bool(event.text)
+        return is_request and self.summary != digest_of(event.text)
 
     def _look(self) -> list[int]:
         try:
@@ -161,6 +171,13 @@ class Binding:
         found = head_of(self.base, self.session_id or "")
         is_same = found is not None and found[0].revision == revision
         self.looked_at = _identity(found[1]) if found is not None and is_same else []
+
+
+def digest_of(text: str) -> str:
+    """Return what identifies a text."""
+    import hashlib  # only a compacted request needs it
+
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _identity(found: os.stat_result) -> list[int]:

@@ -24,7 +24,7 @@ from ..agent_programs.registry import AgentProgram, find_program
 from ..clock import Clock, utc_now
 from ..data_folder import find_data_folder
 from ..durable import WriteError
-from .binding import Binding, BindingFile
+from .binding import Binding, BindingFile, digest_of
 
 if TYPE_CHECKING:
     from ..harness.session_domain import SessionContext
@@ -34,7 +34,12 @@ INSIDE_VARIABLE: Final = "AGENTFORGE_CALL"
 """Set for an agent that one of our own runners asks: the runner records and charges it."""
 SESSION_VARIABLE: Final = "AGENTFORGE_SESSION"
 _PROJECT_VARIABLE: Final = "CLAUDE_PROJECT_DIR"
-_IN_TOOL_USE: Final = frozenset({Moment.BEFORE_TOOL, Moment.AFTER_TOOL, Moment.MODEL_ANSWERED})
+_IN_TOOL_USE: Final = frozenset(
+    {
+        *(Moment.BEFORE_TOOL, Moment.AFTER_TOOL),
+        *(Moment.BEFORE_MODEL, Moment.COMPACTION_FOUND, Moment.MODEL_ANSWERED),
+    }
+)
 
 
 def handle(
@@ -107,7 +112,7 @@ class _Call:
             if binding.session_id is None and not self._environment.get(SESSION_VARIABLE):
                 return NOTHING
             if binding.is_current(event) and not (binding.notice and self._takes_context):
-                return HookReply(stop=binding.stop)
+                return HookReply(stop=binding.stop, context=_missing_briefing(event, binding))
         self._file.lock()
         try:
             reply, session, binding = self._record()
@@ -139,6 +144,8 @@ class _Call:
                 but=(event.program, event.agent_session),
                 now=self._now,
             )
+        if binding.finds_compaction(event):
+            self._event = event = event._replace(moment=Moment.COMPACTION_FOUND)
         recorded, session, failure = self._change(binding)
         if recorded is None or session is None:
             return NOTHING, None, binding
@@ -180,6 +187,8 @@ class _Call:
             failure = error
         if event.moment is Moment.COMPACTED:
             binding.summary = binding.meter.summary
+        elif self._event.moment is Moment.COMPACTION_FOUND:
+            binding.summary = digest_of(event.text)
         recorded, session = done[0] if done else (None, None)
         return recorded, session, failure
 
@@ -201,11 +210,20 @@ class _Call:
             binding.notice = None
             most = self._program.MAX_CONTEXT_CHARS
             return HookReply(context=messages.briefing(session, max_chars=most))
+        if event.moment is Moment.COMPACTION_FOUND:
+            binding.briefing = messages.briefing(session, max_chars=self._program.MAX_CONTEXT_CHARS)
         if event.moment is Moment.PROMPTED and is_spent:
             return HookReply(refuse=binding.stop)
         if event.moment in _IN_TOOL_USE and is_spent:
             return HookReply(stop=binding.stop)
+        if event.request:
+            return HookReply(context=_missing_briefing(event, binding))
         if binding.notice is not None and self._takes_context:
             notice, binding.notice = binding.notice, None
             return HookReply(context=notice)
         return NOTHING
+
+
+def _missing_briefing(event: HookEvent, binding: Binding) -> str | None:
+    """Return the briefing that a request lacks since its context was compacted, or None."""
+    return binding.briefing if event.request else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ..agent_programs.hook_event import SENT_ON
 from ..harness.briefing import brief, most_tokens
 from ..harness.session_domain import SessionContext, SessionState
 
@@ -75,6 +76,6 @@ def extend_command(session: SessionContext) -> str:
 def not_done(summary: str, evidence: str, *, number: int, most: int) -> str:
     """Return why the agent is sent on: the gate's verdict and its evidence."""
     return (
-        f"AgentForge: the project's own check did not pass ({summary}; {number} of at most {most} "
-        f"times that you are sent on). Mend what it shows:\n{evidence}"
+        f"{SENT_ON} ({summary}; {number} of at most {most} times that you are sent on). "
+        f"Mend what it shows:\n{evidence}"
     )

@@ -203,6 +203,11 @@ def _record_moment(
             session.add_event(
                 AgentCompacted(**who, trigger=kept_text(event.source), summary=told), now=now
             )
+        case Moment.COMPACTION_FOUND:
+            _checkpoint(session, now)
+            session.add_event(
+                AgentCompacted(**who, trigger=kept_text(event.source), summary=text), now=now
+            )
         case Moment.BEFORE_COMPACTION:
             _checkpoint(session, now)
     if event.question is not None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+SENT_ON: Final = "AgentForge: the project's own check did not pass"
+"""How the text begins by which an agent is sent on; a program may show it as a prompt."""
 
 
 class Moment(Enum):
@@ -18,11 +21,15 @@ class Moment(Enum):
     """A tool is about to run; the agent may be stopped."""
     AFTER_TOOL = "after_tool"
     """A tool has run; the agent may be stopped."""
+    BEFORE_MODEL = "before_model"
+    """The model is about to be asked; the agent may be stopped."""
     MODEL_ANSWERED = "model_answered"
     """The model has answered; its usage is known."""
     BEFORE_COMPACTION = "before_compaction"
     COMPACTED = "compacted"
     """The context was replaced by a summary."""
+    COMPACTION_FOUND = "compaction_found"
+    """A request has a summary that was not there before; no event said so."""
     SUBAGENT_ENDED = "subagent_ended"
     TURN_ENDED = "turn_ended"
     """The agent has nothing more to do; it may be sent on."""
@@ -77,6 +84,8 @@ class HookEvent(NamedTuple):
         edited: The files that a tool wrote, each with whether it made them.
         usage: What the event itself reports.
         question: The question to a person that the event is about, or None.
+        request: The first messages of a request to the model, each its role and text, up to the
+            summary in which `text` stands; empty where no briefing is missing there.
     """
 
     program: str
@@ -92,6 +101,7 @@ class HookEvent(NamedTuple):
     edited: tuple[tuple[str, bool], ...] = ()
     usage: tuple[ReportedUsage, ...] = ()
     question: AskedQuestion | None = None
+    request: tuple[tuple[str, str], ...] = ()
 
 
 class HookReply(NamedTuple):

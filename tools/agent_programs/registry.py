@@ -25,7 +25,12 @@ class AgentProgram(Protocol):
         """Return the hook's output, or None for none."""
 
 
-_MODULES: Final = {"claude-code": "claude_code", "codex": "codex"}
+_MODULES: Final = {
+    "claude-code": "claude_code",
+    "codex": "codex",
+    "gemini": "gemini",
+    "opencode": "opencode",
+}
 PROGRAMS: Final = tuple(_MODULES)
 """The names of the programs whose hooks are understood."""
 

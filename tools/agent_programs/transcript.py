@@ -23,7 +23,11 @@ class _Files(Protocol):
         """Take what was added to some files since the last time."""
 
 
-_MODULES: Final = {"claude-code": "claude_transcript", "codex": "codex_rollout"}
+_MODULES: Final = {
+    "claude-code": "claude_transcript",
+    "codex": "codex_rollout",
+    "gemini": "gemini_chats",
+}
 """How each program's files are read; others report their usage with their events."""
 
 

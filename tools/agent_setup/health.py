@@ -53,6 +53,10 @@ def _problems(manifest: Manifest) -> list[str]:
     for name, inserted in manifest.blocks.items():
         if inserted.encode() not in (_content(name) or b""):
             problems.append(f"{name} has not our lines as they were put in")
+    for name, members in manifest.members.items():
+        content = _content(name) or b""
+        if any(one.encode() not in content for one in members):
+            problems.append(f"{name} has not our lines as they were put in")
     problems += [f"{one} can't be run" for one in manifest.commands if not os.access(one, os.X_OK)]
     return problems
 

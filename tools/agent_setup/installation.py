@@ -1,7 +1,7 @@
 """Putting our pieces into an agent program, and taking them away: decided first, then done.
 
-A file of the person's is only ever given one block of lines, as a whole or not at all, and
-uninstalling takes away exactly that. The manifest is written before anything else, so that an
+A file of the person's is only ever given one block of lines, or members where it is JSON, and
+uninstalling takes away exactly these. The manifest is written before anything else, so that an
 installation that was killed can be taken away, too.
 """
 
@@ -11,14 +11,15 @@ import hashlib
 import os
 import stat
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..durable import AtomicFileWriter, OsFileSystem, make_durable_directory
 from .errors import SetupRefused
+from .json_text import put_in, take_out
 from .manifest import Manifest, read_manifest, write_manifest
 from .pieces import BEGIN, END, Pieces
 from .places import Places, Scope
@@ -43,6 +44,7 @@ class Step(NamedTuple):
         content: What it holds then, or None if it is removed.
         kept: Where the person's own version of a file of ours is kept, or None.
         inserted: What of it we put into a file of the person's.
+        members: The same where that is JSON.
     """
 
     change: Change
@@ -50,6 +52,7 @@ class Step(NamedTuple):
     content: bytes | None
     kept: Path | None = None
     inserted: bytes = b""
+    members: tuple[str, ...] = ()
 
 
 def manifest_path(places: Places, program: str, scope: Scope) -> Path:
@@ -86,7 +89,25 @@ def plan_install(pieces: Pieces, former: Manifest | None) -> list[Step]:
         _require_toml(path, plain + added, "our lines don't fit in")
         _require_writable(_target(path))
         steps.append(Step(Change.ADD, path, plain + added, inserted=added))
+    for path, wanted in pieces.members.items():
+        step = _plan_members(path, wanted, former)
+        steps += [] if step is None else [step]
     return steps
+
+
+def _plan_members(path: Path, wanted: Mapping[str, Any], former: Manifest | None) -> Step | None:
+    before = _read(_target(path)) or b""
+    try:
+        text = before.decode()
+        put = [] if former is None else former.members.get(str(path), [])
+        plain = take_out(text, put, [] if former is None else former.commands)
+        after, members = put_in(plain, wanted)
+    except ValueError as error:
+        raise SetupRefused(path, f"our members don't fit in ({error})") from error
+    if after == text:
+        return None
+    _require_writable(_target(path))
+    return Step(Change.ADD, path, after.encode(), members=tuple(members))
 
 
 def install(pieces: Pieces, steps: list[Step], manifest_file: Path) -> None:
@@ -105,6 +126,7 @@ def install(pieces: Pieces, steps: list[Step], manifest_file: Path) -> None:
         },
         list(dict.fromkeys([*former.created, *made])),
         [str(one) for one in pieces.commands],
+        {**former.members, **{str(one.path): list(one.members) for one in steps if one.members}},
     )
     if steps or manifest != former:
         write_manifest(manifest_file, manifest)
@@ -157,15 +179,28 @@ def plan_uninstall(manifest: Manifest, kept_in: Path) -> list[Step]:
         before = _read(_target(path))
         if before is None:
             continue
-        after = _taken_out(before, inserted)
-        if after == before:
+        steps += _plan_removal(path, before, _taken_out(before, inserted), manifest)
+    for name, members in manifest.members.items():
+        path = Path(name)
+        before = _read(_target(path))
+        if before is None:
             continue
-        _require_writable(_target(path))
-        if not after and name in manifest.created:
-            steps.append(Step(Change.REMOVE, path, None))
-        else:
-            steps.append(Step(Change.TAKE_OUT, path, after))
+        try:
+            after = take_out(before.decode(), members, manifest.commands).encode()
+        except ValueError as error:
+            raise SetupRefused(path, f"it is no text ({error})") from error
+        steps += _plan_removal(path, before, after, manifest)
     return steps
+
+
+def _plan_removal(path: Path, before: bytes, after: bytes, manifest: Manifest) -> Iterator[Step]:
+    if after == before:
+        return
+    _require_writable(_target(path))
+    if not after and str(path) in manifest.created:
+        yield Step(Change.REMOVE, path, None)
+    else:
+        yield Step(Change.TAKE_OUT, path, after)
 
 
 def uninstall(manifest: Manifest, steps: list[Step], manifest_file: Path) -> None:
@@ -195,8 +230,8 @@ def uninstall(manifest: Manifest, steps: list[Step], manifest_file: Path) -> Non
 
 def _missing(pieces: Pieces, manifest_file: Path) -> Iterator[Path]:
     """Yield the files and folders that are not there yet."""
-    for path in (*pieces.files, *pieces.blocks, manifest_file):
-        if path in pieces.blocks and not os.path.lexists(path):
+    for path in (*pieces.files, *pieces.blocks, *pieces.members, manifest_file):
+        if path not in pieces.files and path != manifest_file and not os.path.lexists(path):
             yield path
         for folder in path.parents:
             if os.path.lexists(folder):

@@ -20,12 +20,14 @@ class Manifest(NamedTuple):
         blocks: What was inserted into each file of the person's, by its path.
         created: Those of these files, and the folders, that were not there before.
         commands: What the program runs of ours.
+        members: What was put into each JSON file of the person's, by its path.
     """
 
     files: dict[str, str]
     blocks: dict[str, str]
     created: list[str]
     commands: list[str]
+    members: dict[str, list[str]] = {}  # noqa: RUF012 (never changed)
 
 
 def read_manifest(path: Path) -> Manifest | None:
@@ -41,12 +43,13 @@ def read_manifest(path: Path) -> Manifest | None:
         return None
     if not isinstance(found, dict) or found.get("version") != _VERSION:
         return None
-    files, blocks, created, commands = (found.get(name) for name in Manifest._fields)
+    files, blocks, created, commands = (found.get(name) for name in Manifest._fields[:4])
+    members = found.get("members", {})
     if not (isinstance(files, dict) and isinstance(blocks, dict)):
         return None
-    if not (isinstance(created, list) and isinstance(commands, list)):
+    if not (isinstance(created, list) and isinstance(commands, list) and isinstance(members, dict)):
         return None
-    return Manifest(files, blocks, created, commands)
+    return Manifest(files, blocks, created, commands, members)
 
 
 def write_manifest(path: Path, manifest: Manifest) -> None:

@@ -40,6 +40,18 @@ class Places(NamedTuple):
             return self.project / ".codex"
         return self._named("CODEX_HOME") or self.home / ".codex"
 
+    def gemini(self, scope: Scope) -> Path:
+        """Return the folder of Gemini CLI's files."""
+        if scope is Scope.PROJECT:
+            return self.project / ".gemini"
+        return (self._named("GEMINI_CLI_HOME") or self.home) / ".gemini"
+
+    def opencode(self, scope: Scope) -> Path:
+        """Return the folder of opencode's files."""
+        if scope is Scope.PROJECT:
+            return self.project / ".opencode"
+        return (self._named("XDG_CONFIG_HOME") or self.home / ".config") / "opencode"
+
     def state(self, scope: Scope) -> Path:
         """Return the folder in which we keep what we put where."""
         if scope is Scope.PROJECT:

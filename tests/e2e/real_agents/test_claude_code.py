@@ -13,6 +13,7 @@ from tests.support.promptness import wait_until
 from tests.support.real_agents import (
     FULL_DISK,
     HOOK,
+    PATIENCE_S,
     Workplace,
     briefings,
     program,
@@ -198,7 +199,7 @@ def test_a_killed_program_is_followed_by_another_and_both_are_charged(place: Wor
     options = ("-p", "Begin", "--output-format", "json", "--allowedTools", "Bash,Write")
     process = place.start([program("claude"), *options])
     try:
-        wait_until((place.project / "reached").exists)
+        wait_until((place.project / "reached").exists, patience_s=PATIENCE_S)
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()

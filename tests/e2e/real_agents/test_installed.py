@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.real_agents import Workplace, briefings, program
+from tests.support.promptness import wait_until
+from tests.support.real_agents import PATIENCE_S, Workplace, briefings, program
 
 pytestmark = [pytest.mark.real_agents, pytest.mark.timeout(400)]
 
@@ -185,6 +186,91 @@ def test_a_question_from_inside_claude_code_outlives_a_compaction(place: Workpla
     actions = [entry.action for entry in place.session(session_id).history]
     assert actions.index("question_asked") < actions.index("agent_compacted")
     assert actions.index("agent_compacted") < actions.index("question_answered")
+
+
+@pytest.mark.parametrize("name", ["gemini", "opencode"])
+def test_tools_skill_and_commands_are_loaded_a_question_is_answered_and_all_goes_again(
+    place: Workplace, name: str
+) -> None:
+    """The answer of another process is in the next request of the same turn."""
+    is_gemini = name == "gemini"
+    (place.configure_gemini if is_gemini else place.configure_opencode)()
+    before = _files(place.home)
+    agentforge(place, "install", name)
+    if is_gemini:  # in `-p` no command is seen behind a briefing
+        place.gemini("/agentforge:budget")
+    session_id = place.begin(goal="Count")
+    prefix = "mcp_agentforge_" if is_gemini else "agentforge_"
+    options = [{"label": one, "description": one} for one in ("SQLite", "PostgreSQL")]
+    question = {"prompt": "Which database?", "title": "Database", "options": options}
+    decided = {"session_id": session_id, "action": "decided", "details": "Bytes, not words."}
+    tools = [
+        {"name": f"{prefix}session_record", "input": decided},
+        {"name": f"{prefix}ask_user_questions", "input": {"questions": [question]}},
+    ]
+    place.model.script.when(f'"name": "{prefix}ask_user', {"tools": tools}, {"text": "noted"})
+    process = place.start([program(name), *_COMMANDS[name]])
+    try:
+        questions = place.project / ".agentforge" / "questions"
+        wait_until(lambda: process.poll() is not None or _asked(questions), patience_s=PATIENCE_S)
+        agentforge(place, "answer", *_asked(questions), "--select", "SQLite")
+        out, _ = process.communicate(timeout=200)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    assert "noted" in out
+    asked = [one for one in place.model.requests if one.get("tools")]
+    assert "tell me in one line how many" in json.dumps(asked[0])
+    assert "How to work in an AgentForge session" in json.dumps(asked[0])
+    assert "SQLite" in json.dumps(asked[-1].get("messages", asked[-1].get("contents"))[-1])
+    recorded = [e.details for e in place.session(session_id).history if e.action == "decided"]
+    assert recorded == ["Bytes, not words."]
+
+    agentforge(place, "uninstall", name)
+    left = {path for path in _files(place.home) - before if "agentforge" in path.lower()}
+    assert left == set()
+
+
+@pytest.mark.parametrize("name", ["gemini", "opencode"])
+def test_a_projects_own_files_are_loaded_and_are_as_before_when_taken_away(
+    place: Workplace, name: str
+) -> None:
+    (place.configure_gemini if name == "gemini" else place.configure_opencode)()
+    settings = place.project / ".gemini" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text('{\n  // mine\n  "ui": {"hideTips": true} /* and this */\n}\n')
+    if name == "opencode":
+        types = place.home / ".config" / "opencode"
+        (place.project / ".opencode").mkdir()
+        for one in ("node_modules", "package.json", "package-lock.json"):
+            (place.project / ".opencode" / one).symlink_to(types / one)
+    place.begin(goal="Count")
+    before = {one: (place.project / one).read_bytes() for one in _files(place.project)}
+    agentforge(place, "install", name, "--scope", "project")
+    (place.gemini if name == "gemini" else place.opencode)("Go")
+    assert max(map(briefings, place.model.requests)) == 1
+    agentforge(place, "uninstall", name, "--scope", "project")
+    assert settings.read_bytes() == before[".gemini/settings.json"]
+    left = {one for one in _files(place.project) - before.keys() if "agentforge" in one}
+    assert all(one.startswith(".agentforge/") for one in left)
+
+
+_COMMANDS = {
+    "gemini": (
+        *("-p", "Ask", "-o", "json", "--approval-mode", "yolo"),
+        *("-m", "gemini-2.5-flash"),
+    ),
+    "opencode": ("run", "--format", "json", "--auto", "--command", "agentforge/budget"),
+}
+
+
+def _asked(questions: Path) -> list[str]:
+    return [one.parent.name for one in questions.glob("[!.]*/request.json")]
+
+
+def _files(folder: Path) -> set[str]:
+    return {str(one.relative_to(folder)) for one in folder.rglob("*") if one.is_file()}
 
 
 def _tool_results(request: dict[str, Any]) -> list[dict[str, Any]]:

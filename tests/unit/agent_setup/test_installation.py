@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tomllib
 from pathlib import Path
 
@@ -187,6 +188,101 @@ def test_a_configuration_that_is_a_link_stays_one(machine: Machine, tmp_path: Pa
     assert "agentforge" in real.read_text()
     machine.uninstall("codex")
     assert (config.is_symlink(), real.read_text()) == (True, FOREIGN)
+
+
+SETTINGS = """{
+  // mine, with a comment
+  "ui": {"theme": "dark"}, /* and another */
+  "hooks": {
+    "BeforeTool": [{"hooks": [{"type": "command", "command": "my own hook"}]}],
+    "AfterAgent": [
+      {"hooks": [{"type": "command", "command": "another"}]}
+    ]
+  },
+  "mcpServers": {}
+}
+"""
+
+
+def gemini_settings(machine: Machine, text: str) -> Path:
+    settings = machine.places.project / ".gemini" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_bytes(text.encode())
+    return settings
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        '{"a": 1}',
+        "{ // only\n}\n",
+        SETTINGS,
+        SETTINGS.replace("\n", "\r\n"),
+        '{"hooks":{}}',
+    ],
+)
+def test_persons_json_with_comments_keeps_every_byte(machine: Machine, text: str) -> None:
+    settings = gemini_settings(machine, text)
+    before = machine.content()
+    machine.install("gemini", Scope.PROJECT)
+    added = settings.read_bytes().decode()
+    assert added != text
+    rest = iter(added)
+    assert all(letter in rest for letter in text), "all of it is there, in its order"
+    found = json.loads(re.sub(r"//[^\n]*|/\*.*?\*/", "", added))
+    server = found["mcpServers"]["agentforge"]
+    assert server["command"] == str(machine.commands.agentforge)
+    assert f"'{machine.commands.hook}' gemini" in json.dumps(found["hooks"]["AfterAgent"][0])
+    assert len(found["hooks"]["AfterAgent"]) == (2 if "another" in text and "ui" in text else 1)
+    assert machine.install("gemini", Scope.PROJECT) == []
+    machine.uninstall("gemini", Scope.PROJECT)
+    assert machine.content() == before
+
+
+def test_members_that_were_edited_or_have_new_neighbours_go_too(machine: Machine) -> None:
+    settings = gemini_settings(machine, SETTINGS)
+    machine.install("gemini", Scope.PROJECT)
+    text = settings.read_text().replace('"timeout": 60000', '"timeout": 5')
+    text = text.replace('"agentforge": {', '"other": {},\n    "agentforge": {')
+    settings.write_text(text)
+    machine.uninstall("gemini", Scope.PROJECT)
+    left = settings.read_text()
+    assert "agentforge" not in left
+    found = json.loads(re.sub(r"//[^\n]*|/\*.*?\*/", "", left))
+    assert found["mcpServers"] == {"other": {}}
+    assert list(found["hooks"]) == ["BeforeTool", "AfterAgent"]
+    assert "// mine, with a comment" in left
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", '{"a": }', '{"mcpServers": {"agentforge": {"command": "x"}}}', '{"hooks": 1}']
+)
+def test_json_that_our_members_do_not_fit_into_is_refused(machine: Machine, text: str) -> None:
+    gemini_settings(machine, text)
+    before = machine.content()
+    with pytest.raises(SetupRefused, match="Nothing was changed"):
+        machine.install("gemini", Scope.PROJECT)
+    assert machine.content() == before
+
+
+@pytest.mark.parametrize("program", ["gemini", "opencode"])
+def test_extension_and_plugin_name_the_commands_by_absolute_paths(
+    machine: Machine, program: str
+) -> None:
+    machine.install(program)
+    written = "".join(map(str, machine.content().values()))
+    assert str(machine.commands.hook) in written
+    assert str(machine.commands.agentforge) in written
+    assert "@HOOK@" not in written
+    for text in machine.places.home.rglob("*.toml"):
+        command = tomllib.loads(text.read_text())
+        assert command["description"]
+        assert "$ARGUMENTS" not in command["prompt"]
+    names = {one.name for one in machine.places.home.rglob("*") if one.is_file()}
+    assert "SKILL.md" in names
+    assert {"ask.toml", "gemini-extension.json"} <= names or {"ask.md", "agentforge.js"} <= names
 
 
 def test_the_plugin_names_the_commands_by_absolute_paths(machine: Machine) -> None:

@@ -67,7 +67,9 @@ def test_the_words_of_a_call_have_what_it_is_given() -> None:
     assert again == ["a", "--to=/s/x", "/p", "--go", "on", "/s y", "{other}"]
 
 
-@pytest.mark.parametrize("name", ["claude", "claude:some model", "codex", "codex:m"])
+@pytest.mark.parametrize(
+    "name", ["claude", "claude:some model", "codex:m", "gemini", "gemini:m", "opencode:p/m"]
+)
 def test_programs_by_name_have_a_command_that_edits(name: str) -> None:
     words = editing_command(name)
     program, _, model = name.partition(":")
@@ -75,6 +77,21 @@ def test_programs_by_name_have_a_command_that_edits(name: str) -> None:
     assert keeps_state(words)
     assert words_faults(words) == []
     assert (model in words) is bool(model)
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        '{"response": "hi", "stats": {"models": {"m": {"tokens": {"prompt": 90, "thoughts": 3,'
+        ' "candidates": 7}}}}}',
+        '{"type":"text","part":{"text":"hi"}}\n{"type":"step_finish","part":{"tokens":'
+        '{"input":80,"output":7,"reasoning":3,"cache":{"read":10,"write":0}}}}',
+    ],
+)
+def test_gemini_and_opencode_say_what_they_cost(printed: str) -> None:
+    output = program_output(printed)
+    assert output is not None
+    assert tuple(output) == ("hi", 90, 10, None)
 
 
 def test_json_of_another_program_is_its_words() -> None:

@@ -14,6 +14,8 @@ from agentforge_sessions.agent_programs.command_output import (
     COMMANDS,
     read_claude_output,
     read_codex_output,
+    read_gemini_output,
+    read_opencode_output,
 )
 from agentforge_sessions.workflows.agents import (
     AgentCrashed,
@@ -45,6 +47,21 @@ CODEX = [
     {"type": "item.completed", "item": {"type": "agent_message", "text": "thinking"}},
     {"type": "item.completed", "item": {"type": "agent_message", "text": "the answer"}},
     {"type": "turn.completed", "usage": {"input_tokens": 1237, "output_tokens": 53}},
+]
+GEMINI = {
+    "response": "the answer",
+    "stats": {
+        "models": {
+            "big": {"tokens": {"prompt": 1230, "candidates": 40, "thoughts": 10, "cached": 200}},
+            "small": {"tokens": {"prompt": 7, "candidates": 3}},
+        }
+    },
+}
+TOKENS = {"input": 1000, "output": 50, "reasoning": 3, "cache": {"read": 200, "write": 37}}
+OPENCODE = [
+    {"type": "step_start", "part": {}},
+    {"type": "text", "part": {"text": "the answer"}},
+    {"type": "step_finish", "part": {"tokens": TOKENS}},
 ]
 
 
@@ -105,9 +122,15 @@ def test_more_tokens_than_a_call_can_cost_do_not_cost_the_answer(programs: Progr
     assert (answer.text, answer.usage) == ("the answer", None)
 
 
-@pytest.mark.parametrize(
-    ("name", "printed"), [("claude", json.dumps(CLAUDE)), ("codex", lines(CODEX))]
-)
+PRINTED = [
+    ("claude", json.dumps(CLAUDE)),
+    ("codex", lines(CODEX)),
+    ("gemini", json.dumps(GEMINI)),
+    ("opencode", lines(OPENCODE)),
+]
+
+
+@pytest.mark.parametrize(("name", "printed"), PRINTED)
 def test_the_answer_is_charged_as_the_program_reports(
     programs: Programs, name: str, printed: str
 ) -> None:
@@ -119,9 +142,7 @@ def test_the_answer_is_charged_as_the_program_reports(
     assert not answer.usage.estimated
 
 
-@pytest.mark.parametrize(
-    ("name", "printed"), [("claude", json.dumps(CLAUDE)), ("codex", lines(CODEX))]
-)
+@pytest.mark.parametrize(("name", "printed"), PRINTED)
 def test_the_program_runs_in_an_empty_folder_that_is_removed_afterwards(
     programs: Programs, name: str, printed: str
 ) -> None:
@@ -129,7 +150,7 @@ def test_the_program_runs_in_an_empty_folder_that_is_removed_afterwards(
     request = agent_request()
     programs.agent(name).answer(request)
     _, folder, entries, prompt, environment = json.loads(ran.read_text())
-    assert (entries, prompt) == ([], request.prompt)
+    assert (entries, prompt) == ([".gemini"] if name == "gemini" else [], request.prompt)
     assert folder != os.getcwd()
     assert not Path(folder).exists()
     assert environment["AGENTFORGE_CALL"] == "1", "by which our hooks in it are silent"
@@ -154,6 +175,26 @@ def test_codex_can_only_read(programs: Programs) -> None:
     ]
 
 
+def test_opencode_is_asked_as_an_agent_without_tools(programs: Programs) -> None:
+    ran = programs.add("opencode", lines(OPENCODE))
+    programs.agent("opencode:anthropic/opus").answer(agent_request())
+    arguments, *_, environment = json.loads(ran.read_text())
+    assert arguments == [
+        *("run", "--pure", "--agent", "agentforge", "--title", "agentforge"),
+        *("--format", "json", "--model", "anthropic/opus"),
+    ]
+    config = json.loads(environment["OPENCODE_CONFIG_CONTENT"])
+    assert config["agent"]["agentforge"]["permission"] == {"*": "deny"}
+
+
+def test_gemini_is_asked_without_extensions(programs: Programs) -> None:
+    ran = programs.add("gemini", json.dumps(GEMINI))
+    programs.agent("gemini:pro").answer(agent_request())
+    arguments, *_, environment = json.loads(ran.read_text())
+    assert arguments == ["-o", "json", "-e", "none", "--model", "pro"]
+    assert environment["GEMINI_SYSTEM_MD"] == ".gemini/system.md"
+
+
 def test_the_reason_of_an_end_and_its_cost_are_in_the_error(programs: Programs) -> None:
     failed = {**CLAUDE, "subtype": "error_max_turns", "is_error": True, "result": "Out of turns"}
     programs.add("claude", json.dumps(failed), code=1)
@@ -165,6 +206,18 @@ def test_the_reason_of_an_end_and_its_cost_are_in_the_error(programs: Programs) 
     programs.add("codex", lines([{"type": "turn.failed", "error": {"message": "no key"}}]), code=1)
     with pytest.raises(AgentFailed, match="gave no answer: no key"):
         programs.agent("codex").answer(agent_request())
+
+    error = {"name": "UnknownError", "data": {"message": "no model"}}
+    programs.add("opencode", lines([{"type": "error", "error": error}]), code=1)
+    with pytest.raises(AgentFailed, match="gave no answer: no model"):
+        programs.agent("opencode").answer(agent_request())
+
+    programs.add("gemini", json.dumps({**GEMINI, "response": "", "error": {"message": "too long"}}))
+    with pytest.raises(AgentFailed, match="gave no answer: too long"):
+        programs.agent("gemini").answer(agent_request())
+    programs.add("gemini", json.dumps({**GEMINI, "response": "", "warnings": ["Loop detected"]}))
+    with pytest.raises(AgentFailed, match=r"gave no answer: .*Loop detected"):
+        programs.agent("gemini").answer(agent_request())
 
 
 def test_a_crash_without_a_word_is_a_crash(programs: Programs) -> None:
@@ -191,7 +244,9 @@ def test_a_program_that_is_not_there_is_found_out_before(programs: Programs) -> 
         check_agent(programs.agent("claude"))
 
 
-@pytest.mark.parametrize("text", ["claude", "codex", "claude:opus", "codex:gpt-5.5:high"])
+@pytest.mark.parametrize(
+    "text", ["claude", "claude:opus", "codex:gpt-5.5:high", "gemini:pro", "opencode:a/b"]
+)
 def test_a_name_is_a_program_and_is_made_again_from_its_choice(text: str) -> None:
     choice = parse_agent(text, timeout_s=5)
     assert (choice.kind, choice.value) == ("program", text)
@@ -207,4 +262,6 @@ def test_anything_else_is_a_command_line(text: str) -> None:
 def test_output_without_an_end_is_none(text: str) -> None:
     assert read_codex_output(text) is None
     assert read_claude_output(text) is None
-    assert set(COMMANDS) == {"claude", "codex"}
+    assert read_gemini_output(text) is None
+    assert read_opencode_output(text) is None
+    assert set(COMMANDS) == {"claude", "codex", "gemini", "opencode"}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import Final
 
 PROMPT_FILE: Final = "{prompt_file}"
@@ -26,20 +27,36 @@ _CODEX: Final = (
     *("env", "CODEX_HOME={state}", "codex", "exec", "--json", "--skip-git-repo-check"),
     "--dangerously-bypass-approvals-and-sandbox",
 )
+_OPENCODE: Final = (
+    *("env", "XDG_DATA_HOME={state}", "XDG_CONFIG_HOME={state}", "XDG_STATE_HOME={state}"),
+    *("opencode", "run", "--pure", "--title", "agentforge", "--format", "json", "--auto"),
+)
+_GEMINI: Final = (
+    *("env", "GEMINI_CLI_HOME={state}", "GEMINI_CLI_TRUST_WORKSPACE=true"),
+    *("gemini", "-o", "json", "--approval-mode", "yolo"),
+)
+_EDITING: Final = MappingProxyType(
+    {
+        "claude": (_CLAUDE, ("{continue:--continue}",)),
+        "codex": (_CODEX, ("-",)),
+        "gemini": (_GEMINI, ("{continue:--resume latest}",)),
+        "opencode": (_OPENCODE, ("{continue:--continue}",)),
+    }
+)
+"""What comes before a model's name, and what after it."""
 
 
 def editing_command(name: str) -> list[str]:
-    """Return the words of an agent program by its name, `claude` or `codex`, as it edits in a jail.
+    """Return the words of an agent program by its name, as it edits in a jail.
 
     Its own guards are off: the jail is the wall.
 
     Args:
-        name: The program, with `:MODEL` for a model of its.
+        name: `claude`, `codex`, `gemini` or `opencode`, with `:MODEL` for a model of its.
     """
     program, _, model = name.partition(":")
-    if program == "claude":
-        return [*_CLAUDE, *(["--model", model] if model else []), "{continue:--continue}"]
-    return [*_CODEX, *(["-m", model] if model else []), "-"]
+    first, last = _EDITING[program]
+    return [*first, *(["--model", model] if model else []), *last]
 
 
 def keeps_state(words: Sequence[str]) -> bool:

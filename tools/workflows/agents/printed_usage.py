@@ -1,7 +1,8 @@
 """What programs print at their end of what they said and what it cost; pure.
 
-Read are the JSON of `claude -p --output-format json` (or the last line of a stream of it) and of
-`codex exec --json`, and the line by which aider tells tokens.
+Read are the JSON of `claude -p --output-format json` (or the last line of a stream of it), of
+`codex exec --json`, `gemini -o json` and `opencode run --format json`, and the line by which aider
+tells tokens.
 """
 
 from __future__ import annotations
@@ -13,11 +14,15 @@ from ...agent_programs.command_output import (
     ProgramOutput,
     read_claude_output,
     read_codex_output,
+    read_gemini_output,
+    read_opencode_output,
 )
 from .port import AgentFailed, TokenUsage
 
 _CLAUDES: Final = '"subtype"'
 """What every result of claude's has, and hardly another program's JSON."""
+_GEMINIS: Final = '"stats"'
+_OPENCODES: Final = '"type":"step_finish"'
 _LINES: Final = 200
 _AIDER: Final = re.compile(
     r"^(?:> ?)?Tokens: (?P<sent>[\d.,]+)(?P<sent_unit>[kM]?) sent"
@@ -37,7 +42,9 @@ def program_output(text: str) -> ProgramOutput | None:
             found = read_claude_output(piece)
             if found is not None:
                 return found
-    return read_codex_output(whole)
+    if _GEMINIS in whole:
+        return read_gemini_output(whole)
+    return (read_opencode_output if _OPENCODES in whole else read_codex_output)(whole)
 
 
 def printed_usage(text: str) -> TokenUsage | None:

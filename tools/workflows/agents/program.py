@@ -1,11 +1,13 @@
 """An agent program by its name: asked once, without tools, in an empty folder.
 
-`claude` and `codex`, with `:MODEL` for another model than the program's own. The program sees the
-prompt and nothing else, and its own report says what it cost. Our hooks in it are silent.
+`claude`, `codex`, `gemini` and `opencode`, with `:MODEL` for another model than the program's own.
+The program sees the prompt and nothing else, and its own report says what it cost. Our hooks in it
+are silent.
 """
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -56,7 +58,7 @@ class ProgramAgent:
         self._command = CommandAgent(
             self._program.command(model or None),
             timeout_s=timeout_s,
-            environment=environment,
+            environment=_with(self._program.environment, environment),
             monotonic=monotonic,
         )
 
@@ -80,6 +82,10 @@ class ProgramAgent:
             AgentFailed: It ended without an answer; the error has its reason, and what it cost.
         """
         with tempfile.TemporaryDirectory(prefix=_FOLDER_PREFIX) as empty:
+            for path, text in self._program.files.items():
+                file = Path(empty, path)
+                file.parent.mkdir(exist_ok=True)
+                file.write_text(text, encoding="utf-8")
             try:
                 printed = self._command.answer(request, directory=Path(empty)).text
             except AgentCrashed as error:
@@ -100,3 +106,8 @@ class ProgramAgent:
 
     def _no_answer(self, found: ProgramOutput, printed: str) -> AgentFailed:
         return no_answer(found, agent=self._name, output=printed[-_KEPT_OUTPUT:])
+
+
+def _with(more: Mapping[str, str], given: Mapping[str, str] | None) -> Mapping[str, str] | None:
+    """Return an environment with a program's own variables; None is the caller's as it is."""
+    return {**(os.environ if given is None else given), **more} if more else given

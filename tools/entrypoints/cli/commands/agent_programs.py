@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ....agent_setup.installation import Step
     from ....agent_setup.places import Places, Scope
 
-ProgramName = Annotated[str, argument("PROGRAM", "claude-code or codex.")]
+ProgramName = Annotated[str, argument("PROGRAM", "claude-code, codex, gemini or opencode.")]
 ScopeName = Annotated[
     str, option("--scope SCOPE", "Whose conversations: of this user, or of this project alone.")
 ]
@@ -126,7 +126,7 @@ def _require_known(program: str) -> None:
     from ....agent_setup.pieces import PIECES
 
     if program not in PIECES:
-        known = " or ".join(PIECES)
+        known = ", ".join(PIECES)
         raise typer.BadParameter(f"expected {known}, got {program!r}", param_hint="PROGRAM")
 
 

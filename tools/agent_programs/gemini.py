@@ -1,0 +1,127 @@
+"""Gemini CLI: what its hooks say, and what they are answered; pure.
+
+The events and fields are those of version 0.61 ("Hooks reference", in the program's own docs). No
+event says that a compression happened, and it takes the briefing out of the context. So each
+request is looked at: one with a summary and without a briefing is given it anew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from .hook_event import SENT_ON, HookEvent, HookReply, Moment, text_of
+
+NAME: Final = "gemini"
+MAX_CONTEXT_CHARS: Final = 9_000
+"""The program sets no limit."""
+
+_MOMENTS: Final = {
+    "SessionStart": Moment.STARTED,
+    "BeforeAgent": Moment.PROMPTED,
+    "BeforeModel": Moment.BEFORE_MODEL,
+    "AfterTool": Moment.AFTER_TOOL,
+    "AfterAgent": Moment.TURN_ENDED,
+}
+EVENTS: Final = tuple(_MOMENTS)
+"""The events that the hook wants to be called for."""
+_TEXTS: Final = {Moment.PROMPTED: "prompt", Moment.TURN_ENDED: "prompt_response"}
+_CONTEXT: Final = re.compile(r"\A\s*<hook_context>.*?</hook_context>\s*", re.DOTALL)
+"""What hooks said at the start, which stands before the first prompt."""
+_NO_TEXT: Final = "[no response text]"
+_MARK: Final = "AgentForge session briefing, revision "
+_SNAPSHOT: Final = "<state_snapshot>"
+_SNAPSHOT_END: Final = "</state_snapshot>"
+
+
+def event_of(payload: Mapping[str, Any]) -> HookEvent | None:
+    """Return what a hook's input is about, or None if it is of no concern."""
+    name = text_of(payload, "hook_event_name")
+    moment = _MOMENTS.get(name)
+    session = text_of(payload, "session_id")
+    if moment is None or not session:
+        return None
+    text = text_of(payload, _TEXTS[moment]) if moment in _TEXTS else ""
+    request: tuple[tuple[str, str], ...] = ()
+    if moment is Moment.BEFORE_MODEL:
+        text, request = _summary(payload)
+    elif moment is Moment.PROMPTED:
+        text = _CONTEXT.sub("", text, count=1)
+    return HookEvent(
+        program=NAME,
+        name=name,
+        moment=moment,
+        agent_session=session,
+        directory=text_of(payload, "cwd"),
+        transcript=text_of(payload, "transcript_path") or None,
+        source=text_of(payload, "source"),
+        text="" if text == _NO_TEXT else text,
+        by_person=not text.startswith(SENT_ON),
+        edited=_edited(payload) if moment is Moment.AFTER_TOOL else (),
+        request=request,
+    )
+
+
+def _summary(payload: Mapping[str, Any]) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """Return the summary in a request, and the messages up to it if no briefing comes after it."""
+    given = payload.get("llm_request")
+    messages = given.get("messages") if isinstance(given, Mapping) else None
+    found = [
+        (text_of(one, "role"), text_of(one, "content"))
+        for one in (messages if isinstance(messages, list) else [])
+        if isinstance(one, Mapping)
+    ]
+    for number, (role, content) in enumerate(found):
+        if role == "user" and _SNAPSHOT in content:
+            snapshot = content.partition(_SNAPSHOT)[2].partition(_SNAPSHOT_END)[0].strip()
+            is_briefed = any(_MARK in text for _, text in found[number + 1 :])
+            return snapshot, () if is_briefed else tuple(found[: number + 1])
+    return "", ()
+
+
+def _edited(payload: Mapping[str, Any]) -> tuple[tuple[str, bool], ...]:
+    tool, given = payload.get("tool_name"), payload.get("tool_input")
+    if tool not in {"write_file", "replace"} or not isinstance(given, Mapping):
+        return ()
+    answer = payload.get("tool_response")
+    if not isinstance(answer, Mapping) or answer.get("error"):
+        return ()
+    shown = answer.get("returnDisplay")
+    shown = shown if isinstance(shown, Mapping) else {}
+    path = text_of(shown, "filePath") or text_of(given, "file_path")
+    return ((path, shown.get("isNewFile") is True),) if path else ()
+
+
+def takes_context(event: HookEvent) -> bool:
+    """Return whether the answer to an event may have text for the model."""
+    return event.name in {"SessionStart", "BeforeAgent", "AfterTool"}
+
+
+def answer_of(event: HookEvent, reply: HookReply) -> dict[str, Any] | None:
+    """Return the hook's output, or None for none."""
+    for name, reason in (
+        ("BeforeAgent", reply.refuse),
+        ("AfterAgent", reply.go_on),
+        ("BeforeModel", reply.stop),
+    ):
+        if reason is not None and event.name == name:
+            return {"decision": "deny", "reason": reason}
+    if reply.context is None:
+        return None
+    specific: dict[str, Any] = {"hookEventName": event.name}
+    if takes_context(event):
+        return {"hookSpecificOutput": {**specific, "additionalContext": reply.context}}
+    if event.request:
+        return {"hookSpecificOutput": {**specific, "llm_request": _briefed(event, reply.context)}}
+    return None
+
+
+def _briefed(event: HookEvent, briefing: str) -> dict[str, Any]:
+    """Return the request's first messages with the briefing after the summary.
+
+    What comes after them stays as it is: the program puts them over as many as they are.
+    """
+    *before, (role, content) = event.request
+    messages = [*before, (role, f"{content}\n\n{briefing}")]
+    return {"messages": [{"role": one, "content": text} for one, text in messages]}

@@ -1,0 +1,46 @@
+"""The files in which Gemini CLI keeps a conversation: its own, and one for each subagent."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from .meter import Meter, count_of, names_in, read_new_lines, text_of
+
+_MAX_FILES: Final = 1000
+_SHORT_ID: Final = 8
+
+
+def read(files: list[str], meter: Meter) -> None:
+    """Take what Gemini CLI wrote since the last time: the conversation and its subagents.
+
+    A message is written again when its tools have run, with the same id.
+    """
+    for name in files:
+        for entry in read_new_lines(name, meter, (b'"tokens"',)):
+            tokens, key = entry.get("tokens"), entry.get("id")
+            if entry.get("type") == "gemini" and isinstance(tokens, dict) and isinstance(key, str):
+                meter.report(key, count_of(tokens.get("total")), text_of(entry.get("model")))
+
+
+def known_files(path: str, _meter: Meter) -> list[str]:
+    """Return the files of a conversation: its subagents' first, then its own.
+
+    Its own are named by the beginning of its id, the folder of its subagents by all of that. When
+    it goes on, the program names a new file first and writes to the old one then.
+    """
+    chats, name = os.path.split(path)
+    short = name.removesuffix(".jsonl").rpartition("-")[2]
+    inside, own = [], [path]
+    for one in names_in(chats) if len(short) == _SHORT_ID else []:
+        if one.startswith(short):
+            folder = os.path.join(chats, one)
+            inside += [os.path.join(folder, file) for file in names_in(folder)]
+        elif one.endswith(f"-{short}.jsonl") and one != name:
+            own.append(os.path.join(chats, one))
+    return [*[one for one in inside if one.endswith(".jsonl")][:_MAX_FILES], *own[:_MAX_FILES]]
+
+
+def find_files(_path: str, _conversation: str) -> list[str]:
+    """Return none: all are known by their names."""
+    return []
