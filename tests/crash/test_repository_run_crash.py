@@ -255,13 +255,18 @@ class Place:
         if session is None:
             return []
         own = self.base / session.session_id / "snapshots.git"
-        found = []
-        for entry in session.history:
-            snapshot = getattr(entry.event, "snapshot", None)
-            if snapshot is not None:
-                shown = plain_git(own, "rev-parse", f"{snapshot}^{{tree}}").stdout.decode().strip()
-                found.append((entry.action, entry.phase, shown))
-        return found
+        found = [
+            (entry, snapshot)
+            for entry in session.history
+            if (snapshot := getattr(entry.event, "snapshot", None)) is not None
+        ]
+        if not found:
+            return []
+        asked = [f"{snapshot}^{{tree}}" for _, snapshot in found]
+        shown = plain_git(own, "rev-parse", *asked).stdout.decode().split()
+        return [
+            (entry.action, entry.phase, tree) for (entry, _), tree in zip(found, shown, strict=True)
+        ]
 
     def require_agreement(self) -> None:
         """Fail unless every snapshot that the session refers to is there."""

@@ -148,6 +148,8 @@ def test_langgraph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(list((tmp_path / "sessions").glob("session_*"))) == 1
 
 
+@pytest.mark.soak
+@pytest.mark.skipif(not SOAKING, reason="as the tools' own tests, which take the same phases")
 def test_openai_agents(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

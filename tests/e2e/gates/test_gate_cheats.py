@@ -231,9 +231,9 @@ def test_tests_of_another_file_by_the_components_name_pass_no_gate(
 @pytest.mark.parametrize(
     ("kind", "framework"),
     [
-        ("tests_fail", "pytest"),
+        pytest.param("tests_fail", "pytest", marks=full),
+        ("tests_fail", "unittest"),
         ("tests_pass", "unittest"),
-        pytest.param("tests_fail", "unittest", marks=full),
         pytest.param("tests_pass", "pytest", marks=full),
     ],
 )

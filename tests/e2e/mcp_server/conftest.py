@@ -26,7 +26,13 @@ IMPORTED = (
         "agentforge_sessions.entrypoints.mcp_server.http",
         "agentforge_sessions.entrypoints.mcp_server.serving",
     ),
+    *(
+        "agentforge_sessions.adapters.question_channel",
+        "agentforge_sessions.adapters.session_results",
+    ),
+    "agentforge_sessions.entrypoints.cli.commands.mcp",
     "agentforge_sessions.sandbox.sandbox",
+    "typer.rich_utils",
 )
 
 
