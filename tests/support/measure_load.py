@@ -68,6 +68,7 @@ def main() -> None:
     reset_peak()
     began = time.process_time()
     listed = [type(one).__name__ for one in store.summaries()]
+    listing = time.process_time() - began
     print(
         json.dumps(
             {
@@ -78,8 +79,8 @@ def main() -> None:
                 "seconds": seconds,
                 "mib": loaded,
                 "listed": listed,
-                "listing_seconds": time.process_time() - began,
-                "reference_seconds": reference_s(),
+                "listing_seconds": listing,
+                "reference_seconds": reference_s() if max(seconds, listing) > 0.9 else 0.0,
             }
         )
     )

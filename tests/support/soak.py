@@ -12,4 +12,4 @@ def examples(count: int) -> int:
     """Return how many examples to try of a property that deserves `count`: a part of many."""
     if SOAKING:
         return count * 10
-    return count // 6 if count >= 100 else max(1, count // 4)
+    return count // 10 if count >= 100 else max(1, count // 6)

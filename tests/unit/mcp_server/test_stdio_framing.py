@@ -102,15 +102,16 @@ class Pipes:
     def __init__(self) -> None:
         self.source, self.to_server = os.pipe()
         self.from_server, self.sink = os.pipe()
+        self._heard = b""
 
     def say(self, data: bytes) -> None:
         os.write(self.to_server, data)
 
     async def hear(self) -> dict[str, object]:
-        line = b""
-        while not line.endswith(b"\n"):
+        while b"\n" not in self._heard:
             await anyio.wait_readable(self.from_server)
-            line += os.read(self.from_server, 1)
+            self._heard += os.read(self.from_server, 1 << 16)
+        line, _, self._heard = self._heard.partition(b"\n")
         found = json.loads(line)
         assert isinstance(found, dict)
         return found

@@ -30,6 +30,7 @@ from tests.support.agents import (
     ScriptedAgent,
     tdflow_work,
 )
+from tests.support.soak import SOAKING
 from tests.unit.workflows.fakes import DyingFileSystem, Killed
 
 EDITS: Final = evolve(TDFLOW, agent_mode="edit")
@@ -201,6 +202,11 @@ def finish(ground: AgentGround, fs: DyingFileSystem) -> RunOutcome:
     return runner.resume(ground.session_id, ground.agent)
 
 
+def changes_to_die_at(changes: int, *, after: bool) -> range:
+    """Every fourth in all, since after one is as before the next; a soak dies at each."""
+    return range(0 if SOAKING else 4 * after, changes, 1 if SOAKING else 8)
+
+
 @pytest.mark.parametrize("after", [False, True])
 def test_killed_at_any_change_of_the_disk_it_ends_the_same(tmp_path: Path, after: bool) -> None:
     script: Any = {
@@ -223,7 +229,7 @@ def test_killed_at_any_change_of_the_disk_it_ends_the_same(tmp_path: Path, after
     fs = DyingFileSystem()
     assert finish(whole, fs).state is SessionState.COMPLETED
     names = steps(whole).names()
-    for die_at in range(0, fs.changes, 3):
+    for die_at in changes_to_die_at(fs.changes, after=after):
         ground = new(f"{die_at}")
         with suppress(Killed):
             finish(ground, DyingFileSystem(die_at=die_at, after=after))
@@ -435,7 +441,7 @@ def test_killed_while_the_base_is_run_it_is_run_again(tmp_path: Path, after: boo
 
     whole, fs = new("whole"), DyingFileSystem()
     assert finished(whole, fs).state is SessionState.COMPLETED
-    for die_at in range(int(after), fs.changes, 4):
+    for die_at in changes_to_die_at(fs.changes, after=after):
         ground = new(f"{die_at}")
         with suppress(Killed):
             finished(ground, DyingFileSystem(die_at=die_at, after=after))

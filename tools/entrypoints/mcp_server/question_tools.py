@@ -265,11 +265,13 @@ class QuestionTools:
         with _logged("mcp.not_marked_read", session_id=session_id), suppress(NoAnswers):
             self.sessions.mark_answers_read(session_id)
 
-    def tools(self) -> tuple[Tool, ...]:
+    def tools(self, *, read_only: bool = False) -> tuple[Tool, ...]:
         """The tools; the schema of the one that asks has the configured limits in it."""
-        ask, fetch = tools_of(self)
-        ask.parameters = with_limits(ask.parameters, self.sessions.config)
-        return ask, fetch
+        tools = tools_of(self, read_only=read_only)
+        for one in tools:
+            if one.fn == self.ask_user_questions:
+                one.parameters = with_limits(one.parameters, self.sessions.config)
+        return tools
 
 
 def _question(given: QuestionArgument) -> Question:

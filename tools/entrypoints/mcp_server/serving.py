@@ -110,7 +110,7 @@ class Services:
 
 
 def all_tools(services: Services, offer: Offer = EVERYTHING) -> tuple[Tool, ...]:
-    """Build the tools that are offered."""
+    """Build the tools that are offered, and no others: their schemas take most of a start."""
     workers = Workers()
     snapshots = open_snapshots(services.sessions)
     sessions = SessionTools(
@@ -121,28 +121,27 @@ def all_tools(services: Services, offer: Offer = EVERYTHING) -> tuple[Tool, ...]
         home=session_results(services.sessions),
         project=services.project,
     )
-    tools_in = {
-        ToolSet.SESSIONS: (*tools_of(sessions), *tools_of(RecordingTools(sessions))),
-        ToolSet.CODE: tools_of(
+    reads = offer.read_only
+    tools_in: dict[ToolSet, Callable[[], tuple[Tool, ...]]] = {
+        ToolSet.SESSIONS: lambda: (
+            *tools_of(sessions, read_only=reads),
+            *tools_of(RecordingTools(sessions), read_only=reads),
+        ),
+        ToolSet.CODE: lambda: tools_of(
             CodeTool(
                 store=services.sessions,
                 workers=workers,
                 make_executor=partial(build_executor, services.sessions),
                 snapshots=snapshots,
-            )
+            ),
+            read_only=reads,
         ),
-        ToolSet.QUESTIONS: QuestionTools(
+        ToolSet.QUESTIONS: lambda: QuestionTools(
             sessions=services.questions, workers=workers, notify=services.notify
-        ).tools(),
-        ToolSet.WORKSPACES: tools_of(workspaces),
+        ).tools(read_only=reads),
+        ToolSet.WORKSPACES: lambda: tools_of(workspaces, read_only=reads),
     }
-    return tuple(
-        one
-        for name, tools in tools_in.items()
-        if name in offer.sets
-        for one in tools
-        if one.is_read_only or not offer.read_only
-    )
+    return tuple(one for name, tools in tools_in.items() if name in offer.sets for one in tools())
 
 
 def server_of(

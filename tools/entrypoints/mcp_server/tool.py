@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from enum import Enum
 from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary
 
 from attrs import frozen
 from mcp.server.mcpserver import Context
@@ -63,7 +65,18 @@ class Tool(SdkTool):
 
     @classmethod
     def of(cls, method: Callable[..., Any]) -> Tool:
-        """Return the tool of a method that `tool` marked."""
+        """Return the tool of a method that `tool` marked.
+
+        Its schemas depend on the function alone and are made once for all objects.
+        """
+        function = getattr(method, "__func__", method)
+        known = _KNOWN.get(function)
+        if known is None:
+            known = _KNOWN[function] = cls._described(method).model_copy(update={"fn": _unbound})
+        return known.model_copy(update={"fn": method, "parameters": deepcopy(known.parameters)})
+
+    @classmethod
+    def _described(cls, method: Callable[..., Any]) -> Tool:
         mark: _Mark = getattr(method, _MARK)
         is_read_only = mark.effect is Effect.READS
         made = cls.from_function(
@@ -107,12 +120,23 @@ class Tool(SdkTool):
         return self.fn_metadata.convert_result(result) if convert_result else result
 
 
-def tools_of(owner: object) -> tuple[Tool, ...]:
-    """Return the tools among an object's methods, in the order in which they are written."""
+_KNOWN: Final[WeakKeyDictionary[Callable[..., Any], Tool]] = WeakKeyDictionary()
+
+
+def _unbound(**_: object) -> None:
+    """Stands in a known tool where a method would be, and would keep its object."""
+
+
+def tools_of(owner: object, *, read_only: bool = False) -> tuple[Tool, ...]:
+    """Return the tools among an object's methods, in the order in which they are written.
+
+    With `read_only` only those that change nothing.
+    """
+    marks = {name: getattr(member, _MARK, None) for name, member in vars(type(owner)).items()}
     return tuple(
         Tool.of(getattr(owner, name))
-        for name, member in vars(type(owner)).items()
-        if hasattr(member, _MARK)
+        for name, mark in marks.items()
+        if mark is not None and (mark.effect is Effect.READS or not read_only)
     )
 
 
