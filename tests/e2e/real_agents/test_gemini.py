@@ -216,3 +216,37 @@ def test_a_killed_program_is_followed_by_another_run_and_both_are_charged(
     assert "Goal: Carry on" in first
     assert "made.txt" in first
     assert place.session(session_id).token_budget.tokens_used == 1_000 + 500 + 350
+
+
+def test_a_session_of_opencode_is_carried_on_and_the_budget_counts_over_both(
+    place: Workplace,
+) -> None:
+    place.configure_opencode()
+    place.install("opencode")
+    session_id = place.begin(goal="Carry on", budget=2_000)
+    place.model.script.add(
+        {
+            "text": "Half of it is done.",
+            "tools": [
+                {
+                    "name": "write",
+                    "input": {"filePath": str(place.project / "half.txt"), "content": "x"},
+                }
+            ],
+            "usage": {"input": 700, "output": 100},
+        },
+        {"text": "The other half is left.", "usage": {"input": 300, "output": 50}},
+    )
+    place.opencode("Begin")
+    asked = len(place.model.requests)
+    place.model.script.add(
+        {"tools": [shell_tool()], "usage": {"input": 900, "output": 50}},
+        {"text": "too much"},
+    )
+    place.gemini("Go on")
+    requests = place.model.requests[asked:]
+    assert "half.txt" in json.dumps(requests[0])
+    assert "The other half is left." in json.dumps(requests[0])
+    assert len(requests) == 1, "the budget is spent by both"
+    session = place.session(session_id)
+    assert (session.token_budget.tokens_used, session.state) == (2_100, SessionState.PAUSED)

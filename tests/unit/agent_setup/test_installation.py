@@ -241,6 +241,23 @@ def test_persons_json_with_comments_keeps_every_byte(machine: Machine, text: str
     assert machine.content() == before
 
 
+def test_a_read_only_json_is_refused(machine: Machine) -> None:
+    gemini_settings(machine, SETTINGS).chmod(0o444)
+    before = machine.content()
+    with pytest.raises(SetupRefused, match="read-only"):
+        machine.install("gemini", Scope.PROJECT)
+    assert machine.content() == before
+
+
+def test_members_that_are_missing_are_found(machine: Machine) -> None:
+    settings = gemini_settings(machine, SETTINGS)
+    machine.install("gemini", Scope.PROJECT)
+    assert [one.problems for one in installed_programs(machine.places)] == [()]
+    settings.write_text(SETTINGS)
+    (found,) = installed_programs(machine.places)
+    assert found.problems == (f"{settings} has not our lines as they were put in",)
+
+
 def test_members_that_were_edited_or_have_new_neighbours_go_too(machine: Machine) -> None:
     settings = gemini_settings(machine, SETTINGS)
     machine.install("gemini", Scope.PROJECT)
