@@ -24,7 +24,7 @@ from attrs import evolve, field, frozen
 from ..clock import Clock, utc_now
 from ..errors import ErrorKind
 from .errors import GitFailed, RepositoryError
-from .git_objects import COMMIT, TREE, write_refs
+from .git_objects import COMMIT, TREE, sync_refs, write_refs
 from .manifest import Manifest
 from .snapshot_repository import (
     BASE_REF,
@@ -128,6 +128,8 @@ class Snapshots:
             snapshot = self._latest(locked)
             if snapshot is None or snapshot.state != written.state:
                 snapshot = self._commit(locked, written.state, label)
+            elif not looked.found.same:
+                self._sync_refs(snapshot.id)
             written.keep()
             return snapshot
 
@@ -159,10 +161,16 @@ class Snapshots:
         content = "\n".join(head).encode() + b"\n" + state.manifest.encode() + b"\n"
         commit = locked.objects.write(COMMIT, content)
         locked.objects.sync()
-        refs = [(SNAPSHOT_REFS + commit, commit), (LATEST_REF, commit)]
+        refs = [(SNAPSHOT_REFS + commit, commit), (LATEST_REF, commit)]  # what is latest is kept
         write_refs(self.repository.fs, self.repository.directory, refs)
         return Snapshot(
             commit, state.tree, parents, moment.astimezone(UTC), subject, state.manifest
+        )
+
+    def _sync_refs(self, snapshot: str) -> None:
+        """See that a snapshot is kept whose taker may have been killed at the end."""
+        sync_refs(
+            self.repository.fs, self.repository.directory, [SNAPSHOT_REFS + snapshot, LATEST_REF]
         )
 
     def take_empty(self, label: str) -> Snapshot:
