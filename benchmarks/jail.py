@@ -7,14 +7,24 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
-from agentforge_sessions.jail import Jail, JailUnavailable
+from agentforge_sessions.jail import Jail, JailLimits, JailUnavailable
 from agentforge_sessions.jail.bubblewrap import find_bubblewrap
+from agentforge_sessions.jail.command_line import (
+    SYSTEM_FILES,
+    GivenFile,
+    JailPlan,
+    bubblewrap_arguments,
+)
+from agentforge_sessions.jail.seccomp import filter_program, in_memory
+from agentforge_sessions.jail.system_folders import system_view
 from benchmarks.measure import Candidate, compare
 
 TARGET = 1.7
@@ -24,6 +34,43 @@ YARDSTICK = "bwrap --unshare-all true"
 
 def _command(words: Sequence[str]) -> Candidate:
     return Candidate(lambda: subprocess.run(words, check=True, stdin=subprocess.DEVNULL))
+
+
+def _line(program: str, workspace: Path) -> Candidate:
+    """Return bubblewrap with all that it mounts for a jail, without what waits and watches."""
+    view = system_view()
+
+    def run() -> None:
+        with ExitStack() as held:
+
+            def opened(fd: int) -> int:
+                held.callback(os.close, fd)
+                fds.append(fd)
+                return fd
+
+            fds: list[int] = []
+            limits = JailLimits()
+            files = {**view.copies, **SYSTEM_FILES}.items()
+            plan = JailPlan(
+                view=view,
+                read=(),
+                workspace=str(workspace),
+                mounts=(),
+                files=tuple(
+                    GivenFile(fd=opened(in_memory("system", content)), target=target)
+                    for target, content in files
+                ),
+                environment={"PATH": "/usr/bin:/bin"},
+                scratch_bytes=limits.scratch_bytes,
+                network=False,
+                seccomp_fd=opened(in_memory("seccomp", filter_program())),
+                status_fd=opened(os.open(os.devnull, os.O_WRONLY)),
+                block_fd=opened(os.open(os.devnull, os.O_RDONLY)),
+            )
+            words = [program, *bubblewrap_arguments(plan), "--", "true"]
+            subprocess.run(words, check=True, stdin=subprocess.DEVNULL, pass_fds=fds)
+
+    return Candidate(run)
 
 
 def main() -> int:
@@ -48,6 +95,7 @@ def main() -> int:
                 "spawn of true": _command(["true"]),
                 "bwrap true": _command(bare),
                 YARDSTICK: _command(unshared),
+                "bwrap, the jail's line": _line(program, workspace),
                 "jail, watched": Candidate(lambda: watched.run(["true"], workspace=workspace)),
                 "jail": Candidate(lambda: grouped.run(["true"], workspace=workspace)),
             },

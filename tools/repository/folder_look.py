@@ -6,7 +6,6 @@ each into one buffer, and columns are cut out of that; nothing is made for a sin
 
 from __future__ import annotations
 
-import ctypes
 import os
 import stat
 import sys
@@ -36,6 +35,8 @@ _TAKEN: Final = (4, 5, 12, 13, 3)
 _BASIC: Final = 0x7FF
 _NO_FOLLOW: Final = 0x100
 _PIECE: Final = 256
+_FEW: Final = 16
+"""Fewer are asked for one by one, so that nothing has to be loaded for a small workspace."""
 _SECOND_NS: Final = 1_000_000_000
 
 Numbers = array  # of "Q", a column after the other
@@ -140,7 +141,7 @@ def looks_of(fs: FileSystem, fd: int, names: Sequence[bytes]) -> Numbers[int]:
         OSError: The system refused.
     """
     answers_itself = not isinstance(fs, OsFileSystem) or type(fs).stat is not OsFileSystem.stat
-    call = None if answers_itself else _statx()
+    call = None if answers_itself or len(names) < _FEW else _statx()
     ask = _asked_one_by_one if call is None else partial(_asked, call)
     whole, *columns = ask(fs, fd, names[:_PIECE])
     for start in range(_PIECE, len(names), _PIECE):
@@ -157,19 +158,23 @@ class _Room(threading.local):
     """Where the system writes what it says of some files; each thread has its own."""
 
     def __init__(self) -> None:
+        import ctypes
+
         size = 8 * _WORDS
         self.buffer = bytearray(size * _PIECE)
         parts = range(0, len(self.buffer), size)
         self.parts = [(ctypes.c_char * size).from_buffer(self.buffer, at) for at in parts]
 
 
-_room = _Room()
+@cache
+def _room() -> _Room:
+    return _Room()
 
 
 def _asked(
     call: Callable[..., int], fs: FileSystem, fd: int, names: Sequence[bytes]
 ) -> Sequence[Numbers[int]]:
-    room = _room
+    room = _room()
     answers = list(map(call, repeat(fd), names, repeat(_NO_FOLLOW), repeat(_BASIC), room.parts))
     words = array("Q")
     words.frombytes(memoryview(room.buffer)[: 8 * _WORDS * len(names)])
@@ -208,6 +213,8 @@ def _statx() -> Callable[..., int] | None:
     """
     if sys.byteorder != "little":
         return None
+    import ctypes  # which takes as long to load as a small workspace to look at
+
     try:
         return cast("Callable[..., int]", ctypes.CDLL(None)["statx"])
     except (OSError, AttributeError, TypeError):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -145,11 +145,14 @@ class ObjectFiles:
     def write(self, kind: bytes, content: bytes) -> str:
         """Store an object, and return its id; one that is a file of its own is left as it is.
 
+        That one may be of a writer that was killed before it had synced the folder.
+
         Raises:
             WriteError: The system refused; the object is not there.
         """
         oid = object_id(kind, content, self.algorithm)
         if self.has(oid):
+            self._unsynced |= {"", oid[:2]}
             return oid
         packed = zlib.compress(b"%b %d\0" % (kind, len(content)) + content, _COMPRESSION)
         folder = self.directory / oid[:2]
@@ -203,7 +206,7 @@ class ObjectFiles:
             raise
 
 
-def write_refs(fs: FileSystem, directory: Path, refs: Iterable[tuple[str, str]]) -> None:
+def write_refs(fs: FileSystem, directory: Path, refs: Sequence[tuple[str, str]]) -> None:
     """Write refs as git does: each under its lock, all locks first.
 
     The caller holds the repository, so that a lock is nobody else's.
@@ -231,13 +234,22 @@ def write_refs(fs: FileSystem, directory: Path, refs: Iterable[tuple[str, str]])
         for place, _ in named:
             lock = os.fspath(place.with_name(f"{place.name}.lock"))
             fs.rename(lock, os.fspath(place), src_dir_fd=None, dst_dir_fd=None)
-        step = "fsync"
-        for place in {place.parent: place for place, _ in named}.values():
-            sync_folder(fs, place.parent)
     except OSError as error:
-        raise WriteError(
-            path=place, operation=step, cause=error, visible=step == "fsync"
-        ) from error
+        raise WriteError(path=place, operation=step, cause=error) from error
+    sync_refs(fs, directory, [name for name, _ in refs])
+
+
+def sync_refs(fs: FileSystem, directory: Path, names: Sequence[str]) -> None:
+    """See that refs are on the disk, also where a writer was killed that had just written them.
+
+    Raises:
+        WriteError: The system refused.
+    """
+    for folder in {(directory / name).parent for name in names}:
+        try:
+            sync_folder(fs, folder)
+        except OSError as error:
+            raise WriteError(path=folder, operation="fsync", cause=error, visible=True) from error
 
 
 def sync_folder(fs: FileSystem, folder: Path) -> None:

@@ -143,9 +143,9 @@ class _Writer:
         new = {}
         for content in contents:
             oid = object_id(BLOB, content, self._objects.algorithm)
-            if oid not in self._kept and not self._objects.has(oid):
+            if oid not in self._kept:
                 new[oid] = content
-        if len(new) > _WRITTEN:
+        if sum(not self._objects.has(oid) for oid in new) > _WRITTEN:
             raise _NotHere
         for content in new.values():
             self._objects.write(BLOB, content)

@@ -230,8 +230,10 @@ class SnapshotRepository:
 
     def objects(self) -> ObjectFiles:
         """Return the objects that are files of their own."""
-        configuration = (self.directory / "config").read_bytes()
-        algorithm = "sha256" if configuration == _FORMATS["sha256"] else "sha1"
+        algorithm = "sha1"
+        with suppress(OSError):  # git says what is wrong with it
+            if (self.directory / "config").read_bytes() == _FORMATS["sha256"]:
+                algorithm = "sha256"
         return ObjectFiles(self.directory / "objects", self.fs, algorithm, self.token)
 
     def disk_bytes(self) -> int:

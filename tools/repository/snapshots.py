@@ -24,7 +24,7 @@ from attrs import evolve, field, frozen
 from ..clock import Clock, utc_now
 from ..errors import ErrorKind
 from .errors import GitFailed, RepositoryError
-from .git_objects import COMMIT, TREE, write_refs
+from .git_objects import COMMIT, TREE, sync_refs, write_refs
 from .manifest import Manifest
 from .snapshot_repository import (
     BASE_REF,
@@ -128,6 +128,8 @@ class Snapshots:
             snapshot = self._latest(locked)
             if snapshot is None or snapshot.state != written.state:
                 snapshot = self._commit(locked, written.state, label)
+            elif not looked.found.same:
+                self._sync_refs(snapshot.id)
             written.keep()
             return snapshot
 
@@ -159,10 +161,16 @@ class Snapshots:
         content = "\n".join(head).encode() + b"\n" + state.manifest.encode() + b"\n"
         commit = locked.objects.write(COMMIT, content)
         locked.objects.sync()
-        refs = [(SNAPSHOT_REFS + commit, commit), (LATEST_REF, commit)]
+        refs = [(SNAPSHOT_REFS + commit, commit), (LATEST_REF, commit)]  # what is latest is kept
         write_refs(self.repository.fs, self.repository.directory, refs)
         return Snapshot(
             commit, state.tree, parents, moment.astimezone(UTC), subject, state.manifest
+        )
+
+    def _sync_refs(self, snapshot: str) -> None:
+        """See that a snapshot is kept whose taker may have been killed at the end."""
+        sync_refs(
+            self.repository.fs, self.repository.directory, [SNAPSHOT_REFS + snapshot, LATEST_REF]
         )
 
     def take_empty(self, label: str) -> Snapshot:
@@ -202,12 +210,19 @@ class Snapshots:
         if not self.repository.exists:
             return []
         with self.repository.locked() as locked:
-            found = self._read(locked, self._ids())
+            found = self._read(locked, self._ids(locked))
         return sorted(found, key=lambda one: (one.taken_at, one.id))
 
-    def _ids(self) -> Sequence[str]:
-        """Return all snapshots: each has a ref of its id, which nothing here packs."""
-        names = os.listdir(self.repository.directory / SNAPSHOT_REFS)
+    def _ids(self, locked: LockedRepository) -> Sequence[str]:
+        """Return all snapshots: each has a ref of its id, a file unless somebody packed them."""
+        directory = self.repository.directory
+        if (directory / "packed-refs").exists():
+            output = locked.git("for-each-ref", "--format=%(objectname)", SNAPSHOT_REFS)
+            return output.stdout.decode().split()
+        try:
+            names = os.listdir(directory / SNAPSHOT_REFS)
+        except FileNotFoundError:
+            return []
         return sorted(name for name in names if _OBJECT_ID.fullmatch(name))
 
     def _read(self, locked: LockedRepository, names: Sequence[str]) -> Sequence[Snapshot]:
@@ -330,7 +345,7 @@ class Snapshots:
             older_than_s: The age below which one stays in any case, in seconds.
         """
         with self.repository.locked() as locked:
-            left = [one for one in self._ids() if one not in wanted]
+            left = [one for one in self._ids(locked) if one not in wanted]
             if not left:
                 return []
             latest = self._latest(locked)
@@ -357,7 +372,7 @@ class Snapshots:
     def remove(self, snapshots: Collection[str]) -> Sequence[str]:
         """Remove snapshots and what only they hold; return those that were there."""
         with self.repository.locked() as locked:
-            there = [one for one in self._ids() if one in snapshots]
+            there = [one for one in self._ids(locked) if one in snapshots]
             return self._remove(locked, there)
 
     def _remove(
@@ -390,7 +405,7 @@ class Snapshots:
         target = other.repository
         with self.repository.locked() as locked:
             found = self._read(locked, [_checked(snapshot)])[0]
-            copied = [one for one in self._ids() if one in more or one == found.id]
+            copied = [one for one in self._ids(locked) if one in more or one == found.id]
             shared = [f"^{one}" for one in self._shared(locked)]
             wanted = "".join(f"{one}\n" for one in [*copied, *shared]).encode()
             pack = target.directory / f"copy-{target.token()}.aside"

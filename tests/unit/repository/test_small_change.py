@@ -319,3 +319,21 @@ def test_a_snapshot_without_a_memory_begins_anew_and_is_the_same(
     assert snapshots.take("y") == taken
     assert taken is not None
     assert taken.taken_at == datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def test_what_a_killed_taker_left_is_synced_before_it_is_relied_on(
+    snapshots: Snapshots, workspace: Path
+) -> None:
+    write_files(workspace, {"a": "0"})
+    taken = snapshots.take("x")
+    assert taken is not None
+    (snapshots.repository.directory / FILE).unlink()  # it is written last
+    fs = FaultyFileSystem()
+    assert snapshots.at(evolve(snapshots.repository, fs=fs)).take("y") == taken
+    synced = {call.path for call in fs.trace if call.operation == "fsync"}
+    directory = snapshots.repository.directory
+    blob = object_id(BLOB, b"0")[:2]
+    assert synced >= {
+        *(str(directory / "objects" / name) for name in (blob, taken.tree[:2])),
+        *(str(directory / name) for name in ("objects", "refs", "refs/snapshots")),
+    }

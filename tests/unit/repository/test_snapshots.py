@@ -345,6 +345,18 @@ def test_a_snapshot_is_copied_to_another_workspace(
     assert [one.id for one in copies.list()] == [snapshot]
 
 
+def test_snapshots_whose_refs_somebody_packed_are_still_listed(
+    snapshots: Snapshots, workspace: Path
+) -> None:
+    write_files(workspace, {"a": "1"})
+    first = taken(snapshots)
+    plain_git(snapshots.repository.directory, "pack-refs", "--all")
+    assert not list((snapshots.repository.directory / "refs" / "snapshots").glob("?" * 40))
+    write_files(workspace, {"a": "2"})
+    second = taken(snapshots)
+    assert [one.id for one in snapshots.list()] == [first, second]
+
+
 # ---- The repository itself
 
 
