@@ -110,7 +110,7 @@ class HostDirectory(WithoutContent):
     def _open_directory(self, place: Place, opening: Opening) -> HostDirectory:
         if opening.write or opening.truncate or opening.create:
             raise refusal(errno.EISDIR)
-        fd = open_as_seen(place, os.O_RDONLY | os.O_DIRECTORY, stat.S_ISDIR)
+        fd, _ = open_as_seen(place, os.O_RDONLY | os.O_DIRECTORY, stat.S_ISDIR)
         return HostDirectory(self.tree, fd, place.path)
 
     def _open_file(self, place: Place, seen: os.stat_result, opening: Opening) -> HostFile:
@@ -118,8 +118,8 @@ class HostDirectory(WithoutContent):
         tree.meter.room.allow_size(0 if opening.truncate else seen.st_size)
         if opening.write and tree.has_names_elsewhere(seen):
             separate(tree, place)
-        fd = open_as_seen(place, _mode(opening), stat.S_ISREG)
-        file = HostFile(tree, fd, place.path)
+        fd, now = open_as_seen(place, _mode(opening), stat.S_ISREG)
+        file = HostFile(tree, fd, place.path, now)
         if opening.truncate:
             try:
                 file.begin_anew()
@@ -316,7 +316,7 @@ class HostDirectory(WithoutContent):
             return [], True
         from ..workspace_tree import list_files, take_snapshot  # not loaded for anything else
 
-        fd = open_as_seen(place, os.O_RDONLY | os.O_DIRECTORY, stat.S_ISDIR)
+        fd, _ = open_as_seen(place, os.O_RDONLY | os.O_DIRECTORY, stat.S_ISDIR)
         try:
             seen = take_snapshot(fd, max_entries=MOST_MOVED)
         finally:
