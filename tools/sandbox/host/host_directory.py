@@ -212,12 +212,15 @@ class HostDirectory(WithoutContent):
     def rename(self, path: bytes, other: Directory, new_path: bytes) -> None:
         """Move what is at a path; a directory carries its files to their new names."""
         target, tree = self._same_tree(other), self.tree
+        tree.require_writable()
         with (
-            self._changing(path) as (place, moving),
+            tree.resolver.locate(self.start, path) as place,
             tree.resolver.locate(target.start, new_path, making=True) as new,
         ):
-            if new.is_directory_itself:
+            # Before anything is looked for, as the kernel has it.
+            if place.is_directory_itself or new.is_directory_itself:
                 raise refusal(errno.EBUSY)
+            moving = tree.visible(place)
             replaced = tree.look(new, errno.EPERM)
             if new.must_be_directory and not stat.S_ISDIR(moving.st_mode):
                 raise refusal(errno.ENOTDIR)
