@@ -164,3 +164,48 @@ def test_the_first_that_is_restored_is_compared_before_it_is_used_again(
     assert [each["event"] for each in logged] == ["template.restoring_off"]
     assert not template.restore(probe.instance)
     probe.close()
+
+
+def own_pages_after(template: Template, probe: Probe, written: list[int]) -> set[int]:
+    """Which pages are the instance's own copies once a turn that wrote to these is undone."""
+    for page in written:
+        probe.put(b"\3", page * ONE)
+    assert template.restore(probe.instance)
+    assert template.is_memory_of(probe.instance)
+    own = native.own_pages(probe.instance.memory.base, template.size)
+    return {page for page, is_own in enumerate(own) if is_own}
+
+
+def test_what_some_turns_write_to_besides_is_written_back_where_they_ran(
+    template: Template,
+) -> None:
+    probe = Probe()
+    template.begin(probe.instance)
+    for _ in range(4):
+        own_pages_after(template, probe, [1])
+    assert own_pages_after(template, probe, [1]) == {1}
+    for _ in range(3):  # as failing turns do: what they need lies apart
+        assert own_pages_after(template, probe, [1, 100, 140]) == {1, 100, 140}
+    assert own_pages_after(template, probe, [1]) == {1, 100, 140}
+    assert own_pages_after(template, probe, [1, 300]) == {1, 100, 140, 300}
+    other = Probe()
+    template.begin(other.instance)
+    assert own_pages_after(template, other, [1]) == {1}
+    other.close()
+    probe.close()
+
+
+def test_what_one_turn_wrote_to_alone_is_given_up() -> None:
+    probe = Probe()
+    probe.instance.grow(1024 * ONE)
+    template = Template(TemplateImage.of(probe.instance))
+    probe.close()
+    probe = Probe()
+    template.begin(probe.instance)
+    for _ in range(5):
+        own_pages_after(template, probe, [1])
+    assert own_pages_after(template, probe, list(range(700))) == {1}
+    for page in range(20):  # it is not learned without end
+        own = own_pages_after(template, probe, [1, 10 + 2 * page])
+    assert own == {1}
+    probe.close()

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import psutil
 import pytest
 
 from agentforge_sessions.sandbox import Sandbox, create_sandbox, prepare
+from agentforge_sessions.sandbox.worker_executor import WorkerExecutor
 from tests.support.promptness import PATIENCE_S
 from tests.support.sandbox_hosts import of_the_own_host
 from tests.support.soak import SOAKING
@@ -94,14 +94,15 @@ def test_descriptors_threads_mappings_and_memory_stay_flat(tmp_path: Path) -> No
 
 def test_so_they_do_in_a_worker_process_and_where_it_is_asked(tmp_path: Path) -> None:
     prepare()
-    others = set(psutil.Process().children())
     with create_sandbox(workspace=tmp_path / "w", isolation="process") as sandbox:
         assert sandbox.execute(GOOD).success
-        (worker,) = set(psutil.Process().children()) - others
+        assert isinstance(sandbox._executor, WorkerExecutor)
+        worker = sandbox._executor.worker
+        assert worker is not None
         stays_flat(
             lambda executions, failures: run(sandbox, executions, failures), "self", worker.pid
         )
-        assert worker.is_running()
+        assert worker.alive
 
 
 def test_so_they_do_with_eight_threads(tmp_path: Path) -> None:

@@ -1,10 +1,11 @@
 """Pack everything around into an archive."""
 
+import os
 import shutil
 import tarfile
 import zipfile
 
-from attack_kit import BASE, attempt, escaped, verdict
+from attack_kit import BASE, INSIDE, attempt, escaped, verdict
 
 for place in ("../outside", BASE, "outside_link", "../neighbour"):
     attempt("pack " + place, shutil.copytree, place, "stolen")
@@ -14,7 +15,9 @@ for place in ("../outside/secret.txt", "secret_link", BASE + "/canary.txt", ".me
     with tarfile.open("a.tar", "w") as archive:
         attempt("tar " + place, archive.add, place)
 with tarfile.open("/tmp/all.tar", "w", dereference=True) as archive:
-    archive.add("/app")
+    for name in os.listdir("/app"):
+        if name not in INSIDE:  # links that lead nowhere, whose targets can't be packed
+            archive.add(f"/app/{name}")
 with tarfile.open("/tmp/all.tar") as archive:
     if any(name.endswith(("secret.txt", ".metadata.json")) for name in archive.getnames()):
         escaped("it came along")

@@ -110,7 +110,7 @@ class HostDirectory(WithoutContent):
     def _open_directory(self, place: Place, opening: Opening) -> HostDirectory:
         if opening.write or opening.truncate or opening.create:
             raise refusal(errno.EISDIR)
-        fd = open_as_seen(place, os.O_RDONLY | os.O_DIRECTORY, stat.S_ISDIR)
+        fd, _ = open_as_seen(place, os.O_RDONLY | os.O_DIRECTORY, stat.S_ISDIR)
         return HostDirectory(self.tree, fd, place.path)
 
     def _open_file(self, place: Place, seen: os.stat_result, opening: Opening) -> HostFile:
@@ -118,8 +118,8 @@ class HostDirectory(WithoutContent):
         tree.meter.room.allow_size(0 if opening.truncate else seen.st_size)
         if opening.write and tree.has_names_elsewhere(seen):
             separate(tree, place)
-        fd = open_as_seen(place, _mode(opening), stat.S_ISREG)
-        file = HostFile(tree, fd, place.path)
+        fd, now = open_as_seen(place, _mode(opening), stat.S_ISREG)
+        file = HostFile(tree, fd, place.path, now)
         if opening.truncate:
             try:
                 file.begin_anew()
@@ -212,12 +212,15 @@ class HostDirectory(WithoutContent):
     def rename(self, path: bytes, other: Directory, new_path: bytes) -> None:
         """Move what is at a path; a directory carries its files to their new names."""
         target, tree = self._same_tree(other), self.tree
+        tree.require_writable()
         with (
-            self._changing(path) as (place, moving),
+            tree.resolver.locate(self.start, path) as place,
             tree.resolver.locate(target.start, new_path, making=True) as new,
         ):
-            if new.is_directory_itself:
+            # Before anything is looked for, as the kernel has it.
+            if place.is_directory_itself or new.is_directory_itself:
                 raise refusal(errno.EBUSY)
+            moving = tree.visible(place)
             replaced = tree.look(new, errno.EPERM)
             if new.must_be_directory and not stat.S_ISDIR(moving.st_mode):
                 raise refusal(errno.ENOTDIR)
@@ -316,7 +319,7 @@ class HostDirectory(WithoutContent):
             return [], True
         from ..workspace_tree import list_files, take_snapshot  # not loaded for anything else
 
-        fd = open_as_seen(place, os.O_RDONLY | os.O_DIRECTORY, stat.S_ISDIR)
+        fd, _ = open_as_seen(place, os.O_RDONLY | os.O_DIRECTORY, stat.S_ISDIR)
         try:
             seen = take_snapshot(fd, max_entries=MOST_MOVED)
         finally:

@@ -26,17 +26,20 @@ class HostFile:
         tree: The tree it is in.
         fd: A descriptor of it, which is this handle's, even should the handle not be made.
         path: Where it is, from the root of the tree.
+        seen: What it was when it was opened; looked at if None.
     """
 
     kind = Kind.REGULAR
 
-    def __init__(self, tree: ServedTree, fd: int, path: bytes) -> None:
+    def __init__(
+        self, tree: ServedTree, fd: int, path: bytes, seen: os.stat_result | None = None
+    ) -> None:
         self._tree = tree
         self._calls = tree.calls
         self._fd = fd
         self._written = False
         try:
-            self._account = tree.account(fd, path)
+            self._account = tree.account(tree.calls.fstat(fd) if seen is None else seen, path)
         except BaseException:
             close_reader(tree.calls, fd)
             raise
@@ -122,7 +125,7 @@ def separate(tree: ServedTree, place: Place) -> None:
     process that is killed may leave it there; the next one that makes it removes it.
     """
     calls, name = tree.calls, _name_of_copy(place.name)
-    source = open_as_seen(place, os.O_RDONLY, stat.S_ISREG)
+    source, _ = open_as_seen(place, os.O_RDONLY, stat.S_ISREG)
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | OPEN_FILE
         try:

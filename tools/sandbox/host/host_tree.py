@@ -142,9 +142,8 @@ class ServedTree:
 
     # ---------------------------------------------------------- accounts
 
-    def account(self, fd: int, path: bytes) -> Account:
+    def account(self, seen: os.stat_result, path: bytes) -> Account:
         """The account of an open file; all handles have the same."""
-        seen = self.calls.fstat(fd)
         key = seen.st_dev, seen.st_ino
         found = self._accounts.get(key)
         if found is None:
@@ -204,8 +203,14 @@ class ServedTree:
         return seen.st_nlink > 1 and (seen.st_dev, seen.st_ino) not in self._linked
 
 
-def open_as_seen(place: Place, flags: int, expected: Callable[[int], bool]) -> int:
-    """Open what was just looked at, and nothing else that was put in its place since."""
+def open_as_seen(
+    place: Place, flags: int, expected: Callable[[int], bool]
+) -> tuple[int, os.stat_result]:
+    """Open what was just looked at, and nothing else that was put in its place since.
+
+    Returns:
+        A descriptor, and what is open there.
+    """
     calls = place.calls
     try:
         fd = calls.open(place.name, flags | OPEN_FILE, dir_fd=place.directory)
@@ -215,13 +220,14 @@ def open_as_seen(place: Place, flags: int, expected: Callable[[int], bool]) -> i
         raise
     is_expected = False
     try:
-        is_expected = expected(calls.fstat(fd).st_mode)
+        seen = calls.fstat(fd)
+        is_expected = expected(seen.st_mode)
     finally:
         if not is_expected:
             close_reader(calls, fd)
     if not is_expected:
         raise refusal(errno.ESTALE)
-    return fd
+    return fd, seen
 
 
 def status_of(seen: os.stat_result) -> FileStatus:

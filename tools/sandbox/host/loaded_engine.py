@@ -17,10 +17,10 @@ from . import c_api, native
 from .clock import Ticker
 
 TESTED_MINOR: Final = "49.0"
-WASM_STACK: Final = 4 << 20
+WASM_STACK: Final = 6 << 20
 """The stack that compiled guest code may use, in bytes; it lies on the calling thread's own."""
 
-HOST_ROOM: Final = 2 << 20
+HOST_ROOM: Final = 3 << 19
 """What must be left of a thread's stack besides, for the host functions a guest calls."""
 
 _SIZES: Final = {c_api.Func: 16, c_api.Memory: 24, c_api.InstanceHandle: 16, c_api.Extern: 32}

@@ -181,10 +181,13 @@ class MemoryDirectory(MemoryNode):
     def rename(self, path: bytes, other: Directory, new_path: bytes) -> None:
         """Move what is at a path, in the place of what is there."""
         target = self._same_tree(other)
-        source, name, moving = self._existing(path)
+        _ = self.tree.meter
+        old_name = self._resolve(path, follow=False)[1]
         parent, new_name = target._resolve(new_path, follow=False)
-        if not new_name:
+        # Before anything is looked for, as the kernel has it.
+        if not old_name or not new_name:
             raise refusal(errno.EBUSY)
+        source, name, moving = self._existing(path)
         if new_path.endswith(b"/") and not isinstance(moving, MemoryDirectory):
             raise refusal(errno.ENOTDIR)
         replaced = parent.names.get(new_name)

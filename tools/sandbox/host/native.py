@@ -84,14 +84,20 @@ _syscall.restype = ctypes.c_long
 _syscall.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t)
 
 
+@functools.lru_cache
+def _how(flags: int, resolve: int) -> tuple[Any, int]:
+    """The last two arguments of `openat2`, which the kernel only reads."""
+    how = _OpenHow(flags, 0, resolve)
+    return ctypes.byref(how), ctypes.sizeof(how)
+
+
 def openat2(directory: int, path: bytes, flags: int, resolve: int) -> int:
     """Open a path by `openat2(2)`, closed on exec.
 
     Raises:
         OSError: As the kernel answers; EXDEV for a path that would lead out.
     """
-    how = _OpenHow(flags | os.O_CLOEXEC, 0, resolve)
-    fd: int = _syscall(_OPENAT2, directory, path, ctypes.byref(how), ctypes.sizeof(how))
+    fd: int = _syscall(_OPENAT2, directory, path, *_how(flags | os.O_CLOEXEC, resolve))
     if fd < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

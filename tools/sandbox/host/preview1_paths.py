@@ -6,11 +6,26 @@ There is no policy here: what a guest may reach is what its descriptors lead to.
 from __future__ import annotations
 
 import errno
+import functools
 
 from .files import Descriptor, Directory, Kind, Opening
 from .guest import Guest, require
 from .mount_points import reached
 from .preview1_descriptors import ALL_FLAGS, RIGHT_READ, RIGHT_WRITE, STATUS, wanted_times
+
+
+@functools.lru_cache
+def _opening(how: int, rights: int, lookup: int) -> Opening:
+    """How a path is to be opened; there are few ways."""
+    return Opening(
+        create=bool(how & 1),
+        directory=bool(how & 2),
+        exclusive=bool(how & 4),
+        truncate=bool(how & 8),
+        read=bool(rights & RIGHT_READ),
+        write=bool(rights & RIGHT_WRITE),
+        follow=bool(lookup),
+    )
 
 
 def path_open(
@@ -26,15 +41,7 @@ def path_open(
     out: int,
 ) -> int:
     directory = guest.descriptors.directory(number)
-    opening = Opening(
-        create=bool(how & 1),
-        directory=bool(how & 2),
-        exclusive=bool(how & 4),
-        truncate=bool(how & 8),
-        read=bool(rights & RIGHT_READ),
-        write=bool(rights & RIGHT_WRITE),
-        follow=bool(lookup & 1),
-    )
+    opening = _opening(how & 0xF, rights & (RIGHT_READ | RIGHT_WRITE), lookup & 1)
     name = guest.path(path, length)
     guest.memory.view(out, 4)
     guest.descriptors.require_room()

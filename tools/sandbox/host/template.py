@@ -31,6 +31,12 @@ _MOST_BASES: Final = 128
 _LESSONS: Final = 4
 """Of so many turns the one that wrote least is taken for what every turn writes to."""
 
+_MOST_WIDENINGS: Final = 8
+"""How often it is learned what else turns write to."""
+
+_MOST_WIDE_PAGES: Final = 512
+"""A turn that wrote to more pages is none to be learned from."""
+
 _NEAR_PAGES: Final = re.compile(rb"\x01(?:\x00{0,4}\x01)*")
 """Pages that were written to, with the few between them that were not: for fewer places."""
 
@@ -74,6 +80,10 @@ class _Plan:
         self._fd = fd
         self._hot = hot
         self._cold = cold
+        self._hot_pages = [
+            (at // mmap.PAGESIZE, (at + length) // mmap.PAGESIZE, bytes(length // mmap.PAGESIZE))
+            for at, length in hot
+        ]
         self._at: dict[int, tuple[native.Ranges, native.Ranges, bytes]] = {}
 
     def __del__(self) -> None:
@@ -110,12 +120,34 @@ class _Plan:
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
         return cls(size, written.count(1), fd, hot, tuple(cold))
 
-    def apply(self, base: int) -> None:
+    def apply(self, base: int, own: bytes | None) -> None:
         """Make what lies at an address the template's memory.
+
+        Args:
+            base: The address.
+            own: Where its own copies lie, as `native.scan_own` tells.
 
         Raises:
             OSError: It cannot be.
         """
+        hot, cold, only_hot = self._ranges_at(base)
+        if own is None:
+            native.give_up_ranges(cold)
+        elif own != only_hot and (besides := self._besides(base, own)):
+            native.give_up_ranges(native.Ranges(base, besides))
+        if self._fd is not None:
+            native.read_into(self._fd, hot)
+
+    def is_for(self, base: int, own: bytes) -> bool:
+        """Return whether the own copies are those of what is written back, as after a turn."""
+        return own == self._ranges_at(base)[2]
+
+    def has_all(self, base: int, own: bytes) -> bool:
+        """Return whether all own copies are of what is written back."""
+        return not self._besides(base, own)
+
+    def _ranges_at(self, base: int) -> tuple[native.Ranges, native.Ranges, bytes]:
+        """What is written back, all else, and what is told where the former are own copies."""
         found = self._at.get(base)
         if found is None:
             if len(self._at) >= _MOST_BASES:
@@ -125,22 +157,13 @@ class _Plan:
                 native.Ranges(base, self._cold),
                 native.scanned((base + at, base + at + length) for at, length in self._hot),
             )
-        hot, cold, only_hot = found
-        own = native.scan_own(base, self._size)
-        if own is None:
-            native.give_up_ranges(cold)
-        elif own != only_hot:
-            native.give_up_ranges(native.Ranges(base, self._besides(base, own)))
-        if self._fd is not None:
-            native.read_into(self._fd, hot)
+        return found
 
     def _besides(self, base: int, own: bytes) -> list[_Range]:
         """Where there are own copies of what is not written back."""
         pages = bytearray(native.pages_of(own, base, self._size))
-        for at, length in self._hot:
-            pages[at // mmap.PAGESIZE : (at + length) // mmap.PAGESIZE] = bytes(
-                length // mmap.PAGESIZE
-            )
+        for first, last, none in self._hot_pages:
+            pages[first:last] = none
         return [_range_of(found) for found in _WRITTEN_PAGES.finditer(pages)]
 
 
@@ -200,7 +223,10 @@ class Template:
         self._proven: bool | None = None
         self._restores: bool | None = None
         self._plan: _Plan | None = None
+        self._wide: _Plan | None = None
+        self._written = b""
         self._lessons = _LESSONS
+        self._widenings = _MOST_WIDENINGS
 
     def begin(self, instance: Instance) -> None:
         """Give a new instance this memory.
@@ -260,11 +286,40 @@ class Template:
             if self._lessons or self._plan is None:
                 self._learn_from(instance)
             else:
-                self._plan.apply(instance.memory.base)
+                self._apply(self._plan, instance)
         except OSError as error:
             self._restores = False
             _log.warning("template.restoring_off", reason=str(error))
         return self._restores is not False
+
+    def _apply(self, plan: _Plan, instance: Instance) -> None:
+        """Restore by the plan that suits what the turn wrote to.
+
+        What is given up has to be copied again by the next turn that writes to it. So what turns
+        wrote to that do more than most, as failing ones, is written back as well where they ran.
+        """
+        base = instance.memory.base
+        own, wide = native.scan_own(base, self.size), self._wide
+        if own is None or plan.is_for(base, own):
+            plan.apply(base, own)
+        elif wide is not None and (wide.is_for(base, own) or wide.has_all(base, own)):
+            wide.apply(base, own)
+        elif (wide := self._widened(native.pages_of(own, base, self.size))) is not None:
+            wide.apply(base, own)
+            self._compare(instance)
+        else:
+            plan.apply(base, own)
+
+    def _widened(self, written: bytes) -> _Plan | None:
+        """The plan for turns that write to more, learned from one; None if that was too much."""
+        with self._lock:
+            together = int.from_bytes(written) | int.from_bytes(self._written)
+            if self._widenings == 0 or together.bit_count() > _MOST_WIDE_PAGES:
+                return None
+            self._widenings -= 1
+            self._written = together.to_bytes(len(written))
+            self._wide = _Plan.of(self._fd, self.size, self._written)
+            return self._wide
 
     def proves(self, instance: Instance) -> bool:
         """Return whether an instance that was restored may be used: it has this memory.
@@ -292,10 +347,11 @@ class Template:
             written = native.own_pages(base, self.size)
             if self._plan is None or written.count(1) < self._plan.pages:
                 self._plan = _Plan.of(self._fd, self.size, written)
+                self._written = written
             native.give_up_pages(base, self.size)
             self._lessons -= self._lessons > 0
             if self._lessons == 0:
-                self._plan.apply(base)
+                self._plan.apply(base, native.scan_own(base, self.size))
                 self._compare(instance)
 
     def _copy(self, instance: Instance) -> None:
