@@ -108,7 +108,7 @@ class JailGates:
         phase = jail_phase_result(result, changes, None)
         if request.report == "tap":
             reports = {"standard output": result.stdout}
-        missing = self._jail().missing(result)
+        missing = self._jail().missing(result, shlex.split(request.command))
         return CommandExecution(
             result=phase,
             reports=reports,

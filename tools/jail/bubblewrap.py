@@ -65,6 +65,7 @@ def refusal_of(said: str, *, knobs: Path = _KNOBS) -> JailUnavailable:
 _SIGNS: Final = (
     (r"unknown option", Refusal.OLD_BUBBLEWRAP),
     (r"enospc|max_\*_namespaces", Refusal.NAMESPACE_LIMIT),
+    (r"can't (find source path|get type of source).*no such file", Refusal.FOLDER_MISSING),
     (r"can't (find source path|get type of source)", Refusal.FOLDER_UNREADABLE),
     (r"can't bind mount.*permission", Refusal.FOLDER_UNREADABLE),
     (r"seccomp", Refusal.NO_SECCOMP),
@@ -128,6 +129,10 @@ _REMEDIES: Final = {
     Refusal.FOLDER_UNREADABLE: (
         "give this user the right to read and search the folder and all above it, or use a "
         "toolchain that lies elsewhere"
+    ),
+    Refusal.FOLDER_MISSING: (
+        "make it (install the dependencies that belong there), or take it out of `mounts` or "
+        "`read` in [jail] of the configuration"
     ),
     Refusal.NO_SECCOMP: "use a kernel with CONFIG_SECCOMP_FILTER",
     Refusal.ARCHITECTURE: "use a machine with an x86_64 or aarch64 processor",

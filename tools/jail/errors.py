@@ -31,6 +31,7 @@ class Refusal(StrEnum):
     PROC_READ_ONLY = "/proc is read-only"
     PROC_MASKED = "/proc can't be mounted"
     FOLDER_UNREADABLE = "a folder can't be read"
+    FOLDER_MISSING = "a folder is not there"
     NO_SECCOMP = "the system call filter is refused"
     ARCHITECTURE = "no system call filter for this processor"
     OTHER = "bubblewrap failed"

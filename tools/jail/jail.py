@@ -30,7 +30,7 @@ from .control_group import ControlGroup, make_group
 from .errors import FolderForbidden, InvalidJail
 from .forbidden_folders import PrivatePlaces, private_places
 from .jailed_process import Channels, JailedProcess
-from .missing_program import MissingProgram, missing_name
+from .missing_program import SHIMS, MissingProgram, missing_name
 from .mount_points import make_mount_points
 from .policy import JailPolicy
 from .result import JailResult
@@ -127,8 +127,12 @@ class Jail:
         """
         self._programs += tuple(one for one in programs if self._can_show(one))
 
-    def missing(self, result: JailResult) -> MissingProgram | None:
+    def missing(self, result: JailResult, command: Sequence[str] = ()) -> MissingProgram | None:
         """Return the program that a command did not find in its jail, and what would show it.
+
+        Args:
+            result: The command's end.
+            command: The command, which may itself be a stand-in for a program.
 
         Returns:
             None where the command did not end for want of a program.
@@ -137,6 +141,10 @@ class Jail:
         if name is None:
             return None
         found = shutil.which(name, path=self._search) if name else None
+        for word in (*command[:1], *started_by(command)) if found is None and command else ():
+            shim = shutil.which(word, path=self._search)
+            if shim is not None and os.path.basename(os.path.dirname(shim)) == SHIMS:
+                return MissingProgram(name=os.path.basename(word), found=Path(shim), shim=True)
         if found is None or not os.path.isabs(found):
             return MissingProgram(name=name or None)
         toolchain = toolchain_of([Path(found)], self._view, shows=self._shows)

@@ -10,6 +10,8 @@ from typing import Final
 
 from attrs import frozen
 
+SHIMS: Final = "shims"
+"""The folder that pyenv, rbenv, asdf and their like keep their stand-ins in."""
 NOT_FOUND: Final = 127
 """The exit code by which shells, `env` and npm say that a program was not found."""
 _TAIL: Final = 16_384
@@ -36,12 +38,14 @@ class MissingProgram:
         found: Where this machine has it, or None.
         read: What shows it, if it is named in `read`: files and folders.
         refused: Whether it may not be shown, or a folder of it.
+        shim: Whether what was found is a stand-in that looks for a version when it starts.
     """
 
     name: str | None
     found: Path | None = None
     read: tuple[Path, ...] = ()
     refused: bool = False
+    shim: bool = False
 
     @property
     def hint(self) -> str:
@@ -50,6 +54,13 @@ class MissingProgram:
             return (
                 "a program was not found in the jail; name it in the command itself, or have "
                 "`read` in [jail] of the configuration name the folder that it is in"
+            )
+        if self.found is not None and self.shim:
+            tool = self.found.parent.parent.name.lstrip(".")
+            return (
+                f"{str(self.found)!r} is a stand-in that looks for a version when it starts, and "
+                f"finds none in a jail; name the program itself: `{tool} which {self.name}` prints "
+                "it, and a virtual environment has its own"
             )
         if self.found is None:
             return f"{self.name!r} is nowhere on this machine's PATH; install it"

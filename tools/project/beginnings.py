@@ -57,14 +57,15 @@ def beginning_of(folder: Folder, facts: ProjectFacts) -> Beginning:
         return _rust(folder)
     if facts.language == "go":
         return _go(folder)
-    return _python(facts)
+    return _python(folder, facts)
 
 
-def _python(facts: ProjectFacts) -> Beginning:
+def _python(folder: Folder, facts: ProjectFacts) -> Beginning:
     source = "" if facts.source == "." else f"{facts.source}/"
     tests = facts.tests[0] if facts.tests and facts.language == "python" else "tests"
     return Beginning(
-        values={"location": f"{source}greeting.py", "tests": f"{tests}/test_greeting.py"}
+        values={"location": f"{source}greeting.py", "tests": f"{tests}/test_greeting.py"},
+        mounts=(".venv",) if folder.has(".venv/pyvenv.cfg") else (),
     )
 
 

@@ -132,6 +132,20 @@ def test_a_shells_words_find_their_toolchains(tool: Path) -> None:
     assert done.missing is None
 
 
+def test_a_stand_in_that_looks_for_a_version_is_named(tool: Path, tmp_path: Path) -> None:
+    shim = tmp_path / ".pyenv" / "shims" / "buildtool"
+    shim.parent.mkdir(parents=True)
+    shim.write_text('#!/bin/sh\nexec "/nowhere/.pyenv/libexec/pyenv" exec "$@"\n')
+    shim.chmod(0o755)
+    (tool / "bin" / "buildtool").unlink()
+    command = f"{shim} test"
+    done = executed(command)
+    assert done.result.exit_code == 127
+    assert done.missing is not None
+    assert "is a stand-in that looks for a version" in done.missing
+    assert "`pyenv which buildtool` prints it" in done.missing
+
+
 def test_what_is_not_found_is_no_red_test_and_said_with_what_to_change(tool: Path) -> None:
     makefile = b"test:\n\tbuildtool test\n"
     done = executed("make test", Makefile=makefile)

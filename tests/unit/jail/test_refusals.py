@@ -32,6 +32,10 @@ from agentforge_sessions.jail.bubblewrap import VARIABLE, find_bubblewrap, refus
             "bwrap: Can't find source path /root/.pyenv: Permission denied",
             Refusal.FOLDER_UNREADABLE,
         ),
+        (
+            "bwrap: Can't find source path /home/me/p/.venv: No such file or directory",
+            Refusal.FOLDER_MISSING,
+        ),
         ("bwrap: prctl(PR_SET_SECCOMP) failed: Invalid argument: seccomp", Refusal.NO_SECCOMP),
         ("bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted", Refusal.NOT_PERMITTED),
         ("something else", Refusal.OTHER),

@@ -357,6 +357,23 @@ def test_a_python_project_begins_where_its_layout_says(root: Path) -> None:
     assert (component.location, component.tests) == ("src/greeting.py", ("test/test_greeting.py",))
 
 
+def test_the_dependencies_that_are_there_are_shown_to_commands(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AGENTFORGE_CONFIG", raising=False)
+    (root / "pyproject.toml").write_text("")
+    (root / ".venv").mkdir()
+    (root / ".venv" / "pyvenv.cfg").write_text("")
+    begin_project(root)
+    monkeypatch.chdir(root)
+    assert load_configuration().jail.mounts == (".venv",)
+    (root / "pyproject.toml").unlink()
+    (root / "package.json").write_text("{}")
+    (root / "node_modules").mkdir()
+    begin_project(root, force=True)
+    assert load_configuration().jail.mounts == ("node_modules",)
+
+
 def test_a_name_that_is_none_is_not_written_into_a_specification(root: Path) -> None:
     (root / "Cargo.toml").write_text('[package]\nname = "a]\\n: {"\n')
     begin_project(root)

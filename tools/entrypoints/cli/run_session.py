@@ -98,7 +98,10 @@ class RepositoryBase:
         )
         if not found.use:
             if named is not None or self.with_uncommitted:
-                raise typer.BadParameter("names a commit of a repository", param_hint="--repo")
+                option = "--base" if named is not None else "--with-uncommitted"
+                raise typer.BadParameter(
+                    "is of a repository, and none is named; add --repo PATH", param_hint=option
+                )
             return {}
         from ...bootstrap import open_snapshots
 

@@ -108,7 +108,10 @@ def rewind(
     if cli.output.json:
         cli.output.document({"session_id": session.session_id, "checkpoint": _document(target)})
         return
-    cli.output.line(f"Session {session.session_id} is back at {_line(target)}.")
+    cli.output.line(
+        f"Session {session.session_id} is back at {target.name or target.number} "
+        f"(checkpoint {target.number}, {(target.snapshot or '')[:_SHORT]})."
+    )
     cli.output.line(f"To go on: {cli.command('resume', session.session_id)}")
 
 
