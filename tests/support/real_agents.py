@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -198,6 +199,12 @@ def reported_by_claude(result: dict[str, Any]) -> int:
 def briefings(request: dict[str, Any]) -> int:
     """Return how many briefings of ours a request to the model has."""
     return json.dumps(request).count("AgentForge session briefing, revision")
+
+
+def newest_briefing(request: dict[str, Any]) -> int:
+    """Return of which revision of the session the newest briefing in a request is; 0 for none."""
+    found = re.findall(r"AgentForge session briefing, revision (\d+) of", json.dumps(request))
+    return max(map(int, found), default=0)
 
 
 def _hooks(events: Sequence[str], command: str) -> str:

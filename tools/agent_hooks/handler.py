@@ -130,6 +130,7 @@ class _Call:
 
         event, binding = self._event, self._file.read()
         binding.read_usage(event)
+        event = self._event = binding.take_edits(event)
         found = find_session(event, binding, self._data_folder, self._environment, now=self._now)
         if found is None:
             return NOTHING, None, binding

@@ -214,11 +214,20 @@ def _record_moment(
         _record_question(session, event.question, now)
     for file in edited:
         name = storable(file.path)
-        if len(name) <= MAX_PATH_CHARS:
+        if len(name) <= MAX_PATH_CHARS and not _is_recorded(session, name, file.sha256):
             session.add_artifact(name, file.change, now=now)
             session.add_event(
                 AgentEdited(**who, path=name, change=file.change, sha256=file.sha256), now=now
             )
+
+
+def _is_recorded(session: SessionContext, path: str, sha256: str | None) -> bool:
+    """Return whether the record's last word on a file is that it has this content."""
+    edits = (one.event for one in reversed(session.history) if one.event_type is AgentEdited)
+    for event in edits:
+        if isinstance(event, AgentEdited) and event.path == path:
+            return sha256 is not None and event.sha256 == sha256
+    return False
 
 
 def _record_question(session: SessionContext, question: AskedQuestion, now: datetime) -> None:

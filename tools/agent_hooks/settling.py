@@ -13,6 +13,7 @@ from ..durable import DurableError
 from ..harness.session_domain import SessionContext
 from .binding import BindingFile, conversations_of
 from .changes import change_session
+from .edited_files import edited_files
 from .recording import record
 
 
@@ -38,24 +39,28 @@ def settle_conversations(
         except DurableError:
             continue
         try:
-            _settle(file, HookEvent(program, "", Moment.ENDED, agent_session), session_id, now)
+            event = HookEvent(program, "", Moment.ENDED, agent_session)
+            _settle(file, event, session_id, data_folder.parent, now)
         except DurableError:
             continue
         finally:
             file.release()
 
 
-def _settle(file: BindingFile, event: HookEvent, session_id: str, now: datetime) -> None:
+def _settle(
+    file: BindingFile, event: HookEvent, session_id: str, project: Path, now: datetime
+) -> None:
     binding = file.read()
     before = binding.meter.total
     binding.read_usage(event)
+    edited = edited_files(binding.take_edits(event), project)
     if binding.session_id != session_id or binding.meter.total in {before, binding.charged}:
         return
 
     def change(session: SessionContext) -> bool:
         if session.state.is_terminal:
             return False
-        recorded = record(session, event, binding.spent(), now=now)
+        recorded = record(session, event, binding.spent(), now=now, edited=edited)
         binding.charged = recorded.charged
         return recorded.changed
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Final
+from typing import Any, Final
 
 from .meter import Meter, count_of, names_in, read_new_lines, text_of
 
@@ -24,7 +24,13 @@ def read(files: list[str], meter: Meter) -> None:
 
     A thread that was forked may begin with its parent's records, which name the parent.
     """
-    wanted = (b'"token_count"', b'"token_usage_record"', b'"turn_context"', b'"compacted"')
+    wanted = (
+        b'"token_count"',
+        b'"token_usage_record"',
+        b'"turn_context"',
+        b'"compacted"',
+        b'"FileChange"',
+    )
     for path in files:
         thread = os.path.basename(path)
         for entry in read_new_lines(path, meter, wanted):
@@ -38,9 +44,24 @@ def read(files: list[str], meter: Meter) -> None:
                     meter.summary = _codex_summary(text_of(payload.get("message")))
                 case "token_usage_record" if _is_of_thread(thread, payload.get("thread_id")):
                     meter.reach_of(thread, _codex_tokens(payload.get("thread_token_usage")))
+                case "event_msg" if isinstance(payload.get("item"), dict):
+                    meter.edited += _changed_files(payload["item"])
                 case "event_msg" if isinstance(payload.get("info"), dict):
                     total = payload["info"].get("total_token_usage")
                     meter.reach_of(thread, _codex_tokens(total))
+
+
+def _changed_files(item: dict[str, Any]) -> list[tuple[str, bool]]:
+    """Return the files that a patch created or modified."""
+    changes = item.get("changes")
+    if item.get("type") != "FileChange" or item.get("status") != "completed":
+        return []
+    found = []
+    for path, change in changes.items() if isinstance(changes, dict) else ():
+        kind = change.get("type") if isinstance(change, dict) else None
+        if kind in {"add", "update"}:
+            found.append((text_of(change.get("move_path")) or str(path), kind == "add"))
+    return found
 
 
 def _is_of_thread(name: str, thread: object) -> bool:

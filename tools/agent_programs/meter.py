@@ -29,10 +29,12 @@ class Meter:
         keys: What the last messages cost, by their ids, oldest first.
         threads: What each thread cost in all, where the program counts so, by its file's name.
         named: The model that was named last in each of these files.
+        edited: The files that were changed, where only the program's file has it, each with whether
+            it was made; a caller that has recorded them empties the list.
         summary: The summary of the last compaction, where only the file has it.
     """
 
-    __slots__ = ("keys", "models", "named", "offsets", "summary", "threads", "total")
+    __slots__ = ("edited", "keys", "models", "named", "offsets", "summary", "threads", "total")
 
     def __init__(self, kept: object = None) -> None:
         """Take up what was kept; whatever is no meter is as nothing."""
@@ -44,6 +46,7 @@ class Meter:
         self.threads = _counts(given.get("threads"))
         self.named = _texts(given.get("named"))
         self.summary = text_of(given.get("summary"))
+        self.edited = _edits(given.get("edited"))
 
     def as_json(self) -> dict[str, Any]:
         """Return what is to be kept."""
@@ -152,3 +155,9 @@ def _texts(value: object) -> dict[str, str]:
     if not isinstance(value, dict):
         return {}
     return {name: text_of(one) for name, one in value.items() if isinstance(name, str)}
+
+
+def _edits(value: object) -> list[tuple[str, bool]]:
+    found = value if isinstance(value, list) else []
+    pairs = [one for one in found if isinstance(one, list) and len(one) == 2]
+    return [(path, bool(made)) for path, made in pairs if isinstance(path, str)]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentforge_sessions.harness import SessionState
-from tests.support.real_agents import FULL_DISK, HOOK, Workplace, briefings
+from tests.support.real_agents import FULL_DISK, HOOK, Workplace, briefings, newest_briefing
 from tests.support.scripted_model import reported
 
 pytestmark = [pytest.mark.real_agents, pytest.mark.timeout(400)]
@@ -42,9 +42,9 @@ def test_a_conversation_with_a_compaction_is_briefed_recorded_and_charged_as_rep
     assert happened.count("agent_compacted") == happened.count("checkpoint") == 1
     assert "agent_turn_ended" in happened
 
-    asked = len(place.model.requests)
+    asked, before = len(place.model.requests), session.revision
     place.codex("Go on", "resume", "--last")
-    assert asked < len(place.model.requests)
+    assert newest_briefing(place.model.requests[asked]) > before
 
 
 def subagent_tool(name: str, **given: object) -> dict[str, object]:
@@ -179,7 +179,9 @@ def test_a_spent_budget_denies_tools_and_refuses_the_next_prompt_until_extended(
     place.codex("Work")
     assert not (place.project / "first").exists()
     assert len(place.model.requests) == 2
-    assert place.session(session_id).state is SessionState.PAUSED
+    session = place.session(session_id)
+    assert session.state is SessionState.PAUSED
+    assert "the budget is spent" in str([entry.details for entry in session.history])
 
     place.codex("Go on")
     assert len(place.model.requests) == 2

@@ -414,6 +414,39 @@ def test_files_in_a_patch_of_codex_are_artifacts(project: Project) -> None:
     assert [one.path for one in project.session(session_id).artifacts] == ["new.py"]
 
 
+def test_files_that_codex_changed_without_a_hook_are_read_from_its_rollout(
+    project: Project,
+) -> None:
+    """A patch inside a command calls no hook after it, and stands in the rollout alone."""
+    session_id = project.begin()
+    talk = CodexConversation(project)
+    talk.start()
+    made, changed = project.folder / "new.py", project.folder / "old.py"
+    for one in (made, changed):
+        one.write_text("n")
+    changes = {
+        str(made): {"type": "add", "content": "n"},
+        str(changed): {"type": "update", "unified_diff": ""},
+        str(project.folder / "gone.py"): {"type": "delete"},
+        "/etc/hostname": {"type": "update"},
+    }
+    item = {"type": "FileChange", "status": "completed", "changes": changes}
+    failed = {**item, "status": "failed", "changes": {str(made.parent / "no.py"): {"type": "add"}}}
+    for one in (item, failed, {**item, "changes": ["no"]}):
+        talk.write({"type": "event_msg", "payload": {"type": "item_completed", "item": one}})
+    patch = "*** Begin Patch\n*** Update File: old.py\n*** End Patch"
+    talk.use_tool("apply_patch", command=patch)
+    talk.hook("Stop", last_assistant_message="done")
+    (binding,) = project.data_folder.glob("agents/codex/*/binding.json")
+    binding.unlink()
+    talk.hook("Stop", last_assistant_message="all read again")
+    session = project.session(session_id)
+    assert [(one.path, one.artifact_type) for one in session.artifacts] == [
+        ("new.py", "created"),
+        ("old.py", "modified"),
+    ]
+
+
 # ---------------------------------------------------------------------------------- the questions
 
 QUESTION = "3d29115a-671d-419e-921d-853ff24da2de"
