@@ -20,7 +20,6 @@ from ..agent_programs.hook_event import HookEvent, Moment
 from ..agent_programs.meter import Meter
 from ..agent_programs.spent import Spent
 from ..agent_programs.transcript import has_read_all, read_files
-from ..data_class import replace
 from ..durable import (
     DirectoryLock,
     FileSystem,
@@ -125,7 +124,7 @@ class Binding:
     def take_edits(self, event: HookEvent) -> HookEvent:
         """Return the event with the files, too, that only the program's own file told of."""
         found, self.meter.edited = self.meter.edited, []
-        return replace(event, edited=(*event.edited, *found)) if found else event
+        return event._replace(edited=(*event.edited, *found)) if found else event
 
     def spent(self) -> Spent:
         """Return what was reported, as it is recorded."""
