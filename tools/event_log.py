@@ -7,37 +7,38 @@ attribute `event_fields`.
 
 structlog takes longer to load than all of a session's work, so it is loaded with the first event
 that is heard: a program that configured structlog has it already, and until a program has, only
-standard logging or what `configure_when_heard` was given can hear an event.
+standard logging or what `configure_when_heard` was given can hear an event. Standard logging is
+not loaded for it either: nobody listens by what was never loaded.
 """
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 if TYPE_CHECKING:
+    import logging
+
     from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 
 LOGGER_NAME: Final = "agentforge"
 """The standard logger that all of the library's events go to, or to a child of it."""
 
-logging.getLogger(LOGGER_NAME).addHandler(logging.NullHandler())
-
 _LEVELS: Final = {
-    "debug": logging.DEBUG,
-    "info": logging.INFO,
-    "warn": logging.WARNING,
-    "warning": logging.WARNING,
-    "error": logging.ERROR,
-    "exception": logging.ERROR,
-    "critical": logging.CRITICAL,
-    "fatal": logging.CRITICAL,
+    "debug": 10,
+    "info": 20,
+    "warn": 30,
+    "warning": 30,
+    "error": 40,
+    "exception": 40,
+    "critical": 50,
+    "fatal": 50,
 }
+"""The levels of `logging`, by the methods' names."""
 _bound: ContextVar[dict[str, object] | None] = ContextVar("agentforge_bound_fields", default=None)
 
 
@@ -109,7 +110,6 @@ class _EventLogger:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._logger = logging.getLogger(name)
 
     def __getattr__(self, method: str) -> Any:
         if not _is_loaded():
@@ -119,6 +119,7 @@ class _EventLogger:
                 return _unheard
         import structlog
 
+        _silence_unless_configured()
         _configure_pending()
         return getattr(self._configured if structlog.is_configured() else self._standard, method)
 
@@ -131,7 +132,14 @@ class _EventLogger:
         pending = _Pending.configuration
         if pending is not None:
             return level >= pending.minimum
-        return self._logger.isEnabledFor(level)
+        return "logging" in sys.modules and self._logger.isEnabledFor(level)
+
+    @cached_property
+    def _logger(self) -> logging.Logger:
+        import logging
+
+        _silence_unless_configured()
+        return logging.getLogger(self._name)
 
     @cached_property
     def _configured(self) -> Any:
@@ -154,6 +162,14 @@ class _EventLogger:
             wrapper_class=structlog.stdlib.BoundLogger,
             cache_logger_on_first_use=True,
         )
+
+
+@cache
+def _silence_unless_configured() -> None:
+    """Keep standard logging from writing to standard error what no program asked for."""
+    import logging
+
+    logging.getLogger(LOGGER_NAME).addHandler(logging.NullHandler())
 
 
 def _unheard(*_: object, **__: object) -> None:
