@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 from agentforge_sessions.jail import (
     CommandMissing,
@@ -127,13 +128,14 @@ def test_the_libraries_of_a_program_that_is_replaced_are_those_of_the_new_one(
 ) -> None:
     tool = tmp_path / "tool"
     shutil.copy2("/bin/true", tool)
+    nothing = evolve(EMPTY, folders=(), links=())
     for _ in range(2):
-        found = toolchain_of([tool], EMPTY, shows=always).folders
+        found = toolchain_of([tool], nothing, shows=always).folders
         assert any("libc" in path.name for path in found)
     tool.unlink()
     tool.write_text("#!/bin/sh\n")
     tool.chmod(0o755)
-    assert toolchain_of([tool], EMPTY, shows=always).folders == (tool,)
+    assert toolchain_of([tool], nothing, shows=always).folders == (tool,)
 
 
 def test_links_on_the_way_to_a_program_are_needed_too(tmp_path: Path) -> None:
