@@ -66,7 +66,7 @@ SCRIPT = {
     ("green", 2): GREEN,
     ("refactor", 1): REFACTOR,
 }
-JAILED_KILLS = 200 if SOAKING else 2
+JAILED_KILLS = 200 if SOAKING else 1
 """How often a run whose agent and gates are commands in jails is killed."""
 PLAN = {
     "red-1": {
@@ -74,10 +74,12 @@ PLAN = {
         "    import adder\n"
         "    assert adder.add(1, 2) == 3\n"
     },
-    "green-1": {"adder.py": WRONG},
+    "green-1": {"adder.py": WRONG if SOAKING else CODE},
     "green-2": {"adder.py": CODE},
     "refactor-1": {"adder.py": BETTER},
 }
+JAILED = TDFLOW if SOAKING else evolve(TDFLOW, phases=TDFLOW.phases[:2])
+"""Ten jails a run; five of them outside of a soak."""
 GATE = f"{PYTHON} -S run_tests.py"
 RUNNER = '''\
 """Runs the functions called test_… of tests/, and says in a JUnit report how they ended."""
@@ -157,7 +159,7 @@ def work_in_jails(manager: SessionManager, folder: Path, session: SessionContext
         return
     choice = AgentChoice(kind="command", value=f"{PYTHON} -S {EDITING_AGENT} {folder / 'plan'}")
     job = AgentWork(
-        workflow=evolve(TDFLOW, agent_mode="edit").with_command(GATE),
+        workflow=evolve(JAILED, agent_mode="edit").with_command(GATE),
         name="adder",
         specification=SPEC.encode(),
         agent=choice,
@@ -299,7 +301,7 @@ class Place:
 # --------------------------------------------------------------------------------------- the tests
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def workers() -> Iterator[Workers]:
     with Workers("tests.crash.test_repository_run_crash") as one:
         yield one
@@ -370,7 +372,7 @@ def campaign(
         assert calm.is_complete()
         assert standing(calm.top) == before[uncommitted]
         stories[uncommitted], trees[uncommitted] = calm.story(), calm.trees()
-        assert len(trees[uncommitted]) >= len(SCRIPT)
+        assert len(trees[uncommitted]) >= (len(JAILED.phases) if jailed else len(SCRIPT))
 
     killed = sessions = 0
     while killed < kills:
