@@ -297,7 +297,8 @@ def _decided(
     rooms, in_the_way = _around(look, written, standing)
     blocked += in_the_way
     index_m = look.scratch.index("index.merged", "after")
-    index_m.run("read-tree", merged.tree, configuration=PROTECTING)
+    if merged.differences:
+        index_m.run("read-tree", merged.tree, configuration=PROTECTING)
     blocked += _filtered(look, index_m, [one.path for one in written])
     _require(top, blocked)
     after = _checked_out(look, index_m, written)
@@ -314,7 +315,7 @@ def _decided(
         for one in merged.differences
         if actions[one.path] in {Action.WRITE, Action.ALREADY_STAGED}
     }
-    tree = look.scratch.changed_tree(head, staged, "index.commit") if look.options.commits else None
+    tree = _tree_of_commit(look, merged, head, staged) if look.options.commits else None
     folders = [*folders_above(one.path for one in written), *rooms]
     return ApplyPlan(
         paths=planned,
@@ -328,6 +329,15 @@ def _decided(
         before=look.scratch.folder / "before",
         after=look.scratch.folder / "after",
     )
+
+
+def _tree_of_commit(
+    look: _Look, merged: Merged, head: str, staged: Mapping[bytes, Leaf | None]
+) -> str:
+    """Return HEAD's tree with what is staged: the merged one if that is all that differs."""
+    if merged.ours == head and len(staged) == len(merged.differences):
+        return merged.tree
+    return look.scratch.changed_tree(head, staged, "index.commit")
 
 
 def _ignored(

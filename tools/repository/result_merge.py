@@ -247,8 +247,8 @@ def _choose_merges(
     checkout: Path,
 ) -> None:
     """Have each file merged as the checkout's attributes say; git reads none where no files are."""
-    mine = {one.path for one in scratch.differences(change.base, ours)}
-    both = [one.path for one in change.differences if one.path in mine]
+    mine = scratch.files_of(ours)
+    both = [one.path for one in change.differences if mine.get(one.path) != one.old]
     scratch.info("attributes", attributes)
     index = scratch.index_of(ours, "index.ours") if both else scratch.git
     found = scratch.attributes(index, ["merge"], both, settings.converting())
