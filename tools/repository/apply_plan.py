@@ -32,7 +32,7 @@ from .checkout_files import (
 from .checkout_state import CheckoutState
 from .git_records import Difference, Leaf, index_lines, joined
 from .git_repositories import OwnRepository, UserRepository
-from .result_merge import Merged, ResultChange, find_change, ignored_by, merge, tree_of
+from .result_merge import Merged, ResultChange, find_change, ignored_by, merge, trees_of
 from .scratch import PROTECTING, Scratch
 
 _MOST_SHOWN_BELOW: Final = 10_000
@@ -189,27 +189,28 @@ def _sides(
     checkout: Path,
 ) -> tuple[ResultChange, str]:
     """Return what the result changed, and the tree that is checked out."""
+    heads = [] if state.head is None else [state.head]
+    base_tree, result_tree, *head = trees_of(scratch, [base, result, *heads])
     change = find_change(
         scratch,
-        base=base,
-        result=result,
+        base=base_tree,
+        result=result_tree,
         files=options.files,
         settings=state.settings,
         excludes=state.excludes,
         checkout=checkout,
     )
-    return change, scratch.empty_tree() if state.head is None else tree_of(scratch, state.head)
+    return change, head[0] if head else scratch.empty_tree()
 
 
 def _plan(look: _Look, change: ResultChange, head: str) -> ApplyPlan:
     heads = look.scratch.files_of(head)
-    bases = look.scratch.files_of(change.base)
     before = look.scratch.folder / "before"
     before.mkdir()
     changed = [one.path for one in change.differences]
     standing = copy_of(look.fs, look.top_fd, changed, before)
     contents = _contents(look, head, standing, before)
-    laid, done = _uncommitted(change, heads, bases, contents)
+    laid, done = _uncommitted(change, heads, contents)
     if look.options.commits:
         _require(
             look.repository.work_tree, [_blocked(one, Obstacle.UNCOMMITTED_BASE) for one in done]
@@ -235,7 +236,6 @@ def _plan(look: _Look, change: ResultChange, head: str) -> ApplyPlan:
 def _uncommitted(
     change: ResultChange,
     heads: Mapping[bytes, Leaf],
-    bases: Mapping[bytes, Leaf],
     contents: Mapping[bytes, Leaf],
 ) -> tuple[dict[bytes, Leaf | None], list[bytes]]:
     """Return what stands here uncommitted as the session began with it, or as it ended.
@@ -249,7 +249,7 @@ def _uncommitted(
     done = []
     for one in change.differences:
         content = contents.get(one.path)
-        if heads.get(one.path) in {bases.get(one.path), content}:
+        if heads.get(one.path) in {one.old, content}:
             continue
         if content in {one.old, one.new}:
             laid[one.path] = content
@@ -268,8 +268,7 @@ def _decided(
     head: str,
 ) -> ApplyPlan:
     top = look.repository.work_tree
-    there = [one.path for one in merged.differences if standing[one.path].kind is not Kind.ABSENT]
-    ignored = ignored_by(look.scratch, merged.ours, there, look.state.settings, look.state.excludes)
+    ignored = _ignored(look, merged, heads, standing)
     outside = _outside(look, merged)
     actions: dict[bytes, Action] = {}
     blocked: list[BlockedPath] = []
@@ -298,7 +297,8 @@ def _decided(
     rooms, in_the_way = _around(look, written, standing)
     blocked += in_the_way
     index_m = look.scratch.index("index.merged", "after")
-    index_m.run("read-tree", merged.tree, configuration=PROTECTING)
+    if merged.differences:
+        index_m.run("read-tree", merged.tree, configuration=PROTECTING)
     blocked += _filtered(look, index_m, [one.path for one in written])
     _require(top, blocked)
     after = _checked_out(look, index_m, written)
@@ -315,7 +315,7 @@ def _decided(
         for one in merged.differences
         if actions[one.path] in {Action.WRITE, Action.ALREADY_STAGED}
     }
-    tree = look.scratch.changed_tree(head, staged, "index.commit") if look.options.commits else None
+    tree = _tree_of_commit(look, merged, head, staged) if look.options.commits else None
     folders = [*folders_above(one.path for one in written), *rooms]
     return ApplyPlan(
         paths=planned,
@@ -329,6 +329,32 @@ def _decided(
         before=look.scratch.folder / "before",
         after=look.scratch.folder / "after",
     )
+
+
+def _tree_of_commit(
+    look: _Look, merged: Merged, head: str, staged: Mapping[bytes, Leaf | None]
+) -> str:
+    """Return HEAD's tree with what is staged: the merged one if that is all that differs."""
+    if merged.ours == head and len(staged) == len(merged.differences):
+        return merged.tree
+    return look.scratch.changed_tree(head, staged, "index.commit")
+
+
+def _ignored(
+    look: _Look,
+    merged: Merged,
+    heads: Mapping[bytes, Leaf],
+    standing: Mapping[bytes, Standing],
+) -> set[bytes]:
+    """Return which of the paths that stand here and that HEAD does not have are ignored."""
+    there = [
+        one.path
+        for one in merged.differences
+        if one.path not in heads and standing[one.path].kind is not Kind.ABSENT
+    ]
+    files = look.scratch.files_of(merged.ours) if there else {}
+    settings, excludes = look.state.settings, look.state.excludes
+    return ignored_by(look.scratch, files, there, settings, excludes, name="rules.ours")
 
 
 def _outside(look: _Look, merged: Merged) -> set[bytes]:
@@ -357,11 +383,13 @@ def _contents(
     look: _Look, head: str, standing: Mapping[bytes, Standing], before: Path
 ) -> dict[bytes, Leaf]:
     """Return what stands at paths, each as git would store it."""
-    look.scratch.info("attributes", look.state.attributes)
-    index = look.scratch.index("index.standing", before.name)
-    index.run("read-tree", head)
     paths = [path for path, one in standing.items() if one.kind in {Kind.FILE, Kind.LINK}]
-    known: dict[bytes, Leaf | None] = dict.fromkeys(set(standing) - set(paths))
+    if not paths:
+        return {}
+    look.scratch.info("attributes", look.state.attributes)
+    index = look.scratch.index_of(head, "index.standing", before.name)
+    heads = look.scratch.files_of(head)
+    known: dict[bytes, Leaf | None] = dict.fromkeys((set(standing) - set(paths)) & set(heads))
     if not look.state.settings.trusts_modes:  # a file then has the mode that the index says
         entries = {path: look.state.index.get(path) for path in paths}
         known |= {path: one.leaf for path, one in entries.items() if one is not None}
@@ -370,13 +398,12 @@ def _contents(
             "update-index", "-z", "--index-info", stdin=index_lines(known, look.scratch.id_length)
         )
     where, also = _converting(look, index)
-    if paths:
-        where.run(
-            *("update-index", "-z", "--add", "--replace", "--stdin"),
-            stdin=joined(paths),
-            configuration=look.state.settings.converting() | also,
-            environment=_person(look),
-        )
+    where.run(
+        *("update-index", "-z", "--add", "--replace", "--stdin"),
+        stdin=joined(paths),
+        configuration=look.state.settings.converting() | also,
+        environment=_person(look),
+    )
     wanted = set(paths)
     return {path: leaf for path, leaf in look.scratch.listed(index).items() if path in wanted}
 
@@ -407,7 +434,7 @@ def _person(look: _Look) -> dict[str, str]:
 
 def _filtered(look: _Look, index: OwnRepository, paths: Sequence[bytes]) -> list[BlockedPath]:
     """Return the paths that a filter program of the person's is in charge of."""
-    if look.options.run_filters:
+    if look.options.run_filters or not look.state.settings.filters():
         return []
     look.scratch.info("attributes", look.state.attributes)
     converting = look.state.settings.converting()

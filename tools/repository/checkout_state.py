@@ -104,6 +104,13 @@ def read_state(
 
 def read_head(repository: UserRepository) -> tuple[str | None, str | None]:
     """Return the commit that is checked out and the full name of its branch; either may be None."""
+    both = repository.run(
+        *("rev-parse", "HEAD^{commit}", "--symbolic-full-name", "HEAD"), accept=(0, 128)
+    )
+    lines = os.fsdecode(both.stdout).splitlines()
+    if both.exit_code == 0 and len(lines) == 2:
+        return lines[0], None if lines[1] == "HEAD" else lines[1]
+    # no commit yet, or "HEAD" is the name of a branch or tag, too
     named = repository.run("symbolic-ref", "--quiet", "HEAD", accept=(0, 1))
     found = repository.run(
         *("rev-parse", "--verify", "--quiet", "--end-of-options", "HEAD^{commit}"),

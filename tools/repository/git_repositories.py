@@ -46,6 +46,11 @@ _READING: Final = frozenset(
     }
 )
 _CHANGING: Final = frozenset({"commit-tree", "unpack-objects", "update-ref"})
+_WITHOUT_CONTENTS: Final = frozenset(
+    {"check-ref-format", "rev-parse", "show-ref", "symbolic-ref", "update-ref"}
+)
+"""The commands that convert, merge and compare no file's content: no program of `_PROGRAM_KEYS` is
+ever asked for by one, so that the repository's configuration need not be listed for it."""
 _DIFFING: Final = frozenset({"diff", "diff-index", "diff-tree"})
 _PROGRAM_KEYS: Final = re.compile(
     r"(?:filter\..*\.(?:clean|smudge|process|required)|merge\..*\.driver"
@@ -276,6 +281,7 @@ class UserRepository:
         index: Path | None,
         configuration: Mapping[str, str] = MappingProxyType({}),
     ) -> GitOutput:
+        off = {} if arguments[0] in _WITHOUT_CONTENTS else self._programs_off()
         return self.git.run(
             _without_programs(arguments),
             git_dir=self.git_dir,
@@ -283,7 +289,7 @@ class UserRepository:
                 **_place(self.git_dir, self.work_tree, self.index if index is None else index),
                 **environment,
             },
-            configuration={**CONFIGURATION, **configuration, **self._programs_off()},
+            configuration={**CONFIGURATION, **configuration, **off},
             options=options,
             accept=accept,
         )

@@ -6,7 +6,7 @@ merge is one of three commits that are made for it, the base, the checkout's tre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +16,7 @@ from ..path_pattern import component_matcher
 from .apply_errors import ApplyConflict, ApplyRefused, BlockedPath, Obstacle
 from .apply_rules import unsafe_paths
 from .errors import GitFailed, RepositoryError
-from .git_records import Difference, joined
+from .git_records import Difference, Leaf, index_lines, joined
 from .git_settings import GitSettings
 from .scratch import Scratch
 
@@ -96,18 +96,18 @@ def path_filter(patterns: Sequence[str]) -> Callable[[bytes], bool]:
     return fits
 
 
-def tree_of(scratch: Scratch, revision: str) -> str:
-    """Return the tree of a commit or tree by its id.
+def trees_of(scratch: Scratch, revisions: Sequence[str]) -> list[str]:
+    """Return the trees of commits or trees by their ids.
 
     Raises:
-        ObjectsMissing: There is none.
+        ObjectsMissing: One is not there.
     """
-    try:
-        return scratch.git.run(
-            *("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{tree}}")
-        ).line
-    except GitFailed as error:
-        raise ObjectsMissing(revision, error.output or "there is no such commit") from error
+    trees = []
+    for revision, tree in zip(revisions, scratch.trees_of(revisions), strict=True):
+        if tree is None:
+            raise ObjectsMissing(revision, "there is no such commit")
+        trees.append(tree)
+    return trees
 
 
 def find_change(
@@ -120,16 +120,15 @@ def find_change(
     excludes: bytes,
     checkout: Path,
 ) -> ResultChange:
-    """Return what a result changed, without what the repository's rules ignore.
+    """Return what a result's tree changed of its base's, without what the rules ignore.
 
     A submodule is no file of a workspace: one that is missing in the result stays.
 
     Raises:
         ApplyRefused: It has names that are written nowhere.
-        ObjectsMissing: The base or the result is not there.
+        GitFailed: Git can't read something.
     """
-    base_tree, result_tree = tree_of(scratch, base), tree_of(scratch, result)
-    found = scratch.differences(base_tree, result_tree)
+    found = scratch.differences(base, result)
     unsafe = unsafe_paths(one.path for one in found if one.new is not None)
     if unsafe:
         raise ApplyRefused(checkout, unsafe)
@@ -138,11 +137,12 @@ def find_change(
     fits = path_filter(files)
     chosen = [one for one in found if fits(one.path)]
     new = [one.path for one in chosen if one.old is None]
-    ignored = ignored_by(scratch, result_tree, new, settings, excludes)
+    all_files = _after(scratch.files_of(base), found) if new else {}
+    ignored = ignored_by(scratch, all_files, new, settings, excludes, name="rules.result")
     kept = tuple(one for one in chosen if one.path not in ignored)
-    theirs = scratch.changed_tree(base_tree, {one.path: one.new for one in kept}, "index.theirs")
+    theirs = scratch.changed_tree(base, {one.path: one.new for one in kept}, "index.theirs")
     left_out = tuple(one.path for one in found if not fits(one.path))
-    return ResultChange(base_tree, theirs, kept, tuple(sorted(ignored)), left_out)
+    return ResultChange(base, theirs, kept, tuple(sorted(ignored)), left_out)
 
 
 def _is_missing_submodule(one: Difference, taken: set[bytes]) -> bool:
@@ -151,21 +151,46 @@ def _is_missing_submodule(one: Difference, taken: set[bytes]) -> bool:
     return not any(path.startswith(one.path + b"/") for path in taken)
 
 
+def _after(files: Mapping[bytes, Leaf], differences: Sequence[Difference]) -> Mapping[bytes, Leaf]:
+    """Return a tree's files with what another one has differently."""
+    gone = {one.path for one in differences if one.new is None}
+    kept = {path: leaf for path, leaf in files.items() if path not in gone}
+    return kept | {one.path: one.new for one in differences if one.new is not None}
+
+
 def ignored_by(
-    scratch: Scratch, tree: str, paths: Sequence[bytes], settings: GitSettings, excludes: bytes
+    scratch: Scratch,
+    files: Mapping[bytes, Leaf],
+    paths: Sequence[bytes],
+    settings: GitSettings,
+    excludes: bytes,
+    *,
+    name: str,
 ) -> set[bytes]:
-    """Return which paths are ignored, by a tree's `.gitignore` files and the person's rules."""
+    """Return which paths are ignored, by the `.gitignore` among files and the person's rules.
+
+    Args:
+        scratch: Where git is asked.
+        files: A tree's files.
+        paths: The paths.
+        settings: The person's configuration.
+        excludes: What `info/exclude` holds.
+        name: The name of the folder that the rules are written to, used once.
+    """
     if not paths:
         return set()
-    rules = {
+    rules: dict[bytes, Leaf | None] = {
         path: leaf
-        for path, leaf in scratch.files_of(tree).items()
+        for path, leaf in files.items()
         if path.split(b"/")[-1] == b".gitignore" and leaf.mode.startswith("100")
     }
-    name = f"rules.{tree}"
-    scratch.changed_tree(scratch.empty_tree(), rules, f"index.{name}")
     index = scratch.index(f"index.{name}", name)
-    index.run("checkout-index", "-a", "-f")
+    if rules:
+        index.run(
+            *("update-index", "-z", "--add", "--replace", "--index-info"),
+            stdin=index_lines(rules, scratch.id_length),
+        )
+        index.run("checkout-index", "-a", "-f")
     scratch.info("exclude", excludes)
     output = index.run(
         *("check-ignore", "-z", "--stdin", "--no-index"),
@@ -193,6 +218,8 @@ def merge(
         ApplyRefused: A merge program of the person's would have to run.
         ObjectsMissing: A file's content is not there.
     """
+    if ours in {change.base, change.theirs}:  # one side alone, or both alike: nothing to merge
+        return Merged(ours, change.theirs, tuple(scratch.differences(ours, change.theirs)))
     _choose_merges(scratch, change, ours, settings, attributes, checkout)
     base = scratch.commit(change.base)
     mine, theirs = scratch.commit(ours, base), scratch.commit(change.theirs, base)
@@ -220,11 +247,10 @@ def _choose_merges(
     checkout: Path,
 ) -> None:
     """Have each file merged as the checkout's attributes say; git reads none where no files are."""
-    mine = {one.path for one in scratch.differences(change.base, ours)}
-    both = [one.path for one in change.differences if one.path in mine]
-    index = scratch.index("index.ours")
-    index.run("read-tree", ours)
+    mine = scratch.files_of(ours)
+    both = [one.path for one in change.differences if mine.get(one.path) != one.old]
     scratch.info("attributes", attributes)
+    index = scratch.index_of(ours, "index.ours") if both else scratch.git
     found = scratch.attributes(index, ["merge"], both, settings.converting())
     chosen = {path: one["merge"] for path, one in found.items()}
     foreign = [

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from .git_command import Git
+from .git_objects import COMMIT, TREE, object_id
 from .git_records import (
     Difference,
     Leaf,
@@ -24,10 +27,7 @@ from .git_records import (
 from .git_repositories import OwnRepository, UserRepository
 
 _PREFIX: Final = "agentforge-apply-"
-_FIXED: Final = {
-    "GIT_AUTHOR_DATE": "2000-01-01T00:00:00Z",
-    "GIT_COMMITTER_DATE": "2000-01-01T00:00:00Z",
-}
+_BY: Final = "agentforge <agentforge@localhost> 946684800 +0000"
 PROTECTING: Final = {"core.protectHFS": "true", "core.protectNTFS": "true"}
 """Configuration by which an index refuses names that pass for `.git` on other systems."""
 
@@ -35,6 +35,8 @@ PROTECTING: Final = {"core.protectHFS": "true", "core.protectNTFS": "true"}
 @frozen
 class Scratch:
     """The repository, and a place for files.
+
+    What git said of a tree is asked once: a tree never changes.
 
     Attributes:
         folder: A temporary folder of our own.
@@ -45,6 +47,10 @@ class Scratch:
     folder: Path
     git: OwnRepository
     id_length: int = 40
+    _files: dict[str, dict[bytes, Leaf]] = field(factory=dict, init=False, repr=False, eq=False)
+    _differences: dict[tuple[str, str, bool], list[Difference]] = field(
+        factory=dict, init=False, repr=False, eq=False
+    )
 
     def index(self, name: str, work_tree: str | None = None) -> OwnRepository:
         """Return the repository with another index, and perhaps a folder of files."""
@@ -53,6 +59,18 @@ class Scratch:
             tree.mkdir(exist_ok=True)
         return evolve(self.git, index=self.folder / name, work_tree=tree)
 
+    def index_of(self, tree: str, name: str, work_tree: str | None = None) -> OwnRepository:
+        """Return the repository with an index that has all of a tree."""
+        index = self.index(name, work_tree)
+        assert index.index is not None  # noqa: S101 (it was given one)
+        kept = self.folder / f"index.tree-{tree}"
+        if kept.exists():
+            shutil.copyfile(kept, index.index)
+        else:
+            index.run("read-tree", tree)
+            shutil.copyfile(index.index, kept)
+        return index
+
     def info(self, name: str, content: bytes) -> None:
         """Write `info/attributes` or `info/exclude`."""
         (self.git.git_dir / "info").mkdir(exist_ok=True)
@@ -60,19 +78,35 @@ class Scratch:
 
     def differences(self, old: str, new: str, *, folders: bool = False) -> list[Difference]:
         """Return what two trees have differently; with `folders`, the trees in them, too."""
-        also = ("-t",) if folders else ()
-        output = self.git.run("diff-tree", "-r", *also, "-z", "--no-renames", "--raw", old, new)
-        return parse_differences(output.stdout)
+        if old == new:
+            return []
+        found = self._differences.get((old, new, folders))
+        if found is None:
+            also = ("-t",) if folders else ()
+            output = self.git.run("diff-tree", "-r", *also, "-z", "--no-renames", "--raw", old, new)
+            found = self._differences[old, new, folders] = parse_differences(output.stdout)
+        return list(found)
+
+    def trees_of(self, revisions: Sequence[str]) -> list[str | None]:
+        """Return the trees of commits or trees by their ids; None for what is not there."""
+        asked = [one for one in revisions if not {"\n", "\0"} & set(one)]
+        output = self.git.run(
+            *("cat-file", "--batch-check=%(objecttype) %(objectname)"),
+            stdin=b"".join(os.fsencode(f"{one}^{{tree}}\n") for one in asked),
+        )
+        found = dict(zip(asked, output.stdout.splitlines(), strict=True))
+        said = [found.get(one, b"").partition(b" ") for one in revisions]
+        return [name.decode("ascii") if kind == b"tree" else None for kind, _, name in said]
 
     def changed_tree(self, tree: str, changes: Mapping[bytes, Leaf | None], name: str) -> str:
-        """Return a tree with some paths changed; its index keeps the given name."""
-        index = self.index(name)
-        index.run("read-tree", tree)
-        if changes:
-            index.run(
-                *("update-index", "-z", "--add", "--replace", "--index-info"),
-                stdin=index_lines(changes, self.id_length),
-            )
+        """Return a tree with some paths changed, by an index of the given name."""
+        if not changes:
+            return tree
+        index = self.index_of(tree, name)
+        index.run(
+            *("update-index", "-z", "--add", "--replace", "--index-info"),
+            stdin=index_lines(changes, self.id_length),
+        )
         return index.run("write-tree").line
 
     def outside(self, paths: Sequence[bytes], patterns: bytes, *, cone: bool) -> set[bytes]:
@@ -100,14 +134,21 @@ class Scratch:
 
     def commit(self, tree: str, parent: str | None = None) -> str:
         """Return a commit of a tree, for a merge."""
-        parents = () if parent is None else ("-p", parent)
-        return self.git.run(
-            "commit-tree", *parents, tree, stdin=b"scratch\n", environment=_FIXED
-        ).line
+        parents = "" if parent is None else f"parent {parent}\n"
+        content = f"tree {tree}\n{parents}author {_BY}\ncommitter {_BY}\n\nscratch\n".encode()
+        oid = object_id(COMMIT, content, self._algorithm)
+        path = self.git.git_dir / "objects" / oid[:2] / oid[2:]
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(zlib.compress(b"%b %d\0%b" % (COMMIT, len(content), content)))
+        return oid
 
     def empty_tree(self) -> str:
-        """Return the tree without a file."""
-        return self.git.run("mktree", "-z").line
+        """Return the tree without a file, which git knows in every repository."""
+        return object_id(TREE, b"", self._algorithm)
+
+    @property
+    def _algorithm(self) -> str:
+        return "sha256" if self.id_length == 64 else "sha1"
 
     def attributes(
         self,
@@ -131,14 +172,15 @@ class Scratch:
         output = index.run("ls-files", "-s", "-v", "-z")
         return {path: entry.leaf for path, entry in parse_index(output.stdout)}
 
-    def files_of(self, tree: str) -> dict[bytes, Leaf]:
+    def files_of(self, tree: str) -> Mapping[bytes, Leaf]:
         """Return all files of a tree."""
-        output = self.git.run("ls-tree", "-r", "-z", "--full-tree", tree)
-        found = {}
-        for line in output.names:
-            head, path = line.split(b"\t", 1)
-            mode, _, oid = head.decode("ascii").split(" ")
-            found[path] = Leaf(mode, oid)
+        found = self._files.get(tree)
+        if found is None:
+            found = self._files[tree] = {}
+            for line in self.git.run("ls-tree", "-r", "-z", "--full-tree", tree).names:
+                head, path = line.split(b"\t", 1)
+                mode, _, oid = head.decode("ascii").split(" ")
+                found[path] = Leaf(mode, oid)
         return found
 
 

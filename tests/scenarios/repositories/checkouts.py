@@ -527,7 +527,7 @@ CHECKOUTS: Final[Mapping[str, Checkout]] = {
     "by a link": _kind(_by_a_link),
     "in a folder": _kind(_in_a_folder),
     "sparse": _kind(_sparse),
-    "sparse elsewhere": _kind(_sparse_elsewhere),
+    "sparse elsewhere": _kind(_sparse_elsewhere, applies="ApplyRefused", whole="ApplyRefused"),
     "sha256": _kind(_sha256),
     "split index": _kind(_split_index),
     "index of a later version": _kind(_index_of_a_later_version),
