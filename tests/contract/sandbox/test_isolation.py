@@ -47,7 +47,11 @@ pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("no_pool")]
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     workspace = tmp_path_factory.mktemp("shared") / "w"
-    with create_sandbox(workspace=workspace, isolation="process") as made:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        create_sandbox(workspace=workspace, isolation="process") as made,
+    ):
+        patch.setenv("OF_THE_HOST", "secret")  # when each of its workers starts
         yield made
 
 
@@ -148,10 +152,9 @@ def test_results_are_those_of_an_execution_in_this_process(
 
 
 def test_the_worker_is_another_process_with_limits_and_nothing_inherited(
-    new: Sandbox, monkeypatch: pytest.MonkeyPatch
+    sandbox: Sandbox,
 ) -> None:
-    sandbox = new
-    monkeypatch.setenv("OF_THE_HOST", "secret")
+    assert os.environ["OF_THE_HOST"] == "secret"
     sandbox.execute("1")
     worker = worker_of(sandbox)
     assert worker != os.getpid()
@@ -179,28 +182,35 @@ def test_the_worker_is_another_process_with_limits_and_nothing_inherited(
     assert worker_of(sandbox) == worker
 
 
-def test_standard_input_output_and_mounts_reach_the_worker(tmp_path: Path) -> None:
-    (tmp_path / "source").mkdir()
-    (tmp_path / "source" / "data").write_text("data")
-    policy = ExecutionPolicy(
-        mounts=(ReadOnlyMount(tmp_path / "source", "/data"),), output_bytes=1000
-    )
+@pytest.fixture(scope="module")
+def with_a_mount(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    """One that mounts a directory and returns little output."""
+    directory = tmp_path_factory.mktemp("mounts")
+    source = directory / "source"
+    source.mkdir()
+    (source / "data").write_text("data")
+    policy = ExecutionPolicy(mounts=(ReadOnlyMount(source, "/data"),), output_bytes=1000)
+    with create_sandbox(workspace=directory / "w", policy=policy, isolation="process") as made:
+        yield made
+
+
+def test_standard_input_output_and_mounts_reach_the_worker(with_a_mount: Sandbox) -> None:
+    sandbox = with_a_mount
     seen: list[str] = []
-    with create_sandbox(workspace=tmp_path / "w", policy=policy, isolation="process") as sandbox:
-        result = sandbox.execute(
-            "print(input(), open('/data/data').read())\nprint('x' * 2000)",
-            stdin="in",
-            on_stdout=seen.append,
-        )
-        assert seen[0] == "in data\n"
-        assert result.truncated
+    result = sandbox.execute(
+        "print(input(), open('/data/data').read())\nprint('x' * 2000)",
+        stdin="in",
+        on_stdout=seen.append,
+    )
+    assert seen[0] == "in data\n"
+    assert result.truncated
 
-        def fail(text: str) -> None:
-            raise ValueError(text)
+    def fail(text: str) -> None:
+        raise ValueError(text)
 
-        failed = sandbox.execute("print(1)\nprint(2)", on_stdout=fail)
-        assert failed.stdout == "1\n2\n"
-        assert failed.metadata["stream_errors"] == {"stdout": "ValueError"}
+    failed = sandbox.execute("print(1)\nprint(2)", on_stdout=fail)
+    assert failed.stdout == "1\n2\n"
+    assert failed.metadata["stream_errors"] == {"stdout": "ValueError"}
 
 
 def test_limits_hold_in_the_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,20 +256,19 @@ def test_limits_hold_in_the_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert worker_of(sandbox) == worker
 
 
-def test_errors_are_raised_as_in_this_process(tmp_path: Path) -> None:
-    (tmp_path / "source").mkdir()
-    policy = ExecutionPolicy(mounts=(ReadOnlyMount(tmp_path / "source", "/data"),))
-    with create_sandbox(workspace=tmp_path / "w", policy=policy, isolation="process") as sandbox:
-        (sandbox.workspace / "link").symlink_to("/etc")
-        with pytest.raises(InputFileError) as placed:
-            sandbox.execute("1", files={"fine": "", "link/x": ""})
-        assert (placed.value.path, placed.value.placed) == ("link/x", ("fine",))
-        (tmp_path / "source").rmdir()
-        with pytest.raises(WorkspaceError) as gone:
-            sandbox.execute("1")
-        assert gone.value.path == tmp_path / "source"
-    with pytest.raises(SandboxClosed):
+def test_errors_are_raised_as_in_this_process(with_a_mount: Sandbox) -> None:
+    sandbox = with_a_mount
+    (sandbox.workspace / "link").symlink_to("/etc")
+    with pytest.raises(InputFileError) as placed:
+        sandbox.execute("1", files={"fine": "", "link/x": ""})
+    assert (placed.value.path, placed.value.placed) == ("link/x", ("fine",))
+    (sandbox.workspace / "link").unlink()
+    source = sandbox.policy.mounts[0].source
+    aside = source.rename(source.with_name("aside"))
+    with pytest.raises(WorkspaceError) as gone:
         sandbox.execute("1")
+    assert gone.value.path == source
+    aside.rename(source)
 
 
 def test_a_worker_that_dies_is_a_crash_and_is_replaced(sandbox: Sandbox) -> None:
@@ -382,6 +391,8 @@ def test_a_closed_or_forgotten_sandbox_has_no_worker(tmp_path: Path) -> None:
     sandbox.close()
     assert not is_running(worker)
     assert held() <= count - 1
+    with pytest.raises(SandboxClosed):
+        sandbox.execute("1")
     forgotten = create_sandbox(workspace=tmp_path / "w", isolation="process")
     forgotten.execute("1")
     worker = worker_of(forgotten)

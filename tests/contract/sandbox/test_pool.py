@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from attrs import frozen
 from structlog.testing import capture_logs
 
 from agentforge_sessions.sandbox import (
@@ -142,22 +144,10 @@ def test_one_that_is_long_in_use_is_not_waited_for() -> None:
         pool.close()
 
 
-def test_the_pool_can_be_filled_before_the_first_execution(tmp_path: Path) -> None:
-    done = run(
-        "import sys\n"
-        "from agentforge_sessions.sandbox import *\n"
-        "print(warm_pool(60), pool_stats().ready)\n"
-        "result = create_sandbox(workspace=sys.argv[1]).execute('1')\n"
-        "print(result.metadata['interpreter'])\n"
-        "policy = ExecutionPolicy(environment={'MINE': '1'})\n"
-        "print(warm_pool(60, policy=policy), pool_stats().ready)\n"
-        "result = create_sandbox(workspace=sys.argv[1], policy=policy).execute('1')\n"
-        "print(result.metadata['interpreter'])\n"
-        "configure_pool(0)\n"
-        "print(warm_pool(60), pool_stats().ready)\n",
-        str(tmp_path / "w"),
-    )
-    assert done.stdout.split() == ["True", "2", "pool", "True", "2", "pool", "True", "0"], done
+def test_the_pool_can_be_filled_before_the_first_execution(life: Life) -> None:
+    assert life.said["none"] == "True 0"
+    assert life.said["before"] == "True 2 pool"
+    assert life.said["of another class"] == "True 2 pool"
 
 
 def test_an_interpreter_that_stays_away_is_replaced(sandbox: Sandbox) -> None:
@@ -431,24 +421,75 @@ def run(program: str, *arguments: str, **environment: str) -> subprocess.Complet
     )
 
 
-def test_a_process_ends_at_once_with_a_full_pool_and_leaves_nothing(tmp_path: Path) -> None:
-    temporary = tmp_path / "tmp"
-    temporary.mkdir()
+LIFE = """
+import os, sys, threading, time
+from agentforge_sessions.sandbox import *
+
+def tell(what, *values): print(f"{what}:", *values, flush=True)
+
+configure_pool(0)
+tell("none", warm_pool(60), pool_stats().ready)
+configure_pool(2)
+policy = ExecutionPolicy(environment={'MINE': '1'})
+for what, given in (("before", None), ("of another class", policy)):
+    sandbox = create_sandbox(workspace=sys.argv[1], policy=given)
+    full = warm_pool(60, policy=given), pool_stats().ready
+    tell(what, *full, sandbox.execute('1').metadata['interpreter'])
+assert warm_pool(60, policy=policy)
+if (pid := os.fork()) == 0:
+    try:
+        sandbox.execute('1')
+    except SandboxUnavailable as error:
+        alone = threading.active_count() == 1
+        tell("child", 'spawn' in error.remedy, alone, pool_stats().ready)
+    finally:
+        os._exit(42)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 42
+tell("parent", sandbox.execute('1').metadata['interpreter'])
+assert warm_pool(60, policy=policy)
+tell("full", pool_stats().ready)
+tell("at", time.monotonic())
+"""
+
+
+@frozen
+class Life:
+    """What a process said of its pool, how it ended, and what it left."""
+
+    done: subprocess.CompletedProcess[str]
+    ended: float
+    left: list[str]
+
+    @property
+    def said(self) -> dict[str, str]:
+        """What it said, by the name of each."""
+        return dict(line.split(": ", 1) for line in self.done.stdout.splitlines())
+
+
+def live(directory: Path) -> Life:
+    temporary = directory / "tmp"
+    temporary.mkdir(exist_ok=True)
+    done = run(LIFE, str(directory / "w"), TMPDIR=str(temporary), AGENTFORGE_SANDBOX_POOL="2")
+    return Life(done, time.monotonic(), os.listdir(temporary))
+
+
+@pytest.fixture(scope="module")
+def life(tmp_path_factory: pytest.TempPathFactory) -> Life:
+    """A process that fills its pool, uses it, forks, and ends with a full one."""
+    return live(tmp_path_factory.mktemp("life"))
+
+
+def test_a_process_ends_at_once_with_a_full_pool_and_leaves_nothing(
+    life: Life, tmp_path: Path
+) -> None:
+    lives = itertools.chain([life], (live(tmp_path) for _ in itertools.count()))
 
     def once() -> float:
-        done = run(
-            "import sys, time\n"
-            "from agentforge_sessions.sandbox import create_sandbox, warm_pool\n"
-            "create_sandbox(workspace=sys.argv[1]).execute('1')\n"
-            "assert warm_pool(60)\n"
-            "print(time.monotonic())",
-            str(tmp_path / "w"),
-            TMPDIR=str(temporary),
-        )
-        ended = time.monotonic()
-        assert (done.returncode, done.stderr) == (0, ""), done.stderr
-        assert os.listdir(temporary) == []
-        return ended - float(done.stdout.split()[-1])
+        one = next(lives)
+        assert (one.done.returncode, one.done.stderr) == (0, "")
+        assert one.said["full"] == "2"
+        assert one.left == []
+        return one.ended - float(one.said["at"])
 
     assert soonest(once, 3) <= 3
 
@@ -476,24 +517,6 @@ def test_the_environment_sets_the_size(
     assert [one["event"] for one in told] == ["pool.size_ignored"] * ignored
 
 
-def test_a_forked_child_has_no_pool_and_says_so(tmp_path: Path) -> None:
-    done = run(
-        "import os, sys, threading\n"
-        "from agentforge_sessions.sandbox import *\n"
-        "sandbox = create_sandbox(workspace=sys.argv[1])\n"
-        "sandbox.execute('1')\n"
-        "assert warm_pool(60)\n"
-        "if (pid := os.fork()) == 0:\n"
-        "    code = 1\n"
-        "    try:\n"
-        "        sandbox.execute('1')\n"
-        "    except SandboxUnavailable as error:\n"
-        "        alone = threading.active_count() == 1\n"
-        "        code = 42 if 'spawn' in error.remedy and alone and not pool_stats().ready else 2\n"
-        "    finally:\n"
-        "        os._exit(code)\n"
-        "assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 42\n"
-        "assert sandbox.execute('print(1)').metadata['interpreter'] == 'pool'\n",
-        str(tmp_path / "w"),
-    )
-    assert done.returncode == 0, done.stderr
+def test_a_forked_child_has_no_pool_and_says_so(life: Life) -> None:
+    assert life.said["child"] == "True True 0"
+    assert life.said["parent"] == "pool"
