@@ -65,7 +65,8 @@ def test_session_and_snapshots_agree_after_a_kill_at_any_instant(tmp_path: Path)
 AT_EACH_CALL = """
 import os, pathlib, subprocess, sys
 from attrs import evolve
-from agentforge_sessions.repository.snapshot_repository import SNAPSHOTS, SnapshotRepository
+from agentforge_sessions.harness.session_layout import SNAPSHOTS
+from agentforge_sessions.repository.snapshot_repository import SnapshotRepository
 from agentforge_sessions.repository.snapshots import Snapshots
 from tests.support.filesystem import FaultyFileSystem
 from tests.support.repositories import plain_git

@@ -422,7 +422,9 @@ def test_spec_goes_on_to_tdflow_when_asked(cli: Cli, specified: Path, tmp_path: 
 
     def person() -> None:
         while not ended.wait(0.05):
-            asked = [one.name for one in questions.glob("*-*") if (one / "request.json").is_file()]
+            asked = [
+                one.name for one in questions.glob("[!.]*-*") if (one / "request.json").is_file()
+            ]
             if asked:
                 approve(questions, asked[0])
                 return
