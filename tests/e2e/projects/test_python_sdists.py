@@ -189,9 +189,9 @@ def environment_of(checkout: Path) -> Path:
         for top in {path.parts[0] for path in one.files or () if ".." not in path.parts}:
             source = Path(str(one.locate_file(top)))
             if source.is_dir() and source.name != "__pycache__":
-                shutil.copytree(source, site / top, ignore=shutil.ignore_patterns("__pycache__"))
+                shutil.copytree(source, site / top)  # compiled, as after an installation
             elif source.suffix == ".py":
-                shutil.copyfile(source, site / top)
+                shutil.copy2(source, site / top)
     shutil.copytree(checkout / "src" / "dependency_groups", site / "dependency_groups")
     return place
 
