@@ -12,15 +12,14 @@ from attrs import evolve, frozen
 from ..harness.checkpoints import checkpoints, find_checkpoint
 from ..harness.session_checkpoints import CheckpointNotKept
 from ..repository import RepositoryError
-from ..repository.apply import apply_result, plan_apply
 from ..repository.apply_errors import ApplyConflict
-from ..repository.apply_plan import ApplyOptions
 from ..repository.snapshot_repository import NoSnapshots
 from .session_snapshots import SessionSnapshots
 
 if TYPE_CHECKING:
     from ..harness import SessionContext
     from ..repository.applied import Applied, ApplyServices
+    from ..repository.apply_plan import ApplyOptions
     from ..repository.snapshots import Snapshots
 
 
@@ -39,6 +38,8 @@ class _Job:
     services: ApplyServices | None
 
     def plan(self, base: str) -> Applied:
+        from ..repository.apply import plan_apply
+
         return plan_apply(
             self.checkout,
             base=base,
@@ -49,6 +50,8 @@ class _Job:
         )
 
     def apply(self, label: str, base: str) -> Applied:
+        from ..repository.apply import apply_result
+
         return apply_result(
             self.checkout,
             base=base,
@@ -172,6 +175,8 @@ def _brought_home(session: SessionContext, snapshots: Snapshots, job: _Job) -> s
 
     What the session did since is a change of that, and not of what it began from.
     """
+    from ..repository.apply_plan import ApplyOptions
+
     kept = [one.snapshot for one in checkpoints(session) if one.snapshot is not None]
     for snapshot in list(dict.fromkeys(reversed(kept)))[:_MOST_TRIED]:
         tried = evolve(job, result=snapshot, options=ApplyOptions(files=job.options.files))

@@ -32,7 +32,12 @@ IMPORTED = (
     ),
     "agentforge_sessions.entrypoints.cli.commands.mcp",
     "agentforge_sessions.sandbox.sandbox",
-    "typer.rich_utils",
+    "agentforge_sessions.sandbox.interpreter_pool",
+    "agentforge_sessions.repository.apply",
+    "agentforge_sessions.entrypoints.cli.logs",
+    *("anyio._backends._asyncio", "anyio._core._signals", "uvicorn.lifespan.off"),
+    *("typer.rich_utils", "typer._click.decorators", "rich.logging", "structlog"),
+    *("encodings.idna", "encodings.utf_8_sig"),
 )
 
 

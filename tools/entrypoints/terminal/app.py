@@ -24,7 +24,6 @@ from .draft_store import DraftStore
 from .key_queue import PATIENCE_S, KeyQueue
 from .keyboard import escape_first
 from .messages import Messages
-from .parsed_styles import ParsedStyles
 from .question_queue import Ending, Listing, QuestionQueue, Waiting
 from .queue_screen import QueueScreen
 from .review_screen import ReviewScreen
@@ -73,7 +72,6 @@ class QuestionsApp(Messages, KeyQueue[None]):
         for one in THEMES.values():
             self.register_theme(one)
         self.theme = theme.value
-        self.stylesheet = ParsedStyles(variables=self.get_css_variables())
         self._queue = queue
         self._clock = clock
         self._first = first
