@@ -29,12 +29,17 @@ ON_THE_OWN_HOST := tests/contract/sandbox tests/property/sandbox tests/security/
 	tests/security/test_attacks_without_openat2.py tests/security/test_carried_state.py \
 	tests/faults/test_guest_programs.py tests/crash/test_guest_crash.py --ignore-glob '*/test_host_*'
 
+# Examples and the wheel, tried from outside: other frameworks and projects of an index take part in it.
+EXAMPLES := tests/e2e/projects tests/e2e/test_repository_example.py tests/e2e/test_example_scripts.py \
+	tests/e2e/test_langgraph_example.py tests/e2e/test_openai_agents_example.py \
+	tests/e2e/test_embedding_document.py tests/e2e/test_installed_package.py tests/real_work
+
 # Hundreds of processes of ours are started in the tests; each would compile all it imports anew
 # where the environment says that Python is to keep no bytecode. Empty means: keep it.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help run agents test test-agents test-own-host test-quick test-pythons coverage check lint types imports format bench sandbox-bench snapshots-bench jail-bench prune-bench questions-bench terminal-bench soak conformance prune clean
+.PHONY: help run agents test test-examples test-agents test-own-host test-quick test-pythons coverage check lint types imports format bench sandbox-bench snapshots-bench jail-bench prune-bench questions-bench terminal-bench soak conformance prune clean
 
 help:  ## say what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -63,9 +68,13 @@ run: $(VENV)/.run-ready $(PROJECT)  ## do the main job: an agent develops a comp
 	$(BIN)/python examples/repository/develop.py $(PROJECT)
 	$(BIN)/agentforge run $(WORKFLOW)
 
-test: $(VENV)/.dev-ready  ## run all tests, the long campaigns with small counts
+test: $(VENV)/.dev-ready  ## run the tests, the long campaigns with small counts
 	$(BIN)/agentforge setup
-	$(RUN_TESTS) -m 'not real_agents'
+	$(RUN_TESTS) -m 'not real_agents' $(addprefix --ignore=,$(EXAMPLES))
+
+test-examples: $(VENV)/.dev-ready  ## run the examples, real projects, the wheel in environments of its own
+	$(BIN)/agentforge setup
+	$(RUN_TESTS) $(EXAMPLES)
 
 test-own-host: $(VENV)/.dev-ready  ## run what the sandbox promises again, on its own host
 	$(BIN)/agentforge setup
@@ -119,7 +128,7 @@ soak: $(VENV)/.dev-ready  ## run the crash, attack and property campaigns in ful
 		tests/unit/workflows/test_editing_in_place.py
 	$(OWN_HOST) AGENTFORGE_SOAK=1 $(PYTEST) --numprocesses $(WORKERS) --timeout 3600 $(ON_THE_OWN_HOST)
 
-check: lint types imports test test-own-host  ## everything that must hold before a change lands
+check: lint types imports test test-examples test-own-host  ## everything that must hold before a change lands
 
 lint: $(VENV)/.dev-ready  ## ruff: rules and format
 	$(BIN)/ruff check .
