@@ -6,6 +6,7 @@ no tests of their own. Run one alone, and not contained, only where nothing can 
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -30,6 +31,7 @@ def run_modules(folder: Path, modules: list[str]) -> None:
         f"--basetemp={folder / 'cases'}",
         *("-n0", "-q", "-x", "-p", "no:cacheprovider"),
     ]
+    os.environ.pop("PYTEST_ADDOPTS", None)  # it is for the run around, which writes elsewhere
     with redirect_stdout(sys.stderr):  # which the test shows where a case fails
         assert pytest.main(words) == pytest.ExitCode.OK
 
