@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..agent_programs.hook_event import SENT_ON
+from ..agent_programs.hook_event import BRIEFED, SENT_ON
 from ..harness.briefing import brief, most_tokens
 from ..harness.session_domain import SessionContext, SessionState
 
@@ -19,7 +19,7 @@ def briefing(session: SessionContext, *, max_chars: int = MAX_BRIEFING_CHARS) ->
     one may stand above it.
     """
     first = (
-        f"AgentForge session briefing, revision {session.revision} of {session.session_id}. "
+        f"{BRIEFED}{session.revision} of {session.session_id}. "
         "It supersedes every earlier briefing of this session."
     )
     last = f"## Next step\n{_next_step(session)}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from .hook_event import AskedQuestion, HookEvent, HookReply, Moment, text_of
+from .hook_event import AskedQuestion, HookEvent, HookReply, Moment, begun_event, text_of
 
 NAME: Final = "claude-code"
 MAX_CONTEXT_CHARS: Final = 9_000
@@ -45,21 +45,13 @@ def event_of(payload: Mapping[str, Any], program: str = NAME) -> HookEvent | Non
         payload: The input.
         program: The program; Codex sends the same.
     """
-    name = text_of(payload, "hook_event_name")
-    moment = _MOMENTS.get(name)
-    session = text_of(payload, "session_id")
-    if moment is None or not session:
+    event = begun_event(program, payload, _MOMENTS)
+    if event is None:
         return None
+    moment = event.moment
     text = text_of(payload, _TEXTS[moment]) if moment in _TEXTS else ""
     by_subagent = bool(text_of(payload, "agent_id")) and moment is not Moment.SUBAGENT_ENDED
-    return HookEvent(
-        program=program,
-        name=name,
-        moment=moment,
-        agent_session=session,
-        directory=text_of(payload, "cwd"),
-        transcript=text_of(payload, "transcript_path") or None,
-        source=text_of(payload, "source", "trigger"),
+    return event._replace(
         text=text,
         by_subagent=by_subagent,
         by_person=not by_subagent and not text.lstrip().startswith(_NOTICE),

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from .hook_event import SENT_ON, HookEvent, HookReply, Moment, text_of
+from .hook_event import BRIEFED, SENT_ON, HookEvent, HookReply, Moment, begun_event, text_of
 
 NAME: Final = "gemini"
 MAX_CONTEXT_CHARS: Final = 9_000
@@ -30,32 +30,23 @@ _TEXTS: Final = {Moment.PROMPTED: "prompt", Moment.TURN_ENDED: "prompt_response"
 _CONTEXT: Final = re.compile(r"\A\s*<hook_context>.*?</hook_context>\s*", re.DOTALL)
 """What hooks said at the start, which stands before the first prompt."""
 _NO_TEXT: Final = "[no response text]"
-_MARK: Final = "AgentForge session briefing, revision "
 _SNAPSHOT: Final = "<state_snapshot>"
 _SNAPSHOT_END: Final = "</state_snapshot>"
 
 
 def event_of(payload: Mapping[str, Any]) -> HookEvent | None:
     """Return what a hook's input is about, or None if it is of no concern."""
-    name = text_of(payload, "hook_event_name")
-    moment = _MOMENTS.get(name)
-    session = text_of(payload, "session_id")
-    if moment is None or not session:
+    event = begun_event(NAME, payload, _MOMENTS)
+    if event is None:
         return None
+    moment = event.moment
     text = text_of(payload, _TEXTS[moment]) if moment in _TEXTS else ""
     request: tuple[tuple[str, str], ...] = ()
     if moment is Moment.BEFORE_MODEL:
         text, request = _summary(payload)
     elif moment is Moment.PROMPTED:
         text = _CONTEXT.sub("", text, count=1)
-    return HookEvent(
-        program=NAME,
-        name=name,
-        moment=moment,
-        agent_session=session,
-        directory=text_of(payload, "cwd"),
-        transcript=text_of(payload, "transcript_path") or None,
-        source=text_of(payload, "source"),
+    return event._replace(
         text="" if text == _NO_TEXT else text,
         by_person=not text.startswith(SENT_ON),
         edited=_edited(payload) if moment is Moment.AFTER_TOOL else (),
@@ -75,7 +66,7 @@ def _summary(payload: Mapping[str, Any]) -> tuple[str, tuple[tuple[str, str], ..
     for number, (role, content) in enumerate(found):
         if role == "user" and _SNAPSHOT in content:
             snapshot = content.partition(_SNAPSHOT)[2].partition(_SNAPSHOT_END)[0].strip()
-            is_briefed = any(_MARK in text for _, text in found[number + 1 :])
+            is_briefed = any(BRIEFED in text for _, text in found[number + 1 :])
             return snapshot, () if is_briefed else tuple(found[: number + 1])
     return "", ()
 

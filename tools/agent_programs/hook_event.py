@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
+BRIEFED: Final = "AgentForge session briefing, revision "
+"""How a briefing begins, by which one is found again in a context."""
 SENT_ON: Final = "AgentForge: the project's own check did not pass"
 """How the text begins by which an agent is sent on; a program may show it as a prompt."""
 
@@ -121,6 +123,32 @@ class HookReply(NamedTuple):
 
 
 NOTHING = HookReply()
+
+
+def begun_event(
+    program: str, payload: Mapping[str, object], moments: Mapping[str, Moment]
+) -> HookEvent | None:
+    """Return an event with what every program says of one; None if it is of no concern.
+
+    Args:
+        program: The program.
+        payload: The hook's input.
+        moments: What the program's events are, by their names.
+    """
+    name = text_of(payload, "hook_event_name")
+    moment = moments.get(name)
+    session = text_of(payload, "session_id")
+    if moment is None or not session:
+        return None
+    return HookEvent(
+        program=program,
+        name=name,
+        moment=moment,
+        agent_session=session,
+        directory=text_of(payload, "cwd"),
+        transcript=text_of(payload, "transcript_path") or None,
+        source=text_of(payload, "source", "trigger"),
+    )
 
 
 def text_of(payload: Mapping[str, object], *names: str) -> str:

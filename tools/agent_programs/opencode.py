@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from .hook_event import HookEvent, HookReply, Moment, ReportedUsage, text_of
+from .hook_event import HookEvent, HookReply, Moment, ReportedUsage, begun_event, text_of
 
 NAME: Final = "opencode"
 MAX_CONTEXT_CHARS: Final = 9_000
@@ -29,18 +29,11 @@ _MAX_ITEMS: Final = 1_000
 
 def event_of(payload: Mapping[str, Any]) -> HookEvent | None:
     """Return what a hook's input is about, or None if it is of no concern."""
-    name = text_of(payload, "hook_event_name")
-    moment = _MOMENTS.get(name)
-    session = text_of(payload, "session_id")
-    if moment is None or not session:
+    event = begun_event(NAME, payload, _MOMENTS)
+    if event is None:
         return None
-    return HookEvent(
-        program=NAME,
-        name=name,
-        moment=moment,
-        agent_session=session,
-        directory=text_of(payload, "cwd"),
-        source=text_of(payload, "source", "trigger"),
+    moment = event.moment
+    return event._replace(
         text=text_of(payload, "text"),
         by_person=payload.get("by_person") is not False,
         edited=tuple(_edited(payload)) if moment is Moment.AFTER_TOOL else (),
