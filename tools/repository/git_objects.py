@@ -95,6 +95,26 @@ def tree_content(entries: Mapping[bytes, TreeEntry]) -> bytes:
     )
 
 
+def commit_content(tree: str, parents: Sequence[str], *, at_s: int, message: bytes) -> bytes:
+    """Return a commit of ours as git has it.
+
+    Args:
+        tree: Its tree.
+        parents: Its parents.
+        at_s: When it was made, in seconds since 1970.
+        message: What it says, with a newline at its end.
+    """
+    who = f"agentforge <agentforge@localhost> {at_s} +0000"
+    head = [f"tree {tree}", *(f"parent {one}" for one in parents)]
+    head += [f"author {who}", f"committer {who}", "", ""]
+    return "\n".join(head).encode() + message
+
+
+def compressed(kind: bytes, content: bytes) -> bytes:
+    """Return what the file of an object holds."""
+    return zlib.compress(b"%b %d\0" % (kind, len(content)) + content, _COMPRESSION)
+
+
 @define
 class ObjectFiles:
     """The objects of a repository that are files of their own.
@@ -154,12 +174,11 @@ class ObjectFiles:
         if self.has(oid):
             self._unsynced |= {"", oid[:2]}
             return oid
-        packed = zlib.compress(b"%b %d\0" % (kind, len(content)) + content, _COMPRESSION)
         folder = self.directory / oid[:2]
         try:
             fd = self._folder(oid[:2])
             try:
-                self._write_file(fd, oid[2:], packed)
+                self._write_file(fd, oid[2:], compressed(kind, content))
             finally:
                 close_reader(self.fs, fd)
         except OSError as error:

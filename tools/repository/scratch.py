@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Final
 from attrs import evolve, field, frozen
 
 from .git_command import Git
-from .git_objects import COMMIT, TREE, object_id
+from .git_objects import COMMIT, TREE, commit_content, compressed, object_id
 from .git_records import (
     Difference,
     Leaf,
@@ -27,7 +26,8 @@ from .git_records import (
 from .git_repositories import OwnRepository, UserRepository
 
 _PREFIX: Final = "agentforge-apply-"
-_BY: Final = "agentforge <agentforge@localhost> 946684800 +0000"
+_MADE_S: Final = 946_684_800
+"""When every commit here was made, in seconds since 1970: the same one has the same id."""
 PROTECTING: Final = {"core.protectHFS": "true", "core.protectNTFS": "true"}
 """Configuration by which an index refuses names that pass for `.git` on other systems."""
 
@@ -134,12 +134,12 @@ class Scratch:
 
     def commit(self, tree: str, parent: str | None = None) -> str:
         """Return a commit of a tree, for a merge."""
-        parents = "" if parent is None else f"parent {parent}\n"
-        content = f"tree {tree}\n{parents}author {_BY}\ncommitter {_BY}\n\nscratch\n".encode()
+        parents = [] if parent is None else [parent]
+        content = commit_content(tree, parents, at_s=_MADE_S, message=b"scratch\n")
         oid = object_id(COMMIT, content, self._algorithm)
         path = self.git.git_dir / "objects" / oid[:2] / oid[2:]
         path.parent.mkdir(exist_ok=True)
-        path.write_bytes(zlib.compress(b"%b %d\0%b" % (COMMIT, len(content), content)))
+        path.write_bytes(compressed(COMMIT, content))
         return oid
 
     def empty_tree(self) -> str:

@@ -24,7 +24,7 @@ from attrs import evolve, field, frozen
 from ..clock import Clock, utc_now
 from ..errors import ErrorKind
 from .errors import GitFailed, RepositoryError
-from .git_objects import COMMIT, TREE, sync_refs, write_refs
+from .git_objects import COMMIT, TREE, commit_content, sync_refs, write_refs
 from .manifest import Manifest
 from .snapshot_repository import (
     BASE_REF,
@@ -155,10 +155,8 @@ class Snapshots:
         moment = self.clock().replace(microsecond=0)
         subject = " ".join(label.encode("ascii", "replace").decode().split())[:_SUBJECT_CHARS]
         parents = (self.repository.base_commit(),) if self.repository.has_base else ()
-        who = f"agentforge <agentforge@localhost> {int(moment.timestamp())} +0000"
-        head = [f"tree {state.tree}", *(f"parent {one}" for one in parents)]
-        head += [f"author {who}", f"committer {who}", "", subject, ""]
-        content = "\n".join(head).encode() + b"\n" + state.manifest.encode() + b"\n"
+        message = subject.encode() + b"\n\n" + state.manifest.encode() + b"\n"
+        content = commit_content(state.tree, parents, at_s=int(moment.timestamp()), message=message)
         commit = locked.objects.write(COMMIT, content)
         locked.objects.sync()
         refs = [(SNAPSHOT_REFS + commit, commit), (LATEST_REF, commit)]  # what is latest is kept
