@@ -35,6 +35,14 @@ PATIENCE_S: Final = 280
 """How long a program may take to reach a point, on a machine that has much else to do."""
 
 
+def hook_script(tmp_path: Path, body: str) -> Path:
+    """Write a program that stands in for our hook, in the folder."""
+    script = tmp_path / "own-hook"
+    script.write_text(f"#!/bin/sh\n{body}\n")
+    script.chmod(0o755)
+    return script
+
+
 def program(name: str, inside: str = "") -> Path:
     """Return a program, or what else is in its prefix, or skip the test with the reason."""
     found = PREFIX / name / (inside or f"node_modules/.bin/{name}")

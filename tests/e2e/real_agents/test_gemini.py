@@ -13,7 +13,7 @@ import pytest
 
 from agentforge_sessions.harness import SessionState
 from tests.support.promptness import wait_until
-from tests.support.real_agents import HOOK, PATIENCE_S, Workplace, briefings, program
+from tests.support.real_agents import HOOK, PATIENCE_S, Workplace, briefings, hook_script, program
 from tests.support.scripted_model import scripted_model
 
 pytestmark = [pytest.mark.real_agents, pytest.mark.timeout(600)]
@@ -46,13 +46,6 @@ def reported(result: dict[str, Any], *roles: str) -> int:
         for one in models
         for role in roles
     )
-
-
-def hook_script(tmp_path: Path, body: str) -> Path:
-    script = tmp_path / "own-hook"
-    script.write_text(f"#!/bin/sh\n{body}\n")
-    script.chmod(0o755)
-    return script
 
 
 def test_a_conversation_is_recorded_charged_as_reported_and_briefed_after_restart(

@@ -16,7 +16,7 @@ import pytest
 
 from agentforge_sessions.harness import SessionState
 from tests.support.promptness import wait_until
-from tests.support.real_agents import HOOK, PATIENCE_S, Workplace, briefings, program
+from tests.support.real_agents import HOOK, PATIENCE_S, Workplace, briefings, hook_script, program
 from tests.support.scripted_model import scripted_model
 
 pytestmark = [pytest.mark.real_agents, pytest.mark.timeout(600)]
@@ -48,13 +48,6 @@ def reported(*runs: list[dict[str, Any]]) -> int:
 def main_requests(place: Workplace) -> list[dict[str, Any]]:
     """Return the requests but for those that ask for a title."""
     return [one for one in place.model.requests if "title generator" not in json.dumps(one)]
-
-
-def hook_script(tmp_path: Path, body: str) -> Path:
-    script = tmp_path / "own-hook"
-    script.write_text(f"#!/bin/sh\n{body}\n")
-    script.chmod(0o755)
-    return script
 
 
 def test_a_conversation_is_recorded_charged_as_reported_and_briefed_after_restart(
