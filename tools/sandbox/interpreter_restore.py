@@ -169,8 +169,9 @@ class PreparedState:
             if start > at and not self._give_up(self._address + at, start - at):
                 return False
             at = end
+        # Copied by ctypes, which lets go of Python's lock: the next execution goes on meanwhile.
         for (start, end), content in zip(self._written, self._content, strict=True):
-            self._memory[start:end] = content
+            ctypes.memmove(self._address + start, content, end - start)
         return True
 
     def _prove(self) -> bool:
