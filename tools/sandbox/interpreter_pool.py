@@ -40,6 +40,7 @@ class InterpreterPool(ReadyInterpreters):
         restoring_s: As `RESTORE_SECONDS`.
         return_s: As `RETURN_SECONDS`.
         clock: Gives the time, in seconds.
+        opener: Opens an interpreter.
         on_start: Called when the thread is started.
     """
 
@@ -51,6 +52,7 @@ class InterpreterPool(ReadyInterpreters):
         restoring_s: float = RESTORE_SECONDS,
         return_s: float = RETURN_SECONDS,
         clock: Callable[[], float] = time.monotonic,
+        opener: Callable[..., Interpreter] = open_interpreter,
         on_start: Callable[[], None] | None = None,
     ) -> None:
         self._restoring_s = restoring_s
@@ -63,6 +65,8 @@ class InterpreterPool(ReadyInterpreters):
         self._coming = 0
         self._running = 0
         self._clock = clock
+        self._opener = opener
+        self._opening = False
         self._on_start = on_start
         self._moved = float("-inf")
         self._busy = False
@@ -104,7 +108,23 @@ class InterpreterPool(ReadyInterpreters):
             left = until - self._clock()
             if left <= 0:
                 return
+            if self._opening and self._spent:
+                self._restore_here()
+                continue
             self._condition.wait(min(left, self._return_s))
+
+    def _restore_here(self) -> None:
+        """Restore a used one in the thread that asks: the pool's is busy opening another."""
+        used = self._spent.pop(0)
+        self._coming += 1
+        self._condition.release()
+        try:
+            restored = self._restore_one(used)
+        finally:
+            self._condition.acquire()
+            self._coming -= 1
+        if not restored:
+            self._left.append(used)
 
     def _is_one_expected(self) -> bool:
         """Whether one that is in use will soon be back: those that come and go are quick."""
@@ -210,18 +230,18 @@ class InterpreterPool(ReadyInterpreters):
     def _work(self) -> None:
         while True:
             with self._condition:
-                self._busy = False
+                self._busy = self._opening = False
                 self._condition.notify_all()
                 overdue = self._wait_for_work()
                 if self._closed:
                     return
                 self._busy = True
                 spent, self._spent = self._spent, []
-                self._coming = len(spent)
+                self._coming += len(spent)
             # A used one is ready again in a fraction of the time that opening another takes.
             left = [used for used in spent if not self._restore_one(used)]
             with self._condition:
-                self._coming = 0
+                self._coming -= len(spent)
                 self._left += left
                 kind = self._wanted
                 # An empty pool is filled first; what is left of the used ones can wait.
@@ -231,6 +251,8 @@ class InterpreterPool(ReadyInterpreters):
                 left = []
                 if not fill:
                     left, self._left = self._left, []
+                self._opening = fill and kind is not None
+                self._condition.notify_all()
             for used in left:
                 used.close()
             if fill and kind is not None:
@@ -274,7 +296,7 @@ class InterpreterPool(ReadyInterpreters):
 
     def _open_one(self, kind: InterpreterClass) -> None:
         try:
-            opened = open_interpreter(kind, restorable=self._restore)
+            opened = self._opener(kind, restorable=self._restore)
         except (SandboxError, ValueError) as error:
             _log.warning("pool.opening_failed", error=type(error).__name__, reason=str(error))
             with self._condition:

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import itertools
 import mmap
 import re
 import sys
@@ -44,6 +45,9 @@ _PAGEMAP_ENTRY: Final = 8
 _MOST_KEPT: Final = 16 << 20
 _MOST_RESTORED: Final = 1000
 """After so many executions an interpreter is closed for good, whatever its engine may have kept."""
+
+_STEP: Final = 125
+_prepared: Final = itertools.count()
 
 _GAP_PAGES: Final = 16
 _MADV_DONTNEED: Final = 4
@@ -107,6 +111,8 @@ class PreparedState:
         self._trust = trust
         self._give_up = give_up
         self._restored = 0
+        # Those that are used in turns are not to end at the same time.
+        self._most_restored = _MOST_RESTORED - next(_prepared) * _STEP % (_MOST_RESTORED // 2)
         memory = state.exports["memory"]
         self._size: int = memory.data_len(state.store)
         self._address = _address(memory, state.store)
@@ -151,7 +157,7 @@ class PreparedState:
             return False
         memory, table = state.exports["memory"], state.table
         return (
-            self._restored < _MOST_RESTORED
+            self._restored < self._most_restored
             and memory.data_len(state.store) == self._size
             and _address(memory, state.store) == self._address
             and not self._disturbed

@@ -30,7 +30,12 @@ from agentforge_sessions.sandbox import (
     runtime_info,
     warm_pool,
 )
-from agentforge_sessions.sandbox.interpreter import class_of, open_interpreter
+from agentforge_sessions.sandbox.interpreter import (
+    Interpreter,
+    InterpreterClass,
+    class_of,
+    open_interpreter,
+)
 from agentforge_sessions.sandbox.interpreter_pool import InterpreterPool
 from agentforge_sessions.sandbox.process_pool import (
     POOL_VARIABLE,
@@ -125,6 +130,30 @@ def test_one_in_use_is_waited_for_rather_than_another_opened() -> None:
         assert pool.stats().missed == 1
     finally:
         pool.close()
+
+
+def test_a_used_one_is_restored_at_once_though_another_is_being_opened() -> None:
+    kind = class_of(ExecutionPolicy(), runtime_info().cache_dir)
+    begun, may_open = threading.Event(), threading.Event()
+
+    def opener(kind: InterpreterClass, *, restorable: bool) -> Interpreter:
+        begun.set()
+        assert may_open.wait(60)
+        return open_interpreter(kind, restorable=restorable)
+
+    pool = InterpreterPool(2, restoring_s=60, return_s=60, opener=opener)
+    try:
+        assert pool.take(kind) is None
+        only = open_interpreter(kind, restorable=True)
+        pool.done(only)
+        assert begun.wait(60)
+        for _ in range(3):
+            assert pool.take(kind) is only
+            pool.done(only)
+    finally:
+        may_open.set()
+        pool.close()
+    assert (pool.stats().used, pool.stats().missed) == (3, 1)
 
 
 def test_one_that_is_long_in_use_is_not_waited_for() -> None:
