@@ -21,11 +21,13 @@ from attrs import frozen
 from .adapters.ask_user import ask_user_tool
 from .adapters.jail_executor import JailPhaseExecutor
 from .adapters.sandbox_executor import SandboxPhaseExecutor
-from .harness import PhaseExecutor, SessionManager, SessionState, SessionStore
+from .harness import PhaseExecutor, SessionManager, SessionState
+from .stores import open_sessions
 
 if TYPE_CHECKING:
     from .adapters.session_results import SessionResults
     from .harness import QuestionChannel
+    from .harness.session_ports import LocalSessions
     from .harness.snapshot_port import WorkspaceSnapshots
     from .jail import JailPolicy
     from .project.configuration import Configuration
@@ -63,7 +65,7 @@ def build_manager(
     Raises:
         ValueError: There is no such isolation, or code in a jail was to ask.
     """
-    store = SessionStore(base_path)
+    store = open_sessions(base_path)
     tools: list[Callable[..., Any]] = []
     if isolation not in {"sandbox", "jail"}:
         raise ValueError(f"isolation: expected 'sandbox' or 'jail', got {isolation!r}")
@@ -85,7 +87,7 @@ def build_manager(
     return manager
 
 
-def open_snapshots(store: SessionStore) -> WorkspaceSnapshots:
+def open_snapshots(store: LocalSessions) -> WorkspaceSnapshots:
     """Open what keeps the workspaces of a store's sessions; git is looked for when it is needed."""
 
     def make() -> object:
@@ -98,7 +100,7 @@ def open_snapshots(store: SessionStore) -> WorkspaceSnapshots:
 
 @contextmanager
 def begun_files(
-    store: SessionStore, attachments: Mapping[str, bytes]
+    store: LocalSessions, attachments: Mapping[str, bytes]
 ) -> Iterator[tuple[Path, str] | None]:
     """Have the files of the repository that a new session will begin with, and whose they are.
 
@@ -146,12 +148,12 @@ def configured_jail(
     )
 
 
-def forget_deleted(store: SessionStore) -> None:
+def forget_deleted(store: LocalSessions) -> None:
     """Remove the refs that people's repositories kept for sessions that a prune has deleted."""
     open_snapshots(store).forget_deleted()
 
 
-def session_results(store: SessionStore) -> SessionResults:
+def session_results(store: LocalSessions) -> SessionResults:
     """Return what brings the results of a store's sessions to where a person works."""
     from .adapters.session_results import SessionResults
     from .adapters.session_snapshots import SessionSnapshots
@@ -179,7 +181,7 @@ def _configured_channel(directory: Path | str | None) -> QuestionChannel:
     return QuestionSessionChannel(sessions, notify=notifier.notify)
 
 
-def build_executor(store: SessionStore, cancel: CancelToken) -> PhaseExecutor:
+def build_executor(store: LocalSessions, cancel: CancelToken) -> PhaseExecutor:
     """Build what runs the code of one call in the sandbox, until `cancel` stops it."""
     return SandboxPhaseExecutor(store, kept=0, cancel=cancel)
 
@@ -267,7 +269,7 @@ def build_agent_runner(
     from .workflows.agents.choice import make_agent
 
     if manager is None:
-        manager = _manager_of_agents(SessionStore(base_path), channel)
+        manager = _manager_of_agents(open_sessions(base_path), channel)
     store = manager.store
     return WorkflowRunner(
         manager,
@@ -281,12 +283,12 @@ def build_agent_runner(
     )
 
 
-def _manager_of_agents(store: SessionStore, channel: QuestionChannel | None) -> SessionManager:
+def _manager_of_agents(store: LocalSessions, channel: QuestionChannel | None) -> SessionManager:
     return SessionManager(store, channel=channel, snapshots=open_snapshots(store))
 
 
 def build_editing_agent(
-    store: SessionStore, choice: AgentChoice, *, jail: JailPolicy | None = None
+    store: LocalSessions, choice: AgentChoice, *, jail: JailPolicy | None = None
 ) -> PhaseAgent:
     """Build an agent that edits in place, in a jail; recorded answers are taken as they are.
 
@@ -350,7 +352,7 @@ def prune_kinds(
     from .sandbox.session_directory import DEFAULT_ROOT
 
     sandboxes = SandboxTarget(DEFAULT_ROOT if workspace_root is None else Path(workspace_root))
-    sessions = HarnessTarget(SessionStore(base_path).base_path)
+    sessions = HarnessTarget(open_sessions(base_path).base_path)
     config = load_config()
     directory = questions_dir if questions_dir is not None else config.directory
     questions = QuestionTarget(DEFAULT_BASE_DIR if directory is None else Path(directory))

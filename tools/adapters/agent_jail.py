@@ -24,7 +24,7 @@ from attrs import evolve
 from ..durable import OsFileSystem
 from ..durable.filesystem import DIRECTORY_FLAGS
 from ..durable.safe_path import Missing, directory_beneath
-from ..harness import SessionStore
+from ..harness.session_ports import SessionPlaces
 from ..workflows.agents.command import DEFAULT_TIMEOUT_S, call_variables
 from ..workflows.agents.command_words import (
     editing_command,
@@ -83,7 +83,7 @@ class JailedAgent:
 
     def __init__(
         self,
-        store: SessionStore,
+        store: SessionPlaces,
         command: str,
         *,
         policy: JailPolicy | None = None,
@@ -125,7 +125,7 @@ class JailedAgent:
 
     @classmethod
     def of(
-        cls, store: SessionStore, choice: AgentChoice, policy: JailPolicy | None = None
+        cls, store: SessionPlaces, choice: AgentChoice, policy: JailPolicy | None = None
     ) -> JailedAgent:
         """Return the agent that was named.
 
@@ -184,7 +184,7 @@ class JailedAgent:
         from ..jail import JailError
 
         workspace = self._store.workspace_path(request.session_id)
-        states = AgentStates(self._store.session_path(request.session_id).parent)
+        states = AgentStates(self._store.session_directory(request.session_id))
         name = f"{request.phase}-{request.turn}-{request.call}"
         try:
             with scratch_folder() as (folder, root):

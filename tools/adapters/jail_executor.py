@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import evolve
 
-from ..harness import PhaseResult, SessionStore
+from ..harness import PhaseResult
+from ..harness.session_ports import LocalSessions
 from .jail_results import changes_between, jail_phase_result
 from .session_workspace import session_workspace
 
@@ -33,7 +34,7 @@ class JailPhaseExecutor:
 
     def __init__(
         self,
-        store: SessionStore,
+        store: LocalSessions,
         policy: JailPolicy | None = None,
         *,
         python: str = sys.executable,

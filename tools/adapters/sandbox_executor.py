@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from attrs import define
 
-from ..harness import PhaseResult, SessionStore
+from ..harness import PhaseResult
+from ..harness.session_ports import LocalSessions
 from .phase_results import phase_result
 from .session_workspace import session_workspace
 
@@ -40,7 +41,7 @@ class SandboxPhaseExecutor:
 
     def __init__(
         self,
-        store: SessionStore,
+        store: LocalSessions,
         policy: ExecutionPolicy | None = None,
         *,
         kept: int = DEFAULT_KEPT,

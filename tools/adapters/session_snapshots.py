@@ -27,8 +27,8 @@ from ..durable import (
 )
 from ..errors import AgentForgeError
 from ..event_log import get_logger
-from ..harness import SessionStore
 from ..harness.session_layout import SNAPSHOTS
+from ..harness.session_ports import LocalSessions
 from ..harness.snapshot_port import (
     ChangedFile,
     PreparedWorkspace,
@@ -62,7 +62,7 @@ class SessionSnapshots:
 
     def __init__(
         self,
-        store: SessionStore,
+        store: LocalSessions,
         *,
         git: Git | None = None,
         fs: FileSystem | None = None,
@@ -89,7 +89,7 @@ class SessionSnapshots:
 
     def of(self, session_id: str) -> Snapshots:
         """Return the snapshots of a session, which need not have any."""
-        directory = self._store.session_path(session_id).parent
+        directory = self._store.session_directory(session_id)
         repository = SnapshotRepository(
             directory / SNAPSHOTS,
             self._store.workspace_path(session_id),
@@ -111,7 +111,7 @@ class SessionSnapshots:
         try:
             return Base.decode(data)
         except ValueError as error:
-            directory = self._store.session_path(session_id).parent
+            directory = self._store.session_directory(session_id)
             raise SnapshotMissing(REPOSITORY_NAME, directory=directory) from error
 
     # ----------------------------------------------------------------------------------- the port

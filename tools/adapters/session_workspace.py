@@ -6,10 +6,11 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from ..harness import SessionNotFound, SessionStore
+from ..harness import SessionNotFound
+from ..harness.session_ports import LocalSessions
 
 
-def session_workspace(store: SessionStore, session_id: str) -> Path:
+def session_workspace(store: LocalSessions, session_id: str) -> Path:
     """Return a session's workspace; it is made if it is not there.
 
     Raises:
@@ -22,5 +23,5 @@ def session_workspace(store: SessionStore, session_id: str) -> Path:
         with suppress(FileExistsError):
             os.mkdir(workspace, 0o700)
     except FileNotFoundError:
-        raise SessionNotFound(session_id, path=store.base_path) from None
+        raise SessionNotFound(session_id, path=store.where) from None
     return workspace

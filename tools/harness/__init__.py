@@ -71,8 +71,9 @@ if TYPE_CHECKING:
         SessionState,
         TokenBudget,
     )
+    from .session_head import SessionSummary, UnreadableSession
     from .session_manager import SessionManager
-    from .session_reader import SessionSummary, UnreadableSession
+    from .session_ports import LocalSessions, SessionFilter, SessionPlaces, SessionRepository
     from .session_store import SessionStore
 else:
     __getattr__ = on_first_use(
@@ -93,8 +94,9 @@ else:
             "session_domain": "BudgetState ImmutableSessionId InvalidSession InvalidSessionId "
             "InvalidStateForPhaseAdvance InvalidStateTransition SessionArtifact "
             "SessionContext SessionHistory SessionState TokenBudget",
+            "session_head": "SessionSummary UnreadableSession",
             "session_manager": "SessionManager",
-            "session_reader": "SessionSummary UnreadableSession",
+            "session_ports": "LocalSessions SessionFilter SessionPlaces SessionRepository",
             "session_store": "SessionStore",
         },
     )
@@ -110,6 +112,7 @@ __all__ = [
     "InvalidSessionId",
     "InvalidStateForPhaseAdvance",
     "InvalidStateTransition",
+    "LocalSessions",
     "LockTimeout",
     "NoActiveSession",
     "NoPhaseExecutor",
@@ -133,11 +136,14 @@ __all__ = [
     "SessionConflict",
     "SessionContext",
     "SessionCorrupted",
+    "SessionFilter",
     "SessionHistory",
     "SessionIdTaken",
     "SessionInUse",
     "SessionManager",
     "SessionNotFound",
+    "SessionPlaces",
+    "SessionRepository",
     "SessionState",
     "SessionStore",
     "SessionSummary",

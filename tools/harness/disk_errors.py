@@ -58,6 +58,7 @@ class SessionUnreadable(SessionCorrupted, ReadError):
 
     Attributes:
         path: The file or directory; it was not touched.
+        where: The same as text.
         faults: Why, as one item.
         details: The same as text.
         cause: What the system answered, or None where the file is refused for what it is.
@@ -65,6 +66,7 @@ class SessionUnreadable(SessionCorrupted, ReadError):
 
     def __init__(self, error: durable.ReadError, *, session_id: str | None = None) -> None:
         _take(self, error, session_id)
+        self.where = str(error.path)
         self.faults = (str(error),)
         self.details = str(error)
 

@@ -93,16 +93,18 @@ class SessionNotFound(HarnessError):
 
     Attributes:
         path: Where it was looked for.
+        where: The same in words, which a store that is no directory has, too.
     """
 
     kind = ErrorKind.NOT_FOUND
 
-    def __init__(self, session_id: str, *, path: Path) -> None:
+    def __init__(self, session_id: str, *, path: Path | str) -> None:
         super().__init__(
             f"there is no session {session_id} in {path}. `agentforge list` shows those that are.",
             session_id=session_id,
         )
-        self.path = path
+        self.path = Path(path)
+        self.where = str(path)
 
     @property
     def user_message(self) -> str:
@@ -135,6 +137,7 @@ class SessionConflict(HarnessError):
 
     Attributes:
         path: Its file.
+        where: The same in words, which a session that is no file has, too.
         expected_revision: The revision that was loaded.
         actual_revision: The revision on disk, or None if the session was deleted.
     """
@@ -146,7 +149,7 @@ class SessionConflict(HarnessError):
         self,
         session_id: str,
         *,
-        path: Path,
+        path: Path | str,
         expected: int,
         actual: int | None,
         made_anew: bool = False,
@@ -162,7 +165,8 @@ class SessionConflict(HarnessError):
             "Nothing was written; load it again and repeat the change.",
             session_id=session_id,
         )
-        self.path = path
+        self.path = Path(path)
+        self.where = str(path)
         self.expected_revision = expected
         self.actual_revision = actual
 
@@ -176,10 +180,11 @@ class SessionIdTaken(SessionConflict):
 
     retryable: ClassVar[bool] = False
 
-    def __init__(self, session_id: str, *, path: Path) -> None:
+    def __init__(self, session_id: str, *, path: Path | str) -> None:
         super().__init__(session_id, path=path, expected=0, actual=None)
+        taken = path.parent if isinstance(path, Path) else path
         self.args = (
-            f"the id {session_id} is taken: {path.parent} is there already. Nothing was written; "
+            f"the id {session_id} is taken: {taken} is there already. Nothing was written; "
             "create the session under another id.",
         )
 
@@ -216,20 +221,24 @@ class SessionCorrupted(HarnessError):
 
     Attributes:
         path: The file; it was not touched.
+        where: The same in words, which a session that is no file has, too.
         faults: Everything that is wrong with it, in the order of the file.
         details: The same as one text.
     """
 
     kind = ErrorKind.INVALID_FILE
 
-    def __init__(self, *, path: Path, faults: Iterable[str], session_id: str | None = None) -> None:
-        self.path = path
+    def __init__(
+        self, *, path: Path | str, faults: Iterable[str], session_id: str | None = None
+    ) -> None:
+        self.path = Path(path)
+        self.where = str(path)
         self.faults: tuple[str, ...] = tuple(faults)
         self.details = "; ".join(self.faults)
         super().__init__(
             f"{path} is not a readable session: {listed(self.faults)}. The file was left as it is: "
             "mend it by hand, bring back a copy, or delete the session.",
-            session_id=path.parent.name if session_id is None else session_id,
+            session_id=self.path.parent.name if session_id is None else session_id,
         )
 
     @property
@@ -246,7 +255,7 @@ class UnsupportedSchema(SessionCorrupted):
     """
 
     def __init__(
-        self, *, path: Path, schema_version: int, newest: int, session_id: str | None = None
+        self, *, path: Path | str, schema_version: int, newest: int, session_id: str | None = None
     ) -> None:
         super().__init__(
             path=path,
@@ -285,18 +294,22 @@ class SessionTooLarge(HarnessError):
 
     Attributes:
         path: The file; it was not touched.
+        where: The same in words, which a session that is no file has, too.
         size_bytes: How large it would have become.
         max_bytes: The limit.
     """
 
-    def __init__(self, session_id: str, *, path: Path, size_bytes: int, max_bytes: int) -> None:
+    def __init__(
+        self, session_id: str, *, path: Path | str, size_bytes: int, max_bytes: int
+    ) -> None:
         super().__init__(
             f"session {session_id} would take {size_bytes:,} bytes, more than the limit of "
             f"{max_bytes:,}. Nothing was written; keep long output in the workspace and name the "
             "file in the details.",
             session_id=session_id,
         )
-        self.path = path
+        self.path = Path(path)
+        self.where = str(path)
         self.size_bytes = size_bytes
         self.max_bytes = max_bytes
 
@@ -306,15 +319,17 @@ class SessionInUse(HarnessError):
 
     Attributes:
         path: Its directory.
+        where: The same in words, which a session that is no directory has, too.
     """
 
     kind = ErrorKind.CONFLICT
     retryable: ClassVar[bool] = True
 
-    def __init__(self, session_id: str, *, path: Path) -> None:
+    def __init__(self, session_id: str, *, path: Path | str) -> None:
         super().__init__(
             f"session {session_id} is in use: a run, an execution or a save holds a lock in "
             f"{path}. Nothing was deleted; stop the run or let it end, then delete the session.",
             session_id=session_id,
         )
-        self.path = path
+        self.path = Path(path)
+        self.where = str(path)

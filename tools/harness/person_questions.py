@@ -22,8 +22,8 @@ from .question_entries import (
 )
 from .session_domain import SessionContext, SessionState
 from .session_events import SessionEvents
+from .session_ports import SessionPlaces
 from .session_recording import SessionChanges
-from .session_store import SessionStore
 
 
 class PersonQuestions:
@@ -31,7 +31,7 @@ class PersonQuestions:
 
     Args:
         channel: Takes the questions.
-        store: Where the sessions are.
+        places: Where the sessions' directories are.
         changes: Saves the sessions.
         events: The log.
         clock: The time.
@@ -41,13 +41,13 @@ class PersonQuestions:
         self,
         channel: QuestionChannel,
         *,
-        store: SessionStore,
+        places: SessionPlaces,
         changes: SessionChanges,
         events: SessionEvents,
         clock: Clock,
     ) -> None:
         self._channel = channel
-        self._store = store
+        self._places = places
         self._changes = changes
         self._events = events
         self._clock = clock
@@ -156,7 +156,7 @@ class PersonQuestions:
         questions: Sequence[Question],
     ) -> None:
         try:
-            place = self._store.session_path(session.session_id).parent
+            place = self._places.session_directory(session.session_id)
             self._channel.put(question_id, questions, call_id=session.session_id, session=place)
         except Exception as error:
             event = QuestionNotAsked(question_id=question_id, key=key, problem=str(error))

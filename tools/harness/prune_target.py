@@ -6,18 +6,19 @@ import stat
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from attrs import frozen
 
-from ..clock import Clock
 from ..durable import FileSystem, ReadError, read_regular_file
 from ..durable.filesystem import READ_FLAGS, close_reader
 from ..durable.tree_removal import is_discarded
+from ..event_log import get_logger
 from ..identifiers import is_session_id
 from ..prune import (
     Dated,
     Decision,
+    Outside,
     PruneResult,
     PruneRootMissing,
     PruneTarget,
@@ -30,12 +31,8 @@ from ..prune import (
 from ..prune.ports import Record, undatable
 from .errors import SessionCorrupted
 from .session_codec import SessionHead, decode_session
-from .session_layout import GUARDS, KIND, SESSION_FILE
-from .session_reader import DEFAULT_BASE_PATH, MAX_FILE_BYTES, read_head
-from .session_store import SessionStore
-
-if TYPE_CHECKING:
-    from structlog.typing import FilteringBoundLogger
+from .session_layout import DEFAULT_BASE_PATH, GUARDS, KIND, MAX_FILE_BYTES, SESSION_FILE
+from .session_reader import read_head
 
 _HOURS_A_DAY: Final = 24
 
@@ -115,15 +112,14 @@ def _careful(fs: FileSystem, session_fd: int, session_id: str) -> SessionHead | 
     return SessionHead.of(session)
 
 
-def clean_up(
-    store: SessionStore,
-    *,
-    days: float,
-    dry_run: bool,
-    clock: Clock,
-    log: FilteringBoundLogger,
-) -> list[str]:
+def clean_up(base: Path, *, days: float, dry_run: bool, outside: Outside) -> list[str]:
     """Delete the sessions that ended more than `days` ago; see `SessionManager`.
+
+    Args:
+        base: Where the sessions are.
+        days: How long ago they ended, in days.
+        dry_run: True: delete nothing, only say what would go.
+        outside: The file system, the clock, the source of random texts.
 
     Returns:
         The ids of those that are, or would be, deleted, oldest first.
@@ -133,27 +129,24 @@ def clean_up(
     """
     try:
         result = prune(
-            HarnessTarget(store.base_path),
+            HarnessTarget(base),
             RetentionPolicy(max_age_hours=days * _HOURS_A_DAY),
             dry_run=dry_run,
-            observer=CleanUpEvents(log),
-            outside=store.outside(clock),
+            observer=CleanUpEvents(),
+            outside=outside,
         )
     except PruneRootMissing:
         return []
     removed = {*result.deleted_sessions, *result.unfinished_sessions}
     planned = (one.candidate.session_id for one in result.decisions)
-    deleted = [session_id for session_id in planned if session_id in removed]
-    if not dry_run:
-        store.forget(deleted)
-    return deleted
+    return [session_id for session_id in planned if session_id in removed]
 
 
 class CleanUpEvents:
     """Logs the events of a clean-up. A `prune.PruneObserver`."""
 
-    def __init__(self, log: FilteringBoundLogger) -> None:
-        self._log = log
+    def __init__(self) -> None:
+        self._log = get_logger("agentforge.session")
 
     def started(self, target: PruneTarget, policy: RetentionPolicy, *, dry_run: bool) -> None:
         """A clean-up began."""

@@ -8,15 +8,11 @@ the session after a kill in between brings the files back first (`prepare`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 from ..clock import Clock
-from ..durable import DirectoryLock, LockTimeout, OsFileSystem, WriteError
-from ..durable.filesystem import close_reader
-from ..prune.session_lock import hold
 from .checkpoints import (
     CheckpointEntry,
     base_snapshot,
@@ -25,7 +21,7 @@ from .checkpoints import (
     phase_beginning,
     snapshots_of,
 )
-from .errors import HarnessError, SessionInUse
+from .errors import HarnessError
 from .history_events import (
     Checkpoint,
     CheckpointTaken,
@@ -36,8 +32,8 @@ from .history_events import (
 from .session_domain import SessionContext
 from .session_events import SessionEvents
 from .session_layout import GUARDS, WORKSPACE
+from .session_ports import SessionPlaces
 from .session_recording import SessionChanges
-from .session_store import SessionStore
 from .snapshot_port import SnapshotTaken, WorkspaceChanges, WorkspaceSnapshots
 from .token_budget import TokenBudget
 
@@ -99,7 +95,7 @@ class SessionCheckpoints:
 
     Args:
         snapshots: Keeps the workspaces; None: none is kept.
-        store: Where the sessions are.
+        places: Where the sessions' directories are, and their locks.
         changes: Saves them.
         events: The log.
         clock: The time.
@@ -109,13 +105,13 @@ class SessionCheckpoints:
         self,
         snapshots: WorkspaceSnapshots | None,
         *,
-        store: SessionStore,
+        places: SessionPlaces,
         changes: SessionChanges,
         events: SessionEvents,
         clock: Clock,
     ) -> None:
         self._snapshots = snapshots
-        self._store = store
+        self._places = places
         self._changes = changes
         self._events = events
         self._clock = clock
@@ -192,7 +188,7 @@ class SessionCheckpoints:
     def rewind(self, session: SessionContext, to: str | int) -> CheckpointEntry:
         """Take a session and its workspace back; see `SessionManager.rewind`."""
         snapshots = self._require("rewind")
-        with self._idle(session, GUARDS):
+        with self._places.idle(session.session_id, GUARDS):
             target = self._kept(session, to)
             event = SessionRewound(
                 checkpoint=target.number,
@@ -221,7 +217,7 @@ class SessionCheckpoints:
         found = phase_beginning(session, phase)
         if snapshots is None or found is None:
             return False
-        with self._idle(session, (WORKSPACE,)):
+        with self._places.idle(session.session_id, (WORKSPACE,)):
             snapshot = found.snapshot
             if not found.checkpoint:
                 snapshot = snapshots.empty(session.session_id).snapshot
@@ -311,27 +307,3 @@ class SessionCheckpoints:
         if self._snapshots is None:
             raise NoSnapshotKeeper(operation)
         return self._snapshots
-
-    @contextmanager
-    def _idle(self, session: SessionContext, guards: Sequence[str]) -> Iterator[None]:
-        """Hold a session against all that could work in it, by these locks; saves go on.
-
-        Raises:
-            SessionInUse: A run or an execution is at work in it.
-        """
-        fs = OsFileSystem()
-        path = self._store.session_path(session.session_id).parent
-        try:
-            with DirectoryLock(fs, path, timeout_s=1.0) as lock:
-                held = hold(fs, lock.fd, guards)
-        except (FileNotFoundError, LockTimeout) as error:
-            raise SessionInUse(session.session_id, path=path) from error
-        except OSError as error:
-            raise WriteError(path=path, operation="lock", cause=error) from error
-        if held is None:
-            raise SessionInUse(session.session_id, path=path)
-        try:
-            yield
-        finally:
-            for fd in held:
-                close_reader(fs, fd)

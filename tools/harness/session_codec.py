@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Final, Generic, TypeVar
@@ -32,6 +32,7 @@ from .session_domain import (
     SessionState,
     TokenBudget,
 )
+from .session_head import OWN_FIELDS, SessionHead
 from .session_values import (
     BLOCK,
     COUNT,
@@ -257,41 +258,6 @@ SOUND_HEAD_RE: Final = _head_pattern(
 """What no rule of the domain has anything against, its times aside: most heads, judged cheaply."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionHead:
-    """What stands before the lists of a session's file: enough to list and to clean up.
-
-    Attributes: as those of `SessionContext`; `total_budget` and `tokens_used` as those of its
-        `token_budget`.
-    """
-
-    session_id: str
-    revision: int
-    state: SessionState
-    workflow_type: str | None
-    current_phase: str | None
-    attempt_number: int
-    created_at: datetime
-    updated_at: datetime
-    completed_at: datetime | None
-    total_budget: int
-    tokens_used: int
-
-    @classmethod
-    def of(cls, session: SessionContext) -> SessionHead:
-        """Take the head of a session that was read whole."""
-        budget = session.token_budget
-        return cls(
-            **{name: getattr(session, name) for name in _OWN_FIELDS},
-            total_budget=budget.total_budget,
-            tokens_used=budget.tokens_used,
-        )
-
-
-_OWN_FIELDS: Final = tuple(one.name for one in fields(SessionHead))[:-2]
-"""The fields of a head that a session has under the same names."""
-
-
 def make_head(match: re.Match[str]) -> SessionHead:
     """Build a head from what `HEAD_RE` found; `NotOurs` if a value is spelled otherwise."""
     found = match.groups()
@@ -318,7 +284,7 @@ def session_of(
 ) -> SessionContext:
     """Build, and so judge, the session that a head begins."""
     return SessionContext(
-        **{name: getattr(head, name) for name in _OWN_FIELDS},
+        **{name: getattr(head, name) for name in OWN_FIELDS},
         token_budget=TokenBudget(head.total_budget, head.tokens_used),
         artifacts=artifacts or [],
         history=history or [],

@@ -9,7 +9,7 @@ from .errors import SessionConflict
 from .event_codec import logged
 from .history_events import BudgetCrossed, HistoryEvent
 from .session_domain import BudgetState, SessionContext, SessionState
-from .session_reader import UnreadableSession
+from .session_head import UnreadableSession
 
 
 class SessionEvents:

@@ -1,12 +1,16 @@
-"""The names in a session's directory, and which of them are locked by what works in it; pure."""
+"""Where files keep sessions, the names in their directories, and which are locked; pure."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 KIND: Final = "harness"
 """The kind of sessions that these are, among all that can be pruned."""
+DEFAULT_BASE_PATH: Final = Path(".agentforge/sessions")
 SESSION_FILE: Final = "session.yaml"
+MAX_FILE_BYTES: Final = 32 * 1024 * 1024
+"""Largest session.yaml that is written or read: some 200,000 entries of ordinary length."""
 WORKSPACE: Final = "workspace"
 SNAPSHOTS: Final = "snapshots.git"
 """Where the snapshots of the workspace are kept."""

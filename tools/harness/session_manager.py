@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -59,7 +59,9 @@ from .session_domain import (
     SessionState,
 )
 from .session_events import SessionEvents
-from .session_reader import SessionSummary, UnreadableSession
+from .session_head import SessionSummary, UnreadableSession
+from .session_layout import SESSION_FILE
+from .session_ports import LocalSessions, SessionFilter
 from .session_recording import SessionChanges, record_result, take_over
 from .session_store import SessionStore
 from .snapshot_port import SnapshotTaken, WorkspaceChanges, WorkspaceSnapshots
@@ -98,7 +100,7 @@ class SessionManager:
 
     def __init__(
         self,
-        store: SessionStore | Path | str | None = None,
+        store: LocalSessions | Path | str | None = None,
         *,
         executor: PhaseExecutor | None = None,
         channel: QuestionChannel | None = None,
@@ -108,13 +110,16 @@ class SessionManager:
         """Make a manager with no session.
 
         Args:
-            store: Where sessions are kept, or the path of it; `.agentforge/sessions` by default.
+            store: Where sessions are kept, as a `SessionStore`, or the path of one;
+                `.agentforge/sessions` by default.
             executor: What runs phase work; only `run_phase()` needs it.
             channel: Where questions to a person are put; only `ask()` needs it.
             snapshots: Keeps the workspace at each checkpoint; none is kept without it.
             clock: The time.
         """
-        self._store = store if isinstance(store, SessionStore) else SessionStore(store)
+        self._store: LocalSessions = (
+            SessionStore(store) if store is None or isinstance(store, Path | str) else store
+        )
         self._executor = executor
         self._clock = clock
         self._current: SessionContext | None = None
@@ -122,7 +127,7 @@ class SessionManager:
         self._changes = SessionChanges(self._store, self._events)
         self._checkpoints = SessionCheckpoints(
             snapshots,
-            store=self._store,
+            places=self._store,
             changes=self._changes,
             events=self._events,
             clock=clock,
@@ -131,14 +136,14 @@ class SessionManager:
             None
             if channel is None
             else PersonQuestions(
-                channel, store=self._store, changes=self._changes, events=self._events, clock=clock
+                channel, places=self._store, changes=self._changes, events=self._events, clock=clock
             )
         )
 
     # ------------------------------------------------------------------------- the session itself
 
     @property
-    def store(self) -> SessionStore:
+    def store(self) -> LocalSessions:
         """Where the sessions are kept."""
         return self._store
 
@@ -235,7 +240,7 @@ class SessionManager:
         """
         session = self.load(session_id)
         if session is None:
-            raise SessionNotFound(session_id, path=self.store.base_path)
+            raise SessionNotFound(session_id, path=self.store.where)
         return session
 
     def exists(self, session_id: str) -> bool:
@@ -264,7 +269,7 @@ class SessionManager:
         """
         deleted = self.store.delete(session_id)
         if not deleted and not missing_ok:
-            raise SessionNotFound(session_id, path=self.store.base_path)
+            raise SessionNotFound(session_id, path=self.store.where)
         if self._current is not None and self._current.session_id == session_id:
             self._current = None
         self._checkpoints.forget_deleted()
@@ -298,6 +303,9 @@ class SessionManager:
         Every other method saves what it does; this is for what a caller changed by hand. The state
         is not a caller's to change, nor is anything of a session that has ended.
 
+        Returns:
+            The path of its file.
+
         Raises:
             NoActiveSession: There is none.
             InvalidSession: It breaks the rules of the domain; nothing was written.
@@ -307,7 +315,8 @@ class SessionManager:
             WriteError: It could not be saved.
         """
         session = self._require("save")
-        return self._changes.save(session)
+        self._changes.save(session)
+        return self._file_of(session)
 
     # --------------------------------------------------------------------------------- life cycle
 
@@ -512,7 +521,7 @@ class SessionManager:
             event = self._checkpoints.with_snapshot(session, CheckpointTaken())
             session.add_event(event, now=self._clock())
         self._events.checkpoint(session)
-        return self.store.session_path(session.session_id)
+        return self._file_of(session)
 
     def _snapshot_to_advance(self, session: SessionContext) -> SnapshotTaken:
         """Keep the workspace, unless the phase's result has just kept it."""
@@ -940,23 +949,20 @@ class SessionManager:
             InvalidSession: There is no such state.
             ReadError: The base is there and can't be read.
         """
-        wanted = None if state is None else _as_state(state)
         now = self._clock()
-        for found in self.store.summaries():
-            if isinstance(found, UnreadableSession):
-                self._events.unreadable(found)
-                if on_unreadable is not None:
-                    on_unreadable(found)
-                continue
-            head = found.head
-            age = now - head.updated_at
-            if (
-                (wanted is None or head.state is wanted)
-                and (workflow_type is None or head.workflow_type == workflow_type)
-                and (older_than is None or age >= older_than)
-                and (younger_than is None or age <= younger_than)
-            ):
+        wanted = SessionFilter(
+            state=None if state is None else _as_state(state),
+            workflow_type=workflow_type,
+            changed_until=None if older_than is None else _before(now, older_than),
+            changed_since=None if younger_than is None else _before(now, younger_than),
+        )
+        for found in self.store.summaries(wanted):
+            if isinstance(found, SessionSummary):
                 yield found
+                continue
+            self._events.unreadable(found)
+            if on_unreadable is not None:
+                on_unreadable(found)
 
     def list(self, **filters: Any) -> list[SessionSummary]:
         """Return the sessions that fit, newest first; the filters are those of `find()`."""
@@ -985,11 +991,7 @@ class SessionManager:
         """
         if isinstance(days, bool) or not days >= 0:
             raise InvalidSession([f"days: expected 0 or more, got {days!r}"])
-        from .prune_target import clean_up  # what else needs it is rare
-
-        deleted = clean_up(
-            self.store, days=days, dry_run=dry_run, clock=self._clock, log=self._events.log
-        )
+        deleted = self.store.delete_ended(days=days, dry_run=dry_run, clock=self._clock)
         if deleted and not dry_run:
             self._checkpoints.forget_deleted()
         self._events.cleaned_up(days=days, dry_run=dry_run, count=len(deleted))
@@ -1005,6 +1007,9 @@ class SessionManager:
         with self._changes.changing(session):
             yield session
 
+    def _file_of(self, session: SessionContext) -> Path:
+        return self.store.session_directory(session.session_id) / SESSION_FILE
+
     def _log_last_event(self, session: SessionContext) -> None:
         event = session.history[-1].event
         if event is not None:
@@ -1014,6 +1019,16 @@ class SessionManager:
         if self._current is None:
             raise NoActiveSession(operation)
         return self._current
+
+
+def _before(now: datetime, age: timedelta) -> datetime:
+    """Return when that which has an age now was changed; the end of all time where it can't be."""
+    try:
+        return now - age
+    except OverflowError:
+        if age > timedelta(0):
+            return datetime.min.replace(tzinfo=UTC)
+        return datetime.max.replace(tzinfo=UTC)
 
 
 def _as_state(state: SessionState | str) -> SessionState:

@@ -9,10 +9,9 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ..durable import (
     DurableError,
@@ -30,16 +29,34 @@ from .session_codec import (
     END_MARK,
     HEAD_BYTES,
     SessionEncoder,
-    SessionHead,
     decode_head,
     decode_session,
 )
 from .session_domain import InvalidSessionId, SessionContext, SessionState
-from .session_layout import RUN_LOCKS, SESSION_FILE, SNAPSHOTS, WORKSPACE
+from .session_head import SessionHead, SessionSummary, UnreadableSession
+from .session_layout import (
+    DEFAULT_BASE_PATH,
+    MAX_FILE_BYTES,
+    RUN_LOCKS,
+    SESSION_FILE,
+    SNAPSHOTS,
+    WORKSPACE,
+)
 
-DEFAULT_BASE_PATH: Final = Path(".agentforge/sessions")
-MAX_FILE_BYTES: Final = 32 * 1024 * 1024
-"""Largest session.yaml that is written or read: some 200,000 entries of ordinary length."""
+if TYPE_CHECKING:
+    from .session_ports import SessionFilter
+
+__all__ = [
+    "ATTACHMENT",
+    "DEFAULT_BASE_PATH",
+    "INHERITED",
+    "MAX_FILE_BYTES",
+    "SessionReader",
+    "SessionSummary",
+    "UnreadableSession",
+    "read_head",
+]
+
 ATTACHMENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 """The names that a file beside a session may have."""
 INHERITED: Final = re.compile(rf"(?:{ATTACHMENT.pattern}/)?{ATTACHMENT.pattern}")
@@ -47,41 +64,6 @@ INHERITED: Final = re.compile(rf"(?:{ATTACHMENT.pattern}/)?{ATTACHMENT.pattern}"
 
 _CACHED_PLACES: Final = 1024
 _PART_OF_AN_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
-
-
-@dataclass(frozen=True, slots=True)
-class SessionSummary:
-    """A session as a listing shows it.
-
-    Attributes:
-        head: Its fields, less the artifacts and the history.
-        path: Its file.
-        size_bytes: The file's size.
-    """
-
-    head: SessionHead
-    path: Path
-    size_bytes: int
-
-    @property
-    def session_id(self) -> str:
-        """The session's id."""
-        return self.head.session_id
-
-
-@dataclass(frozen=True, slots=True)
-class UnreadableSession:
-    """A session that is there and can't be read.
-
-    Attributes:
-        session_id: Its directory's name.
-        path: Its file.
-        error: Why.
-    """
-
-    session_id: str
-    path: Path
-    error: SessionCorrupted
 
 
 def read_head(fs: FileSystem, fd: int, session_id: str, size: int) -> SessionHead | None:
@@ -129,6 +111,19 @@ class SessionReader:
 
     # ------------------------------------------------------------------------------- places
 
+    @property
+    def where(self) -> str:
+        """Where the sessions are kept, for messages: the base."""
+        return str(self.base_path)
+
+    def where_is(self, session_id: str) -> str:
+        """Return where a session is kept, or would be, for messages: the path of its file.
+
+        Raises:
+            InvalidSessionId: It is no id.
+        """
+        return str(self.session_path(session_id))
+
     def session_path(self, session_id: str) -> Path:
         """Return where a session's file is, or would be.
 
@@ -149,6 +144,14 @@ class SessionReader:
                 self._places.clear()
             self._places[session_id] = place
         return place
+
+    def session_directory(self, session_id: str) -> Path:
+        """Return where a session's directory is, or would be.
+
+        Raises:
+            InvalidSessionId: It is no id.
+        """
+        return self._place(session_id)[0]
 
     def workspace_path(self, session_id: str) -> Path:
         """Return where a session's workspace is, or would be.
@@ -213,6 +216,16 @@ class SessionReader:
             )
         finally:
             close_reader(self._fs, fd)
+
+    @raising_harness_errors
+    def read_document(self, session_id: str) -> bytes | None:
+        """Return the content of a session's file, or None if there is none of this id.
+
+        Raises:
+            InvalidSessionId: It is no id.
+            SessionUnreadable: It is no regular file, is too large, or the system refused.
+        """
+        return self._read(self.session_path(session_id))
 
     @raising_harness_errors
     def read_attachment(self, session_id: str, name: str) -> bytes | None:
@@ -302,9 +315,8 @@ class SessionReader:
         """
         if state is not SessionState.ACTIVE:
             return False
-        file = self.session_path(session_id)
         for name in RUN_LOCKS:
-            lock = FileLock(self._fs, file.with_name(name), timeout_s=0.0)
+            lock = self.run_lock(session_id, name, timeout_s=0.0)
             try:
                 lock.acquire()
             except FileNotFoundError:
@@ -314,6 +326,35 @@ class SessionReader:
             lock.release()
             return True
         return False
+
+    def run_lock(self, session_id: str, name: str, *, timeout_s: float) -> FileLock:
+        """Return the lock of a run, not taken yet: on an attachment.
+
+        Saves lock the session's directory, and the workspace belongs to the code that runs in it.
+
+        Args:
+            session_id: The session that is to be run.
+            name: The attachment.
+            timeout_s: How long to wait for another owner, in seconds.
+
+        Raises:
+            InvalidSessionId: It is no id.
+        """
+        return FileLock(self._fs, self._place(session_id)[0] / name, timeout_s=timeout_s)
+
+    def change_mark(self, session_id: str) -> Hashable | None:
+        """Return what is another value once the session's file has changed; None if unknown.
+
+        Only the file's status is read.
+
+        Raises:
+            InvalidSessionId: It is no id.
+        """
+        try:
+            status = self._fs.stat(str(self.session_path(session_id)))
+        except OSError:
+            return None
+        return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
     # ------------------------------------------------------------------------------- all sessions
 
@@ -342,12 +383,17 @@ class SessionReader:
             raise ReadError(path=self.base_path, cause=error) from error
         return sorted(names)
 
-    def summaries(self) -> Iterator[SessionSummary | UnreadableSession]:
-        """Go through all sessions by the heads of their files, sorted by id.
+    def summaries(
+        self, wanted: SessionFilter | None = None
+    ) -> Iterator[SessionSummary | UnreadableSession]:
+        """Go through the sessions by the heads of their files, sorted by id.
 
         What a session costs here does not grow with its history: a few kilobytes are read. One
-        that can't be read comes as `UnreadableSession`; one that is deleted
+        that can't be read comes as `UnreadableSession`, whatever is wanted; one that is deleted
         meanwhile is left out.
+
+        Args:
+            wanted: Only those that fit; all of them by default.
 
         Raises:
             ReadError: The base is there and can't be read.
@@ -356,7 +402,9 @@ class SessionReader:
         for name, linked in self._names():
             file = f"{base}/{name}/{SESSION_FILE}"
             found = self._careful_summary(name) if linked else self._summary(name, file)
-            if found is not None:
+            if found is None:
+                continue
+            if wanted is None or isinstance(found, UnreadableSession) or wanted.fits(found.head):
                 yield found
 
     def _summary(self, name: str, file: str) -> SessionSummary | UnreadableSession | None:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from ..durable import ReadError, WriteError
@@ -15,10 +14,10 @@ from .history_events import PhaseEnded, PhaseFailed, PhaseSucceeded
 from .session_checks import storable
 from .session_domain import MAX_PATH_CHARS, SessionContext, SessionState
 from .session_events import SessionEvents
-from .session_store import SessionStore
 
 if TYPE_CHECKING:
     from .ports import PhaseResult
+    from .session_ports import SessionRepository
     from .snapshot_port import SnapshotTaken
 
 _ATTEMPTS: Final = 5
@@ -97,14 +96,14 @@ class _Snapshot:
 
 
 class SessionChanges:
-    """Saves the changes of sessions to one store, and logs those that can't be saved.
+    """Saves the changes of sessions to one repository, and logs those that can't be saved.
 
     Args:
         store: Where the sessions are kept.
         events: The log.
     """
 
-    def __init__(self, store: SessionStore, events: SessionEvents) -> None:
+    def __init__(self, store: SessionRepository, events: SessionEvents) -> None:
         self._store = store
         self._events = events
 
@@ -114,7 +113,7 @@ class SessionChanges:
         *,
         attachments: Mapping[str, bytes] | None = None,
         inherited: Mapping[str, bytes] | None = None,
-    ) -> Path:
+    ) -> None:
         """Save a session as it is in memory.
 
         Args:
@@ -122,15 +121,12 @@ class SessionChanges:
             attachments: Files to keep beside it, by name.
             inherited: The same, of a fork's parent.
 
-        Returns:
-            The path of its file.
-
         Raises:
             SessionConflict: Another worker saved it since.
             WriteError: It could not be saved.
         """
         try:
-            return self._store.save(session, attachments=attachments, inherited=inherited)
+            self._store.save(session, attachments=attachments, inherited=inherited)
         except SessionIdTaken:
             raise
         except SessionConflict as error:

@@ -19,7 +19,8 @@ import os
 import re
 import stat
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Final
@@ -58,15 +59,18 @@ from .session_codec import (
     decode_stamp,
 )
 from .session_domain import SessionContext, SessionState
-from .session_layout import SESSION_FILE, SNAPSHOTS, WORKSPACE
+from .session_head import SessionSummary, UnreadableSession
+from .session_layout import (
+    DEFAULT_BASE_PATH,
+    MAX_FILE_BYTES,
+    SESSION_FILE,
+    SNAPSHOTS,
+    WORKSPACE,
+)
 from .session_reader import (
     ATTACHMENT,
-    DEFAULT_BASE_PATH,
     INHERITED,
-    MAX_FILE_BYTES,
     SessionReader,
-    SessionSummary,
-    UnreadableSession,
 )
 
 if TYPE_CHECKING:
@@ -81,7 +85,7 @@ _log = get_logger("agentforge.store")
 
 
 class SessionStore(SessionReader):
-    """Keeps sessions under one directory.
+    """Keeps sessions under one directory. Implements `session_ports.LocalSessions`.
 
     Guarantees: when `save` returns, the session survives the death of the process and a power
     failure; when it raises, the file is as it was. A reader sees a whole session or none. Two
@@ -431,6 +435,42 @@ class SessionStore(SessionReader):
         elif not missing_ok:
             raise SessionNotFound(session_id, path=self.base_path)
         return deleted
+
+    def delete_ended(self, *, days: float, dry_run: bool, clock: Clock) -> list[str]:
+        """Delete the sessions that ended more than `days` ago; see `SessionManager`.
+
+        Args:
+            days: How long ago they ended, in days, 0 or more.
+            dry_run: True: delete nothing, only say what would go.
+            clock: The time.
+
+        Returns:
+            The ids of those that are, or would be, deleted, oldest first.
+
+        Raises:
+            PruneRootUnusable: The base can't be read or written; nothing was deleted.
+        """
+        from .prune_target import clean_up
+
+        deleted = clean_up(self.base_path, days=days, dry_run=dry_run, outside=self.outside(clock))
+        if not dry_run:
+            self.forget(deleted)
+        return deleted
+
+    def idle(self, session_id: str, guards: Sequence[str]) -> AbstractContextManager[None]:
+        """Hold a session against all that could work in it; saves go on.
+
+        Args:
+            session_id: The session.
+            guards: What in its directory is locked by what works there.
+
+        Raises:
+            SessionInUse: A run or an execution is at work in it.
+            WriteError: The system refused.
+        """
+        from .session_idleness import held_idle
+
+        return held_idle(self._fs, self.session_directory(session_id), session_id, guards)
 
     def outside(self, clock: Clock) -> Outside:
         """Return what a prune of this base needs of the world, by the given clock."""

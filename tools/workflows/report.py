@@ -13,9 +13,10 @@ from typing import Any, Final
 from attrs import define, field
 
 from ..durable import OsFileSystem, ReadError
-from ..harness import SessionContext, SessionHistory, SessionStore
+from ..harness import SessionContext, SessionHistory
 from ..harness.conversations import budget_stops, conversations
 from ..harness.history_events import PhaseFailed, PhaseRetried, PhaseSucceeded
+from ..harness.session_ports import SessionPlaces
 from .html_page import WIDTH, drawing, escaped, shown_moment, table, whole_page
 from .progress import BEGINNINGS, attempt_label, charges, extension_in, time_spent
 from .step_journal import StepJournal
@@ -42,7 +43,7 @@ class _Attempt:
     entries: list[SessionHistory] = field(factory=list)
 
 
-def session_report(session: SessionContext, store: SessionStore) -> str:
+def session_report(session: SessionContext, store: SessionPlaces) -> str:
     """Write the page of a session.
 
     Args:
@@ -53,7 +54,7 @@ def session_report(session: SessionContext, store: SessionStore) -> str:
     Raises:
         ReadError: The system refused to list the steps.
     """
-    directory = store.session_path(session.session_id).parent
+    directory = store.session_directory(session.session_id)
     steps = StepJournal(OsFileSystem(), directory)
     kept: dict[str, Mapping[str, Any] | str] = {}
     for name in steps.names():

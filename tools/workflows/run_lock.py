@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from ..durable import FileLock, FileSystem, LockTimeout, WriteError
+from ..durable import FileSystem, LockTimeout, WriteError
 from ..durable.filesystem import DIRECTORY_FLAGS, close_reader
 from ..harness import (
     InvalidStateTransition,
@@ -43,7 +43,7 @@ def require_open(
         InvalidStateTransition: It has ended.
     """
     if session is None:
-        raise SessionNotFound(session_id, path=manager.store.base_path)
+        raise SessionNotFound(session_id, path=manager.store.where)
     if session.state.is_terminal:
         raise InvalidStateTransition(
             session_id=session_id, state=session.state, operation=operation
@@ -71,9 +71,9 @@ def run_lock(
         manager: Leads the session; it becomes the current one.
         session_id: The session.
         operation: What is wanted, for messages.
-        lock_name: The file beside the session's that is locked.
+        lock_name: The attachment that is locked.
         phases: The names of the phases that it may be in.
-        fs: The file system.
+        fs: The file system of the workspace.
         lock_timeout_s: How long to wait for another worker that is just ending, in seconds.
 
     Raises:
@@ -84,13 +84,11 @@ def run_lock(
         WriteError: Its workspace can't be made or opened.
     """
     store = manager.store
-    lock = FileLock(
-        fs, store.session_path(session_id).with_name(lock_name), timeout_s=lock_timeout_s
-    )
+    lock = store.run_lock(session_id, lock_name, timeout_s=lock_timeout_s)
     try:
         lock.acquire()
     except FileNotFoundError:
-        raise SessionNotFound(session_id, path=store.base_path) from None
+        raise SessionNotFound(session_id, path=store.where) from None
     except LockTimeout as error:
         raise AlreadyRunning(session_id) from error
     try:
@@ -118,7 +116,7 @@ def _open_workspace(
         make_workspace(fs, path)
         fd = fs.open(str(path), DIRECTORY_FLAGS)
     except FileNotFoundError:
-        raise SessionNotFound(session_id, path=manager.store.base_path) from None
+        raise SessionNotFound(session_id, path=manager.store.where) from None
     except OSError as error:
         raise WriteError(path=path, operation="open the workspace", cause=error) from error
     try:

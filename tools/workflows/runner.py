@@ -180,7 +180,7 @@ class WorkflowRunner:
         store = self._manager.store
         session = store.load(session_id)
         if session is None:
-            raise SessionNotFound(session_id, path=store.base_path)
+            raise SessionNotFound(session_id, path=store.where)
         job = Job.of_session(store, session_id)
         return outcome_of(session, job.workflow, why_stopped(session))
 
@@ -305,7 +305,7 @@ class WorkflowRunner:
     ) -> Callable[[LockedSession], AgentAttempts]:
         gates = self._ready_gates(job.workflow)
         agent = given if given is not None else self._named_agent(session_id, work)
-        directory = self._manager.store.session_path(session_id).parent
+        directory = self._manager.store.session_directory(session_id)
         steps = StepJournal(self._fs, directory)
 
         def attempts(locked: LockedSession) -> AgentAttempts:

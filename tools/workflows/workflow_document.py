@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from ..harness.session_store import MAX_FILE_BYTES
+from ..harness.session_layout import MAX_FILE_BYTES
 from ..yaml_document import Faults, read_document
 from .agent_form import AgentForm
 from .errors import InvalidWorkflow

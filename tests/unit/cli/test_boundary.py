@@ -109,7 +109,7 @@ def test_json_after_the_end_of_options_is_no_option(agentforge: CommandLine) -> 
 def test_a_fault_of_ours_is_one_line_that_says_how_to_see_more(
     agentforge: CommandLine, monkeypatch: pytest.MonkeyPatch, as_json: bool
 ) -> None:
-    def broken(_: SessionStore) -> None:
+    def broken(*_: object) -> None:
         raise ZeroDivisionError("oh\nno\x1b[31m")
 
     monkeypatch.setattr(SessionStore, "summaries", broken)

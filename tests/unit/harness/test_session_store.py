@@ -1,8 +1,10 @@
-"""The store: conflicts, listing, resolving, attachments, limits."""
+"""The store of files: what its directories and errors look like, listing, limits.
+
+What it has in common with every other is in tests/contract/harness.
+"""
 
 from __future__ import annotations
 
-import copy
 import os
 from datetime import timedelta
 from pathlib import Path
@@ -11,7 +13,6 @@ import pytest
 
 from agentforge_sessions.durable import LockTimeout
 from agentforge_sessions.harness import (
-    AmbiguousSessionId,
     SessionConflict,
     SessionContext,
     SessionIdTaken,
@@ -20,7 +21,6 @@ from agentforge_sessions.harness import (
     SessionState,
     SessionStore,
     SessionSummary,
-    SessionTooLarge,
     UnreadableSession,
 )
 from agentforge_sessions.harness.session_codec import HEAD_BYTES
@@ -37,75 +37,24 @@ def make(store: SessionStore, *ids: str) -> None:
         store.save(SessionContext.create(session_id=session_id))
 
 
-FORMER = "session_20260301_093000_00000100"
-KNOWN = (an_id(100), an_id(101), an_id(722), FORMER)
-
-
-@pytest.mark.parametrize(
-    ("shortened", "found"),
-    [
-        (an_id(101), an_id(101)),
-        (FORMER[:-1], FORMER),
-        ("session_20260301_093000_0001", None),
-        ("22", an_id(722)),
-        ("000100", None),  # an end wins over a middle, and two end so
-        ("_000100", an_id(100)),
-        ("07", an_id(722)),
-        ("_0000", FORMER),
-    ],
-)
-def test_resolve_takes_the_best_fit(store: SessionStore, shortened: str, found: str | None) -> None:
-    make(store, *KNOWN)
-
-    if found is None:
-        with pytest.raises(AmbiguousSessionId):
-            store.resolve(shortened)
-    else:
-        assert store.resolve(shortened) == found
-
-
-@pytest.mark.parametrize(("shortened", "fitting"), [("session", 4), ("2026", 4), ("_0001", 2)])
-def test_resolve_refuses_what_fits_several(
-    store: SessionStore, shortened: str, fitting: int
-) -> None:
-    make(store, *KNOWN)
-
-    with pytest.raises(AmbiguousSessionId) as caught:
-        store.resolve(shortened)
-
-    assert len(caught.value.candidates) == fitting
-    assert list(caught.value.candidates) == sorted(caught.value.candidates)
-
-
-def test_resolve_says_where_there_is_no_such_session(store: SessionStore, base: Path) -> None:
-    make(store, S)
-    with pytest.raises(SessionNotFound) as caught:
-        store.resolve("q")
-    assert caught.value.path == base
-
-
-def test_the_later_of_two_writers_gets_a_conflict_and_nothing_is_lost(
-    store: SessionStore, base: Path
-) -> None:
+def test_an_error_names_the_place_as_a_path(store: SessionStore, base: Path) -> None:
     make(store, S)
     first, second = store.load(S), SessionStore(base).load(S)
     assert first is not None
     assert second is not None
-    first.add_history("first")
     store.save(first)
-    second.add_history("second")
-    before = copy.deepcopy(second)
 
-    with pytest.raises(SessionConflict) as caught:
-        SessionStore(base).save(second)
+    with pytest.raises(SessionConflict) as conflict:
+        store.save(second)
+    with pytest.raises(SessionNotFound) as missing:
+        store.resolve("q")
 
-    assert (caught.value.expected_revision, caught.value.actual_revision) == (1, 2)
-    assert caught.value.path == base / S / "session.yaml"
-    assert second == before
-    assert store.load(S) == first
+    assert conflict.value.path == base / S / "session.yaml" == store.session_path(S)
+    assert missing.value.path == base
+    assert (store.where, store.where_is(S)) == (str(base), str(store.session_path(S)))
 
 
-def test_a_session_that_was_deleted_meanwhile_is_a_conflict_and_stays_deleted(
+def test_a_session_that_was_deleted_is_not_made_again_by_a_save(
     store: SessionStore, base: Path
 ) -> None:
     make(store, S)
@@ -113,11 +62,18 @@ def test_a_session_that_was_deleted_meanwhile_is_a_conflict_and_stays_deleted(
     assert session is not None
     store.delete(S)
 
-    with pytest.raises(SessionConflict) as caught:
+    with pytest.raises(SessionConflict):
         store.save(session)
 
-    assert caught.value.actual_revision is None
     assert names_in(base) == [".gitkeep"]
+
+
+def test_attachments_are_files_beside_the_session(store: SessionStore, base: Path) -> None:
+    attachments = {"plan.yaml": b"a", "notes.txt": b""}
+    store.save(SessionContext.create(session_id=S), attachments=attachments)
+
+    assert sorted(os.listdir(base / S)) == ["notes.txt", "plan.yaml", "session.yaml"]
+    assert (base / S / "plan.yaml").read_bytes() == b"a"
 
 
 def test_an_id_is_taken_by_a_session_and_by_anything_else(store: SessionStore, base: Path) -> None:
@@ -135,15 +91,6 @@ def test_an_id_is_taken_by_a_session_and_by_anything_else(store: SessionStore, b
     assert store.session_path(S).read_bytes() == content
     assert os.listdir(base / directory) == []
     assert (base / file).read_text() == "x"
-
-
-def test_deletion_at_another_revision_deletes_nothing(store: SessionStore) -> None:
-    make(store, S)
-    with pytest.raises(SessionConflict):
-        store.delete(S, expected_revision=2)
-    assert store.exists(S)
-    assert store.delete(S, expected_revision=1) is True
-    assert store.delete(S) is False
 
 
 def test_a_listing_reads_only_the_head_however_long_the_history(
@@ -198,37 +145,6 @@ def test_a_session_edited_by_hand_is_listed_too(store: SessionStore, base: Path)
     session.add_history("goes on")
     store.save(session)
     assert store.load(S) == session
-
-
-def test_a_session_over_the_limit_is_refused_and_the_old_one_kept(base: Path) -> None:
-    store = SessionStore(base, max_file_bytes=2_000)
-    make(store, S)
-    session = store.load(S)
-    assert session is not None
-    session.add_history("noted", details="x" * 2_000)
-
-    with pytest.raises(SessionTooLarge) as caught:
-        store.save(session)
-
-    assert caught.value.max_bytes == 2_000
-    assert caught.value.size_bytes > 2_000
-    assert session.revision == 1
-    found = store.load(S)
-    assert found is not None
-    assert len(found.history) == 1
-
-
-def test_attachments_appear_with_the_session_and_are_read_back(
-    store: SessionStore, base: Path
-) -> None:
-    store.save(
-        SessionContext.create(session_id=S), attachments={"plan.yaml": b"a", "notes.txt": b""}
-    )
-
-    assert store.read_attachment(S, "plan.yaml") == b"a"
-    assert store.read_attachment(S, "notes.txt") == b""
-    assert store.read_attachment(S, "other") is None
-    assert sorted(os.listdir(base / S)) == ["notes.txt", "plan.yaml", "session.yaml"]
 
 
 def test_a_save_waits_for_the_lock_no_longer_than_it_may(base: Path) -> None:

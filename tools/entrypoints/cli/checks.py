@@ -23,7 +23,7 @@ from .findings import Finding, fail, ok, warn
 from .text import some_of
 
 if TYPE_CHECKING:
-    from ...harness import SessionStore
+    from ...harness.session_ports import LocalSessions, SessionRepository
 
 _DISTRIBUTION: Final = "agentforge-sessions"
 _LEAST_PYTHON: Final = (3, 11)
@@ -31,7 +31,7 @@ _SKEW: Final = timedelta(minutes=5)
 _EARLIEST: Final = datetime(2025, 1, 1, tzinfo=UTC)
 
 
-def examine(store: SessionStore, *, now: datetime) -> Iterator[Finding]:
+def examine(store: LocalSessions, *, now: datetime) -> Iterator[Finding]:
     """Run all checks, one after the other.
 
     Args:
@@ -207,7 +207,7 @@ def check_sandbox_cache() -> Finding:
 # ---------------------------------------------------------------------------------- the sessions
 
 
-def check_sessions(store: SessionStore) -> Finding:
+def check_sessions(store: SessionRepository) -> Finding:
     """Check that every session can be read."""
     from ...harness import UnreadableSession
 
@@ -253,7 +253,7 @@ def check_leftovers(base: Path, *, now: datetime) -> Finding:
     return ok("leftovers", "none")
 
 
-def check_orphans(store: SessionStore) -> Finding:
+def check_orphans(store: LocalSessions) -> Finding:
     """Check that every directory in the base is a session."""
     base = store.base_path
     known = set(store.list_sessions())
@@ -271,7 +271,7 @@ def check_orphans(store: SessionStore) -> Finding:
     return ok("orphans", "none")
 
 
-def check_clock(store: SessionStore, *, now: datetime) -> Finding:
+def check_clock(store: SessionRepository, *, now: datetime) -> Finding:
     """Check that the clock is not behind what the sessions say."""
     from ...harness import SessionSummary
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
         QuestionChannel,
         SessionContext,
         SessionManager,
-        SessionStore,
     )
+    from ...harness.session_ports import LocalSessions
     from ...jail import JailPolicy
     from ...project.configuration import Configuration
     from ...workflows.gate_port import GateSandbox
@@ -100,11 +100,11 @@ class Cli:
             raise self.configured
         return self.configured if self.configured is not None else Configuration()
 
-    def store(self) -> SessionStore:
-        """Return the store at the base."""
-        from ...harness import SessionStore
+    def store(self) -> LocalSessions:
+        """Return the sessions at the base."""
+        from ...stores import open_sessions
 
-        return SessionStore(self.base)
+        return open_sessions(self.base)
 
     def manager(self, channel: QuestionChannel | None = None) -> SessionManager:
         """Return a manager without a session that runs no code, and asks through `channel` only."""
@@ -172,7 +172,7 @@ class Cli:
         session_id = manager.store.resolve(shortened)
         session = manager.load(session_id)
         if session is None:
-            raise SessionNotFound(session_id, path=manager.store.base_path)
+            raise SessionNotFound(session_id, path=manager.store.where)
         return manager, session
 
     def change(

@@ -9,11 +9,11 @@ if TYPE_CHECKING:
         SessionArtifact,
         SessionContext,
         SessionHistory,
-        SessionStore,
         SessionSummary,
         TokenBudget,
         UnreadableSession,
     )
+    from ...harness.session_ports import LocalSessions
 
 
 def budget_document(budget: TokenBudget) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def entry_document(index: int, entry: SessionHistory) -> dict[str, Any]:
 
 
 def session_document(
-    session: SessionContext, store: SessionStore, *, interrupted: bool
+    session: SessionContext, store: LocalSessions, *, interrupted: bool
 ) -> dict[str, Any]:
     """Return a session in full; `interrupted` means that it is active without a worker."""
     return {
@@ -67,7 +67,7 @@ def session_document(
         "updated_at": session.updated_at,
         "completed_at": session.completed_at,
         "revision": session.revision,
-        "path": store.session_path(session.session_id),
+        "path": store.where_is(session.session_id),
         "workspace": store.workspace_path(session.session_id),
         "time_s": _time_document(session),
         **_conversations_document(session),
@@ -119,7 +119,7 @@ def _time_document(session: SessionContext) -> dict[str, float] | None:
     return {name: round(seconds, 3) for name, seconds in parts}
 
 
-def state_document(session: SessionContext, store: SessionStore) -> dict[str, Any]:
+def state_document(session: SessionContext, store: LocalSessions) -> dict[str, Any]:
     """Describe where a session is, without its artifacts and history."""
     return {
         "session_id": session.session_id,
@@ -131,7 +131,7 @@ def state_document(session: SessionContext, store: SessionStore) -> dict[str, An
         "updated_at": session.updated_at,
         "completed_at": session.completed_at,
         "revision": session.revision,
-        "path": store.session_path(session.session_id),
+        "path": store.where_is(session.session_id),
         "workspace": store.workspace_path(session.session_id),
     }
 

@@ -48,12 +48,13 @@ def argument(metavar: str, text: str, **more: Any) -> Any:
 
 def complete_session_ids(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Return the sessions whose ids begin with `incomplete`, for completion."""
-    from ...harness import SessionStore, SessionSummary
+    from ...harness import SessionSummary
+    from ...stores import open_sessions
 
     given = context.find_root().params.get("base")
     found = []
     try:
-        for one in SessionStore(Path(given) if given else None).summaries():
+        for one in open_sessions(given or None).summaries():
             if not one.session_id.startswith(incomplete):
                 continue
             if isinstance(one, SessionSummary):

@@ -17,7 +17,7 @@ from .running import run_shown
 
 if TYPE_CHECKING:
     from ...adapters.question_channel import QuestionSessionChannel
-    from ...harness import SessionStore
+    from ...harness.session_ports import LocalSessions
     from ...workflows import RunOutcome, WorkflowRunner
     from ...workflows.agents import PhaseAgent
     from ...workflows.agents.port import AgentChoice
@@ -195,7 +195,7 @@ def resume_scripts(
     _run_scripts(cli, act, _isolation_of(cli.store(), session_id))
 
 
-def _isolation_of(store: SessionStore, session_id: str) -> str:
+def _isolation_of(store: LocalSessions, session_id: str) -> str:
     """Return where a session's scripts run; the runner says it where there are none."""
     from ...harness import HarnessError
     from ...workflows.job import Job
@@ -287,7 +287,7 @@ def _run_agent(cli: Cli, act: Act, *, wait: bool, needs_sandbox: bool) -> str | 
 
 def _questions_of(cli: Cli) -> Path | None:
     """Return where the questions of a base are: beside its sessions, where people look."""
-    from ...harness.session_store import DEFAULT_BASE_PATH
+    from ...harness.session_layout import DEFAULT_BASE_PATH
 
     if not cli.base_given:
         return None

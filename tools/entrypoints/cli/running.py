@@ -235,7 +235,7 @@ def _write_summary(
         fields.append(field("reason", words(reason)))
     fields += [
         field("session", words(session.session_id)),
-        field("file", words(store.session_path(session.session_id))),
+        field("file", words(store.where_is(session.session_id))),
         field("workspace", words(store.workspace_path(session.session_id))),
     ]
     paths = list(dict.fromkeys(one.path for one in session.artifacts))

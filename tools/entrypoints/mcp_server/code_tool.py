@@ -12,9 +12,9 @@ from ...clock import Clock, utc_now
 from ...harness import (
     PhaseExecutor,
     PhaseResult,
-    SessionStore,
 )
 from ...harness.session_domain import MAX_COUNT
+from ...harness.session_ports import LocalSessions
 from ...harness.snapshot_port import WorkspaceSnapshots
 from . import results
 from .arguments import MAX_DEADLINE_S, SessionId, Tokens
@@ -50,7 +50,7 @@ class CodeTool:
         clock: The time.
     """
 
-    store: SessionStore
+    store: LocalSessions
     workers: Workers
     make_executor: MakeExecutor
     snapshots: WorkspaceSnapshots | None = None

@@ -17,8 +17,8 @@ from ...harness import (
     SessionConflict,
     SessionContext,
     SessionManager,
-    SessionStore,
 )
+from ...harness.session_ports import LocalSessions
 from ...harness.snapshot_port import WorkspaceSnapshots
 from ...result import Failure, Success, attempt
 from .session_tools import lead
@@ -78,7 +78,7 @@ class Run:
 
 
 def run_recorded(
-    store: SessionStore,
+    store: LocalSessions,
     session_id: str,
     act: Callable[[SessionManager], PhaseResult],
     *,

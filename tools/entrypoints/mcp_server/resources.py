@@ -30,10 +30,9 @@ from ...harness import (
     Clock,
     SessionManager,
     SessionNotFound,
-    SessionStore,
     SessionSummary,
 )
-from ...harness.session_store import MAX_FILE_BYTES
+from ...harness.session_ports import LocalSessions
 from .errors import McpServerError
 from .session_tools import lead
 from .stdio import MAX_MESSAGE_BYTES
@@ -65,7 +64,7 @@ class ArtifactNotFound(McpServerError):
         self.path = path
 
 
-def add_resources(server: MCPServer[Any], store: SessionStore, clock: Clock) -> None:
+def add_resources(server: MCPServer[Any], store: LocalSessions, clock: Clock) -> None:
     """Add the resources, the prompt, and the completion of their ids to a server.
 
     All of them read and change nothing.
@@ -77,10 +76,9 @@ def add_resources(server: MCPServer[Any], store: SessionStore, clock: Clock) -> 
         """The session's file as it is on disk: state, budget, history, artifacts."""
         with _as_protocol_errors():
             load(session_id)
-            path = store.session_path(session_id)
-            data = _read(path.parent, path.name, MAX_FILE_BYTES)
+            data = store.read_document(session_id)
             if data is None:
-                raise SessionNotFound(session_id, path=store.base_path)
+                raise SessionNotFound(session_id, path=store.where)
             return data.decode()
 
     @server.resource(f"{ROOT}/briefing", mime_type="text/markdown")

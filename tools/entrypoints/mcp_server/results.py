@@ -13,9 +13,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from ...harness import (
     PhaseResult,
     SessionContext,
-    SessionStore,
     SessionSummary,
 )
+from ...harness.session_ports import SessionPlaces
 
 DETAILS_CHARS = 1_000
 """How many characters of an entry's details, and of each text in its data, are returned."""
@@ -67,7 +67,7 @@ class SessionStateResult(Values):
     workspace: Annotated[str, Field(description="The directory that run_code's code sees.")] = ""
 
     @classmethod
-    def of(cls, session: SessionContext, store: SessionStore) -> SessionStateResult:
+    def of(cls, session: SessionContext, store: SessionPlaces) -> SessionStateResult:
         """Describe a session."""
         workspace = str(store.workspace_path(session.session_id))
         return cls.model_validate(session).model_copy(update={"workspace": workspace})

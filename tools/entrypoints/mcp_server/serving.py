@@ -14,11 +14,16 @@ import anyio
 from anyio.abc import TaskStatus
 from attrs import define, evolve, field, frozen
 
-from ...bootstrap import build_executor, open_questions, open_snapshots, session_results
+from ...bootstrap import (
+    build_executor,
+    open_questions,
+    open_snapshots,
+    session_results,
+)
 from ...clock import utc_now
 from ...event_log import get_logger
-from ...harness import SessionStore
-from ...harness.session_store import DEFAULT_BASE_PATH
+from ...harness.session_layout import DEFAULT_BASE_PATH
+from ...harness.session_ports import LocalSessions
 from ...project.configuration import RepositoryConfiguration
 from ...questions import (
     DEFAULT_BASE_DIR,
@@ -27,6 +32,7 @@ from ...questions import (
     QuestionSessions,
     load_config,
 )
+from ...stores import open_sessions
 from .calls import CancelScopes, Workers
 from .code_tool import CodeTool
 from .offer import EVERYTHING, Offer, ToolSet
@@ -79,7 +85,7 @@ class Services:
         project: The project that clients may name folders of.
     """
 
-    sessions: SessionStore
+    sessions: LocalSessions
     questions: QuestionSessions
     notify: Notify
     project: ProjectFolder
@@ -99,7 +105,7 @@ class Services:
         asked = places.questions or config.directory or DEFAULT_BASE_DIR
         questions = open_questions(asked.absolute(), config=config)
         return cls(
-            sessions=SessionStore(base.absolute()),
+            sessions=open_sessions(base.absolute()),
             questions=questions,
             notify=Notifier(config.notify, questions.base_dir, terminal=terminal).notify,
             project=ProjectFolder(

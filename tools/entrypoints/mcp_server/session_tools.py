@@ -22,7 +22,6 @@ from ...harness import (
     SessionManager,
     SessionNotFound,
     SessionState,
-    SessionStore,
     UnreadableSession,
 )
 from ...harness.briefing import DEFAULT_MAX_TOKENS
@@ -33,6 +32,7 @@ from ...harness.session_domain import (
     MAX_NAME_CHARS,
     MAX_PATH_CHARS,
 )
+from ...harness.session_ports import LocalSessions
 from ...harness.session_recording import despite_conflicts
 from ...harness.snapshot_port import WorkspaceSnapshots
 from ...result import Failure, attempt
@@ -56,7 +56,7 @@ _LONGEST_PAUSE_S: Final = 0.1
 
 
 def lead(
-    store: SessionStore,
+    store: LocalSessions,
     session_id: str,
     *,
     clock: Clock,
@@ -71,7 +71,7 @@ def lead(
     manager = SessionManager(store, executor=executor, snapshots=snapshots, clock=clock)
     session = manager.load(session_id)
     if session is None:
-        raise SessionNotFound(session_id, path=store.base_path)
+        raise SessionNotFound(session_id, path=store.where)
     return manager, session
 
 
@@ -93,7 +93,7 @@ class SessionTools:
         chance: Gives numbers from 0 to 1, so that those who met once don't meet again.
     """
 
-    store: SessionStore
+    store: LocalSessions
     workers: Workers
     snapshots: WorkspaceSnapshots | None = None
     project: ProjectFolder | None = None

@@ -56,14 +56,14 @@ def cleanup(
     days = _days(older_than, days)
     from ....bootstrap import forget_deleted
     from ....harness.prune_target import HarnessTarget
-    from ....prune import PruneResult, RetentionPolicy
+    from ....prune import Outside, PruneResult, RetentionPolicy
     from ....prune import prune as run
 
     cli = cli_of(context, json=as_json)
     store = cli.store()
     target = HarnessTarget(store.base_path)
     policy = RetentionPolicy(max_age_hours=days * 24)
-    outside = store.outside(cli.outside.clock)
+    outside = Outside(clock=cli.outside.clock)
     there = store.base_path.is_dir()
     found = run(target, policy, dry_run=True, outside=outside) if there else PruneResult()
     old = [one for one in found.decisions if one.remove]

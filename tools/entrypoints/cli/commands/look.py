@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import suppress
 from datetime import timedelta
 from enum import StrEnum
@@ -20,9 +19,9 @@ if TYPE_CHECKING:
     from ....harness import (
         SessionContext,
         SessionManager,
-        SessionStore,
         UnreadableSession,
     )
+    from ....harness.session_ports import SessionRepository
 
 
 _POLL_SECONDS: Final = 0.5
@@ -102,7 +101,7 @@ def list_sessions(
 
         cli.output.document(
             {
-                "base": manager.store.base_path,
+                "base": manager.store.where,
                 "sessions": [
                     summary_document(one, interrupted=one.session_id in interrupted)
                     for one in found
@@ -120,7 +119,7 @@ def list_sessions(
             cli.output.remark(f"{fitting - len(found)} more fit; --limit shows the first {limit}")
     elif not unreadable:
         which = "fits" if any((state, workflow, older_than, younger_than)) else "is there"
-        cli.output.line(f"No session {which} in {manager.store.base_path}.")
+        cli.output.line(f"No session {which} in {manager.store.where}.")
     cli.output.show(*render.unreadable_lines(unreadable))
 
 
@@ -149,7 +148,7 @@ def _view(cli: Cli, manager: SessionManager, session: SessionContext) -> list[Re
     interrupted = store.is_interrupted(session.session_id, session.state)
     return render.session_view(
         session,
-        path=store.session_path(session.session_id),
+        path=store.where_is(session.session_id),
         workspace=store.workspace_path(session.session_id),
         now=cli.outside.clock(),
         interrupted=cli.command("resume", session.session_id) if interrupted else None,
@@ -190,11 +189,11 @@ def _follow(cli: Cli, manager: SessionManager, session_id: str) -> None:
 
 
 def _changes(
-    store: SessionStore, session_id: str, *, sleep: Callable[[float], None]
+    store: SessionRepository, session_id: str, *, sleep: Callable[[float], None]
 ) -> Iterator[SessionContext]:
     """Yield the session as it is, and again at each new revision, until it has ended.
 
-    Between two looks only the file's status is read; the file itself only when that changed.
+    Between two looks only the session's mark is read; the session itself only when that changed.
 
     Args:
         store: Where the session is.
@@ -207,20 +206,14 @@ def _changes(
     """
     from ....harness import SessionNotFound
 
-    path = store.session_path(session_id)
-    seen: tuple[int, ...] | None = None
+    seen: Hashable | None = None
     revision: int | None = None
     while True:
-        mark: tuple[int, ...] = ()
-        try:
-            status = os.stat(path, follow_symlinks=False)
-            mark = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-        except OSError:
-            pass  # the store says what is wrong
-        if mark != seen or not mark:
+        mark = store.change_mark(session_id)
+        if mark != seen or mark is None:  # the store says what is wrong
             session = store.load(session_id)
             if session is None:
-                raise SessionNotFound(session_id, path=store.base_path)
+                raise SessionNotFound(session_id, path=store.where)
             seen = mark
             if session.revision != revision:
                 revision = session.revision

@@ -173,9 +173,9 @@ def _forget_deleted(work: Work) -> None:
     """Let go of what people's repositories kept for agent sessions that went."""
     if work.name == "harness" and work.done is not None:
         from .....bootstrap import forget_deleted
-        from .....harness import SessionStore
+        from .....stores import open_sessions
 
-        forget_deleted(SessionStore(work.kind.target.root))
+        forget_deleted(open_sessions(work.kind.target.root))
 
 
 def _interrupted(works: Sequence[Work]) -> str:

@@ -1,0 +1,291 @@
+"""A repository of sessions that is nothing but memory, and places for them that are folders.
+
+It keeps what a store of any kind keeps, as bytes, and none of what only files have: what runs on it
+knows sessions by their ports alone.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+from attrs import define, field
+
+from agentforge_sessions.clock import Clock
+from agentforge_sessions.durable import LockTimeout
+from agentforge_sessions.harness import (
+    AmbiguousSessionId,
+    InvalidSessionId,
+    SessionConflict,
+    SessionContext,
+    SessionCorrupted,
+    SessionFilter,
+    SessionIdTaken,
+    SessionInUse,
+    SessionNotFound,
+    SessionState,
+    SessionSummary,
+    SessionTooLarge,
+    UnreadableSession,
+)
+from agentforge_sessions.harness.session_codec import SessionEncoder, decode_session
+from agentforge_sessions.harness.session_domain import validate_session_id
+from agentforge_sessions.harness.session_head import SessionHead
+from agentforge_sessions.harness.session_layout import (
+    RUN_LOCKS,
+    SESSION_FILE,
+    SNAPSHOTS,
+    WORKSPACE,
+)
+from agentforge_sessions.harness.session_reader import ATTACHMENT, INHERITED
+from agentforge_sessions.identifiers import completions, names_no_session
+
+WHERE: Final = "memory://sessions"
+
+
+@define
+class Shelf:
+    """What several repositories share, as several processes share a server."""
+
+    documents: dict[str, bytes] = field(factory=dict)
+    attachments: dict[str, dict[str, bytes]] = field(factory=dict)
+    held: set[tuple[str, str]] = field(factory=set)
+    lock: threading.RLock = field(factory=threading.RLock)
+
+
+class MemoryLock:
+    """The lock of a run. A `harness.session_ports.RunLock`."""
+
+    def __init__(self, shelf: Shelf, session_id: str, name: str) -> None:
+        self._shelf = shelf
+        self._session_id = session_id
+        self._name = name
+
+    def acquire(self) -> None:
+        key = (self._session_id, self._name)
+        with self._shelf.lock:
+            if self._name not in self._shelf.attachments.get(self._session_id, {}):
+                raise FileNotFoundError(self._name)
+            if key in self._shelf.held:
+                raise LockTimeout(path=Path(*key), timeout_s=0.0)
+            self._shelf.held.add(key)
+
+    def release(self) -> None:
+        with self._shelf.lock:
+            self._shelf.held.discard((self._session_id, self._name))
+
+
+class MemorySessions:
+    """Sessions in memory. A `harness.session_ports.LocalSessions`."""
+
+    def __init__(
+        self, base: Path, shelf: Shelf | None = None, *, max_bytes: int = 1_000_000
+    ) -> None:
+        self.base_path = base
+        self.shelf = shelf if shelf is not None else Shelf()
+        self._max_bytes = max_bytes
+
+    # -------------------------------------------------------------------------- the repository
+
+    @property
+    def where(self) -> str:
+        return WHERE
+
+    def where_is(self, session_id: str) -> str:
+        return f"{WHERE}/{validate_session_id(session_id)}"
+
+    def save(
+        self,
+        session: SessionContext,
+        *,
+        attachments: Mapping[str, bytes] | None = None,
+        inherited: Mapping[str, bytes] | None = None,
+    ) -> None:
+        session_id, where = session.session_id, self.where_is(session.session_id)
+        revision = session.revision + 1
+        data = b"".join(SessionEncoder().encode(session, revision=revision))
+        if len(data) > self._max_bytes:
+            raise SessionTooLarge(
+                session_id, path=where, size_bytes=len(data), max_bytes=self._max_bytes
+            )
+        with self.shelf.lock:
+            if session.revision == 0:
+                self._create(session_id, data, {**(attachments or {})}, {**(inherited or {})})
+            elif not self._follows(session):
+                return
+            else:
+                self.shelf.documents[session_id] = data
+        session.revision = revision
+
+    def _create(
+        self,
+        session_id: str,
+        data: bytes,
+        attachments: Mapping[str, bytes],
+        inherited: Mapping[str, bytes],
+    ) -> None:
+        for names, pattern in ((attachments, ATTACHMENT), (inherited, INHERITED)):
+            for name in names:
+                ours = name.split("/")[0] in {SESSION_FILE, WORKSPACE, SNAPSHOTS}
+                if ours or not pattern.fullmatch(name):
+                    raise ValueError(f"{name!r} can't be the name of an attachment")
+        if session_id in self.shelf.documents:
+            raise SessionIdTaken(session_id, path=self.where_is(session_id))
+        self.ensure_directory()
+        self.session_directory(session_id).mkdir()
+        self.shelf.attachments[session_id] = {**attachments, **inherited}
+        self.shelf.documents[session_id] = data
+
+    def _follows(self, session: SessionContext) -> bool:
+        """Refuse what does not follow what is stored; False if there is nothing to write."""
+        stored = self.load(session.session_id)
+        made_anew = stored is not None and stored.created_at != session.created_at
+        if stored is None or made_anew or stored.revision != session.revision:
+            raise SessionConflict(
+                session.session_id,
+                path=self.where_is(session.session_id),
+                expected=session.revision,
+                actual=None if stored is None else stored.revision,
+                made_anew=made_anew,
+            )
+        if stored.state.is_terminal and stored == session:
+            return False
+        session.require_follows(stored.state)
+        return True
+
+    def load(self, session_id: str) -> SessionContext | None:
+        data = self.read_document(session_id) if not names_no_session(session_id) else None
+        if data is None:
+            return None
+        try:
+            return decode_session(data, path=Path(session_id) / SESSION_FILE)
+        except SessionCorrupted as error:
+            raise SessionCorrupted(
+                path=self.where_is(session_id), faults=error.faults, session_id=session_id
+            ) from error
+
+    def exists(self, session_id: str) -> bool:
+        if names_no_session(session_id):
+            return False
+        return self.read_document(session_id) is not None
+
+    def delete(
+        self, session_id: str, *, expected_revision: int | None = None, missing_ok: bool = True
+    ) -> bool:
+        if names_no_session(session_id) or not self.exists(session_id):
+            if not missing_ok:
+                raise SessionNotFound(session_id, path=WHERE)
+            return False
+        with self.shelf.lock:
+            if any(held == session_id for held, _ in self.shelf.held):
+                raise SessionInUse(session_id, path=self.where_is(session_id))
+            if expected_revision is not None:
+                stored = self.load(session_id)
+                actual = None if stored is None else stored.revision
+                if actual != expected_revision:
+                    raise SessionConflict(
+                        session_id,
+                        path=self.where_is(session_id),
+                        expected=expected_revision,
+                        actual=actual,
+                    )
+            del self.shelf.documents[session_id]
+            del self.shelf.attachments[session_id]
+        shutil.rmtree(self.session_directory(session_id), ignore_errors=True)
+        return True
+
+    def is_interrupted(self, session_id: str, state: SessionState) -> bool:
+        validate_session_id(session_id)
+        if state is not SessionState.ACTIVE:
+            return False
+        with self.shelf.lock:
+            names = [n for n in RUN_LOCKS if n in self.shelf.attachments.get(session_id, {})]
+            return bool(names) and (session_id, names[0]) not in self.shelf.held
+
+    def change_mark(self, session_id: str) -> Hashable | None:
+        return self.read_document(session_id)
+
+    def read_document(self, session_id: str) -> bytes | None:
+        return self.shelf.documents.get(validate_session_id(session_id))
+
+    def read_attachment(self, session_id: str, name: str) -> bytes | None:
+        validate_session_id(session_id)
+        if not ATTACHMENT.fullmatch(name):
+            raise ValueError(f"{name!r} can't be the name of an attachment")
+        return self.shelf.attachments.get(session_id, {}).get(name)
+
+    def read_attachments(self, session_id: str) -> dict[str, bytes]:
+        return dict(self.shelf.attachments.get(validate_session_id(session_id), {}))
+
+    def list_sessions(self) -> list[str]:
+        return sorted(self.shelf.documents)
+
+    def summaries(
+        self, wanted: SessionFilter | None = None
+    ) -> Iterator[SessionSummary | UnreadableSession]:
+        for session_id in self.list_sessions():
+            place = self.session_directory(session_id)
+            try:
+                session = self.load(session_id)
+            except SessionCorrupted as error:
+                yield UnreadableSession(session_id, place, error)
+                continue
+            if session is not None and (wanted is None or wanted.fits(SessionHead.of(session))):
+                size = len(self.shelf.documents[session_id])
+                yield SessionSummary(SessionHead.of(session), place, size)
+
+    def resolve(self, shortened: str) -> str:
+        if not ATTACHMENT.fullmatch(f"x{shortened}") or not shortened or "." in shortened:
+            raise InvalidSessionId(shortened)
+        fitting = completions(shortened, self.list_sessions())
+        if not fitting:
+            raise SessionNotFound(shortened, path=WHERE)
+        if len(fitting) > 1:
+            raise AmbiguousSessionId(shortened, fitting)
+        return fitting[0]
+
+    def delete_ended(self, *, days: float, dry_run: bool, clock: Clock) -> list[str]:
+        last = clock() - timedelta(days=days)
+        old = sorted(
+            (one.head.completed_at, one.session_id)
+            for one in self.summaries()
+            if isinstance(one, SessionSummary)
+            and one.head.completed_at is not None
+            and one.head.completed_at < last
+            and not any(held == one.session_id for held, _ in self.shelf.held)
+        )
+        for _, session_id in old if not dry_run else ():
+            self.delete(session_id)
+        return [session_id for _, session_id in old]
+
+    # ------------------------------------------------------------------------------ the places
+
+    def ensure_directory(self) -> None:
+        self.base_path.mkdir(parents=True, exist_ok=True)
+
+    def session_directory(self, session_id: str) -> Path:
+        return self.base_path / validate_session_id(session_id)
+
+    def workspace_path(self, session_id: str) -> Path:
+        return self.session_directory(session_id) / WORKSPACE
+
+    def run_lock(self, session_id: str, name: str, *, timeout_s: float) -> MemoryLock:
+        return MemoryLock(self.shelf, validate_session_id(session_id), name)
+
+    @contextmanager
+    def idle(self, session_id: str, guards: Sequence[str]) -> Iterator[None]:
+        keys = {(validate_session_id(session_id), name) for name in guards}
+        with self.shelf.lock:
+            if not self.exists(session_id) or keys & self.shelf.held:
+                raise SessionInUse(session_id, path=self.where_is(session_id))
+            self.shelf.held |= keys
+        try:
+            yield
+        finally:
+            with self.shelf.lock:
+                self.shelf.held -= keys

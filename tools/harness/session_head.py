@@ -1,0 +1,81 @@
+"""A session as a listing shows it: its head, or why it can't be read; pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from .errors import SessionCorrupted
+from .session_domain import SessionContext, SessionState
+
+
+@dataclass(frozen=True, slots=True)
+class SessionHead:
+    """What stands before the lists of a session's file: enough to list and to clean up.
+
+    Attributes: as those of `SessionContext`; `total_budget` and `tokens_used` as those of its
+        `token_budget`.
+    """
+
+    session_id: str
+    revision: int
+    state: SessionState
+    workflow_type: str | None
+    current_phase: str | None
+    attempt_number: int
+    created_at: datetime
+    updated_at: datetime
+    completed_at: datetime | None
+    total_budget: int
+    tokens_used: int
+
+    @classmethod
+    def of(cls, session: SessionContext) -> SessionHead:
+        """Take the head of a session that was read whole."""
+        budget = session.token_budget
+        return cls(
+            **{name: getattr(session, name) for name in OWN_FIELDS},
+            total_budget=budget.total_budget,
+            tokens_used=budget.tokens_used,
+        )
+
+
+OWN_FIELDS: Final = tuple(one.name for one in fields(SessionHead))[:-2]
+"""The fields of a head that a session has under the same names."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSummary:
+    """A session as a listing shows it.
+
+    Attributes:
+        head: Its fields, less the artifacts and the history.
+        path: Its file.
+        size_bytes: The file's size.
+    """
+
+    head: SessionHead
+    path: Path
+    size_bytes: int
+
+    @property
+    def session_id(self) -> str:
+        """The session's id."""
+        return self.head.session_id
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableSession:
+    """A session that is there and can't be read.
+
+    Attributes:
+        session_id: Its directory's name.
+        path: Its file.
+        error: Why.
+    """
+
+    session_id: str
+    path: Path
+    error: SessionCorrupted

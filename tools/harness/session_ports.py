@@ -1,0 +1,341 @@
+"""The ports through which all but the composition root know where sessions are kept.
+
+A `SessionRepository` has the sessions themselves, for every worker that may lead them. What only
+one machine has of them (a directory to work in, the locks of what works there) is `SessionPlaces`.
+A worker needs both: `LocalSessions`. Files implement both as one, `SessionStore`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from attrs import frozen
+
+from ..clock import Clock
+from .session_domain import SessionContext, SessionState
+from .session_head import SessionHead, SessionSummary, UnreadableSession
+
+
+@frozen(kw_only=True)
+class SessionFilter:
+    """Which sessions a listing is of: those that fit everything that is not None.
+
+    Attributes:
+        state: The state that they are in.
+        workflow_type: Their workflow.
+        current_phase: The phase that they are in.
+        changed_until: The latest time at which they were changed last, aware.
+        changed_since: The earliest time at which they were changed last, aware.
+    """
+
+    state: SessionState | None = None
+    workflow_type: str | None = None
+    current_phase: str | None = None
+    changed_until: datetime | None = None
+    changed_since: datetime | None = None
+
+    def fits(self, head: SessionHead) -> bool:
+        """Return whether a session is one of them."""
+        return (
+            (self.state is None or head.state is self.state)
+            and (self.workflow_type is None or head.workflow_type == self.workflow_type)
+            and (self.current_phase is None or head.current_phase == self.current_phase)
+            and (self.changed_until is None or head.updated_at <= self.changed_until)
+            and (self.changed_since is None or head.updated_at >= self.changed_since)
+        )
+
+
+@runtime_checkable
+class SessionRepository(Protocol):
+    """Keeps sessions.
+
+    Guarantees asked of every implementation: when `save` returns, the session survives the death
+    of the process; when it raises, what is stored is as it was. A reader sees a whole session or
+    none. Two writers of one session never overwrite each other: the later one gets a
+    `SessionConflict`. No id reaches anything but a session. Instances may be shared between
+    threads. One suite, `tests/contract/harness/test_session_repository_contract.py`,
+    holds all of them to this.
+    """
+
+    @property
+    def where(self) -> str:
+        """Where the sessions are kept, for messages."""
+        ...
+
+    def where_is(self, session_id: str) -> str:
+        """Return where a session is kept, or would be, for messages.
+
+        Raises:
+            InvalidSessionId: It is no id.
+        """
+        ...
+
+    # -------------------------------------------------------------------------------- one session
+
+    def save(
+        self,
+        session: SessionContext,
+        *,
+        attachments: Mapping[str, bytes] | None = None,
+        inherited: Mapping[str, bytes] | None = None,
+    ) -> object:
+        """Make the stored session what it is in memory.
+
+        Args:
+            session: The session. If it was never saved (revision 0), it is created. Its
+                `revision` goes up by one when, and only when, the save succeeds.
+            attachments: At its creation: documents to keep beside it, by name. They appear
+                together with the session and are never changed.
+            inherited: At its creation: what a fork has of its parent, as `read_attachments` says.
+
+        Raises:
+            InvalidSession: It breaks the rules of the domain; nothing was written.
+            SessionConflict: Another worker saved, deleted or replaced it; nothing was written.
+            SessionIdTaken: It is to be created, and its id is taken; nothing was written.
+            InvalidStateTransition: The stored one has ended (a save that changes nothing then does
+                nothing), or its state was set by hand; nothing was written.
+            SessionCorrupted: What is stored can't be read, so it is not overwritten.
+            SessionTooLarge: It would not be read back; nothing was written.
+            ValueError: An attachment has a name that none may have; nothing was written.
+            WriteError: The store refused; what it has is as it was, and so is `session`. Only if
+                the error says `visible` is the new content in place.
+        """
+        ...
+
+    def load(self, session_id: str) -> SessionContext | None:
+        """Read a session; None if there is none of this id.
+
+        Raises:
+            InvalidSessionId: It is no id, nor a harmless name that no session has.
+            SessionCorrupted: What is stored is no session; the error names every fault.
+        """
+        ...
+
+    def exists(self, session_id: str) -> bool:
+        """Return whether there is a session of this id, readable or not.
+
+        Raises:
+            InvalidSessionId: It is no id, nor a harmless name that no session has.
+        """
+        ...
+
+    def delete(
+        self, session_id: str, *, expected_revision: int | None = None, missing_ok: bool = True
+    ) -> bool:
+        """Delete a session, readable or not, with all that is kept beside it.
+
+        Args:
+            session_id: Which.
+            expected_revision: If given, only a session that is at this revision is deleted.
+            missing_ok: Whether there may be no such session.
+
+        Returns:
+            True if it was there, False if not.
+
+        Raises:
+            InvalidSessionId: It is no id, nor a harmless name that no session has.
+            SessionNotFound: There is no such session, and `missing_ok` is False.
+            SessionInUse: A worker is at it; nothing was touched.
+            SessionConflict: It is at another revision; nothing was deleted.
+            WriteError: The store refused; nothing was deleted.
+            RemovalError: It is in no listing any more, but some of it could not be deleted.
+        """
+        ...
+
+    def is_interrupted(self, session_id: str, state: SessionState) -> bool:
+        """Return whether a run of the session was cut off: it is active, and no runner is at it.
+
+        A session that no runner ever led is never interrupted.
+
+        Args:
+            session_id: The session.
+            state: The state that it is in.
+
+        Raises:
+            InvalidSessionId: It is no id.
+        """
+        ...
+
+    def change_mark(self, session_id: str) -> Hashable | None:
+        """Return what is another value once the session has changed; None where it isn't known.
+
+        It costs less than to load the session, and may change without cause.
+
+        Raises:
+            InvalidSessionId: It is no id.
+        """
+        ...
+
+    # ---------------------------------------------------------------------- what is kept beside it
+
+    def read_document(self, session_id: str) -> bytes | None:
+        """Return a session as the text of its file, or None if there is none of this id.
+
+        Raises:
+            InvalidSessionId: It is no id.
+            ReadError: The store refused.
+        """
+        ...
+
+    def read_attachment(self, session_id: str, name: str) -> bytes | None:
+        """Return a document that was kept beside the session at its creation; None if it has none.
+
+        Raises:
+            InvalidSessionId: It is no id.
+            ValueError: `name` can't be an attachment's.
+            ReadError: The store refused.
+        """
+        ...
+
+    def read_attachments(self, session_id: str) -> dict[str, bytes]:
+        """Return all that is kept beside a session, by name: what a fork of it takes along.
+
+        Raises:
+            InvalidSessionId: It is no id.
+            ReadError: The store refused.
+        """
+        ...
+
+    # ------------------------------------------------------------------------------- all sessions
+
+    def list_sessions(self) -> list[str]:
+        """Return the ids of all sessions, readable or not, sorted.
+
+        Raises:
+            ReadError: The store refused.
+        """
+        ...
+
+    def summaries(
+        self, wanted: SessionFilter | None = None
+    ) -> Iterator[SessionSummary | UnreadableSession]:
+        """Go through the sessions by their heads, sorted by id.
+
+        What a session costs here does not grow with its history.
+
+        Args:
+            wanted: Only those that fit; all of them by default. One that can't be read comes as
+                `UnreadableSession`, whatever is wanted.
+
+        Raises:
+            ReadError: The store refused.
+        """
+        ...
+
+    def resolve(self, shortened: str) -> str:
+        """Return the one id that `shortened` is, begins, ends or is part of.
+
+        Args:
+            shortened: An id, or a part of one. A whole id wins over ids that it is a part of, a
+                beginning over an end, an end over a middle.
+
+        Raises:
+            InvalidSessionId: It could not be a part of an id.
+            SessionNotFound: It fits none.
+            AmbiguousSessionId: It fits several.
+        """
+        ...
+
+    def delete_ended(self, *, days: float, dry_run: bool, clock: Clock) -> list[str]:
+        """Delete the sessions that ended more than `days` ago.
+
+        One that is active or paused, can't be read, or is worked at is never deleted.
+
+        Args:
+            days: How long ago they ended, in days, 0 or more.
+            dry_run: True: delete nothing, only say what would go.
+            clock: The time.
+
+        Returns:
+            The ids of those that are, or would be, deleted, oldest first.
+
+        Raises:
+            PruneError: The store refused; nothing was deleted.
+        """
+        ...
+
+
+class RunLock(Protocol):
+    """A lock that its owner's death ends, too."""
+
+    def acquire(self) -> object:
+        """Take the lock.
+
+        Raises:
+            FileNotFoundError: There is no such session (any more), or it has nothing to lock.
+            LockTimeout: Another owner holds it.
+        """
+        ...
+
+    def release(self) -> None:
+        """Let go of it."""
+        ...
+
+
+@runtime_checkable
+class SessionPlaces(Protocol):
+    """What one machine has of the sessions: directories to work in, and the locks of the work."""
+
+    @property
+    def base_path(self) -> Path:
+        """Where the sessions' directories are."""
+        ...
+
+    def ensure_directory(self) -> None:
+        """Make the base, durably, if it is missing.
+
+        Raises:
+            WriteError: The system refused.
+        """
+        ...
+
+    def session_directory(self, session_id: str) -> Path:
+        """Return where a session's directory is, or would be.
+
+        Raises:
+            InvalidSessionId: It is no id.
+        """
+        ...
+
+    def workspace_path(self, session_id: str) -> Path:
+        """Return where a session's workspace is, or would be.
+
+        Raises:
+            InvalidSessionId: It is no id.
+        """
+        ...
+
+    def run_lock(self, session_id: str, name: str, *, timeout_s: float) -> RunLock:
+        """Return the lock of a run, not taken yet.
+
+        Args:
+            session_id: The session that is to be run.
+            name: The attachment that the lock is on.
+            timeout_s: How long to wait for another owner, in seconds.
+
+        Raises:
+            InvalidSessionId: It is no id.
+        """
+        ...
+
+    def idle(self, session_id: str, guards: Sequence[str]) -> AbstractContextManager[None]:
+        """Hold a session against all that could work in it; saves go on.
+
+        Args:
+            session_id: The session.
+            guards: What in its directory is locked by what works there.
+
+        Raises:
+            SessionInUse: A run or an execution is at work in it.
+            WriteError: The system refused.
+        """
+        ...
+
+
+@runtime_checkable
+class LocalSessions(SessionRepository, SessionPlaces, Protocol):
+    """Sessions, and this machine's places to work on them: what a worker needs."""
